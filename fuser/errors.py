@@ -1,0 +1,158 @@
+"""One class per mistake; the message is a template on the class, filled from named fields.
+
+Every error is a `FuserError`, which is a `RuntimeError` because nvFuser scripts catch that.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FuserError(RuntimeError):
+    """Base of every error the package raises on purpose."""
+
+    template: ClassVar[str] = "{message}"
+
+    def __init__(self, **fields: object) -> None:
+        self.fields = fields
+        super().__init__(self.template.format(**fields))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.fields))
+
+
+def _rebuild(cls: type[FuserError], fields: dict[str, object]) -> FuserError:
+    return cls(**fields)
+
+
+# -- inputs of an execution ----------------------------------------------------------------------
+
+
+class InputCountError(FuserError):
+    template = "the definition has {expected} input(s), but {got} were given; it takes {names}"
+
+
+class InputKindError(FuserError, TypeError):
+    template = "input {position} ({name}): expected {expected}, got {got}"
+
+
+class InputDtypeError(FuserError):
+    template = (
+        "input {position} ({name}): expected dtype {expected}, got {got}; "
+        "convert the tensor, or define the input with that dtype"
+    )
+
+
+class InputRankError(FuserError):
+    template = "input {position} ({name}): expected {expected} dimension(s), got {got} (sizes {sizes})"
+
+
+class InputSizeError(FuserError):
+    template = (
+        "input {position} ({name}): dimension {dim} was defined with size {expected}, got {got} "
+        "(sizes {sizes}); define it as -1 for any size"
+    )
+
+
+class InputDeviceError(FuserError):
+    template = "input {position} ({name}): expected device {expected}, got {got}"
+
+
+class InputContiguityError(FuserError):
+    template = (
+        "input {position} ({name}): defined with contiguity {contiguity} and stride order {order}, "
+        "but sizes {sizes} have strides {strides}: dimension {dim} should have stride {expected}; "
+        "pass a contiguous tensor, or define the dimension as not contiguous"
+    )
+
+
+class ScalarInputError(FuserError, TypeError):
+    template = "input {position} ({name}): {value!r} does not fit the scalar type {expected}"
+
+
+# -- definitions ---------------------------------------------------------------------------------
+
+
+class UnknownOperationError(FuserError, AttributeError):
+    template = "fd.ops has no operation {name!r}{hint}"
+
+
+class ArgumentError(FuserError):
+    template = "{operation}: {argument} = {got!r}: {expected}"
+
+
+class ArgumentTypeError(FuserError, TypeError):
+    template = "{operation}: {argument} must be {expected}, got {got}"
+
+
+class ForeignValueError(FuserError):
+    template = "{operation}: {name} belongs to another definition; a definition uses its own values only"
+
+
+class OperandDtypeError(FuserError, TypeError):
+    template = "{operation}: {reason} (operand dtypes: {got})"
+
+
+class BroadcastError(FuserError):
+    template = (
+        "{operation}: operand sizes {left} and {right} do not agree at dimension {dim} from the end "
+        "({left_size} against {right_size}); sizes must be equal, or 1 to broadcast"
+    )
+
+
+class DimensionError(FuserError, IndexError):
+    template = "{operation}: dimension {dim} is out of range for {operand} of {rank} dimension(s)"
+
+
+class ViewSizeError(FuserError):
+    template = (
+        "{operation}: {operand} of sizes {original} has {elements} element(s), "
+        "which do not fit the new shape {shape}"
+    )
+
+
+class OriginalShapeError(FuserError):
+    template = "{operation}: original_shape is {got}, but {operand} has sizes {expected}"
+
+
+class UndefinedOutputError(FuserError):
+    template = "add_output: {got} is not a value of this definition; pass what fd.ops or fd.define_tensor returned"
+
+
+class NoOutputError(FuserError, NotImplementedError):
+    template = "the definition has no output; call fd.add_output before the block ends"
+
+
+class EmptyDefinitionError(FuserError, NotImplementedError):
+    template = "nothing is defined; describe a fusion inside `with FusionDefinition(...) as fd:` first"
+
+
+class DefinitionClosedError(FuserError):
+    template = "{operation}: the definition's `with` block has ended; it can be executed, but not extended"
+
+
+class DefinitionOpenError(FuserError):
+    template = "{operation}: the definition's `with` block is still open; leave it first"
+
+
+class VerifyError(FuserError):
+    template = "malformed fusion {stage}: {statement}: {reason}"
+
+
+# -- compiling and running -----------------------------------------------------------------------
+
+
+class TargetError(FuserError):
+    template = "unknown or unusable target {target!r}: {reason}"
+
+
+class CompilationError(FuserError):
+    template = "{compiler} could not compile {source}:\n{log}"
+
+
+class LaunchError(FuserError):
+    template = "kernel {kernel}: {reason}"
+
+
+class DumpOptionError(FuserError, ValueError):
+    template = "{variable} names an unknown dump {name!r}; the valid names are: {valid}"

@@ -1,0 +1,161 @@
+"""Element types: nvFuser's names, what torch calls them, how C spells them, and how they promote."""
+
+from __future__ import annotations
+
+from enum import Enum, unique
+
+import torch
+
+
+@unique
+class Category(Enum):
+    """Promotion categories, weakest first, as torch orders them."""
+
+    BOOL = 0
+    INTEGER = 1
+    FLOAT = 2
+    COMPLEX = 3
+
+
+class DataType(Enum):
+    """The element type of a tensor or scalar, by nvFuser's name.
+
+    The value is (torch dtype, spelling in generated code). `Char`, `Short` and `Byte` are nvFuser's
+    C++ names for `Int8`, `Int16` and `UInt8` and are the same members.
+    """
+
+    Double = (torch.float64, "double")
+    Float = (torch.float32, "float")
+    Half = (torch.float16, "half")
+    BFloat16 = (torch.bfloat16, "bfloat16")
+    Int = (torch.int64, "int64")
+    Int32 = (torch.int32, "int32")
+    Int16 = (torch.int16, "int16")
+    Int8 = (torch.int8, "int8")
+    UInt8 = (torch.uint8, "uint8")
+    Bool = (torch.bool, "bool")
+    ComplexFloat = (torch.complex64, "complex64")
+    ComplexDouble = (torch.complex128, "complex128")
+    Short = Int16
+    Char = Int8
+    Byte = UInt8
+
+    def __repr__(self) -> str:
+        return f"DataType.{self.name}"
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def torch(self) -> torch.dtype:
+        return self.value[0]
+
+    @property
+    def spelling(self) -> str:
+        """The type's name in generated code; each target's device library defines it."""
+        return self.value[1]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.torch.itemsize
+
+    @property
+    def category(self) -> Category:
+        return _CATEGORY[self]
+
+    @property
+    def is_floating(self) -> bool:
+        return self.category is Category.FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category is Category.COMPLEX
+
+    @property
+    def is_integral(self) -> bool:
+        """Integers and bool."""
+        return self.category in (Category.INTEGER, Category.BOOL)
+
+    @property
+    def compute(self) -> DataType:
+        """The type arithmetic runs in: 16-bit floats compute, and stay, in float32."""
+        return DataType.Float if self in (DataType.Half, DataType.BFloat16) else self
+
+    @property
+    def real(self) -> DataType:
+        """The type of the absolute value or real part."""
+        return _REAL_OF.get(self, self)
+
+
+_REAL_OF = {DataType.ComplexFloat: DataType.Float, DataType.ComplexDouble: DataType.Double}
+_COMPLEX_OF = {real: complex_ for complex_, real in _REAL_OF.items()}
+
+
+def _category(dtype: DataType) -> Category:
+    if dtype is DataType.Bool:
+        return Category.BOOL
+    if dtype.torch.is_complex:
+        return Category.COMPLEX
+    return Category.FLOAT if dtype.torch.is_floating_point else Category.INTEGER
+
+
+_CATEGORY = {dtype: _category(dtype) for dtype in DataType}
+_FROM_TORCH = {dtype.torch: dtype for dtype in DataType}
+
+
+def from_torch(dtype: torch.dtype) -> DataType | None:
+    """The DataType of a torch dtype, or None where there is none (float8, quantized, ...)."""
+    return _FROM_TORCH.get(dtype)
+
+
+def complex_of(dtype: DataType) -> DataType:
+    """The complex type whose parts are `dtype`."""
+    return _COMPLEX_OF.get(dtype.compute, DataType.ComplexFloat)
+
+
+def of_literal(value: bool | int | float | complex) -> DataType:
+    """The dtype of a Python literal: Bool, Int, Double or ComplexDouble."""
+    if isinstance(value, bool):
+        return DataType.Bool
+    if isinstance(value, int):
+        return DataType.Int
+    if isinstance(value, float):
+        return DataType.Double
+    return DataType.ComplexDouble
+
+
+def floating(dtype: DataType) -> DataType:
+    """`dtype` if it is floating or complex, else the default floating type, float32."""
+    return DataType.Float if dtype.is_integral else dtype
+
+
+def promote(tensors: list[DataType], zero_dim: list[DataType], scalars: list[DataType]) -> DataType:
+    """The common dtype of operands, by torch's rule.
+
+    Dimensioned tensors outrank 0-dim tensors, which outrank scalars: a weaker group matters only
+    when its category (bool < integer < float < complex) is higher. Scalars bring their category,
+    at torch's default width, when they win against a tensor.
+    """
+    groups = [_join(group) for group in (tensors, zero_dim) if group]
+    if scalars:
+        scalar = _join(scalars)
+        groups.append(_default_width(scalar) if groups else scalar)
+    result = groups[0]
+    for weaker in groups[1:]:
+        if weaker.category.value > result.category.value:
+            result = complex_of(result) if weaker.is_complex and result.is_floating else weaker
+    return result
+
+
+def _join(group: list[DataType]) -> DataType:
+    result = group[0]
+    for dtype in group[1:]:
+        result = _FROM_TORCH[torch.promote_types(result.torch, dtype.torch)]
+    return result
+
+
+def _default_width(dtype: DataType) -> DataType:
+    if dtype.is_complex:
+        return DataType.ComplexFloat
+    return DataType.Float if dtype.is_floating else dtype

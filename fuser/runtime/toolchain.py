@@ -1,0 +1,48 @@
+"""The system's C++ compiler: finding it, asking its version, running it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuser.errors import CompilationError
+
+_CANDIDATES = ("g++", "clang++", "c++")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C++ compiler on this machine. `version` is part of every cache key."""
+
+    path: str
+    version: str
+
+    def shared_library(self, source: Path, library: Path, flags: tuple[str, ...]) -> None:
+        """Compile `source` to the shared library `library`.
+
+        Raises CompilationError with the compiler's messages and the path of the source.
+        """
+        command = [self.path, *flags, "-shared", "-fPIC", "-o", str(library), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CompilationError(compiler=self.path, source=str(source), log=done.stderr)
+
+
+@functools.cache
+def find_compiler() -> Compiler | None:
+    """The compiler named by CXX, else the first of g++, clang++, c++; None where there is none."""
+    named = os.environ.get("CXX")
+    for candidate in (named,) if named else _CANDIDATES:
+        path = shutil.which(candidate)
+        if path is not None:
+            return Compiler(path, _version(path))
+    return None
+
+
+def _version(path: str) -> str:
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.partition("\n")[0]
