@@ -1,0 +1,310 @@
+"""The pointwise table: one row per operation.
+
+A row says which operands are accepted, how their types combine, what torch computes (the oracle),
+and how C spells it. In `code`, `{0}`, `{1}`, ... are the operands, already converted to
+`Signature.args`; the names that are called are defined by each target's device library
+(`fuser/codegen/device`), which implements torch's meaning where C's differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from fuser.ir import dtypes
+from fuser.ir.dtypes import Category, DataType
+
+Reference = Callable[..., torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What operands are converted to before the operation, and the type of its result."""
+
+    args: tuple[DataType, ...]
+    result: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What promotion needs to know of an operand; `rank` is None for a scalar."""
+
+    dtype: DataType
+    rank: int | None
+
+
+Rule = Callable[[tuple[Operand, ...]], Signature]
+
+
+def common_dtype(operands: tuple[Operand, ...]) -> DataType:
+    """torch's promotion of tensors, 0-dim tensors and scalars, before any widening."""
+    return dtypes.promote(
+        [o.dtype for o in operands if o.rank],
+        [o.dtype for o in operands if o.rank == 0],
+        [o.dtype for o in operands if o.rank is None],
+    )
+
+
+# -- dtype rules ---------------------------------------------------------------------------------
+
+
+def arithmetic(operands: tuple[Operand, ...]) -> Signature:
+    """Compute and stay in the common type; 16-bit floats become float32."""
+    common = common_dtype(operands).compute
+    return Signature((common,) * len(operands), common)
+
+
+def floating(operands: tuple[Operand, ...]) -> Signature:
+    """As arithmetic, with integers and bool promoted to float32."""
+    common = dtypes.floating(common_dtype(operands)).compute
+    return Signature((common,) * len(operands), common)
+
+
+def comparison(operands: tuple[Operand, ...]) -> Signature:
+    """Compare in the common type; the result is Bool."""
+    common = common_dtype(operands).compute
+    return Signature((common,) * len(operands), DataType.Bool)
+
+
+def predicate(operands: tuple[Operand, ...]) -> Signature:
+    """Each operand in its own type; the result is Bool."""
+    return Signature(tuple(o.dtype.compute for o in operands), DataType.Bool)
+
+
+def identity(operands: tuple[Operand, ...]) -> Signature:
+    """The operand's own type, 16-bit floats included: a copy does no arithmetic."""
+    return Signature((operands[0].dtype,), operands[0].dtype)
+
+
+def magnitude(operands: tuple[Operand, ...]) -> Signature:
+    """As arithmetic, but a complex operand gives its real type."""
+    common = operands[0].dtype.compute
+    return Signature((common,), common.real)
+
+
+def selection(operands: tuple[Operand, ...]) -> Signature:
+    """where: a Bool condition, then the branches as arithmetic."""
+    common = common_dtype(operands[1:]).compute
+    return Signature((DataType.Bool, common, common), common)
+
+
+def complex_parts(operands: tuple[Operand, ...]) -> Signature:
+    """complex(real, imag): floating parts, the complex type they make."""
+    part = dtypes.floating(common_dtype(operands)).compute
+    return Signature((part, part), dtypes.complex_of(part))
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PointwiseOp:
+    """A row of the table.
+
+    `accepts` holds the letters of the categories the common operand type may have: b(ool),
+    i(nteger), f(loat), c(omplex). `code` is the C spelling; `variants` replaces it by letter.
+    `cost` is a rough count of instructions, for the segmenter's profit.
+    """
+
+    name: str
+    arity: int
+    accepts: str
+    rule: Rule
+    reference: Reference
+    code: str
+    variants: tuple[tuple[str, str], ...] = ()
+    cost: int = 1
+
+    def spelling(self, compute: DataType) -> str:
+        """The C template for operands of type `compute`."""
+        return dict(self.variants).get(letter(compute), self.code)
+
+
+_LETTERS = {Category.BOOL: "b", Category.INTEGER: "i", Category.FLOAT: "f", Category.COMPLEX: "c"}
+
+
+def letter(dtype: DataType) -> str:
+    """The category letter used by `PointwiseOp.accepts`."""
+    return _LETTERS[dtype.category]
+
+
+def _erfcinv(x: torch.Tensor) -> torch.Tensor:
+    return (-torch.special.ndtri(x.double() / 2) * 2**-0.5).to(x.dtype)
+
+
+def _logical_right_shift(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    bits = x.dtype.itemsize * 8
+    keep = torch.bitwise_not(torch.bitwise_left_shift(torch.full_like(x, -1), bits - by))
+    shifted = torch.where(by > 0, torch.bitwise_right_shift(x, by) & keep, x)
+    return torch.where((by < 0) | (by >= bits), torch.zeros_like(x), shifted)
+
+
+def _trunc_div(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.div(x, y, rounding_mode=None if x.is_floating_point() or x.is_complex() else "trunc")
+
+
+def _copy(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def _real(x: torch.Tensor) -> torch.Tensor:
+    return torch.real(x).clone()
+
+
+def _imag(x: torch.Tensor) -> torch.Tensor:
+    return torch.imag(x).clone()
+
+
+def _threshold(x: torch.Tensor, limit: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return torch.where(x <= limit, value, x)
+
+
+def _addcmul(
+    x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, value: torch.Tensor
+) -> torch.Tensor:
+    return x + value * y * z
+
+
+def _unary(
+    name: str,
+    accepts: str,
+    rule: Rule,
+    reference: Reference,
+    code: str = "",
+    cost: int = 1,
+    **variants: str,
+) -> PointwiseOp:
+    code = code or f"{name}({{0}})"
+    return PointwiseOp(name, 1, accepts, rule, reference, code, tuple(variants.items()), cost)
+
+
+def _binary(
+    name: str,
+    accepts: str,
+    rule: Rule,
+    reference: Reference,
+    code: str = "",
+    cost: int = 1,
+    **variants: str,
+) -> PointwiseOp:
+    code = code or f"{name}({{0}}, {{1}})"
+    return PointwiseOp(name, 2, accepts, rule, reference, code, tuple(variants.items()), cost)
+
+
+_UNARY = (
+    _unary("abs", "ifc", magnitude, torch.abs),
+    _unary("acos", "bifc", floating, torch.acos, cost=15),
+    _unary("acosh", "bifc", floating, torch.acosh, cost=20),
+    _unary("asin", "bifc", floating, torch.asin, cost=15),
+    _unary("asinh", "bifc", floating, torch.asinh, cost=20),
+    _unary("atan", "bifc", floating, torch.atan, cost=15),
+    _unary("atanh", "bifc", floating, torch.atanh, cost=20),
+    _unary("bitwise_not", "bi", arithmetic, torch.bitwise_not, "~{0}", b="!{0}"),
+    _unary("ceil", "if", arithmetic, torch.ceil, i="{0}"),
+    _unary("cos", "bifc", floating, torch.cos, cost=15),
+    _unary("cosh", "bifc", floating, torch.cosh, cost=20),
+    _unary("erf", "bif", floating, torch.erf, cost=15),
+    _unary("erfc", "bif", floating, torch.erfc, cost=20),
+    _unary("erfcinv", "bif", floating, _erfcinv, cost=30),
+    _unary("erfinv", "bif", floating, torch.erfinv, cost=30),
+    _unary("exp", "bifc", floating, torch.exp, cost=10),
+    _unary("exp2", "bif", floating, torch.exp2, cost=10),
+    _unary("expm1", "bifc", floating, torch.expm1, cost=15),
+    _unary("floor", "if", arithmetic, torch.floor, i="{0}"),
+    _unary("frac", "f", arithmetic, torch.frac, "{0} - trunc({0})", cost=2),
+    _unary("imag", "c", magnitude, _imag),
+    _unary("isfinite", "bifc", predicate, torch.isfinite, b="true", i="true"),
+    _unary("isinf", "bifc", predicate, torch.isinf, b="false", i="false"),
+    _unary("isnan", "bifc", predicate, torch.isnan, b="false", i="false"),
+    _unary("isneginf", "bif", predicate, torch.isneginf, "isinf({0}) && {0} < 0", b="false", i="false"),
+    _unary("isposinf", "bif", predicate, torch.isposinf, "isinf({0}) && {0} > 0", b="false", i="false"),
+    _unary("isreal", "bifc", predicate, torch.isreal, "true", c="imag({0}) == 0"),
+    _unary("lgamma", "bif", floating, torch.lgamma, cost=60),
+    _unary("log", "bifc", floating, torch.log, cost=10),
+    _unary("log10", "bifc", floating, torch.log10, cost=12),
+    _unary("log1p", "bifc", floating, torch.log1p, cost=15),
+    _unary("log2", "bifc", floating, torch.log2, cost=10),
+    _unary("logical_not", "bifc", predicate, torch.logical_not, "{0} == 0"),
+    _unary("neg", "ifc", arithmetic, torch.neg, "-{0}"),
+    _unary("real", "bifc", magnitude, _real, b="{0}", i="{0}", f="{0}"),
+    _unary("reciprocal", "bifc", floating, torch.reciprocal, "1 / {0}", cost=4),
+    _unary("relu", "if", arithmetic, torch.relu, "{0} < 0 ? 0 : {0}"),
+    _unary("round", "if", arithmetic, torch.round, "rint({0})", i="{0}"),
+    _unary("rsqrt", "bifc", floating, torch.rsqrt, cost=5),
+    _unary("segment_set", "bifc", identity, _copy, "{0}"),
+    _unary("set", "bifc", identity, _copy, "{0}"),
+    _unary("sigmoid", "bifc", floating, torch.sigmoid, cost=12),
+    _unary("sign", "bif", arithmetic, torch.sign),
+    _unary("signbit", "bif", predicate, torch.signbit, i="{0} < 0", b="false"),
+    _unary("silu", "bifc", floating, torch.nn.functional.silu, cost=13),
+    _unary("sin", "bifc", floating, torch.sin, cost=15),
+    _unary("sinh", "bifc", floating, torch.sinh, cost=20),
+    _unary("sqrt", "bifc", floating, torch.sqrt, cost=4),
+    _unary("tan", "bifc", floating, torch.tan, cost=20),
+    _unary("tanh", "bifc", floating, torch.tanh, cost=15),
+    _unary("trunc", "if", arithmetic, torch.trunc, i="{0}"),
+)
+
+_BINARY = (
+    _binary("add", "bifc", arithmetic, torch.add, "{0} + {1}"),
+    _binary("atan2", "bif", floating, torch.atan2, cost=20),
+    _binary("bitwise_and", "bi", arithmetic, torch.bitwise_and, "{0} & {1}"),
+    _binary("bitwise_left_shift", "i", arithmetic, torch.bitwise_left_shift, "shift_left({0}, {1})"),
+    _binary("bitwise_or", "bi", arithmetic, torch.bitwise_or, "{0} | {1}"),
+    _binary(
+        "bitwise_right_shift", "i", arithmetic, torch.bitwise_right_shift, "shift_right({0}, {1})"
+    ),
+    _binary("bitwise_xor", "bi", arithmetic, torch.bitwise_xor, "{0} ^ {1}"),
+    _binary("complex", "bif", complex_parts, torch.complex, "make_complex({0}, {1})"),
+    _binary("div", "ifc", arithmetic, _trunc_div, "{0} / {1}", cost=4, i="trunc_div({0}, {1})"),
+    _binary("eq", "bifc", comparison, torch.eq, "{0} == {1}"),
+    _binary("fmod", "if", arithmetic, torch.fmod, cost=20, i="trunc_mod({0}, {1})"),
+    _binary("gcd", "i", arithmetic, torch.gcd, cost=60),
+    _binary("ge", "bif", comparison, torch.ge, "{0} >= {1}"),
+    _binary("gt", "bif", comparison, torch.gt, "{0} > {1}"),
+    _binary("le", "bif", comparison, torch.le, "{0} <= {1}"),
+    _binary(
+        "logical_and", "bifc", predicate, torch.logical_and, "({0} != 0) && ({1} != 0)", b="{0} && {1}"
+    ),
+    _binary(
+        "logical_or", "bifc", predicate, torch.logical_or, "({0} != 0) || ({1} != 0)", b="{0} || {1}"
+    ),
+    _binary(
+        "logical_right_shift",
+        "i",
+        arithmetic,
+        _logical_right_shift,
+        "logical_shift_right({0}, {1})",
+    ),
+    _binary("lt", "bif", comparison, torch.lt, "{0} < {1}"),
+    _binary("maximum", "bif", arithmetic, torch.maximum, cost=2),
+    _binary("minimum", "bif", arithmetic, torch.minimum, cost=2),
+    _binary("mod", "if", arithmetic, torch.fmod, "fmod({0}, {1})", cost=20, i="trunc_mod({0}, {1})"),
+    _binary("mul", "bifc", arithmetic, torch.mul, "{0} * {1}"),
+    _binary("ne", "bifc", comparison, torch.ne, "{0} != {1}"),
+    _binary("nextafter", "bif", floating, torch.nextafter, cost=5),
+    _binary("pow", "ifc", arithmetic, torch.pow, cost=30),
+    _binary("remainder", "if", arithmetic, torch.remainder, "floor_mod({0}, {1})", cost=20),
+    _binary("sub", "ifc", arithmetic, torch.sub, "{0} - {1}"),
+    _binary("truediv", "bifc", floating, torch.true_divide, "{0} / {1}", cost=4),
+)
+
+_MORE = (
+    PointwiseOp(
+        "add_alpha", 3, "ifc", arithmetic, lambda x, y, a: x + a * y, "{0} + {2} * {1}", cost=2
+    ),
+    PointwiseOp("addcmul", 4, "ifc", arithmetic, _addcmul, "{0} + {3} * {1} * {2}", cost=3),
+    PointwiseOp(
+        "clamp", 3, "if", arithmetic, torch.clamp, "minimum(maximum({0}, {1}), {2})", cost=4
+    ),
+    PointwiseOp("lerp", 3, "bifc", floating, torch.lerp, "lerp({0}, {1}, {2})", cost=6),
+    PointwiseOp(
+        "sub_alpha", 3, "ifc", arithmetic, lambda x, y, a: x - a * y, "{0} - {2} * {1}", cost=2
+    ),
+    PointwiseOp("threshold", 3, "if", arithmetic, _threshold, "{0} <= {1} ? {2} : {0}"),
+    PointwiseOp("where", 3, "bifc", selection, torch.where, "{0} ? {1} : {2}"),
+)
+
+TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}
