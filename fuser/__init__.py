@@ -1,0 +1,29 @@
+"""A fusion compiler with nvFuser's Python front end.
+
+with FusionDefinition() as fd:
+    x = fd.from_pytorch(tensor)
+    fd.add_output(fd.ops.sum(x * 2.0, dims=[-1]))
+outputs = fd.execute([tensor])
+"""
+
+from fuser.errors import FuserError
+from fuser.frontend.definition import Fusion, FusionDefinition
+from fuser.ir.dtypes import DataType
+from fuser.ir.types import compute_tensor_descriptor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DataType",
+    "FuserError",
+    "Fusion",
+    "FusionDefinition",
+    "__version__",
+    "compute_tensor_descriptor",
+    "version",
+]
+
+
+def version() -> str:
+    """The package's version."""
+    return __version__

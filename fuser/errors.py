@@ -44,7 +44,9 @@ class InputDtypeError(FuserError):
 
 
 class InputRankError(FuserError):
-    template = "input {position} ({name}): expected {expected} dimension(s), got {got} (sizes {sizes})"
+    template = (
+        "input {position} ({name}): expected {expected} dimension(s), got {got} (sizes {sizes})"
+    )
 
 
 class InputSizeError(FuserError):
@@ -86,7 +88,9 @@ class ArgumentTypeError(FuserError, TypeError):
 
 
 class ForeignValueError(FuserError):
-    template = "{operation}: {name} belongs to another definition; a definition uses its own values only"
+    template = (
+        "{operation}: {name} belongs to another definition; a definition uses its own values only"
+    )
 
 
 class OperandDtypeError(FuserError, TypeError):
@@ -95,8 +99,8 @@ class OperandDtypeError(FuserError, TypeError):
 
 class BroadcastError(FuserError):
     template = (
-        "{operation}: operand sizes {left} and {right} do not agree at dimension {dim} from the end "
-        "({left_size} against {right_size}); sizes must be equal, or 1 to broadcast"
+        "{operation}: operand sizes {left} and {right} do not agree at dimension {dim} from the "
+        "end ({left_size} against {right_size}); sizes must be equal, or 1 to broadcast"
     )
 
 
@@ -116,7 +120,10 @@ class OriginalShapeError(FuserError):
 
 
 class UndefinedOutputError(FuserError):
-    template = "add_output: {got} is not a value of this definition; pass what fd.ops or fd.define_tensor returned"
+    template = (
+        "add_output: {got} is not a value of this definition; "
+        "pass what fd.ops or fd.define_tensor returned"
+    )
 
 
 class NoOutputError(FuserError, NotImplementedError):
@@ -124,15 +131,50 @@ class NoOutputError(FuserError, NotImplementedError):
 
 
 class EmptyDefinitionError(FuserError, NotImplementedError):
-    template = "nothing is defined; describe a fusion inside `with FusionDefinition(...) as fd:` first"
+    template = (
+        "nothing is defined; describe a fusion inside `with FusionDefinition(...) as fd:` first"
+    )
 
 
 class DefinitionClosedError(FuserError):
-    template = "{operation}: the definition's `with` block has ended; it can be executed, but not extended"
+    template = (
+        "{operation}: the definition's `with` block has ended; it can be executed, but not extended"
+    )
 
 
 class DefinitionOpenError(FuserError):
     template = "{operation}: the definition's `with` block is still open; leave it first"
+
+
+class DefinitionNotOpenError(FuserError):
+    template = (
+        "{operation}: the definition has not begun; "
+        "call it inside `with FusionDefinition(...) as fd:`"
+    )
+
+
+class DefinitionFailedError(FuserError):
+    template = (
+        "{operation}: the definition's `with` block was left by an error ({error}); define it again"
+    )
+
+
+class RedefinitionError(FuserError):
+    template = "the definition is already finished; make a new {kind} to define another"
+
+
+class ScalarOutputError(FuserError, TypeError):
+    template = (
+        "add_output: {name} is a scalar, and only tensors can be outputs; "
+        "make one by fd.ops.full(shape=[], fill_value={name}, dtype={dtype})"
+    )
+
+
+class HandleTruthError(FuserError, TypeError):
+    template = (
+        "{name} has no value while the definition is written: it cannot be tested, looped over or "
+        "indexed; use fd.ops.where, fd.ops.slice or fd.ops.select"
+    )
 
 
 class VerifyError(FuserError):

@@ -47,7 +47,7 @@ class DeviceLibrary:
         ordered: dict[str, Section] = {}
         for key in keys:
             self._collect(key, ordered)
-        return "\n\n".join(section.text for section in ordered.values())
+        return "\n\n".join(section.text for section in ordered.values() if section.text)
 
     def _collect(self, key: str, ordered: dict[str, Section]) -> None:
         if key in ordered:
@@ -69,13 +69,14 @@ def load(*names: str) -> DeviceLibrary:
 
 
 def parse(text: str) -> list[Section]:
-    """The sections of a header, in order. Lines before the first mark are the file's own comment."""
+    """The sections of a header, in order; what stands before the first mark is its comment."""
     sections: list[Section] = []
     key, needs, body = "", (), list[str]()
     for line in [*text.splitlines(), "//@ end"]:
         mark = _MARK.match(line)
         if mark is None:
-            body.append(line)
+            if not line.startswith("// --"):  # a heading of the file
+                body.append(line)
             continue
         if key:
             sections.append(Section(key, needs, "\n".join(body).strip("\n")))

@@ -1,8 +1,8 @@
-"""Element types: nvFuser's names, what torch calls them, how C spells them, and how they promote."""
+"""Element types: nvFuser's names, torch's, their spelling in C, and how they promote."""
 
 from __future__ import annotations
 
-from enum import Enum, unique
+from enum import Enum, nonmember, unique
 
 import torch
 
@@ -21,7 +21,8 @@ class DataType(Enum):
     """The element type of a tensor or scalar, by nvFuser's name.
 
     The value is (torch dtype, spelling in generated code). `Char`, `Short` and `Byte` are nvFuser's
-    C++ names for `Int8`, `Int16` and `UInt8` and are the same members.
+    C++ names for `Int8`, `Int16` and `UInt8` and are the same members. `Null` is None: what older
+    scripts pass for no dtype.
     """
 
     Double = (torch.float64, "double")
@@ -39,6 +40,7 @@ class DataType(Enum):
     Short = Int16
     Char = Int8
     Byte = UInt8
+    Null = nonmember(None)
 
     def __repr__(self) -> str:
         return f"DataType.{self.name}"
@@ -123,6 +125,12 @@ def of_literal(value: bool | int | float | complex) -> DataType:
     if isinstance(value, float):
         return DataType.Double
     return DataType.ComplexDouble
+
+
+def holds(dtype: DataType, number: int) -> bool:
+    """Whether an integer type's range has `number`."""
+    limits = torch.iinfo(dtype.torch)
+    return limits.min <= number <= limits.max
 
 
 def floating(dtype: DataType) -> DataType:

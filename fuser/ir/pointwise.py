@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
@@ -130,8 +131,11 @@ def letter(dtype: DataType) -> str:
     return _LETTERS[dtype.category]
 
 
+_normal_quantile = cast("Reference", torch.special.ndtri)  # pyright: ignore[reportUnknownMemberType]
+
+
 def _erfcinv(x: torch.Tensor) -> torch.Tensor:
-    return (-torch.special.ndtri(x.double() / 2) * 2**-0.5).to(x.dtype)
+    return (-_normal_quantile(x.double() / 2) * 2**-0.5).to(x.dtype)
 
 
 def _logical_right_shift(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
@@ -142,7 +146,9 @@ def _logical_right_shift(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
 
 
 def _trunc_div(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return torch.div(x, y, rounding_mode=None if x.is_floating_point() or x.is_complex() else "trunc")
+    return torch.div(
+        x, y, rounding_mode=None if x.is_floating_point() or x.is_complex() else "trunc"
+    )
 
 
 def _copy(x: torch.Tensor) -> torch.Tensor:
@@ -165,6 +171,14 @@ def _addcmul(
     x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, value: torch.Tensor
 ) -> torch.Tensor:
     return x + value * y * z
+
+
+def _add_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
+    return x + alpha * y
+
+
+def _sub_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
+    return x - alpha * y
 
 
 def _unary(
@@ -218,8 +232,12 @@ _UNARY = (
     _unary("isfinite", "bifc", predicate, torch.isfinite, b="true", i="true"),
     _unary("isinf", "bifc", predicate, torch.isinf, b="false", i="false"),
     _unary("isnan", "bifc", predicate, torch.isnan, b="false", i="false"),
-    _unary("isneginf", "bif", predicate, torch.isneginf, "isinf({0}) && {0} < 0", b="false", i="false"),
-    _unary("isposinf", "bif", predicate, torch.isposinf, "isinf({0}) && {0} > 0", b="false", i="false"),
+    _unary(
+        "isneginf", "bif", predicate, torch.isneginf, "isinf({0}) && {0} < 0", b="false", i="false"
+    ),
+    _unary(
+        "isposinf", "bif", predicate, torch.isposinf, "isinf({0}) && {0} > 0", b="false", i="false"
+    ),
     _unary("isreal", "bifc", predicate, torch.isreal, "true", c="imag({0}) == 0"),
     _unary("lgamma", "bif", floating, torch.lgamma, cost=60),
     _unary("log", "bifc", floating, torch.log, cost=10),
@@ -251,7 +269,9 @@ _BINARY = (
     _binary("add", "bifc", arithmetic, torch.add, "{0} + {1}"),
     _binary("atan2", "bif", floating, torch.atan2, cost=20),
     _binary("bitwise_and", "bi", arithmetic, torch.bitwise_and, "{0} & {1}"),
-    _binary("bitwise_left_shift", "i", arithmetic, torch.bitwise_left_shift, "shift_left({0}, {1})"),
+    _binary(
+        "bitwise_left_shift", "i", arithmetic, torch.bitwise_left_shift, "shift_left({0}, {1})"
+    ),
     _binary("bitwise_or", "bi", arithmetic, torch.bitwise_or, "{0} | {1}"),
     _binary(
         "bitwise_right_shift", "i", arithmetic, torch.bitwise_right_shift, "shift_right({0}, {1})"
@@ -266,10 +286,20 @@ _BINARY = (
     _binary("gt", "bif", comparison, torch.gt, "{0} > {1}"),
     _binary("le", "bif", comparison, torch.le, "{0} <= {1}"),
     _binary(
-        "logical_and", "bifc", predicate, torch.logical_and, "({0} != 0) && ({1} != 0)", b="{0} && {1}"
+        "logical_and",
+        "bifc",
+        predicate,
+        torch.logical_and,
+        "({0} != 0) && ({1} != 0)",
+        b="{0} && {1}",
     ),
     _binary(
-        "logical_or", "bifc", predicate, torch.logical_or, "({0} != 0) || ({1} != 0)", b="{0} || {1}"
+        "logical_or",
+        "bifc",
+        predicate,
+        torch.logical_or,
+        "({0} != 0) || ({1} != 0)",
+        b="{0} || {1}",
     ),
     _binary(
         "logical_right_shift",
@@ -281,7 +311,9 @@ _BINARY = (
     _binary("lt", "bif", comparison, torch.lt, "{0} < {1}"),
     _binary("maximum", "bif", arithmetic, torch.maximum, cost=2),
     _binary("minimum", "bif", arithmetic, torch.minimum, cost=2),
-    _binary("mod", "if", arithmetic, torch.fmod, "fmod({0}, {1})", cost=20, i="trunc_mod({0}, {1})"),
+    _binary(
+        "mod", "if", arithmetic, torch.fmod, "fmod({0}, {1})", cost=20, i="trunc_mod({0}, {1})"
+    ),
     _binary("mul", "bifc", arithmetic, torch.mul, "{0} * {1}"),
     _binary("ne", "bifc", comparison, torch.ne, "{0} != {1}"),
     _binary("nextafter", "bif", floating, torch.nextafter, cost=5),
@@ -292,17 +324,13 @@ _BINARY = (
 )
 
 _MORE = (
-    PointwiseOp(
-        "add_alpha", 3, "ifc", arithmetic, lambda x, y, a: x + a * y, "{0} + {2} * {1}", cost=2
-    ),
+    PointwiseOp("add_alpha", 3, "ifc", arithmetic, _add_alpha, "{0} + {2} * {1}", cost=2),
     PointwiseOp("addcmul", 4, "ifc", arithmetic, _addcmul, "{0} + {3} * {1} * {2}", cost=3),
     PointwiseOp(
         "clamp", 3, "if", arithmetic, torch.clamp, "minimum(maximum({0}, {1}), {2})", cost=4
     ),
     PointwiseOp("lerp", 3, "bifc", floating, torch.lerp, "lerp({0}, {1}, {2})", cost=6),
-    PointwiseOp(
-        "sub_alpha", 3, "ifc", arithmetic, lambda x, y, a: x - a * y, "{0} - {2} * {1}", cost=2
-    ),
+    PointwiseOp("sub_alpha", 3, "ifc", arithmetic, _sub_alpha, "{0} - {2} * {1}", cost=2),
     PointwiseOp("threshold", 3, "if", arithmetic, _threshold, "{0} <= {1} ? {2} : {0}"),
     PointwiseOp("where", 3, "bifc", selection, torch.where, "{0} ? {1} : {2}"),
 )

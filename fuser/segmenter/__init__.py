@@ -1,0 +1,6 @@
+"""Fusion -> segments: what becomes one kernel, what is only an alias, what torch runs, and why."""
+
+from fuser.segmenter.plan import AliasStep, ExternStep, Segment, SegmentedFusion, Step
+from fuser.segmenter.segment import segment
+
+__all__ = ["AliasStep", "ExternStep", "Segment", "SegmentedFusion", "Step", "segment"]

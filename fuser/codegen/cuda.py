@@ -1,0 +1,112 @@
+"""CUDA C++: a thread for a few neighbouring elements, vector accesses where memory is aligned."""
+
+from __future__ import annotations
+
+from fuser.codegen.printer import KernelPrinter
+from fuser.codegen.target import CUDA
+from fuser.ir.dtypes import DataType
+from fuser.schedule.loop_tree import Binding, Load, Loop, Store
+
+_THREAD_BINDINGS = (Binding.THREAD_X, Binding.THREAD_Y)
+
+
+class CudaPrinter(KernelPrinter):
+    """`extern "C" __global__ void name(...)`."""
+
+    target = CUDA
+
+    def signature(self, parameters: str) -> str:
+        bound = 128 if len(self.nest.axes) <= 1 else 256
+        return (
+            f'extern "C" __global__ void __launch_bounds__({bound})\n{self.nest.name}({parameters})'
+        )
+
+    def loop(self, loop: Loop) -> None:
+        if loop.binding is Binding.LANES:
+            self._lane_loop(loop)
+            return
+        nest: list[Loop] = [loop]
+        while isinstance(nest[-1].body[0], Loop) and nest[-1].body[0].binding is not Binding.LANES:
+            nest.append(nest[-1].body[0])
+        self._place_thread(nest)
+        for node in nest[-1].body:
+            self.node(node)
+
+    def load(self, load: Load) -> None:
+        if load.lanes == 1:
+            super().load(load)
+            return
+        self.expressions.lane_arrays.add(load.name)
+        type_ = self.expressions.type(load.tensor.dtype)
+        at = self.sizes.index(load.at, load.name)
+        self.out.line(f"{type_} {load.name}[{load.lanes}];")
+        read = self.expressions.use("load_part")
+        self.out.line(f"{read}({load.name}, {load.tensor}_in + {_group(at)}, {self._valid()});")
+
+    def store(self, store: Store) -> None:
+        if store.lanes == 1:
+            super().store(store)
+            return
+        at = self.sizes.index(store.at, store.tensor.name)
+        source = f"{store.tensor}_lanes"
+        write = self.expressions.use("store_part")
+        self.out.line(f"{write}({source}, {store.tensor}_out + {_group(at)}, {self._valid()});")
+
+    def _valid(self) -> str:
+        """How many elements are left for this thread's lanes."""
+        inner = self.nest.axes[-1]
+        return f"{self.sizes.extent(inner)} - {self.sizes.axis(inner)}"
+
+    def _lane_loop(self, loop: Loop) -> None:
+        self.sizes.name_axis(loop.axis, "lane")
+        self.out.line("#pragma unroll")
+        count = loop.axis.extent
+        with self.out.block(f"for (int lane = 0; lane < {count}; ++lane)"):
+            if any(isinstance(node, Load | Store) for node in loop.body):
+                self.out.line(f"if (lane >= {self._valid()}) break;")
+            for node in loop.body:
+                self.node(node)
+
+    def _place_thread(self, nest: list[Loop]) -> None:
+        """Compute this thread's indices, and leave where they are out of range."""
+        if len(nest) == 1:
+            self._place_along_one_axis(nest[0])
+            return
+        index = self.expressions.type(self.nest.index_dtype)
+        self.out.line("unsigned int tile = blockIdx.x;")
+        checks: list[str] = []
+        for loop in reversed(nest):
+            name = self.sizes.axis(loop.axis)
+            if loop.binding in _THREAD_BINDINGS:
+                self._place_within_tile(loop, name, index, last=loop is nest[0])
+                checks.insert(0, f"{name} >= {self.sizes.extent(loop.axis)}")
+            elif loop is nest[0]:
+                self.out.line(f"const {index} {name} = tile;")
+            else:
+                extent = self.sizes.extent(loop.axis)
+                self.out.line(f"const {index} {name} = tile % {extent}; tile /= {extent};")
+        self.out.line(f"if ({' || '.join(checks)}) return;")
+
+    def _place_along_one_axis(self, loop: Loop) -> None:
+        name, index = self.sizes.axis(loop.axis), self.expressions.type(self.nest.index_dtype)
+        wide = self.nest.index_dtype is DataType.Int
+        block = f"{index}(blockIdx.x)" if wide else "blockIdx.x"
+        thread = f"{block} * blockDim.x + threadIdx.x"
+        thread = f"({thread}) * {loop.step}" if loop.step > 1 else thread
+        self.out.line(f"const {index} {name} = {thread};")
+        self.out.line(f"if ({name} >= {self.sizes.extent(loop.axis)}) return;")
+
+    def _place_within_tile(self, loop: Loop, name: str, index: str, *, last: bool) -> None:
+        letter = "x" if loop.binding is Binding.THREAD_X else "y"
+        width = self.nest.launch.block[0 if letter == "x" else 1] * loop.step
+        tiles = -(-loop.axis.extent // width)
+        count = "" if last else self.sizes.parameter(f"{letter}_tiles", tiles)
+        tile = "tile" if last else f"tile % {count}"
+        position = f"{index}({tile}) * blockDim.{letter} + threadIdx.{letter}"
+        position = f"({position}) * {loop.step}" if loop.step > 1 else position
+        divide = "" if last else f" tile /= {count};"
+        self.out.line(f"const {index} {name} = {position};{divide}")
+
+
+def _group(text: str) -> str:
+    return f"({text})" if " " in text else text

@@ -1,0 +1,215 @@
+// The CUDA device library: what generated kernels call beyond NVRTC's builtins.
+//
+// NVRTC already overloads exp, erf, rsqrt, lgamma, erfinv, ... for float and double with torch's
+// meaning, so those have no section here, or an empty one in place of common.h's. Inline PTX
+// stands under `#ifndef FUSER_EMULATOR`, beside a portable twin with the same bits: the emulator
+// compiles this text as plain C++.
+
+//@ FUSER_DEVICE
+#define FUSER_DEVICE static __device__ __forceinline__
+
+//@ FUSER_MEMBER
+#define FUSER_MEMBER __device__ __forceinline__
+
+//@ int64
+typedef long long int64;
+
+//@ int32
+typedef int int32;
+
+//@ int16
+typedef short int16;
+
+//@ int8
+typedef signed char int8;
+
+//@ uint8
+typedef unsigned char uint8;
+
+//@ pow(float)
+//@ pow(double)
+
+//@ maximum(float): FUSER_DEVICE
+// NaN wins, from either side.
+FUSER_DEVICE float maximum(float x, float y) {
+#ifndef FUSER_EMULATOR
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+  return result;
+#else
+  return y > x || y != y ? y : x;
+#endif
+}
+
+//@ minimum(float): FUSER_DEVICE
+// NaN wins, from either side.
+FUSER_DEVICE float minimum(float x, float y) {
+#ifndef FUSER_EMULATOR
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+  return result;
+#else
+  return y < x || y != y ? y : x;
+#endif
+}
+
+//@ copy_bytes: FUSER_DEVICE
+// memcpy of a size known at compile time: the optimizer makes register moves of it.
+template <int Bytes>
+FUSER_DEVICE void copy_bytes(void* to, const void* from) {
+#ifndef FUSER_EMULATOR
+  memcpy(to, from, Bytes);
+#else
+  __builtin_memcpy(to, from, Bytes);
+#endif
+}
+
+//@ float_bits: FUSER_DEVICE, copy_bytes
+FUSER_DEVICE unsigned int float_bits(float value) {
+  unsigned int bits;
+  copy_bytes<4>(&bits, &value);
+  return bits;
+}
+
+//@ float_of_bits: FUSER_DEVICE, copy_bytes
+FUSER_DEVICE float float_of_bits(unsigned int bits) {
+  float value;
+  copy_bytes<4>(&value, &bits);
+  return value;
+}
+
+//@ half_bits: FUSER_DEVICE, float_bits, float_of_bits
+// Rounds to nearest even; every NaN becomes 0x7fff.
+FUSER_DEVICE unsigned short half_bits(float value) {
+#ifndef FUSER_EMULATOR
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  unsigned int bits = float_bits(value);
+  unsigned int sign = bits >> 16 & 0x8000u;
+  unsigned int size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return 0x7fff;           // NaN
+  if (size >= 0x47800000u) return sign | 0x7c00u;  // 65536 and above: infinity
+  if (size < 0x38800000u) {
+    // Below 2^-14 a half counts units of 2^-24; so does the mantissa of a float in [0.5, 1).
+    return sign | (float_bits(float_of_bits(size) + 0.5f) - 0x3f000000u);
+  }
+  // Rebias the exponent, and round the 13 bits that go; a carry may reach infinity.
+  return sign | ((size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13);
+#endif
+}
+
+//@ half_value: FUSER_DEVICE, float_bits, float_of_bits
+FUSER_DEVICE float half_value(unsigned short bits) {
+#ifndef FUSER_EMULATOR
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#else
+  unsigned int sign = (bits & 0x8000u) << 16;
+  unsigned int size = (bits & 0x7fffu) << 13;
+  if (size >= 0x0f800000u) return float_of_bits(sign | 0x70000000u | size);  // infinity, NaN
+  if (size < 0x00800000u) {
+    // Subnormal: the bits count units of 2^-24.
+    return float_of_bits(sign | float_bits((bits & 0x3ffu) * 0x1p-24f));
+  }
+  return float_of_bits(sign | (size + 0x38000000u));
+#endif
+}
+
+//@ bfloat16_bits: FUSER_DEVICE, float_bits
+// Rounds to nearest even; every NaN becomes 0x7fff.
+FUSER_DEVICE unsigned short bfloat16_bits(float value) {
+#ifndef FUSER_EMULATOR
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  unsigned int bits = float_bits(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
+  return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+#endif
+}
+
+//@ half: FUSER_MEMBER, half_bits, half_value
+struct half {
+  unsigned short bits;
+  half() = default;
+  FUSER_MEMBER explicit half(float value) : bits(half_bits(value)) {}
+  FUSER_MEMBER operator float() const { return half_value(bits); }
+};
+
+//@ bfloat16: FUSER_MEMBER, bfloat16_bits, float_of_bits
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  FUSER_MEMBER explicit bfloat16(float value) : bits(bfloat16_bits(value)) {}
+  FUSER_MEMBER operator float() const { return float_of_bits((unsigned int)bits << 16); }
+};
+
+//@ packet
+// What one memory access moves. `may_alias`: packets overlay arrays of every element type.
+template <int Bytes> struct packet;
+template <> struct __attribute__((may_alias)) packet<1> { unsigned char x; };
+template <> struct __attribute__((may_alias)) packet<2> { unsigned short x; };
+template <> struct __attribute__((may_alias)) packet<4> { unsigned int x; };
+template <> struct __attribute__((may_alias, aligned(8))) packet<8> { unsigned int x, y; };
+template <> struct __attribute__((may_alias, aligned(16))) packet<16> {
+  unsigned int x, y, z, w;
+};
+
+//@ load_vector: FUSER_DEVICE, packet, copy_bytes
+// Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
+// `at` is aligned to the access.
+template <int N, typename T>
+FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
+#pragma unroll
+  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
+    packet<bytes> moved = reinterpret_cast<const packet<bytes>*>(at)[i];
+    copy_bytes<bytes>(reinterpret_cast<char*>(lanes) + i * bytes, &moved);
+  }
+}
+
+//@ store_vector: FUSER_DEVICE, packet, copy_bytes
+// Writes N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
+// `at` is aligned to the access.
+template <int N, typename T>
+FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
+#pragma unroll
+  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
+    packet<bytes> moved;
+    copy_bytes<bytes>(&moved, reinterpret_cast<const char*>(lanes) + i * bytes);
+    reinterpret_cast<packet<bytes>*>(at)[i] = moved;
+  }
+}
+
+//@ load_part: FUSER_DEVICE, load_vector
+// Reads the first `valid` of N elements, all at once where valid >= N; the others are T().
+template <int N, typename T, typename Index>
+FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
+  if (valid >= N) {
+    load_vector(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
+}
+
+//@ store_part: FUSER_DEVICE, store_vector
+// Writes the first `valid` of N elements, all at once where valid >= N.
+template <int N, typename T, typename Index>
+FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
+  if (valid >= N) {
+    store_vector(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) {
+    if (lane < valid) at[lane] = lanes[lane];
+  }
+}

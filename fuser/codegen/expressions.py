@@ -1,0 +1,107 @@
+"""Scalar expressions in C: one printer for every target."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import assert_never
+
+import numpy as np
+
+from fuser.codegen.sizes import Sizes
+from fuser.codegen.target import Target
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Number
+from fuser.ir.pointwise import TABLE
+from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Literal, Ref
+
+_CALLED = re.compile(r"\b([a-z]\w*)\(")
+
+
+class ExpressionPrinter:
+    """Prints expressions and notes the device functions and types they use.
+
+    Names in `lane_arrays` hold one element a lane and are subscripted with `lane`.
+    """
+
+    def __init__(self, target: Target, sizes: Sizes) -> None:
+        self._target = target
+        self._sizes = sizes
+        self.sections: dict[str, None] = {}
+        self.lane_arrays: set[str] = set()
+
+    def type(self, dtype: DataType) -> str:
+        """The C type of `dtype`."""
+        if dtype.spelling in self._target.library.sections:
+            self.sections[dtype.spelling] = None
+        return dtype.spelling
+
+    def use(self, name: str) -> str:
+        """Note a device function that is defined for every type."""
+        self.sections[name] = None
+        return name
+
+    def print(self, expression: Expression, owner: str) -> str:
+        """The text of an expression; `owner` names parameters that an index needs."""
+        match expression:
+            case Ref():
+                subscript = "[lane]" if expression.name in self.lane_arrays else ""
+                return expression.name + subscript
+            case Literal():
+                return self._literal(expression.value, expression.dtype)
+            case Convert():
+                return f"{self.type(expression.dtype)}({self.print(expression.of, owner)})"
+            case Call():
+                return self._call(expression, owner)
+            case IndexValue():
+                return self._sizes.index(expression.index, owner)
+            case _:
+                assert_never(expression)
+
+    def _call(self, call: Call, owner: str) -> str:
+        compute = call.args[-1].dtype
+        template = TABLE[call.op].spelling(compute)
+        for name in _CALLED.findall(template):
+            key = self._target.library.key(name, compute.spelling)
+            if key is not None:
+                self.sections[key] = None
+        self.type(compute)
+        args = [self._operand(arg, owner) for arg in call.args]
+        return template.format(*args)
+
+    def _operand(self, expression: Expression, owner: str) -> str:
+        text = self.print(expression, owner)
+        if isinstance(expression, Call | IndexValue) or text.startswith("-"):
+            return f"({text})"
+        return text
+
+    def _literal(self, value: Number, dtype: DataType) -> str:
+        if dtype is DataType.Bool:
+            return "true" if value else "false"
+        if dtype.is_complex:
+            number = complex(value)
+            parts = (self._literal(part, dtype.real) for part in (number.real, number.imag))
+            return f"{self.type(dtype)}({', '.join(parts)})"
+        if dtype.is_floating:
+            return self._floating(float(value.real), dtype)
+        return self._integer(int(value.real), dtype)
+
+    def _floating(self, value: float, dtype: DataType) -> str:
+        if dtype.compute is not dtype:
+            return f"{self.type(dtype)}({self._floating(value, DataType.Float)})"
+        if math.isnan(value):
+            return self._target.not_a_number[dtype]
+        if math.isinf(value):
+            sign = "-" if value < 0 else ""
+            return sign + self._target.infinity[dtype]
+        if dtype is DataType.Double:
+            return repr(value)
+        text = str(np.float32(value))
+        return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+    def _integer(self, value: int, dtype: DataType) -> str:
+        if dtype is DataType.Int:
+            return f"{value}LL" if value > -(2**63) else "(-9223372036854775807LL - 1)"
+        if dtype is DataType.Int32:
+            return str(value) if value > -(2**31) else "(-2147483647 - 1)"
+        return f"{self.type(dtype)}({value})"

@@ -1,0 +1,54 @@
+"""What codegen hands on: the text of a kernel, and what it is called with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
+from fuser.schedule.loop_tree import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The address of the buffer in which `value` lies."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """The number a runtime scalar holds."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """An extent, stride or offset, in elements."""
+
+    name: str
+    number: int
+    dtype: DataType
+
+
+Argument = Pointer | Scalar | Size
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """A kernel's text and arguments.
+
+    `code` holds no size: the sizes are in `arguments`, so kernels of other sizes have equal code
+    and are compiled once. `header` is the comment above it, for the reader.
+    """
+
+    name: str
+    header: str
+    code: str
+    arguments: tuple[Argument, ...]
+    launch: Launch
+
+    @property
+    def text(self) -> str:
+        return self.header + self.code

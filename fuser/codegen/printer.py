@@ -1,0 +1,123 @@
+"""Loop nest -> kernel text: what every C-family target has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import assert_never
+
+from fuser.codegen.expressions import ExpressionPrinter
+from fuser.codegen.kernel_source import Argument, KernelSource, Pointer, Scalar
+from fuser.codegen.sizes import Sizes
+from fuser.codegen.target import Target
+from fuser.codegen.writer import Writer
+from fuser.ir.nodes import Value
+from fuser.ir.printer import print_input, print_statement
+from fuser.schedule.loop_tree import Lanes, Let, Load, Loop, LoopNest, Node, Store
+from fuser.segmenter import Segment
+
+
+class KernelPrinter(ABC):
+    """Prints one kernel. A subclass says how a target spells functions, loops and vector access."""
+
+    target: Target
+
+    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+        self.segment = segment
+        self.nest = nest
+        self.sizes = Sizes(nest.axes, nest.index_dtype)
+        self.expressions = ExpressionPrinter(self.target, self.sizes)
+        self.out = Writer()
+
+    def run(self) -> KernelSource:
+        index = self.expressions.type(self.nest.index_dtype)
+        for let in self.nest.prologue:
+            self.node(let)
+        for node in self.nest.body:
+            self.node(node)
+        body, self.out = self.out.text, Writer()
+        arguments = self._arguments()
+        head = self.signature(", ".join(self._declaration(a, index) for a in arguments))
+        library = self.target.library.text(list(self.expressions.sections))
+        code = f"{library}\n\n{head} {{\n{_indented(body)}}}\n"
+        return KernelSource(
+            self.nest.name, self._header(), code.lstrip("\n"), arguments, self.nest.launch
+        )
+
+    def node(self, node: Node) -> None:
+        """Print one node of the loop tree."""
+        match node:
+            case Load():
+                self.load(node)
+            case Store():
+                self.store(node)
+            case Let():
+                self._let(node)
+            case Lanes():
+                self.expressions.lane_arrays.add(node.name)
+                self.out.line(f"{self.expressions.type(node.dtype)} {node.name}[{node.count}];")
+            case Loop():
+                self.loop(node)
+            case _:
+                assert_never(node)
+
+    @abstractmethod
+    def signature(self, parameters: str) -> str:
+        """The head of the function, without the brace."""
+
+    @abstractmethod
+    def loop(self, loop: Loop) -> None:
+        """Print a loop and its body."""
+
+    def load(self, load: Load) -> None:
+        """Print a load of one element."""
+        type_ = self.expressions.type(load.tensor.dtype)
+        at = self.sizes.index(load.at, load.name)
+        self.out.line(f"const {type_} {load.name} = {load.tensor}_in[{at}];")
+
+    def store(self, store: Store) -> None:
+        """Print a store of one element."""
+        at = self.sizes.index(store.at, store.tensor.name)
+        source = self.expressions.print(store.source, store.tensor.name)
+        self.out.line(f"{store.tensor}_out[{at}] = {source};")
+
+    def _let(self, let: Let) -> None:
+        source = self.expressions.print(let.expression, let.name)
+        if let.in_lanes:
+            self.out.line(f"{let.name}[lane] = {source};")
+        else:
+            self.out.line(f"const {self.expressions.type(let.dtype)} {let.name} = {source};")
+
+    def _arguments(self) -> tuple[Argument, ...]:
+        loads = [Pointer(value) for value in self.segment.loads]
+        stores = [Pointer(value) for value in self.segment.stores]
+        scalars = [Scalar(value) for value in self.segment.fusion.inputs if not value.is_tensor]
+        return (*loads, *stores, *scalars, *self.sizes.parameters)
+
+    def _declaration(self, argument: Argument, index: str) -> str:
+        match argument:
+            case Pointer(value):
+                type_ = self.expressions.type(value.dtype)
+                if self._is_stored(value):
+                    return f"{type_}* {self.target.restrict} {value}_out"
+                return f"const {type_}* {self.target.restrict} {value}_in"
+            case Scalar(value):
+                return f"const {self.expressions.type(value.dtype)} {value}"
+            case _:
+                return f"const {index} {argument.name}"
+
+    def _is_stored(self, value: Value) -> bool:
+        return value in self.segment.stores
+
+    def _header(self) -> str:
+        segment = self.segment
+        lines = [f"{value} = {print_input(value)}" for value in segment.fusion.inputs]
+        lines += [print_statement(statement) for statement in segment.fusion.statements]
+        facts = [
+            f"{self.nest.name}: {segment.bytes_read} bytes read, {segment.bytes_written} written",
+            f"ends here: {segment.reason}",
+        ]
+        return "".join(f"// {line}\n" for line in [*facts, *(f"  {line}" for line in lines)])
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" if line else "\n" for line in text.splitlines())

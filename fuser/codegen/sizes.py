@@ -1,0 +1,85 @@
+"""Named sizes: every extent, stride and divisor of a kernel's text becomes a parameter."""
+
+from __future__ import annotations
+
+from fuser.codegen.kernel_source import Size
+from fuser.ir.dtypes import DataType
+from fuser.schedule.index import Axis, Index, Quotient, Term
+
+
+class Sizes:
+    """The size parameters of one kernel, in the order of their first use."""
+
+    def __init__(self, axes: tuple[Axis, ...], dtype: DataType) -> None:
+        self._axes = axes
+        self._dtype = dtype
+        self._names = {axis: f"i{depth}" for depth, axis in enumerate(axes)}
+        self._parameters: dict[str, Size] = {}
+        self._divisors = 0
+
+    @property
+    def parameters(self) -> tuple[Size, ...]:
+        return tuple(self._parameters.values())
+
+    def name_axis(self, axis: Axis, name: str) -> None:
+        """Use `name` for an axis that is not one of the kernel's own."""
+        self._names[axis] = name
+
+    def axis(self, axis: Axis) -> str:
+        return self._names[axis]
+
+    def extent(self, axis: Axis) -> str:
+        """`n0` for `i0`."""
+        return self.parameter(f"n{self._names[axis][1:]}", axis.extent)
+
+    def parameter(self, name: str, number: int) -> str:
+        """Declare (once) a parameter and return its name."""
+        self._parameters.setdefault(name, Size(name, number, self._dtype))
+        return name
+
+    def index(self, index: Index, owner: str) -> str:
+        """The text of an index; parameters it needs are named after `owner`, the value accessed."""
+        parts = [self._product(term, coefficient, owner) for term, coefficient in index.terms]
+        if index.constant:
+            parts.append(self.parameter(f"{owner}_offset", index.constant))
+        return " + ".join(parts) or "0"
+
+    def _product(self, term: Term, coefficient: int, owner: str) -> str:
+        if not isinstance(term, Axis):
+            return self._scaled(self._division(term, owner), coefficient, owner)
+        name = self._names[term]
+        if coefficient == 1:
+            return name
+        return (
+            f"{name} * {self._nested(term, coefficient) or self._stride(term, coefficient, owner)}"
+        )
+
+    def _nested(self, axis: Axis, coefficient: int) -> str | None:
+        """The stride of an axis of a row-major tensor: the product of the extents inside it."""
+        if axis not in self._axes:
+            return None
+        product, names = 1, list[str]()
+        inner_axes = self._axes[self._axes.index(axis) + 1 :]
+        for inner in inner_axes:
+            product *= inner.extent
+            names.append(f"n{self._names[inner][1:]}")
+            if product == coefficient:
+                return " * ".join(self.extent(a) for a in inner_axes[: len(names)])
+        return None
+
+    def _stride(self, axis: Axis, coefficient: int, owner: str) -> str:
+        suffix = self._names[axis].removeprefix("i")
+        return self.parameter(f"{owner}_stride_{suffix}", coefficient)
+
+    def _division(self, term: Term, owner: str) -> str:
+        assert not isinstance(term, Axis)
+        number = self._divisors
+        self._divisors += 1
+        inner = self.index(term.of, f"{owner}_{number}")
+        divisor = self.parameter(f"{owner}_divisor_{number}", term.divisor)
+        return f"({inner}) {'/' if isinstance(term, Quotient) else '%'} {divisor}"
+
+    def _scaled(self, text: str, coefficient: int, owner: str) -> str:
+        if coefficient == 1:
+            return text
+        return f"({text}) * {self.parameter(f'{owner}_factor_{self._divisors}', coefficient)}"

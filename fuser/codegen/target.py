@@ -1,0 +1,42 @@
+"""A target is a table: how one language spells what the printer prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.codegen.device_library import DeviceLibrary, load
+from fuser.ir.dtypes import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Spellings. In `infinity` and `not_a_number`, by floating type; in `pointer`, {} is a type."""
+
+    name: str
+    library: DeviceLibrary
+    restrict: str
+    infinity: dict[DataType, str]
+    not_a_number: dict[DataType, str]
+
+
+CPU = Target(
+    name="cpu",
+    library=load("common.h", "cpu.h"),
+    restrict="__restrict",
+    infinity={DataType.Float: "__builtin_inff()", DataType.Double: "__builtin_inf()"},
+    not_a_number={DataType.Float: '__builtin_nanf("")', DataType.Double: '__builtin_nan("")'},
+)
+
+CUDA = Target(
+    name="cuda",
+    library=load("common.h", "cuda.h"),
+    restrict="__restrict__",
+    infinity={
+        DataType.Float: "__int_as_float(0x7f800000)",
+        DataType.Double: "__longlong_as_double(0x7ff0000000000000)",
+    },
+    not_a_number={
+        DataType.Float: "__int_as_float(0x7fc00000)",
+        DataType.Double: "__longlong_as_double(0x7ff8000000000000)",
+    },
+)

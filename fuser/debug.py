@@ -1,0 +1,131 @@
+"""What FUSER_DUMP asks to be printed.
+
+The variable holds a comma list of the names in `DUMPS`. NVFUSER_DUMP and PYTORCH_NVFUSER_DUMP are
+read too; there, names that only nvFuser has are skipped with a warning.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from fuser.errors import DumpOptionError
+
+DUMPS: Mapping[str, str] = MappingProxyType(
+    {
+        "python_definition": "each finished definition, as an executable Python function",
+        "fusion_ir_original": "the fusion as it was defined",
+        "fusion_ir_concretized": "the fusion for the sizes at hand",
+        "pre_segmenter_logging": "the fusion after every pass that changes it",
+        "fusion_ir_preseg": "the fusion after the last pass, before segmentation",
+        "segmenter_logging": "bookends, each merge with its profit, each refusal with its reason",
+        "segmented_fusion": "the segments in execution order, as `plan` shows them",
+        "draw_segmented_fusion": "writes segmented_fusion_<n>.dot, one colour for each segment",
+        "fusion_ir": "each segment's operations as they are scheduled",
+        "scheduler_params": "the parameters each segment's schedule was given",
+        "kernel_ir": "each segment's loop nest, before it is spelled in a language",
+        "cuda_kernel": "each generated CUDA kernel",
+        "cuda_full": "each generated CUDA kernel with its device library",
+        "cuda_to_file": "writes __tmp_<kernel>.cu for each generated CUDA kernel",
+        "cpu_kernel": "each generated C++ kernel of the CPU target",
+        "compile_params": "the compiler and its options, for each compilation",
+        "ptxas_verbose": "registers, spills and shared memory of each compiled CUDA kernel",
+        "sass": "the machine code of each compiled CUDA kernel",
+        "index_type": "int32 or int64 indexing, for each kernel",
+        "launch_param": "grid, block and shared memory of each launch",
+        "kernel_args": "the arguments of each launch",
+        "fusion_args": "dtype, sizes, strides and device of an execution's inputs and outputs",
+    }
+)
+"""Each dump's name, which is nvFuser's where nvFuser has it, and what it prints."""
+
+_NVFUSER_ONLY = frozenset(
+    {
+        "bank_conflict",
+        "buffer_reuse_verbose",
+        "ca_map",
+        "communication",
+        "cubin",
+        "cutlass_compile",
+        "dynamic_shared_memory",
+        "expr_simplify",
+        "expr_sort",
+        "expr_sort_verbose",
+        "ftrace",
+        "fusion_ir_graph",
+        "fusion_ir_math",
+        "fusion_ir_presched",
+        "global_zeroed_memory",
+        "host_ir",
+        "host_ir_jit",
+        "host_ir_lowering",
+        "indexing_verbose",
+        "inlining",
+        "lower_verbose",
+        "occupancy",
+        "parallel_dimensions",
+        "perf_debug_verbose",
+        "predicate_elimination",
+        "ptx",
+        "python_definition_segments",
+        "python_frontend_debug",
+        "sass_to_file",
+        "scheduler_verbose",
+        "sync_map",
+        "transform_propagator",
+    }
+)
+_VARIABLE = "FUSER_DUMP"
+_NVFUSER_VARIABLES = ("NVFUSER_DUMP", "PYTORCH_NVFUSER_DUMP")
+
+
+def parse(environment: Mapping[str, str]) -> frozenset[str]:
+    """The dumps an environment asks for. Raises DumpOptionError for a name nobody knows."""
+    chosen = set[str]()
+    for variable in (_VARIABLE, *_NVFUSER_VARIABLES):
+        for name in _names(environment.get(variable, "")):
+            if name in DUMPS:
+                chosen.add(name)
+            elif name in _NVFUSER_ONLY and variable != _VARIABLE:
+                warnings.warn(f"{variable}: fuser has no dump {name!r}; skipped", stacklevel=2)
+            else:
+                raise DumpOptionError(variable=variable, name=name, valid=", ".join(sorted(DUMPS)))
+    return frozenset(chosen)
+
+
+def reload() -> None:
+    """Read the environment again at the next question."""
+    _chosen.cache_clear()
+
+
+def enabled(name: str) -> bool:
+    """Whether the dump is asked for. The environment is read at the first question only."""
+    assert name in DUMPS, name
+    return name in _chosen()
+
+
+def dump(name: str, title: str, text: str | Callable[[], str]) -> None:
+    """Print `text` under `title` if the dump is asked for; a callable is called only then."""
+    if not enabled(name):
+        return
+    body = text if isinstance(text, str) else text()
+    print(f"=== {name}: {title}\n{body.rstrip()}\n", flush=True)
+
+
+@functools.cache
+def _chosen() -> frozenset[str]:
+    return parse(os.environ)
+
+
+def _names(listed: str) -> list[str]:
+    """The names in a comma list; nvFuser's arguments, `name(a, b)`, are left out."""
+    return [name.strip() for name in re.sub(r"\([^)]*\)", "", listed).split(",") if name.strip()]
+
+
+def verifying() -> bool:
+    """Whether FUSER_VERIFY=1 asks for the fusion to be checked before and after every pass."""
+    return os.environ.get("FUSER_VERIFY") == "1"

@@ -1,0 +1,223 @@
+"""Reading arguments: older spellings, shapes that mix numbers and scalars, layouts of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
+
+from fuser.errors import ArgumentError, ArgumentTypeError, OriginalShapeError
+from fuser.frontend.handles import Handle, Scalar
+from fuser.frontend.recorder import Recorder
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Extent, Value
+from fuser.ir.types import (
+    DYNAMIC,
+    Layout,
+    compute_tensor_descriptor,
+    dims_slowest_first,
+    row_major_order,
+)
+
+Shape = Sequence[int | Handle]
+
+
+def one_of(operation: str, **spellings: object) -> object:
+    """The argument given under one of its spellings, newest first. Raises ArgumentError."""
+    given = {name: value for name, value in spellings.items() if value is not None}
+    if len(given) == 1:
+        return next(iter(given.values()))
+    newest = next(iter(spellings))
+    expected = f"give it once, as {' or '.join(spellings)}" if given else "this argument is missing"
+    raise ArgumentError(operation=operation, argument=newest, got=given or None, expected=expected)
+
+
+def read_older(operation: str, current: object, older: Mapping[str, object], *names: str) -> object:
+    """`current`, or what was given under one of its older `names`, or None."""
+    for name in older:
+        if name not in names:
+            raise ArgumentTypeError(
+                operation=operation, argument=name, expected="left out", got="an unknown argument"
+            )
+    given = {"argument": current, **older}
+    return one_of(operation, **given) if any(v is not None for v in given.values()) else None
+
+
+def original_and(
+    operation: str, argument: str, positional: Sequence[object], original: object, current: object
+) -> tuple[object, object]:
+    """(original_shape, `argument`) of a call `op(arg, [original_shape,] argument)`.
+
+    Each may also be given by keyword. Raises ArgumentError.
+    """
+    rest = list(positional)
+    if current is None and rest:
+        current = rest.pop()
+    if original is None and rest:
+        original = rest.pop()
+    if rest:
+        raise ArgumentError(
+            operation=operation, argument=argument, got=rest, expected="too many arguments"
+        )
+    return original, one_of(operation, **{argument: current})
+
+
+def is_int(given: object) -> TypeGuard[int]:
+    """Whether it is an int and no bool."""
+    return isinstance(given, int) and not isinstance(given, bool)
+
+
+def sequence(operation: str, argument: str, given: object) -> list[object]:
+    """A list or tuple as a list. Raises ArgumentTypeError."""
+    if not isinstance(given, list | tuple):
+        raise ArgumentTypeError(
+            operation=operation,
+            argument=argument,
+            expected="a list or tuple",
+            got=type(given).__name__,
+        )
+    return list(given)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def ints(operation: str, argument: str, given: object) -> list[int]:
+    """A list of ints. Raises ArgumentTypeError."""
+    parts = sequence(operation, argument, given)
+    return [integer(operation, f"{argument}[{i}]", part) for i, part in enumerate(parts)]
+
+
+def integer(operation: str, argument: str, given: object) -> int:
+    """An int. Raises ArgumentTypeError."""
+    if not is_int(given):
+        got = repr(given) if isinstance(given, Handle) else type(given).__name__
+        raise ArgumentTypeError(operation=operation, argument=argument, expected="an int", got=got)
+    return given
+
+
+def boolean(operation: str, argument: str, given: object) -> bool:
+    """A bool. Raises ArgumentTypeError."""
+    if not isinstance(given, bool):
+        raise ArgumentTypeError(
+            operation=operation, argument=argument, expected="a bool", got=type(given).__name__
+        )
+    return given
+
+
+def dtype(operation: str, given: object) -> DataType:
+    """A DataType. Raises ArgumentTypeError."""
+    if not isinstance(given, DataType):
+        raise ArgumentTypeError(
+            operation=operation, argument="dtype", expected="a DataType", got=repr(given)
+        )
+    return given
+
+
+def extents(
+    recorder: Recorder, operation: str, argument: str, given: object, *, lowest: int
+) -> tuple[Extent, ...]:
+    """A shape that mixes ints, none below `lowest`, and integer scalars of the definition."""
+    parts = sequence(operation, argument, given)
+    return tuple(
+        extent(recorder, operation, f"{argument}[{i}]", part, lowest=lowest)
+        for i, part in enumerate(parts)
+    )
+
+
+def extent(
+    recorder: Recorder, operation: str, argument: str, given: object, *, lowest: int
+) -> Extent:
+    """One size: an int, not below `lowest`, or an integer scalar of the definition."""
+    if isinstance(given, Scalar):
+        value = recorder.scalar(operation, argument, given)
+        if value.dtype.is_integral and value.dtype is not DataType.Bool:
+            return value
+        raise ArgumentTypeError(
+            operation=operation, argument=argument, expected="an Int scalar", got=repr(given)
+        )
+    size = integer(operation, argument, given)
+    if size < lowest:
+        raise ArgumentError(
+            operation=operation, argument=argument, got=size, expected=f"{lowest} is the lowest"
+        )
+    return size
+
+
+def check_original_shape(operation: str, operand: Value, given: object) -> None:
+    """Raises OriginalShapeError unless `given` agrees with the operand's known sizes."""
+    original = ints(operation, "original_shape", given)
+    agrees = len(original) == len(operand.shape) and all(
+        DYNAMIC in (claimed, actual) or claimed == actual
+        for claimed, actual in zip(original, operand.shape, strict=True)
+    )
+    if not agrees:
+        raise OriginalShapeError(
+            operation=operation, got=original, operand=operand.name, expected=list(operand.shape)
+        )
+
+
+# -- layouts of inputs ---------------------------------------------------------------------------
+
+
+def declared_shape(given: object) -> tuple[int, ...]:
+    """The shape of an input: -1 dynamic, 1 broadcast, others static. Raises ArgumentError."""
+    shape = ints("define_tensor", "shape", given)
+    for dim, size in enumerate(shape):
+        if size < DYNAMIC:
+            raise ArgumentError(
+                operation="define_tensor",
+                argument=f"shape[{dim}]",
+                got=size,
+                expected="a size is -1 (any), 0 or more",
+            )
+    return tuple(shape)
+
+
+def declared_layout(shape: tuple[int, ...], contiguity: object, stride_order: object) -> Layout:
+    """The layout of an input. `contiguity` runs from the slowest to the fastest dimension."""
+    order = declared_order("define_tensor", stride_order, len(shape))
+    sizes = [shape[dim] for dim in dims_slowest_first(order)]
+    if isinstance(contiguity, bool):
+        return Layout(tuple(None if size == 1 else contiguity for size in sizes), order)
+    flags = sequence("define_tensor", "contiguity", contiguity)
+    if len(flags) != len(shape) or not all(
+        flag is None or isinstance(flag, bool) for flag in flags
+    ):
+        raise ArgumentError(
+            operation="define_tensor",
+            argument="contiguity",
+            got=flags,
+            expected=f"expected True, False or None for each of {len(shape)} dimension(s)",
+        )
+    paired = zip(flags, sizes, strict=True)
+    return Layout(tuple(None if f is None or size == 1 else bool(f) for f, size in paired), order)
+
+
+def declared_order(operation: str, given: object, rank: int) -> tuple[int, ...]:
+    """A stride order, negative entries wrapped; row-major when it is None or empty."""
+    order = [] if given is None else ints(operation, "stride_order", given)
+    if not order:
+        return row_major_order(rank)
+    wrapped = tuple(position + rank if position < 0 else position for position in order)
+    if sorted(wrapped) != list(range(rank)):
+        raise ArgumentError(
+            operation=operation,
+            argument="stride_order",
+            got=order,
+            expected=f"expected each of 0 to {rank - 1} once, {rank - 1} the slowest dimension",
+        )
+    return wrapped
+
+
+def described(
+    sizes: object, strides: object, *, static_sizes: bool
+) -> tuple[tuple[int, ...], Layout]:
+    """The shape and layout of an input like a tensor of these sizes and strides, in elements."""
+    actual, steps = declared_shape(sizes), ints("define_tensor", "strides", strides)
+    if len(actual) != len(steps) or min((*actual, *steps), default=0) < 0:
+        raise ArgumentError(
+            operation="define_tensor",
+            argument="strides",
+            got=steps,
+            expected=f"expected a stride of 0 or more for each of the sizes {list(actual)}",
+        )
+    contiguity, order = compute_tensor_descriptor(actual, steps)
+    shape = actual if static_sizes else tuple(1 if size == 1 else DYNAMIC for size in actual)
+    return shape, Layout(contiguity, order)

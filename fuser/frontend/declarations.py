@@ -1,0 +1,244 @@
+"""The statements of a definition that are no operations: inputs, constants, outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from fuser.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    OperandDtypeError,
+    ScalarOutputError,
+    UndefinedOutputError,
+)
+from fuser.frontend.arguments import (
+    boolean,
+    declared_layout,
+    declared_order,
+    declared_shape,
+    described,
+    dtype,
+    integer,
+    is_int,
+)
+from fuser.frontend.handles import Handle, Tensor
+from fuser.frontend.recorder import Recorder
+from fuser.ir import dtypes
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Number, StrideOrder, Value
+from fuser.ir.types import DYNAMIC, Layout, ScalarType, TensorType
+
+
+class Declarations:
+    """`fd.define_...`, `fd.from_pytorch` and `fd.add_output`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def define_tensor(
+        self,
+        *given: object,
+        shape: Sequence[int] | None = None,
+        contiguity: Sequence[bool | None] | bool | None = None,
+        dtype: DataType = DataType.Float,
+        is_cpu: bool = False,
+        stride_order: Sequence[int] | None = None,
+        sizes: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        static_sizes: bool = False,
+        ndims: int | None = None,
+        symbolic_sizes: Sequence[int] | None = None,
+        contiguous: Sequence[bool | None] | bool | None = None,
+    ) -> Handle:
+        """Declare the next input, a tensor. The forms, whose arguments may also be positional:
+
+        - `(shape, contiguity=False, dtype, is_cpu, stride_order)`: a size is -1 for any, 1 for a
+          dimension that broadcasts, or static. `contiguity` is one bool for all dimensions, or one
+          for each from the slowest to the fastest, None for a broadcast dimension.
+          `stride_order[d]` is dimension d's rank by stride, 0 the fastest.
+        - `(sizes, strides, dtype, static_sizes, is_cpu)`: like a tensor of these sizes and strides
+          (in elements), of any size unless `static_sizes`.
+        - `(ndims, dtype, is_cpu)`: any sizes, not contiguous.
+
+        `symbolic_sizes` and `contiguous` are older names of `shape` and `contiguity`.
+        Raises ArgumentError, ArgumentTypeError.
+        """
+        named = {
+            "shape": shape if shape is not None else symbolic_sizes,
+            "contiguity": contiguity if contiguity is not None else contiguous,
+            "sizes": sizes,
+            "strides": strides,
+            "ndims": ndims,
+            "dtype": dtype,
+            "is_cpu": is_cpu,
+            "stride_order": stride_order,
+            "static_sizes": static_sizes,
+        }
+        named |= _by_name(given)
+        return self._recorder.input("define_tensor", _tensor_type(named))
+
+    def define_scalar(
+        self, value: Number | DataType | None = None, dtype: DataType | None = None
+    ) -> Handle:
+        """A runtime input `([None,] dtype=Double)`, or a constant `(value, dtype=None)`."""
+        if isinstance(value, DataType):
+            value, dtype = None, value
+        type_ = None if dtype is None else _dtype("define_scalar", dtype)
+        if value is None:
+            return self._recorder.input("define_scalar", ScalarType(type_ or DataType.Double))
+        return self._constant("define_scalar", value, type_)
+
+    def define_constant(self, value: Number, dtype: DataType | None = None) -> Handle:
+        """A constant; an older name of `define_scalar(value)`."""
+        return self._constant("define_constant", value, dtype)
+
+    def define_vector(
+        self, size: int | Sequence[Number], dtype: DataType = DataType.Int
+    ) -> list[Handle]:
+        """`size` scalar inputs, passed as one list or in a row; or a list of constants."""
+        type_ = _dtype("define_vector", dtype)
+        if isinstance(size, list | tuple):
+            return [self._constant("define_vector", value, type_) for value in size]
+        count = integer("define_vector", "size", size)
+        if count < 0:
+            raise ArgumentError(
+                operation="define_vector", argument="size", got=count, expected="0 is the lowest"
+            )
+        return [self._recorder.input("define_vector", ScalarType(type_)) for _ in range(count)]
+
+    def from_pytorch(self, tensor: torch.Tensor, static_sizes: bool = False) -> Handle:
+        """Declare the next input like `tensor`: its dtype, rank, size-1 dimensions and layout.
+
+        The other sizes are dynamic unless `static_sizes`. Only metadata is read, so meta and fake
+        tensors will do. Raises ArgumentTypeError, OperandDtypeError.
+        """
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(
+                operation="from_pytorch",
+                argument="tensor",
+                expected="a strided torch.Tensor",
+                got=getattr(tensor, "layout", type(tensor).__name__),
+            )
+        element = dtypes.from_torch(tensor.dtype)
+        if element is None:
+            raise OperandDtypeError(
+                operation="from_pytorch",
+                reason="there is no DataType of this dtype",
+                got=tensor.dtype,
+            )
+        static = boolean("from_pytorch", "static_sizes", static_sizes)
+        shape, layout = described(list(tensor.shape), list(tensor.stride()), static_sizes=static)
+        return self._recorder.input("from_pytorch", TensorType(element, shape, layout))
+
+    def add_output(
+        self,
+        output: Handle,
+        alias_input: Handle | Sequence[int] | None = None,
+        stride_order: Sequence[int] | None = None,
+    ) -> None:
+        """Declare the next output, a tensor.
+
+        With `alias_input` it is written into that input and not returned. `stride_order` (also as
+        the second argument) lays it out. Raises UndefinedOutputError, ScalarOutputError.
+        """
+        if not isinstance(output, Handle):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UndefinedOutputError(got=repr(output))
+        value = self._recorder.operand("add_output", "output", output)
+        if not isinstance(output, Tensor):
+            raise ScalarOutputError(name=output.name, dtype=repr(output.dtype()))
+        if isinstance(alias_input, list | tuple):
+            alias_input, stride_order = None, alias_input
+        if stride_order is not None:
+            order = declared_order("add_output", stride_order, len(value.shape))
+            value = self._recorder.add("stride_order", StrideOrder(value, order)).value
+        alias = None if alias_input is None else self._alias(value, alias_input)
+        self._recorder.output(value, alias)
+
+    def _alias(self, value: Value, given: object) -> Value:
+        alias = self._recorder.tensor("add_output", "alias_input", given)
+        agree = (
+            alias.dtype is value.dtype
+            and len(alias.shape) == len(value.shape)
+            and all(
+                have == want or DYNAMIC in (have, want)
+                for have, want in zip(alias.shape, value.shape, strict=True)
+            )
+        )
+        if alias not in self._recorder.fusion.inputs or not agree:
+            raise ArgumentError(
+                operation="add_output",
+                argument="alias_input",
+                got=f"{alias.name}: {alias.type}",
+                expected=f"expected an input of the type of {value.name}: {value.type}",
+            )
+        return alias
+
+    def _constant(self, operation: str, value: object, dtype: DataType | None) -> Handle:
+        if not isinstance(value, bool | int | float | complex):
+            raise ArgumentTypeError(
+                operation=operation,
+                argument="value",
+                expected="a Python number",
+                got=type(value).__name__,
+            )
+        return self._recorder.constant(operation, value, dtype or dtypes.of_literal(value))
+
+
+_dtype = dtype
+
+
+def _by_name(given: tuple[object, ...]) -> dict[str, object]:
+    """The positional arguments of define_tensor by name, which their types tell."""
+    first, second = (*given, None, None)[:2]
+    if is_int(first):
+        names = ("ndims", "dtype", "is_cpu")
+    elif isinstance(second, list | tuple) and any(map(is_int, second)):  # pyright: ignore[reportUnknownArgumentType]
+        names = ("sizes", "strides", "dtype", "static_sizes", "is_cpu")
+    else:
+        names = ("shape", "contiguity", "dtype", "is_cpu", "stride_order")
+    if len(given) > len(names):
+        raise ArgumentTypeError(
+            operation="define_tensor",
+            argument="positional arguments",
+            expected=f"at most {', '.join(names)}",
+            got=len(given),
+        )
+    return dict(zip(names, given, strict=False))
+
+
+def _tensor_type(named: dict[str, object]) -> TensorType:
+    element = dtype("define_tensor", named["dtype"])
+    is_cpu = boolean("define_tensor", "is_cpu", named["is_cpu"])
+    shape, layout = _shape_and_layout(named)
+    if is_cpu and shape:
+        raise ArgumentError(
+            operation="define_tensor",
+            argument="is_cpu",
+            got=True,
+            expected="only a 0-dim tensor can be on the CPU beside others on a GPU; leave it out "
+            "to run on CPU tensors",
+        )
+    return TensorType(element, shape, layout, is_cpu)
+
+
+def _shape_and_layout(named: dict[str, object]) -> tuple[tuple[int, ...], Layout]:
+    """The shape and layout that the one form in use gives. Raises ArgumentError."""
+    forms = [name for name in ("shape", "sizes", "ndims") if named[name] is not None]
+    if len(forms) != 1 or (named["sizes"] is None) != (named["strides"] is None):
+        raise ArgumentError(
+            operation="define_tensor",
+            argument="shape",
+            got=forms or None,
+            expected="give shape (and contiguity), or sizes and strides, or ndims",
+        )
+    if named["sizes"] is not None:
+        static = boolean("define_tensor", "static_sizes", named["static_sizes"])
+        return described(named["sizes"], named["strides"], static_sizes=static)
+    if named["ndims"] is not None:
+        shape = (DYNAMIC,) * integer("define_tensor", "ndims", named["ndims"])
+    else:
+        shape = declared_shape(named["shape"])
+    contiguity = False if named["contiguity"] is None else named["contiguity"]
+    return shape, declared_layout(shape, contiguity, named["stride_order"])

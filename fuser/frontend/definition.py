@@ -1,0 +1,218 @@
+"""`FusionDefinition` and `Fusion`: where a definition is written, and run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import torch
+
+from fuser import debug
+from fuser.errors import (
+    ArgumentTypeError,
+    DefinitionFailedError,
+    DefinitionOpenError,
+    EmptyDefinitionError,
+    FuserError,
+    NoOutputError,
+    RedefinitionError,
+)
+from fuser.frontend.declarations import Declarations
+from fuser.frontend.ops import Operations
+from fuser.frontend.recorder import Recorder, State
+from fuser.ir import nodes
+from fuser.ir.nodes import Number
+from fuser.ir.printer import print_fusion
+
+try:
+    from fuser.pipeline import Executor, Plan
+except ModuleNotFoundError:
+    from fuser.frontend._temporary_executor import Executor, Plan
+
+Inputs = Sequence["torch.Tensor | Number | Inputs"]
+"""Tensors and numbers in the order the inputs were defined; those of a vector are nested."""
+
+_IGNORED_OPTIONS = frozenset(
+    {
+        "_disable_options",
+        "_enable_options",
+        "capture_debug_output",
+        "override_user_schedule",
+        "print_repro",
+        "profile",
+        "save_repro_inputs",
+    }
+)
+_NESTED = frozenset({list, tuple})
+
+
+class Fusion:
+    """Holds a finished definition and runs it. A FusionDefinition fills it."""
+
+    _ids = itertools.count()
+
+    def __init__(self) -> None:
+        self._id = next(self._ids)
+        self._recorder: Recorder | None = None
+        self._failure: str | None = None
+        self._executor: Executor | None = None
+
+    def execute(
+        self,
+        inputs: Inputs,
+        *,
+        target: str | None = None,
+        device: int | str | torch.device | None = None,
+        **options: object,
+    ) -> list[torch.Tensor]:
+        """The outputs for these inputs.
+
+        `target` is "cpu", "cuda", "cuda:sm_90" or "emulator", by default what the inputs are on;
+        `device` is where it runs without tensor inputs. nvFuser's other options are accepted and
+        change nothing. Raises EmptyDefinitionError, NoOutputError, and the Input...Errors.
+        """
+        executor = self._executor
+        if executor is None or options:
+            executor = self._checked("execute", options)
+        return executor.execute(_flat(inputs), target=target, device=device)
+
+    def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
+        """What `execute` would run for these inputs, which may be meta tensors with a `target`."""
+        executor = self._executor or self._checked("plan", {})
+        return executor.plan(_flat(inputs), target=target)
+
+    def defined(self) -> bool:
+        """Whether a definition has filled it."""
+        return self._executor is not None
+
+    def id(self) -> int:
+        """A number no other Fusion of the process has."""
+        return self._id
+
+    def print(self) -> None:
+        """Print the definition as a Python function."""
+        print(self, end="")
+
+    def validate(self) -> tuple[bool, str | None]:
+        """Whether it can be executed, and if not, why."""
+        try:
+            self._checked("execute", {})
+        except FuserError as error:
+            return False, str(error)
+        return True, None
+
+    @property
+    def ir(self) -> nodes.Fusion:
+        """The inputs, statements and outputs written so far."""
+        return nodes.Fusion() if self._recorder is None else self._recorder.fusion
+
+    def __repr__(self) -> str:
+        return print_fusion(self.ir)
+
+    def begin(self, recorder: Recorder, kind: str) -> None:
+        """Start the only definition it can have. Raises RedefinitionError."""
+        if self._recorder is not None:
+            raise RedefinitionError(kind=kind)
+        self._recorder = recorder
+        recorder.state = State.OPEN
+
+    def finish(self, error: BaseException | None) -> None:
+        """The definition's block has ended, by `error` if there is one."""
+        assert self._recorder is not None
+        self._recorder.state = State.CLOSED
+        if error is not None:
+            self._failure = f"{type(error).__name__}: {error}"
+            return
+        debug.dump("python_definition", f"fusion {self._id}", self.__repr__)
+        if self._recorder.fusion.outputs:
+            self._executor = Executor(self._recorder.fusion)
+
+    def _checked(self, operation: str, options: dict[str, object]) -> Executor:
+        """The executor. Raises the reason why there is none, or that an option is unknown."""
+        for name in options.keys() - _IGNORED_OPTIONS:
+            raise ArgumentTypeError(
+                operation=operation, argument=name, expected="left out", got="an unknown option"
+            )
+        if self._executor is not None:
+            return self._executor
+        if self._failure is not None:
+            raise DefinitionFailedError(operation=operation, error=self._failure)
+        if self._recorder is not None and self._recorder.state is not State.CLOSED:
+            raise DefinitionOpenError(operation=operation)
+        if self.ir == nodes.Fusion():
+            raise EmptyDefinitionError()
+        raise NoOutputError()
+
+
+class FusionDefinition(Declarations):
+    """Describes a fusion inside its `with` block; runs it afterwards.
+
+    `FusionDefinition(fs)` fills the Fusion `fs`, which then runs it too. `max_length` is accepted
+    for older scripts; a definition may be of any length.
+    """
+
+    def __init__(self, fusion: Fusion | None = None, max_length: int | None = None) -> None:
+        if fusion is not None and not isinstance(fusion, Fusion):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(
+                operation="FusionDefinition",
+                argument="fusion",
+                expected="a Fusion",
+                got=type(fusion).__name__,
+            )
+        self._kind = "FusionDefinition" if fusion is None else "Fusion"
+        self._slot = Fusion() if fusion is None else fusion
+        super().__init__(Recorder())
+        self.ops = Operations(self._recorder)
+
+    def __enter__(self) -> Self:
+        self._slot.begin(self._recorder, self._kind)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._slot.finish(error)
+
+    @property
+    def execute(self) -> Callable[..., list[torch.Tensor]]:
+        """`Fusion.execute` of the Fusion it fills; a property, so that a call costs no more."""
+        return self._slot.execute
+
+    @property
+    def plan(self) -> Callable[..., Plan]:
+        """`Fusion.plan` of the Fusion it fills."""
+        return self._slot.plan
+
+    @property
+    def fusion(self) -> nodes.Fusion:
+        """The inputs, statements and outputs written so far."""
+        return self._recorder.fusion
+
+    def id(self) -> int:
+        """The number of the Fusion it fills."""
+        return self._slot.id()
+
+    def validate_definition(self) -> tuple[bool, str | None]:
+        """Whether it can be executed, and if not, why."""
+        return self._slot.validate()
+
+    def __repr__(self) -> str:
+        return print_fusion(self._recorder.fusion)
+
+
+def _flat(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
+    """The inputs, those of vectors in place of their list."""
+    if _NESTED.isdisjoint(map(type, inputs)):
+        return inputs  # pyright: ignore[reportReturnType]
+    flat: list[torch.Tensor | Number] = []
+    for given in inputs:
+        if isinstance(given, torch.Tensor | bool | int | float | complex):
+            flat.append(given)
+        else:
+            flat.extend(_flat(given))
+    return flat

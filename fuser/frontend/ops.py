@@ -1,0 +1,98 @@
+"""`fd.ops`: every operation a definition can append."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+
+from fuser.errors import ArgumentError, ArgumentTypeError, UnknownOperationError
+from fuser.frontend.factory_ops import FactoryOps
+from fuser.frontend.handles import Handle, Operand
+from fuser.frontend.index_ops import IndexOps
+from fuser.frontend.recorder import Recorder
+from fuser.frontend.reduction_ops import ReductionOps
+from fuser.frontend.shape_ops import ShapeOps
+from fuser.ir.pointwise import TABLE
+
+_PARAMETERS_BY_ARITY = (
+    (),
+    ("x",),
+    ("lhs", "rhs"),
+    ("x", "y", "z"),
+    ("x", "y", "z", "w"),
+)
+_PARAMETERS = {
+    "add_alpha": ("lhs", "rhs", "alpha"),
+    "addcmul": ("x", "y", "z", "value"),
+    "complex": ("real", "imag"),
+    "lerp": ("start", "end", "weight"),
+    "sub_alpha": ("lhs", "rhs", "alpha"),
+    "threshold": ("x", "threshold", "value"),
+    "where": ("condition", "x", "y"),
+}
+
+
+class Operations(ShapeOps, ReductionOps, IndexOps, FactoryOps):
+    """Operations by name. The rows of the pointwise table need no method: each is found by name.
+
+    Operands are handles of the definition or Python numbers, which become constants.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Handle]:
+        """A pointwise operation. Raises UnknownOperationError, which is an AttributeError."""
+        if name not in TABLE:
+            raise UnknownOperationError(name=name, hint=_hint(name, dir(self)))
+        operation = _pointwise(self._recorder, name)
+        setattr(self, name, operation)
+        return operation
+
+    def __dir__(self) -> list[str]:
+        return sorted(name for name in {*super().__dir__(), *TABLE} if not name.startswith("_"))
+
+    def clamp(self, x: Operand, min: Operand | None = None, max: Operand | None = None) -> Handle:
+        """`x` no lower than `min` and no higher than `max`; one of them may be left out."""
+        if min is None and max is None:
+            raise ArgumentError(
+                operation="clamp", argument="min", got=None, expected="give min, max or both"
+            )
+        if max is None:
+            return self._recorder.pointwise("maximum", x, min)
+        if min is None:
+            return self._recorder.pointwise("minimum", x, max)
+        return self._recorder.pointwise("clamp", x, min, max)
+
+
+def _pointwise(recorder: Recorder, name: str) -> Callable[..., Handle]:
+    row = TABLE[name]
+    names = _PARAMETERS.get(name, _PARAMETERS_BY_ARITY[row.arity])
+    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(parameter, keyword) for parameter in names])
+
+    def operation(*args: Operand, **named: Operand) -> Handle:
+        if named or len(args) != row.arity:
+            args = _bound(name, signature, args, named)
+        return recorder.pointwise(name, *args)
+
+    operation.__name__ = operation.__qualname__ = name
+    operation.__doc__ = f"{name}({', '.join(names)}): elementwise, operands broadcast as in torch."
+    operation.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    return operation
+
+
+def _bound(
+    name: str, signature: inspect.Signature, args: tuple[Operand, ...], named: dict[str, Operand]
+) -> tuple[Operand, ...]:
+    """Positional and keyword operands in order. Raises ArgumentTypeError."""
+    try:
+        return signature.bind(*args, **named).args
+    except TypeError as error:
+        got = f"{len(args)} positional and {sorted(named)} by name"
+        raise ArgumentTypeError(
+            operation=name, argument="operands", expected=str(signature), got=got
+        ) from error
+
+
+def _hint(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    return f"; did you mean {' or '.join(close)}?" if close else "; dir(fd.ops) lists what it has"

@@ -1,0 +1,144 @@
+"""The definition being written: checks operands, turns literals into constants, appends."""
+
+from __future__ import annotations
+
+import enum
+
+from fuser.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DefinitionClosedError,
+    DefinitionNotOpenError,
+    DimensionError,
+    ForeignValueError,
+)
+from fuser.frontend.handles import Handle, Scalar, Tensor
+from fuser.ir import dtypes
+from fuser.ir.builder import FusionBuilder
+from fuser.ir.dtypes import Category, DataType
+from fuser.ir.nodes import Constant, Fusion, Number, Operation, Pointwise, SizeOf, Value
+from fuser.ir.shapes import wrap_dim
+from fuser.ir.types import ValueType
+
+
+class State(enum.Enum):
+    NEW = 0
+    OPEN = 1
+    CLOSED = 2
+
+
+class Recorder:
+    """Appends inputs, operations and outputs to one fusion while the definition is open.
+
+    Every method takes the name of the user's operation, for its errors. All of them raise
+    DefinitionNotOpenError or DefinitionClosedError outside the definition's block.
+    """
+
+    def __init__(self) -> None:
+        self.state = State.NEW
+        self._builder = FusionBuilder()
+
+    @property
+    def fusion(self) -> Fusion:
+        return self._builder.fusion
+
+    def input(self, operation: str, type_: ValueType) -> Handle:
+        """Declare the next input."""
+        self._check_open(operation)
+        return self._handle(self._builder.input(type_))
+
+    def output(self, value: Value, alias_of: Value | None) -> None:
+        """Declare the next output."""
+        self._builder.output(value, alias_of)
+
+    def add(self, operation: str, op: Operation) -> Handle:
+        """Append an operation that has one result."""
+        (out,) = self.add_all(operation, op)
+        return out
+
+    def add_all(self, operation: str, op: Operation) -> tuple[Handle, ...]:
+        """Append an operation."""
+        self._check_open(operation)
+        return tuple(map(self._handle, self._builder.add(op)))
+
+    def constant(self, operation: str, number: Number, dtype: DataType) -> Handle:
+        """A literal as `dtype`. Raises ArgumentError where the dtype does not hold the number."""
+        return self.add(operation, Constant(_as_dtype(operation, number, dtype), dtype))
+
+    def pointwise(self, name: str, *operands: object) -> Handle:
+        """A row of the pointwise table on handles and literals."""
+        self._check_open(name)
+        args = tuple(self.operand(name, f"operand {i}", given) for i, given in enumerate(operands))
+        return self.add(name, Pointwise(name, args))
+
+    def size(self, arg: object, dim: object) -> Handle:
+        """The size of one dimension."""
+        value = self.tensor("size", "arg", arg)
+        return self.add("size", SizeOf(value, self.dim("size", value, dim)))
+
+    def operand(self, operation: str, argument: str, given: object) -> Value:
+        """A tensor, a scalar or a literal. Raises ArgumentTypeError, ForeignValueError."""
+        if isinstance(given, Handle):
+            return self._own(operation, given)
+        if isinstance(given, bool | int | float | complex):
+            return self.constant(operation, given, dtypes.of_literal(given)).value
+        raise _wrong_type(operation, argument, "a tensor, a scalar or a Python number", given)
+
+    def tensor(self, operation: str, argument: str, given: object) -> Value:
+        """A tensor. Raises ArgumentTypeError, ForeignValueError."""
+        if not isinstance(given, Tensor):
+            raise _wrong_type(operation, argument, "a tensor of the definition", given)
+        return self._own(operation, given)
+
+    def scalar(self, operation: str, argument: str, given: object) -> Value:
+        """A scalar or a literal. Raises ArgumentTypeError, ForeignValueError."""
+        if isinstance(given, Tensor):
+            raise _wrong_type(operation, argument, "a scalar or a Python number", given)
+        return self.operand(operation, argument, given)
+
+    def dim(self, operation: str, value: Value, given: object) -> int:
+        """A dimension of `value`, negative ones counted from the end. Raises DimensionError."""
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise _wrong_type(operation, "dim", "an int", given)
+        if not value.shape:
+            raise DimensionError(operation=operation, dim=given, operand=value.name, rank=0)
+        return wrap_dim(operation, value.name, given, len(value.shape))
+
+    def _own(self, operation: str, handle: Handle) -> Value:
+        if handle.owner is not self:
+            raise ForeignValueError(operation=operation, name=handle.name)
+        return handle.value
+
+    def _check_open(self, operation: str) -> None:
+        if self.state is State.NEW:
+            raise DefinitionNotOpenError(operation=operation)
+        if self.state is State.CLOSED:
+            raise DefinitionClosedError(operation=operation)
+
+    def _handle(self, value: Value) -> Handle:
+        return Tensor(self, value) if value.is_tensor else Scalar(self, value)
+
+
+def _wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:
+    got = repr(given) if isinstance(given, Handle) else type(given).__name__
+    return ArgumentTypeError(operation=operation, argument=argument, expected=expected, got=got)
+
+
+def _as_dtype(operation: str, number: Number, dtype: DataType) -> Number:
+    """`number` as the Python type that `dtype` goes with."""
+    match dtype.category:
+        case Category.BOOL if isinstance(number, bool):
+            return number
+        case Category.INTEGER if isinstance(number, int) and dtypes.holds(dtype, int(number)):
+            return int(number)
+        case Category.FLOAT if isinstance(number, int | float):
+            return float(number)
+        case Category.COMPLEX:
+            return complex(number)
+        case _:
+            raise ArgumentError(
+                operation=operation,
+                argument="value",
+                got=number,
+                expected=f"expected a number that fits {dtype.name}",
+            )

@@ -1,0 +1,168 @@
+"""`check_inputs`: what an execution's inputs must be for a fusion."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+
+import torch
+
+from fuser.errors import (
+    InputContiguityError,
+    InputCountError,
+    InputDeviceError,
+    InputDtypeError,
+    InputKindError,
+    InputRankError,
+    InputSizeError,
+    ScalarInputError,
+)
+from fuser.ir import dtypes
+from fuser.ir.dtypes import Category, DataType
+from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.types import DYNAMIC, Layout, ScalarType, TensorType, dims_slowest_first
+
+
+def check_inputs(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> None:
+    """Raises the first mistake among `inputs`: position, name, what is expected, what is given.
+
+    One of InputCountError, InputKindError, InputDtypeError, InputRankError, InputSizeError,
+    InputContiguityError, InputDeviceError and ScalarInputError.
+    """
+    if len(inputs) != len(fusion.inputs):
+        raise InputCountError(
+            expected=len(fusion.inputs),
+            got=len(inputs),
+            names=", ".join(value.name for value in fusion.inputs) or "none",
+        )
+    for position, (value, given) in enumerate(zip(fusion.inputs, inputs, strict=True)):
+        match value.type:
+            case ScalarType():
+                _check_scalar(position, value, given)
+            case TensorType() as type_:
+                _check_tensor(position, value, type_, given)
+    _check_devices(fusion, inputs)
+
+
+def _check_scalar(position: int, value: Value, given: object) -> None:
+    if not isinstance(given, numbers.Number):
+        expected = f"a number for the {value.dtype.name} scalar"
+        raise InputKindError(
+            position=position, name=value.name, expected=expected, got=_kind(given)
+        )
+    if not _scalar_fits(given, value.dtype):
+        raise ScalarInputError(
+            position=position, name=value.name, value=given, expected=value.dtype.name
+        )
+
+
+def _scalar_fits(given: object, dtype: DataType) -> bool:
+    match dtype.category:
+        case Category.BOOL:
+            return isinstance(given, bool)
+        case Category.INTEGER:
+            return isinstance(given, numbers.Integral) and dtypes.holds(dtype, int(given))
+        case Category.FLOAT:
+            return isinstance(given, numbers.Real)
+        case Category.COMPLEX:
+            return isinstance(given, numbers.Complex)
+
+
+def _check_tensor(position: int, value: Value, type_: TensorType, given: object) -> None:
+    if not isinstance(given, torch.Tensor) or given.layout is not torch.strided:
+        raise InputKindError(
+            position=position, name=value.name, expected="a strided tensor", got=_kind(given)
+        )
+    if given.is_conj() or given.is_neg():
+        raise InputKindError(
+            position=position,
+            name=value.name,
+            expected="a tensor that holds its numbers",
+            got="a lazy conjugate or negation; call .resolve_conj().resolve_neg()",
+        )
+    if given.dtype is not type_.dtype.torch:
+        found = dtypes.from_torch(given.dtype)
+        raise InputDtypeError(
+            position=position,
+            name=value.name,
+            expected=type_.dtype.name,
+            got=given.dtype if found is None else found.name,
+        )
+    _check_sizes(position, value, type_, given)
+    if type_.layout is not None and given.numel() > 0:
+        _check_contiguity(position, value, type_.layout, given)
+    if type_.is_cpu and given.device.type != "cpu":
+        raise InputDeviceError(position=position, name=value.name, expected="cpu", got=given.device)
+
+
+def _check_sizes(position: int, value: Value, type_: TensorType, given: torch.Tensor) -> None:
+    sizes = tuple(given.shape)
+    if len(sizes) != type_.rank:
+        raise InputRankError(
+            position=position,
+            name=value.name,
+            expected=type_.rank,
+            got=len(sizes),
+            sizes=list(sizes),
+        )
+    for dim, (expected, size) in enumerate(zip(type_.shape, sizes, strict=True)):
+        if expected not in (DYNAMIC, size):
+            raise InputSizeError(
+                position=position,
+                name=value.name,
+                dim=dim,
+                expected=expected,
+                got=size,
+                sizes=list(sizes),
+            )
+
+
+def _check_contiguity(position: int, value: Value, layout: Layout, given: torch.Tensor) -> None:
+    """Strides where the layout states them; a size-1 dimension's stride is never used."""
+    step = 1
+    for dim, contiguous in _fastest_first(layout):
+        size, stride = given.shape[dim], given.stride(dim)
+        if size == 1:
+            continue
+        wanted = 0 if contiguous is None else step
+        if contiguous is not False and stride != wanted:
+            raise InputContiguityError(
+                position=position,
+                name=value.name,
+                contiguity=list(layout.contiguity),
+                order=list(layout.stride_order),
+                sizes=list(given.shape),
+                strides=list(given.stride()),
+                dim=dim,
+                expected=wanted,
+            )
+        if contiguous is not None:
+            step = stride * size
+
+
+def _fastest_first(layout: Layout) -> list[tuple[int, bool | None]]:
+    paired = zip(dims_slowest_first(layout.stride_order), layout.contiguity, strict=True)
+    return list(paired)[::-1]
+
+
+def _check_devices(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> None:
+    """Tensors are on one device, but 0-dim CPU tensors go with any."""
+    tensors = [
+        (position, value, given)
+        for position, (value, given) in enumerate(zip(fusion.inputs, inputs, strict=True))
+        if isinstance(given, torch.Tensor) and not (given.dim() == 0 and given.device.type == "cpu")
+    ]
+    for position, value, given in tensors[1:]:
+        if given.device != tensors[0][2].device:
+            raise InputDeviceError(
+                position=position,
+                name=value.name,
+                expected=f"{tensors[0][2].device}, as input {tensors[0][0]}",
+                got=given.device,
+            )
+
+
+def _kind(given: object) -> str:
+    if isinstance(given, torch.Tensor):
+        return f"a {given.dim()}-dim tensor of layout {given.layout}"
+    return f"{type(given).__name__} {given!r}"[:80]

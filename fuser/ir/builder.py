@@ -1,0 +1,48 @@
+"""Appending statements one at a time, with types inferred as they come."""
+
+from __future__ import annotations
+
+from fuser.ir.infer import infer
+from fuser.ir.nodes import Fusion, Operation, Output, Statement, Value
+from fuser.ir.types import ValueType
+
+
+class FusionBuilder:
+    """A fusion under construction. Values are numbered in the order they are made."""
+
+    def __init__(self) -> None:
+        self._inputs: list[Value] = []
+        self._statements: list[Statement] = []
+        self._outputs: list[Output] = []
+        self._next_id = 0
+
+    def input(self, type_: ValueType) -> Value:
+        """Declare the next input."""
+        value = self._new(type_)
+        self._inputs.append(value)
+        return value
+
+    def add(self, op: Operation) -> tuple[Value, ...]:
+        """Append `op` and return its results. Raises what `infer` raises; nothing is added then."""
+        outs = tuple(self._new(type_) for type_ in infer(op))
+        self._statements.append(Statement(outs, op))
+        return outs
+
+    def output(self, value: Value, alias_of: Value | None = None) -> None:
+        """Declare the next output."""
+        self._outputs.append(Output(value, alias_of))
+
+    def owns(self, value: Value) -> bool:
+        """Whether `value` was made by this builder."""
+        return any(value is known for known in self._inputs) or any(
+            value is out for statement in self._statements for out in statement.outs
+        )
+
+    @property
+    def fusion(self) -> Fusion:
+        return Fusion(tuple(self._inputs), tuple(self._statements), tuple(self._outputs))
+
+    def _new(self, type_: ValueType) -> Value:
+        value = Value(self._next_id, type_)
+        self._next_id += 1
+        return value

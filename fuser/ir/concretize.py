@@ -1,0 +1,147 @@
+"""Fusion + sizes -> the same fusion with every extent static.
+
+    T1 = fd.ops.reshape(T0, new_shape=[-1, 64])      T0: Float[-1, -1], executed with [32, 128]
+ -> T1 = fd.ops.reshape(T0, new_shape=[64, 64])      T0: Float[32, 128]
+
+Scalars that follow from sizes and constants become constants. Generated kernels still take their
+sizes as arguments; static extents are for the decisions before that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import torch
+
+from fuser.ir.infer import infer
+from fuser.ir.interpret import evaluate
+from fuser.ir.nodes import (
+    Cast,
+    Constant,
+    Expand,
+    Extent,
+    Full,
+    Fusion,
+    Iota,
+    Number,
+    Operation,
+    Output,
+    Pointwise,
+    Random,
+    SizeOf,
+    Statement,
+    Value,
+    View,
+    map_operands,
+    operands,
+)
+from fuser.ir.types import TensorType
+
+_CPU = torch.device("cpu")
+
+
+def size_inputs(fusion: Fusion) -> frozenset[Value]:
+    """The scalar inputs that some extent depends on: a plan is made for their values."""
+    definitions = fusion.definitions()
+    pending = [
+        extent
+        for statement in fusion.statements
+        for extent in _extents(statement.op)
+        if isinstance(extent, Value)
+    ]
+    seen: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in definitions:
+            pending += [v for v in operands(definitions[value].op) if not v.is_tensor]
+    return frozenset(value for value in fusion.inputs if value in seen)
+
+
+def concretize(
+    fusion: Fusion, shapes: Mapping[Value, tuple[int, ...]], scalars: Mapping[Value, Number]
+) -> Fusion:
+    """`fusion` for tensor inputs of these sizes and, where sizes depend on them, scalar inputs.
+
+    Raises the errors of `infer` where sizes do not fit an operation.
+    """
+    return _Concretizer(shapes, scalars).run(fusion)
+
+
+class _Concretizer:
+    """Carries the values made so far and the scalars whose number is known."""
+
+    def __init__(
+        self, shapes: Mapping[Value, tuple[int, ...]], scalars: Mapping[Value, Number]
+    ) -> None:
+        self._shapes = shapes
+        self._made: dict[Value, Value] = {}
+        self._known: dict[Value, torch.Tensor] = {
+            value: torch.tensor(number, dtype=value.dtype.torch)
+            for value, number in scalars.items()
+        }
+
+    def run(self, fusion: Fusion) -> Fusion:
+        inputs = tuple(self._input(value) for value in fusion.inputs)
+        statements = tuple(self._statement(statement) for statement in fusion.statements)
+        outputs = tuple(
+            Output(self._made[o.value], None if o.alias_of is None else self._made[o.alias_of])
+            for o in fusion.outputs
+        )
+        return Fusion(inputs, statements, outputs)
+
+    def _input(self, value: Value) -> Value:
+        type_ = value.type
+        if isinstance(type_, TensorType):
+            type_ = dataclasses.replace(type_, shape=self._shapes[value])
+        self._made[value] = Value(value.id, type_)
+        return self._made[value]
+
+    def _statement(self, statement: Statement) -> Statement:
+        op = self._fold(statement) or map_operands(
+            self._with_static_extents(statement.op), self._made.__getitem__
+        )
+        types = infer(op)
+        if isinstance(op, View | Expand):
+            op = dataclasses.replace(op, shape=_shape(types[0]))
+        outs = tuple(Value(old.id, type_) for old, type_ in zip(statement.outs, types, strict=True))
+        self._made.update(zip(statement.outs, outs, strict=True))
+        return Statement(outs, op)
+
+    def _fold(self, statement: Statement) -> Constant | None:
+        """The constant a scalar statement comes to, if all it reads is known."""
+        op = statement.op
+        if isinstance(op, SizeOf):
+            number = torch.tensor(self._made[op.arg].shape[op.dim])
+        elif isinstance(op, Constant | Pointwise | Cast) and not statement.out.is_tensor:
+            if not all(operand in self._known for operand in operands(op)):
+                return None
+            (number,) = evaluate(op, self._known, _CPU)
+        else:
+            return None
+        self._known[statement.out] = number
+        return Constant(number.item(), statement.out.dtype)
+
+    def _with_static_extents(self, op: Operation) -> Operation:
+        if isinstance(op, View | Expand | Full | Random):
+            return dataclasses.replace(op, shape=tuple(map(self._size, op.shape)))
+        if isinstance(op, Iota):
+            return dataclasses.replace(op, length=self._size(op.length))
+        return op
+
+    def _size(self, extent: Extent) -> int:
+        return int(self._known[extent].item()) if isinstance(extent, Value) else extent
+
+
+def _extents(op: Operation) -> tuple[Extent, ...]:
+    if isinstance(op, View | Expand | Full | Random):
+        return op.shape
+    return (op.length,) if isinstance(op, Iota) else ()
+
+
+def _shape(type_: object) -> tuple[int, ...]:
+    assert isinstance(type_, TensorType)
+    return type_.shape

@@ -1,0 +1,191 @@
+"""`infer(op)`: the types of an operation's results, with every rule an operation imposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from fuser.errors import OperandDtypeError
+from fuser.ir import result_shapes, shapes
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    Cat,
+    Constant,
+    Expand,
+    Extern,
+    Full,
+    Gather,
+    Iota,
+    Operation,
+    Pad,
+    Permute,
+    Pointwise,
+    Random,
+    Reduce,
+    Scan,
+    Scatter,
+    SizeOf,
+    Slice,
+    Squeeze,
+    StrideOrder,
+    Value,
+    View,
+)
+from fuser.ir.pointwise import TABLE, Operand, Signature, common_dtype, letter
+from fuser.ir.types import ScalarType, TensorType, ValueType
+
+_CATEGORY_WORDS = {"b": "bool", "i": "integer", "f": "floating", "c": "complex"}
+
+_ACCEPTED = {
+    "all": "bifc",
+    "any": "bifc",
+    "argmax": "if",
+    "argmin": "if",
+    "cummax": "bif",
+    "cummin": "bif",
+    "cumprod": "bifc",
+    "cumsum": "bifc",
+    "linear": "fc",
+    "matmul": "fc",
+    "max": "bif",
+    "mean": "fc",
+    "min": "bif",
+    "normal": "f",
+    "prod": "bifc",
+    "sum": "bifc",
+    "uniform": "f",
+    "var": "fc",
+    "var_mean": "fc",
+}
+"""The dtype categories that operations outside the pointwise table compute in."""
+
+
+def infer(op: Operation) -> tuple[ValueType, ...]:
+    """The types of the results of `op`. Raises an error that names the operation and operand."""
+    match op:
+        case Constant():
+            return (ScalarType(op.dtype),)
+        case SizeOf():
+            return (ScalarType(DataType.Int),)
+        case Pointwise():
+            return (_like(op.op, op.args, signature(op).result),)
+        case Cast():
+            return (_like("cast", (op.arg,), op.dtype),)
+        case View():
+            return (TensorType(op.arg.dtype, result_shapes.view(op)),)
+        case Permute():
+            shapes.check_permutation("permute", "dims", op.dims, len(op.arg.shape))
+            return (TensorType(op.arg.dtype, tuple(op.arg.shape[d] for d in op.dims)),)
+        case Broadcast():
+            return (TensorType(op.arg.dtype, result_shapes.broadcast(op)),)
+        case Expand():
+            return (TensorType(op.arg.dtype, result_shapes.expand(op)),)
+        case Squeeze():
+            return (TensorType(op.arg.dtype, result_shapes.squeeze(op)),)
+        case Slice():
+            return (TensorType(op.arg.dtype, result_shapes.slice_(op)),)
+        case StrideOrder():
+            shapes.check_permutation("stride_order", "stride_order", op.order, len(op.arg.shape))
+            return (TensorType(op.arg.dtype, op.arg.shape),)
+        case Full():
+            return (TensorType(op.dtype, result_shapes.factory("full", op.shape)),)
+        case Iota():
+            if op.dtype is DataType.Bool or op.dtype.is_complex:
+                raise _refused("iota", "makes integers or floats", [op.dtype])
+            return (TensorType(op.dtype, result_shapes.factory("iota", (op.length,))),)
+        case Random():
+            _check_dtype(op.distribution, op.dtype, [])
+            return (TensorType(op.dtype, result_shapes.factory(op.distribution, op.shape)),)
+        case Reduce():
+            return _reduce_types(op)
+        case Scan():
+            _check_dtype(op.op, op.arg.dtype, [op.arg])
+            sums = op.op in ("cumsum", "cumprod") and op.arg.dtype.is_integral
+            return (TensorType(DataType.Int if sums else op.arg.dtype.compute, op.arg.shape),)
+        case Pad():
+            return (TensorType(op.arg.dtype, result_shapes.pad(op)),)
+        case Cat():
+            _check_same_dtype("cat", op.args)
+            return (TensorType(op.args[0].dtype, result_shapes.cat(op)),)
+        case Gather():
+            _check_index(op.mode, op.index)
+            return (TensorType(op.arg.dtype, result_shapes.gather(op)),)
+        case Scatter():
+            _check_index("scatter", op.index)
+            if op.src.is_tensor:
+                _check_same_dtype("scatter", (op.arg, op.src))
+            return (TensorType(op.arg.dtype, result_shapes.scatter(op)),)
+        case Extern():
+            _check_same_dtype(op.function, op.args)
+            _check_dtype(op.function, op.args[0].dtype, op.args)
+            return (TensorType(op.args[0].dtype, result_shapes.extern(op)),)
+        case _:
+            assert_never(op)
+
+
+def signature(op: Pointwise) -> Signature:
+    """The types a pointwise operation's operands are converted to, and its result's."""
+    row = TABLE[op.op]
+    operand_types = tuple(Operand(arg.dtype, arg.type.rank) for arg in op.args)
+    signature_ = row.rule(operand_types)
+    tested = common_dtype(operand_types[1:] if op.op == "where" else operand_types)
+    if letter(tested) not in row.accepts:
+        raise _refused(op.op, f"takes {_words(row.accepts)} operands, as torch does", op.args)
+    if op.op == "where" and op.args[0].dtype is not DataType.Bool:
+        raise _refused(op.op, "the condition must be Bool", op.args)
+    return signature_
+
+
+def _like(operation: str, args: tuple[Value, ...], dtype: DataType) -> ValueType:
+    operands = [arg.shape for arg in args if arg.is_tensor]
+    return (
+        TensorType(dtype, shapes.broadcast(operation, operands)) if operands else ScalarType(dtype)
+    )
+
+
+def _reduce_types(op: Reduce) -> tuple[ValueType, ...]:
+    _check_dtype(op.op, op.dtype or op.arg.dtype, [op.arg])
+    shape = result_shapes.reduce_(op)
+    result = TensorType(op.dtype or _reduced_dtype(op), shape)
+    if op.op != "var_mean":
+        return (result,)
+    return (result, TensorType(op.arg.dtype.compute, shape))
+
+
+def _reduced_dtype(op: Reduce) -> DataType:
+    if op.op in ("any", "all"):
+        return DataType.Bool
+    if op.op in ("argmax", "argmin"):
+        return DataType.Int
+    if op.op in ("sum", "prod") and op.arg.dtype.is_integral:
+        return DataType.Int
+    if op.op in ("var", "var_mean"):
+        return op.arg.dtype.compute.real
+    return op.arg.dtype.compute
+
+
+def _check_dtype(operation: str, dtype: DataType, args: Sequence[Value]) -> None:
+    accepted = _ACCEPTED[operation]
+    if letter(dtype) not in accepted:
+        raise _refused(operation, f"computes in {_words(accepted)} types", args or [dtype])
+
+
+def _check_same_dtype(operation: str, args: Sequence[Value]) -> None:
+    if any(arg.dtype is not args[0].dtype for arg in args):
+        raise _refused(operation, "the tensors must have one dtype; cast them", args)
+
+
+def _check_index(operation: str, index: Value) -> None:
+    if index.dtype not in (DataType.Int, DataType.Int32):
+        raise _refused(operation, "the index must be Int or Int32", [index])
+
+
+def _refused(operation: str, reason: str, got: Sequence[Value | DataType]) -> OperandDtypeError:
+    names = (arg.name if isinstance(arg, DataType) else f"{arg} {arg.dtype.name}" for arg in got)
+    return OperandDtypeError(operation=operation, reason=reason, got=", ".join(names))
+
+
+def _words(letters: str) -> str:
+    return ", ".join(_CATEGORY_WORDS[code] for code in letters)

@@ -1,0 +1,217 @@
+"""The oracle: what a fusion means, in torch, one operation at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import torch
+
+from fuser.ir.infer import infer, signature
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    Cat,
+    Constant,
+    Expand,
+    Extent,
+    Extern,
+    Full,
+    Fusion,
+    Gather,
+    Iota,
+    Number,
+    Operation,
+    Pad,
+    Permute,
+    Pointwise,
+    Random,
+    Reduce,
+    Scan,
+    Scatter,
+    SizeOf,
+    Slice,
+    Squeeze,
+    StrideOrder,
+    Value,
+    View,
+)
+from fuser.ir.pointwise import TABLE
+from fuser.ir.types import dims_slowest_first
+
+Environment = dict[Value, torch.Tensor]
+"""What each value holds; a scalar is a 0-dim CPU tensor."""
+
+
+def interpret(
+    fusion: Fusion, inputs: Sequence[torch.Tensor | Number], device: torch.device | None = None
+) -> list[torch.Tensor]:
+    """Run `fusion` on `inputs` (in the order of `fusion.inputs`) and return its outputs.
+
+    `device` is where factories create tensors; by default that of the first tensor input.
+    """
+    environment: Environment = {}
+    for value, given in zip(fusion.inputs, inputs, strict=True):
+        is_tensor = isinstance(given, torch.Tensor)
+        environment[value] = given if is_tensor else torch.tensor(given, dtype=value.dtype.torch)
+    place = device or _device_of(inputs)
+    for statement in fusion.statements:
+        for out, result in zip(
+            statement.outs, evaluate(statement.op, environment, place), strict=True
+        ):
+            environment[out] = result
+    return [environment[value] for value in fusion.output_values]
+
+
+def evaluate(
+    op: Operation, environment: Environment, device: torch.device
+) -> tuple[torch.Tensor, ...]:
+    """The results of one operation, given what its operands hold."""
+
+    def get(value: Value) -> torch.Tensor:
+        return environment[value]
+
+    def size(extent: Extent) -> int:
+        return int(get(extent).item()) if isinstance(extent, Value) else extent
+
+    match op:
+        case Constant():
+            return (torch.tensor(op.value, dtype=op.dtype.torch),)
+        case SizeOf():
+            return (torch.tensor(get(op.arg).shape[op.dim]),)
+        case Pointwise():
+            return (_pointwise(op, environment),)
+        case Cast():
+            return (_convert(get(op.arg), op.dtype.torch),)
+        case View():
+            return (get(op.arg).reshape([size(extent) for extent in op.shape]),)
+        case Permute():
+            return (get(op.arg).permute(op.dims),)
+        case Broadcast():
+            index = tuple(None if new else slice(None) for new in op.is_broadcast)
+            return (get(op.arg)[index],)
+        case Expand():
+            return (get(op.arg).expand([size(extent) for extent in op.shape]),)
+        case Squeeze():
+            return (get(op.arg).squeeze(op.dims),)
+        case Slice():
+            spans = zip(op.starts, op.ends, op.steps, strict=True)
+            return (get(op.arg)[tuple(slice(*span) for span in spans)],)
+        case StrideOrder():
+            slowest_first = dims_slowest_first(op.order)
+            back = [slowest_first.index(dim) for dim in range(len(op.order))]
+            return (get(op.arg).permute(slowest_first).contiguous().permute(back),)
+        case Full():
+            shape = [size(extent) for extent in op.shape]
+            fill = _convert(get(op.fill), op.dtype.torch).to(device)
+            return (fill.expand(shape).clone(),)
+        case Iota():
+            return (_iota(op, size(op.length), get(op.start), get(op.step), device),)
+        case Random():
+            return (_random(op, [size(extent) for extent in op.shape], environment, device),)
+        case Reduce():
+            return _reduce(op, get(op.arg))
+        case Scan():
+            (type_,) = infer(op)
+            result = getattr(torch, op.op)(get(op.arg).to(type_.dtype.torch), op.dim)
+            return (result if isinstance(result, torch.Tensor) else result.values,)
+        case Pad():
+            flat = [width for pair in reversed(op.widths) for width in pair]
+            return (torch.nn.functional.pad(get(op.arg), flat, value=get(op.fill).item()),)
+        case Cat():
+            return (torch.cat([get(arg) for arg in op.args], op.dim),)
+        case Gather():
+            return (_gather(op, get(op.arg), get(op.index)),)
+        case Scatter():
+            src = get(op.src)
+            src = src if op.src.is_tensor else src.to(op.arg.dtype.torch).item()
+            return (torch.scatter(get(op.arg), op.dim, get(op.index).long(), src),)
+        case Extern():
+            return (_EXTERNS[op.function](*map(get, op.args)),)
+        case _:
+            assert_never(op)
+
+
+_EXTERNS: dict[str, Callable[..., torch.Tensor]] = {
+    "matmul": torch.matmul,
+    "linear": torch.nn.functional.linear,
+}
+
+
+def _pointwise(op: Pointwise, environment: Environment) -> torch.Tensor:
+    types = signature(op)
+    held = [environment[arg] for arg in op.args]
+    device = next((t.device for t, arg in zip(held, op.args, strict=True) if arg.is_tensor), None)
+    converted = [
+        _convert(tensor, dtype.torch).to(device or tensor.device)
+        for tensor, dtype in zip(held, types.args, strict=True)
+    ]
+    return TABLE[op.op].reference(*converted).to(types.result.torch)
+
+
+def _convert(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """`tensor` as `dtype`; a complex tensor gives its real part."""
+    if tensor.is_complex() and not dtype.is_complex:
+        if dtype is torch.bool:
+            return tensor != 0
+        tensor = torch.real(tensor)
+    return tensor.to(dtype)
+
+
+def _iota(
+    op: Iota, length: int, start: torch.Tensor, step: torch.Tensor, device: torch.device
+) -> torch.Tensor:
+    wide = torch.int64 if op.dtype.is_integral else torch.float64
+    steps = torch.arange(length, device=device, dtype=wide)
+    return (start.to(device, wide) + steps * step.to(device, wide)).to(op.dtype.torch)
+
+
+def _random(
+    op: Random, shape: list[int], environment: Environment, device: torch.device
+) -> torch.Tensor:
+    first, second = (environment[parameter].item() for parameter in op.parameters)
+    dtype = op.dtype.torch
+    if op.distribution == "normal":
+        return torch.randn(shape, dtype=dtype, device=device) * second + first
+    return torch.rand(shape, dtype=dtype, device=device) * (second - first) + first
+
+
+def _reduce(op: Reduce, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    dims = list(op.dims)
+    tensor = _convert(tensor, (op.dtype or op.arg.dtype).compute.torch)
+    match op.op:
+        case "var_mean":
+            return torch.var_mean(tensor, dims, correction=op.correction, keepdim=op.keepdim)
+        case "var":
+            result = torch.var(tensor, dims, correction=op.correction, keepdim=op.keepdim)
+        case "max":
+            result = torch.amax(tensor, dims, keepdim=op.keepdim)
+        case "min":
+            result = torch.amin(tensor, dims, keepdim=op.keepdim)
+        case "prod":
+            result = tensor
+            for dim in sorted(dims, reverse=True):
+                result = torch.prod(result, dim, keepdim=op.keepdim)
+        case "argmax" | "argmin":
+            result = getattr(torch, op.op)(tensor, dims[0], keepdim=op.keepdim)
+        case _:
+            result = getattr(torch, op.op)(tensor, dims, keepdim=op.keepdim)
+    return (result.to(infer(op)[0].dtype.torch),)
+
+
+def _gather(op: Gather, tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    match op.mode:
+        case "select":
+            return torch.select(tensor, op.dim, int(index.item()))
+        case "index_select":
+            return torch.index_select(tensor, op.dim, index)
+        case "gather":
+            return torch.gather(tensor, op.dim, index.long())
+        case _:
+            return torch.take_along_dim(tensor, index.long(), op.dim)
+
+
+def _device_of(inputs: Sequence[torch.Tensor | Number]) -> torch.device:
+    tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
+    dimensioned = [tensor for tensor in tensors if tensor.dim() > 0] or tensors
+    return dimensioned[0].device if dimensioned else torch.device("cpu")

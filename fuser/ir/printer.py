@@ -1,0 +1,167 @@
+"""A fusion as an executable definition: running the text builds an equal fusion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import assert_never
+
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    Cat,
+    Constant,
+    Expand,
+    Extern,
+    Full,
+    Fusion,
+    Gather,
+    Iota,
+    Number,
+    Operation,
+    Output,
+    Pad,
+    Permute,
+    Pointwise,
+    Random,
+    Reduce,
+    Scan,
+    Scatter,
+    SizeOf,
+    Slice,
+    Squeeze,
+    Statement,
+    StrideOrder,
+    Value,
+    View,
+)
+from fuser.ir.types import ScalarType, TensorType, row_major_order
+
+HEADER = "def nvfuser_fusion(fd: FusionDefinition) -> None:"
+
+
+def print_fusion(fusion: Fusion) -> str:
+    """`def nvfuser_fusion(fd: FusionDefinition) -> None:` with one line a statement."""
+    lines = [(value.id, f"{value} = {print_input(value)}") for value in fusion.inputs]
+    lines += [(s.outs[0].id, print_statement(s)) for s in fusion.statements]
+    body = [line for _, line in sorted(lines, key=lambda numbered: numbered[0])]
+    body += [_output(output) for output in fusion.outputs]
+    return "\n".join([HEADER, *(f"    {line}" for line in body or ["pass"])]) + "\n"
+
+
+def print_input(value: Value) -> str:
+    """The call that declares an input."""
+    match value.type:
+        case ScalarType():
+            return f"fd.define_scalar(None, dtype={value.dtype!r})"
+        case TensorType() as type_:
+            parts = [f"shape={list(type_.shape)}"]
+            if type_.layout is not None:
+                parts.append(f"contiguity={list(type_.layout.contiguity)}")
+            parts.append(f"dtype={type_.dtype!r}")
+            if type_.layout is not None and type_.layout.stride_order != row_major_order(
+                type_.rank
+            ):
+                parts.append(f"stride_order={list(type_.layout.stride_order)}")
+            if type_.is_cpu:
+                parts.append("is_cpu=True")
+            return f"fd.define_tensor({', '.join(parts)})"
+        case _:
+            assert_never(value.type)
+
+
+def print_statement(statement: Statement) -> str:
+    """`T2 = fd.ops.mul(T0, S1)`."""
+    return f"{', '.join(map(str, statement.outs))} = {print_operation(statement.op)}"
+
+
+def print_operation(op: Operation) -> str:
+    """The call that makes `op`."""
+    match op:
+        case Constant():
+            return f"fd.define_scalar({print_number(op.value)}, dtype={op.dtype!r})"
+        case SizeOf():
+            return f"fd.ops.size({op.arg}, dim={op.dim})"
+        case Pointwise():
+            return f"fd.ops.{op.op}({', '.join(map(str, op.args))})"
+        case Cast():
+            return f"fd.ops.cast({op.arg}, dtype={op.dtype!r})"
+        case View():
+            return f"fd.ops.reshape({op.arg}, new_shape={_list(op.shape)})"
+        case Permute():
+            return f"fd.ops.permute({op.arg}, dims={list(op.dims)})"
+        case Broadcast():
+            return f"fd.ops.broadcast({op.arg}, is_broadcast_dim={list(op.is_broadcast)})"
+        case Expand():
+            return f"fd.ops.expand({op.arg}, shape={_list(op.shape)})"
+        case Squeeze():
+            return f"fd.ops.squeeze({op.arg}, dims={list(op.dims)})"
+        case Slice():
+            return (
+                f"fd.ops.slice({op.arg}, start_indices={list(op.starts)}, "
+                f"end_indices={list(op.ends)}, strides={list(op.steps)})"
+            )
+        case StrideOrder():
+            return f"fd.ops.stride_order({op.arg}, stride_order={list(op.order)})"
+        case Full():
+            return f"fd.ops.full(shape={_list(op.shape)}, fill_value={op.fill}, dtype={op.dtype!r})"
+        case Iota():
+            return f"fd.ops.iota({op.length}, start={op.start}, step={op.step}, dtype={op.dtype!r})"
+        case Random():
+            first, second = op.parameters
+            return (
+                f"fd.ops.{op.distribution}({first}, {second}, "
+                f"shape={_list(op.shape)}, dtype={op.dtype!r})"
+            )
+        case Reduce():
+            return _reduce(op)
+        case Scan():
+            return f"fd.ops.{op.op}({op.arg}, dim={op.dim})"
+        case Pad():
+            flat = [width for pair in reversed(op.widths) for width in pair]
+            return f"fd.ops.pad({op.arg}, pad_widths={flat}, value={op.fill})"
+        case Cat():
+            return f"fd.ops.cat({_list(op.args)}, dim={op.dim})"
+        case Gather():
+            return f"fd.ops.{op.mode}({op.arg}, {op.index}, dim={op.dim})"
+        case Scatter():
+            return f"fd.ops.scatter({op.arg}, {op.index}, {op.src}, dim={op.dim})"
+        case Extern():
+            return f"fd.ops.{op.function}({', '.join(map(str, op.args))})"
+        case _:
+            assert_never(op)
+
+
+def operation_name(op: Operation) -> str:
+    """The name a user calls the operation by: `mul`, `reshape`, `cast`, ..."""
+    call = print_operation(op)
+    return call[: call.index("(")].removeprefix("fd.ops.").removeprefix("fd.")
+
+
+def print_number(value: Number) -> str:
+    """A Python expression for a number, NaN and infinities included."""
+    if isinstance(value, complex):
+        return f"complex({print_number(value.real)}, {print_number(value.imag)})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def _reduce(op: Reduce) -> str:
+    parts = [str(op.arg), f"dims={list(op.dims)}"]
+    if op.op in ("var", "var_mean"):
+        parts.append(f"correction={op.correction}")
+    parts.append(f"keepdim={op.keepdim}")
+    if op.dtype is not None:
+        parts.append(f"dtype={op.dtype!r}")
+    return f"fd.ops.{op.op}({', '.join(parts)})"
+
+
+def _output(output: Output) -> str:
+    if output.alias_of is None:
+        return f"fd.add_output({output.value})"
+    return f"fd.add_output({output.value}, alias_input={output.alias_of})"
+
+
+def _list(parts: Iterable[object]) -> str:
+    return f"[{', '.join(map(str, parts))}]"

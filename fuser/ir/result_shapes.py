@@ -1,0 +1,245 @@
+"""The extents of each structural operation's result, with the rules its sizes must keep."""
+
+from __future__ import annotations
+
+from fuser.errors import ArgumentError, DimensionError
+from fuser.ir import shapes
+from fuser.ir.nodes import (
+    Broadcast,
+    Cat,
+    Expand,
+    Extent,
+    Extern,
+    Gather,
+    Pad,
+    Reduce,
+    Scatter,
+    Slice,
+    Squeeze,
+    Value,
+    View,
+)
+from fuser.ir.types import DYNAMIC
+
+
+def static_extent(extent: Extent) -> int:
+    """An extent as it stands in a type: scalars of the definition are dynamic."""
+    return DYNAMIC if isinstance(extent, Value) else extent
+
+
+def factory(operation: str, shape: tuple[Extent, ...]) -> tuple[int, ...]:
+    """The shape of a tensor that is made: no literal size below 0."""
+    for extent in shape:
+        if not isinstance(extent, Value) and extent < 0:
+            raise _argument(operation, "shape", list(map(str, shape)), "sizes are 0 or more")
+    return tuple(map(static_extent, shape))
+
+
+def view(op: View) -> tuple[int, ...]:
+    """The new shape, its -1 computed where the operand's sizes are known."""
+    literals = [extent for extent in op.shape if not isinstance(extent, Value)]
+    if literals.count(DYNAMIC) > 1 or min(literals, default=0) < DYNAMIC:
+        expected = "sizes are 0 or more, and at most one is -1"
+        raise _argument("reshape", "new_shape", list(map(str, op.shape)), expected)
+    sizes = tuple(map(static_extent, op.shape))
+    if len(literals) < len(sizes):
+        return sizes
+    return shapes.resolve_view("reshape", op.arg.name, op.arg.shape, sizes)
+
+
+def broadcast(op: Broadcast) -> tuple[int, ...]:
+    """The operand's extents with 1 where a dimension is new."""
+    if op.is_broadcast.count(False) != len(op.arg.shape):
+        raise _argument(
+            "broadcast",
+            "is_broadcast_dim",
+            list(op.is_broadcast),
+            f"expected one False for each of the {len(op.arg.shape)} dimension(s) of {op.arg}",
+        )
+    kept = iter(op.arg.shape)
+    return tuple(1 if new else next(kept) for new in op.is_broadcast)
+
+
+def expand(op: Expand) -> tuple[int, ...]:
+    """The wanted extents; -1 keeps the operand's."""
+    original, wanted = op.arg.shape, list(map(str, op.shape))
+    if len(op.shape) != len(original):
+        expected = f"expected {len(original)} sizes, one for each dimension of {op.arg}"
+        raise _argument("expand", "shape", wanted, expected)
+    result: list[int] = []
+    for have, extent in zip(original, op.shape, strict=True):
+        want = static_extent(extent)
+        if have not in (1, DYNAMIC, want) and want != DYNAMIC:
+            expected = f"only dimensions of size 1 expand; {op.arg} has sizes {list(original)}"
+            raise _argument("expand", "shape", wanted, expected)
+        keeps = want == DYNAMIC and not isinstance(extent, Value)
+        result.append(have if keeps else want)
+    return tuple(result)
+
+
+def squeeze(op: Squeeze) -> tuple[int, ...]:
+    """The operand's extents without those of `dims`."""
+    _check_dims("squeeze", op.arg, op.dims)
+    for dim in op.dims:
+        if op.arg.shape[dim] not in (1, DYNAMIC):
+            expected = f"dimension {dim} of {op.arg} has size {op.arg.shape[dim]}, not 1"
+            raise _argument("squeeze", "dims", list(op.dims), expected)
+    return tuple(size for dim, size in enumerate(op.arg.shape) if dim not in op.dims)
+
+
+def slice_(op: Slice) -> tuple[int, ...]:
+    """How many elements each span takes; dynamic where the size is."""
+    rank = len(op.arg.shape)
+    parts = {"start_indices": op.starts, "end_indices": op.ends, "strides": op.steps}
+    for name, given in parts.items():
+        if len(given) != rank:
+            expected = f"expected one for each of the {rank} dimension(s) of {op.arg}"
+            raise _argument("slice", name, list(given), expected)
+    spans = list(zip(op.arg.shape, op.starts, op.ends, op.steps, strict=True))
+    if any(start < 0 or end < start or step < 1 for _, start, end, step in spans):
+        got = list(zip(op.starts, op.ends, op.steps, strict=True))
+        expected = "expected 0 <= start <= end and step >= 1 in each dimension"
+        raise _argument("slice", "(start, end, step)", got, expected)
+    return tuple(
+        DYNAMIC if size == DYNAMIC else len(range(min(start, size), min(end, size), step))
+        for size, start, end, step in spans
+    )
+
+
+def pad(op: Pad) -> tuple[int, ...]:
+    """Sizes with both widths added."""
+    result: list[int] = []
+    for size, (before, after) in zip(op.arg.shape, op.widths, strict=True):
+        if size != DYNAMIC and size + before + after < 0:
+            expected = f"{op.arg} has sizes {list(op.arg.shape)}, which are cut below 0"
+            raise _argument("pad", "pad_widths", list(op.widths), expected)
+        result.append(DYNAMIC if size == DYNAMIC else size + before + after)
+    return tuple(result)
+
+
+def cat(op: Cat) -> tuple[int, ...]:
+    """The sum of the sizes along `dim`; the other sizes, which must agree."""
+    along = [arg.shape[op.dim] for arg in op.args if op.dim < len(arg.shape)]
+    got, expected = [list(arg.shape) for arg in op.args], f"sizes beside dimension {op.dim} differ"
+    shape = list(op.args[0].shape)
+    for arg in op.args[1:]:
+        if len(arg.shape) != len(shape):
+            raise _argument("cat", "tensors", got, "their numbers of dimensions differ")
+        for dim, (left, right) in enumerate(zip(shape, arg.shape, strict=True)):
+            if dim != op.dim and DYNAMIC not in (left, right) and left != right:
+                raise _argument("cat", "tensors", got, expected)
+            if left == DYNAMIC:
+                shape[dim] = right
+    shape[op.dim] = DYNAMIC if DYNAMIC in along else sum(along)
+    return tuple(shape)
+
+
+def reduce_(op: Reduce) -> tuple[int, ...]:
+    """The operand's extents without those of `dims`, or with 1 for them."""
+    _check_dims(op.op, op.arg, op.dims)
+    if op.op in ("max", "min", "argmax", "argmin"):
+        for dim in op.dims:
+            if op.arg.shape[dim] == 0:
+                expected = f"dimension {dim} of {op.arg} is empty, and nothing has no {op.op}"
+                raise _argument(op.op, "dims", list(op.dims), expected)
+    return tuple(
+        1 if dim in op.dims else size
+        for dim, size in enumerate(op.arg.shape)
+        if op.keepdim or dim not in op.dims
+    )
+
+
+def gather(op: Gather) -> tuple[int, ...]:
+    """The extents of a select, index_select, gather or take_along_axis."""
+    data, index = op.arg.shape, op.index.shape
+    _check_dims(op.mode, op.arg, (op.dim,))
+    match op.mode:
+        case "select":
+            return data[: op.dim] + data[op.dim + 1 :]
+        case "index_select":
+            if len(index) > 1:
+                raise _argument(op.mode, "index", list(index), "expected 0 or 1 dimension")
+            return data[: op.dim] + (index or (1,)) + data[op.dim + 1 :]
+        case "gather":
+            _check_within(op.mode, op.index, op.arg, op.dim)
+            return index
+        case "take_along_axis":
+            return _take_along_axis(op)
+        case _:
+            raise _argument("gather", "mode", op.mode, "not a gather")
+
+
+def scatter(op: Scatter) -> tuple[int, ...]:
+    """The extents of the data; index and source must lie within."""
+    _check_dims("scatter", op.arg, (op.dim,))
+    _check_within("scatter", op.index, op.arg, op.dim)
+    if op.src.is_tensor:
+        _check_within("scatter", op.index, op.src, None)
+    return op.arg.shape
+
+
+def extern(op: Extern) -> tuple[int, ...]:
+    """The extents of a matmul or linear."""
+    return _linear(op) if op.function == "linear" else _matmul(op)
+
+
+def _linear(op: Extern) -> tuple[int, ...]:
+    left, right = op.args[0].shape, op.args[1].shape
+    bias = [arg.shape for arg in op.args[2:]]
+    agree = left and len(right) in (1, 2) and _same(left[-1], right[-1])
+    if not agree or any(len(b) > 1 or not _same((*b, 1)[0], (*right[:-1], 1)[0]) for b in bias):
+        raise _product(op)
+    return left[:-1] + right[:-1]
+
+
+def _matmul(op: Extern) -> tuple[int, ...]:
+    left, right = op.args[0].shape, op.args[1].shape
+    if not left or not right or not _same(left[-1], right[-2:][0]):
+        raise _product(op)
+    batch = shapes.broadcast("matmul", [left[:-2], right[:-2]])
+    return batch + left[-2:-1] + (right[-1:] if len(right) > 1 else ())
+
+
+def _take_along_axis(op: Gather) -> tuple[int, ...]:
+    data, index = list(op.arg.shape), list(op.index.shape)
+    if len(data) != len(index):
+        expected = f"expected {len(data)} dimension(s), as {op.arg} has"
+        raise _argument(op.mode, "index", index, expected)
+    along, index[op.dim], data[op.dim] = index[op.dim], 1, 1
+    shape = list(shapes.broadcast(op.mode, [tuple(index), tuple(data)]))
+    shape[op.dim] = along
+    return tuple(shape)
+
+
+def _check_within(operation: str, index: Value, data: Value, free: int | None) -> None:
+    """Raises unless `index` has the rank of `data` and no larger size but along `free`."""
+    fits = len(index.shape) == len(data.shape) and all(
+        dim == free or DYNAMIC in (size, limit) or size <= limit
+        for dim, (size, limit) in enumerate(zip(index.shape, data.shape, strict=True))
+    )
+    if not fits:
+        beside = "" if free is None else f" beside dimension {free}"
+        expected = f"expected sizes within those of {data}{beside}, which are {list(data.shape)}"
+        raise _argument(operation, "index", list(index.shape), expected)
+
+
+def _check_dims(operation: str, operand: Value, dims: tuple[int, ...]) -> None:
+    rank = len(operand.shape)
+    for dim in dims:
+        if not 0 <= dim < rank:
+            raise DimensionError(operation=operation, dim=dim, operand=operand.name, rank=rank)
+    if len(set(dims)) < len(dims):
+        raise _argument(operation, "dims", list(dims), "expected each dimension at most once")
+
+
+def _same(left: int, right: int) -> bool:
+    return DYNAMIC in (left, right) or left == right
+
+
+def _product(op: Extern) -> ArgumentError:
+    expected = "these sizes cannot be multiplied: the inner ones must be equal"
+    return _argument(op.function, "operands", [list(arg.shape) for arg in op.args], expected)
+
+
+def _argument(operation: str, argument: str, got: object, expected: str) -> ArgumentError:
+    return ArgumentError(operation=operation, argument=argument, got=got, expected=expected)

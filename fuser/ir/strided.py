@@ -1,0 +1,136 @@
+"""Strided memory: how a tensor lies in a buffer, and what metadata operations make of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    Expand,
+    MetadataOperation,
+    Permute,
+    Pointwise,
+    Slice,
+    Squeeze,
+    Statement,
+    StrideOrder,
+    Value,
+    View,
+)
+from fuser.ir.shapes import view_strides
+from fuser.ir.types import dense_strides, row_major_order
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A tensor of `shape` in the buffer of `base`: strides and offset in elements."""
+
+    base: Value
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes_touched(self) -> int:
+        """Bytes of distinct elements; a stride-0 dimension is read once."""
+        spans = zip(self.shape, self.strides, strict=True)
+        distinct = math.prod(size if stride else min(size, 1) for size, stride in spans)
+        return distinct * self.base.dtype.itemsize
+
+    @property
+    def last_offset(self) -> int:
+        """The largest offset, in elements, that an element of the tensor has."""
+        if self.elements == 0:
+            return 0
+        spans = zip(self.shape, self.strides, strict=True)
+        return self.offset + sum((size - 1) * stride for size, stride in spans)
+
+
+def row_major(value: Value) -> Strided:
+    """A buffer of its own, contiguous."""
+    return dense(value, row_major_order(len(value.shape)))
+
+
+def dense(value: Value, stride_order: tuple[int, ...]) -> Strided:
+    """A buffer of its own, without gaps, laid out in `stride_order`."""
+    return Strided(value, value.shape, dense_strides(value.shape, stride_order))
+
+
+def stride_order(memory: Strided) -> tuple[int, ...]:
+    """The rank of each dimension by stride, 0 for the fastest; equal strides keep their order."""
+    dims = range(len(memory.shape))
+    slowest_first = sorted(dims, key=lambda dim: (-memory.strides[dim], dim))
+    return tuple(len(memory.shape) - 1 - slowest_first.index(dim) for dim in dims)
+
+
+def is_metadata(op: object) -> bool:
+    """Whether an operation only relabels elements, so that it may cost nothing."""
+    return isinstance(op, View | Permute | Broadcast | Expand | Squeeze | Slice)
+
+
+def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Strided | None:
+    """Where the result of `op`, of sizes `shape`, lies if its operand lies in `memory`.
+
+    None where torch would have to copy: a view whose dimensions are not nested in memory.
+    """
+    strides = memory.strides
+    match op:
+        case View():
+            viewed = view_strides(memory.shape, strides, shape)
+            return None if viewed is None else replace(memory, shape=shape, strides=viewed)
+        case Permute():
+            return replace(memory, shape=shape, strides=tuple(strides[dim] for dim in op.dims))
+        case Broadcast():
+            kept = iter(strides)
+            broadcast = tuple(0 if new else next(kept) for new in op.is_broadcast)
+            return replace(memory, shape=shape, strides=broadcast)
+        case Expand():
+            sizes = zip(memory.shape, shape, strides, strict=True)
+            expanded = tuple(0 if have != want else stride for have, want, stride in sizes)
+            return replace(memory, shape=shape, strides=expanded)
+        case Squeeze():
+            kept = tuple(s for dim, s in enumerate(strides) if dim not in op.dims)
+            return replace(memory, shape=shape, strides=kept)
+        case Slice():
+            starts = sum(start * stride for start, stride in zip(op.starts, strides, strict=True))
+            stepped = tuple(step * stride for step, stride in zip(op.steps, strides, strict=True))
+            return replace(memory, shape=shape, strides=stepped, offset=memory.offset + starts)
+
+
+Order = tuple[int, ...]
+
+
+def preferred_order(statement: Statement, orders: dict[Value, Order | None]) -> Order | None:
+    """The stride order torch would give a computed value, from those of its operands.
+
+    A pointwise result follows the first operand of its own sizes whose order is known (None marks
+    an expanded tensor, which has none); a permute permutes; everything else is row-major.
+    """
+    out, op = statement.outs[0], statement.op
+    match op:
+        case StrideOrder():
+            return op.order
+        case Permute():
+            order = orders[op.arg]
+            return None if order is None else tuple(order[dim] for dim in op.dims)
+        case Cast() | Pointwise():
+            args = op.args if isinstance(op, Pointwise) else (op.arg,)
+            same = [orders[arg] for arg in args if arg.is_tensor and arg.shape == out.shape]
+            known = [order for order in same if order is not None]
+            return known[0] if known else row_major_order(len(out.shape))
+        case _:
+            return row_major_order(len(out.shape))
+
+
+def order_of_input(memory: Strided) -> Order | None:
+    """The stride order of memory, or None where an expanded dimension leaves it open."""
+    spans = zip(memory.shape, memory.strides, strict=True)
+    if any(size > 1 and stride == 0 for size, stride in spans):
+        return None
+    return stride_order(memory)

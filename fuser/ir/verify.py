@@ -1,0 +1,52 @@
+"""`verify(fusion)`: the invariants every pass must keep."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.errors import VerifyError
+from fuser.ir.infer import infer
+from fuser.ir.nodes import Fusion, Value, operands
+from fuser.ir.printer import print_statement
+from fuser.ir.types import TensorType, ValueType
+
+
+def verify(fusion: Fusion, stage: str) -> None:
+    """Raises VerifyError, naming `stage`, unless `fusion` is well formed.
+
+    Every operand is an input or defined earlier, every id is used once, every recorded type is the
+    inferred one, and every output is defined.
+    """
+    defined: dict[int, Value] = {}
+
+    def define(value: Value, where: str) -> None:
+        if value.id in defined:
+            raise VerifyError(stage=stage, statement=where, reason=f"{value} is defined twice")
+        defined[value.id] = value
+
+    for value in fusion.inputs:
+        define(value, "inputs")
+    for statement in fusion.statements:
+        text = print_statement(statement)
+        for operand in operands(statement.op):
+            if defined.get(operand.id) != operand:
+                reason = f"{operand} is used before it is defined, or with another type"
+                raise VerifyError(stage=stage, statement=text, reason=reason)
+        inferred = infer(statement.op)
+        recorded = tuple(out.type for out in statement.outs)
+        if inferred != tuple(map(_computed, recorded)):
+            reason = f"recorded type {_words(recorded)}, inferred {_words(inferred)}"
+            raise VerifyError(stage=stage, statement=text, reason=reason)
+        for out in statement.outs:
+            define(out, text)
+    for value in fusion.output_values:
+        if defined.get(value.id) != value:
+            raise VerifyError(stage=stage, statement="outputs", reason=f"{value} is not defined")
+
+
+def _computed(type_: ValueType) -> ValueType:
+    return dataclasses.replace(type_, layout=None) if isinstance(type_, TensorType) else type_
+
+
+def _words(types: tuple[ValueType, ...]) -> str:
+    return ", ".join(map(str, types))

@@ -1,0 +1,43 @@
+"""Equal operations on equal operands are computed once.
+
+    T1 = fd.ops.exp(T0)
+    T2 = fd.ops.exp(T0)         ->     T1 = fd.ops.exp(T0)
+    T3 = fd.ops.add(T1, T2)            T3 = fd.ops.add(T1, T1)
+
+Random numbers are drawn anew each time, and `segment_set` marks a place: neither is merged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.ir.nodes import (
+    Fusion,
+    Operation,
+    Output,
+    Pointwise,
+    Random,
+    Statement,
+    Value,
+    map_operands,
+)
+
+
+def merge_common_subexpressions(fusion: Fusion) -> Fusion:
+    """`fusion` with the later of two equal statements replaced by the earlier."""
+    first: dict[Operation, tuple[Value, ...]] = {}
+    replaced: dict[Value, Value] = {}
+    statements: list[Statement] = []
+    for statement in fusion.statements:
+        op = map_operands(statement.op, lambda value: replaced.get(value, value))
+        if _is_pure(op) and op in first:
+            replaced.update(zip(statement.outs, first[op], strict=True))
+            continue
+        first[op] = statement.outs
+        statements.append(Statement(statement.outs, op))
+    outputs = tuple(Output(replaced.get(o.value, o.value), o.alias_of) for o in fusion.outputs)
+    return dataclasses.replace(fusion, statements=tuple(statements), outputs=outputs)
+
+
+def _is_pure(op: Operation) -> bool:
+    return not isinstance(op, Random) and not (isinstance(op, Pointwise) and op.op == "segment_set")

@@ -1,0 +1,24 @@
+"""Statements that no output needs are dropped.
+
+T1 = fd.ops.exp(T0)
+T2 = fd.ops.mul(T0, S0)     ->     T1 = fd.ops.exp(T0)
+fd.add_output(T1)                  fd.add_output(T1)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.ir.nodes import Fusion, Statement, Value, operands
+
+
+def remove_dead_code(fusion: Fusion) -> Fusion:
+    """`fusion` without statements whose results are never read. Inputs all stay."""
+    needed: set[Value] = set(fusion.output_values)
+    kept: list[Statement] = []
+    for statement in reversed(fusion.statements):
+        if needed.isdisjoint(statement.outs):
+            continue
+        kept.append(statement)
+        needed.update(operands(statement.op))
+    return dataclasses.replace(fusion, statements=tuple(reversed(kept)))

@@ -1,0 +1,196 @@
+"""The stages in order: bind, concretize, passes, segment, schedule, print, load, run."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+
+from fuser import debug
+from fuser.errors import TargetError
+from fuser.ir.binding import check_inputs
+from fuser.ir.concretize import concretize, size_inputs
+from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.printer import print_fusion
+from fuser.ir.strided import Strided
+from fuser.ir.verify import verify
+from fuser.passes import PASSES
+from fuser.runtime.backend import Backend, backend_for
+from fuser.runtime.describe import describe
+from fuser.runtime.executor import Runner, oracle_runner
+from fuser.runtime.plan import Plan
+from fuser.runtime.stats import count
+from fuser.runtime.target_name import TargetName, resolve_target
+from fuser.runtime.toolchain import find_compiler
+from fuser.segmenter import SegmentedFusion, segment
+
+Inputs = Sequence["torch.Tensor | Number"]
+Run = Callable[[Inputs], list[torch.Tensor]]
+Device = int | str | torch.device | None
+
+__all__ = ["Executor", "Plan", "compile_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A segmented fusion and the backend that makes its kernels."""
+
+    segmented: SegmentedFusion
+    backend: Backend
+    plan: Plan
+
+
+class Executor:
+    """Runs one definition. Plans are made once per sizes, strides, dtypes and alignments."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._fusion = fusion
+        self._sized_by = [fusion.inputs.index(value) for value in size_inputs(fusion)]
+        self._runs: dict[object, Run] = {}
+        self._lock = threading.Lock()
+
+    def execute(
+        self, inputs: Inputs, *, target: str | None = None, device: Device = None
+    ) -> list[torch.Tensor]:
+        """The outputs for these inputs; nothing is launched if an input is refused."""
+        key = (target, device, *map(_key_of, inputs), *[inputs[at] for at in self._sized_by])
+        run = self._runs.get(key)
+        if run is None:
+            with self._lock:
+                run = self._runs.get(key) or self._prepare(inputs, target, device)
+                self._runs[key] = run
+        return run(inputs)
+
+    def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
+        """What `execute` would run. With a named architecture, inputs may be on any device."""
+        check_inputs(self._fusion, inputs)
+        named = resolve_target(target, _device_of(inputs, None))
+        return compile_plan(self._fusion, inputs, named).plan
+
+    def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
+        check_inputs(self._fusion, inputs)
+        place = _device_of(inputs, device)
+        named = resolve_target(target, place)
+        _check_runs_on(named, place)
+        if named.kind == "cpu" and find_compiler() is None:
+            _warn_without_compiler()
+            return oracle_runner(self._fusion, place)
+        compiled = compile_plan(self._fusion, inputs, named)
+        debug.dump("fusion_args", "inputs", lambda: "\n".join(map(_describe_input, inputs)))
+        segments = compiled.segmented.segments
+        with ThreadPoolExecutor(max_workers=max(len(segments), 1)) as pool:
+            loaded = pool.map(lambda s: compiled.backend.load(s.name, place), segments)
+            kernels = {kernel.segment.name: kernel for kernel in loaded}
+        return Runner(compiled.segmented, kernels, place).run
+
+
+def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
+    """The stages in order, up to kernel text; nothing is compiled to machine code or run."""
+    count("plans_built")
+    debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
+    fusion = concretize(fusion, _shapes(fusion, inputs), _scalars(fusion, inputs))
+    debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
+    fusion = _run_passes(fusion)
+    debug.dump("fusion_ir_preseg", "before segmentation", lambda: print_fusion(fusion))
+    tensors = zip(fusion.inputs, inputs, strict=True)
+    given = {v: t for v, t in tensors if isinstance(t, torch.Tensor)}
+    memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}
+    segmented = segment(fusion, memory)
+    debug.dump("segmenter_logging", "decisions", lambda: "\n".join(segmented.log))
+    alignments = {value: _alignment(tensor) for value, tensor in given.items()}
+    backend = backend_for(target, segmented, alignments)
+    plan = describe(segmented, backend, target)
+    debug.dump("segmented_fusion", "segments", lambda: print_segments(segmented))
+    debug.dump("segmenter_logging", "result", lambda: str(plan))
+    return Compiled(segmented, backend, plan)
+
+
+def print_segments(segmented: SegmentedFusion) -> str:
+    """Each segment as a definition."""
+    return "\n".join(f"# {s.name}\n{print_fusion(s.fusion)}" for s in segmented.segments)
+
+
+def _run_passes(fusion: Fusion) -> Fusion:
+    if debug.verifying():
+        verify(fusion, "before the passes")
+    for rewrite in PASSES:
+        before, fusion = fusion, rewrite(fusion)
+        name = rewrite.__name__
+        if debug.verifying():
+            verify(fusion, f"after {name}")
+        if fusion != before:
+            text = print_fusion(fusion)
+            debug.dump("pre_segmenter_logging", f"after {name}", text)
+    return fusion
+
+
+def _shapes(fusion: Fusion, inputs: Inputs) -> dict[Value, tuple[int, ...]]:
+    pairs = zip(fusion.inputs, inputs, strict=True)
+    return {value: tuple(given.shape) for value, given in pairs if isinstance(given, torch.Tensor)}
+
+
+def _scalars(fusion: Fusion, inputs: Inputs) -> dict[Value, Number]:
+    """The scalar inputs whose number decides a size."""
+    sized = size_inputs(fusion)
+    pairs = zip(fusion.inputs, inputs, strict=True)
+    return {v: given for v, given in pairs if v in sized and not isinstance(given, torch.Tensor)}
+
+
+def _key_of(given: torch.Tensor | Number) -> object:
+    """Everything about an input that a plan depends on."""
+    if isinstance(given, torch.Tensor):
+        address = given.data_ptr() & 15
+        return given.shape, given.stride(), given.dtype, given.device, address
+    return type(given)
+
+
+def _alignment(tensor: torch.Tensor) -> int:
+    """The largest power of two, up to 16, that divides the address."""
+    low = tensor.data_ptr() & 15
+    return low & -low if low else 16
+
+
+def _device_of(inputs: Inputs, device: Device) -> torch.device:
+    """Where to run: the inputs' device, CUDA before CPU; `device` where there are no tensors."""
+    devices = [given.device for given in inputs if isinstance(given, torch.Tensor)]
+    cuda = [found for found in devices if found.type == "cuda"]
+    found = (cuda or devices or [None])[0]
+    if found is not None:
+        return found
+    if isinstance(device, int):
+        return torch.device("cuda", device)
+    return torch.device("cpu" if device is None else device)
+
+
+def _check_runs_on(target: TargetName, device: torch.device) -> None:
+    wanted = "cuda" if target.kind == "cuda" else "cpu"
+    if device.type != wanted:
+        reason = f"it runs on {wanted} tensors, and these are on {device}"
+        if device.type == "meta":
+            reason = "meta tensors hold no data; they can be planned, not executed"
+        raise TargetError(target=str(target), reason=reason)
+
+
+def _describe_input(given: torch.Tensor | Number) -> str:
+    if not isinstance(given, torch.Tensor):
+        return f"scalar {given!r}"
+    sizes, strides = tuple(given.shape), given.stride()
+    return f"tensor {given.dtype} sizes {sizes} strides {strides} device {given.device}"
+
+
+_warned = threading.Event()
+
+
+def _warn_without_compiler() -> None:
+    if not _warned.is_set():
+        _warned.set()
+        warnings.warn(
+            "no C++ compiler was found, so fusions run unfused in torch; install g++ or clang++ "
+            "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX",
+            RuntimeWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,159 @@
+"""Backends: segments -> kernel texts -> loaded kernels, one per target."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from fuser import debug
+from fuser.codegen import CpuPrinter, CudaPrinter, KernelSource
+from fuser.ir.nodes import Value
+from fuser.ir.printer import print_fusion
+from fuser.runtime.cpu import FLAGS, compile_cpu
+from fuser.runtime.cuda import compile_cuda, cuda_launcher
+from fuser.runtime.emulated import emulated_launcher
+from fuser.runtime.emulator import ThreadOrder
+from fuser.runtime.executor import LoadedKernel
+from fuser.runtime.nvrtc import OPTIONS
+from fuser.runtime.resources import Resources
+from fuser.runtime.target_name import TargetName
+from fuser.schedule import (
+    Alignments,
+    CpuParameters,
+    CudaParameters,
+    LoopNest,
+    schedule_cpu,
+    schedule_cuda,
+)
+from fuser.segmenter import Segment, SegmentedFusion
+
+_ALLOCATOR_ALIGNMENT = 64
+"""Bytes; every allocator that makes intermediate and output buffers aligns at least so."""
+
+
+class Backend(ABC):
+    """The kernels of one segmented fusion, for one target."""
+
+    scheduler = "pointwise"
+
+    def __init__(self, segmented: SegmentedFusion, alignments: Alignments) -> None:
+        made = {value: _ALLOCATOR_ALIGNMENT for s in segmented.segments for value in s.stores}
+        results = {lies.base: _ALLOCATOR_ALIGNMENT for lies in segmented.memory.values()}
+        self._alignments: Mapping[Value, int] = {**results, **made, **alignments}
+        self.segments = {segment.name: segment for segment in segmented.segments}
+        self.nests: dict[str, LoopNest] = {}
+        self.sources: dict[str, KernelSource] = {}
+        for segment in segmented.segments:
+            self._lower(segment)
+
+    def _lower(self, segment: Segment) -> None:
+        nest = self.schedule(segment)
+        source = self.print(segment, nest)
+        self.nests[segment.name], self.sources[segment.name] = nest, source
+        debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
+        debug.dump("scheduler_params", nest.name, nest.parameters)
+        debug.dump("kernel_ir", nest.name, lambda: repr(nest))
+        debug.dump("index_type", nest.name, nest.index_dtype.name)
+        debug.dump("launch_param", nest.name, repr(nest.launch))
+        debug.dump("kernel_args", nest.name, lambda: "\n".join(map(repr, source.arguments)))
+        self.dump_source(source)
+
+    @abstractmethod
+    def schedule(self, segment: Segment) -> LoopNest:
+        """The loop nest of a segment."""
+
+    @abstractmethod
+    def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
+        """The text of a segment's kernel."""
+
+    @abstractmethod
+    def dump_source(self, source: KernelSource) -> None:
+        """Print or write the text where a dump asks for it."""
+
+    @abstractmethod
+    def resources(self, source: KernelSource) -> Resources:
+        """Compile, and say what the kernel takes."""
+
+    @abstractmethod
+    def load(self, segment_name: str, device: torch.device) -> LoadedKernel:
+        """Compile and load a segment's kernel for running on `device`."""
+
+
+class CpuBackend(Backend):
+    """C++ through the system compiler."""
+
+    def schedule(self, segment: Segment) -> LoopNest:
+        return schedule_cpu(segment, CpuParameters())
+
+    def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
+        return CpuPrinter(segment, nest).run()
+
+    def dump_source(self, source: KernelSource) -> None:
+        debug.dump("cpu_kernel", source.name, source.text)
+        debug.dump("compile_params", source.name, " ".join(FLAGS))
+
+    def resources(self, source: KernelSource) -> Resources:
+        return compile_cpu(source).resources
+
+    def load(self, segment_name: str, device: torch.device) -> LoadedKernel:
+        source = self.sources[segment_name]
+        segment = self.segments[segment_name]
+        tail = (source.launch.threaded,)
+        return LoadedKernel(segment, source, compile_cpu(source).launch, tail)
+
+
+class CudaBackend(Backend):
+    """CUDA C++ through NVRTC."""
+
+    def __init__(
+        self, segmented: SegmentedFusion, alignments: Alignments, target: TargetName
+    ) -> None:
+        self._target = target
+        super().__init__(segmented, alignments)
+
+    def schedule(self, segment: Segment) -> LoopNest:
+        return schedule_cuda(segment, self._alignments, CudaParameters())
+
+    def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
+        return CudaPrinter(segment, nest).run()
+
+    def dump_source(self, source: KernelSource) -> None:
+        kernel = source.code[source.code.index('extern "C"') :]
+        debug.dump("cuda_kernel", source.name, source.header + kernel)
+        debug.dump("cuda_full", source.name, source.text)
+        debug.dump("compile_params", source.name, " ".join(OPTIONS))
+        if debug.enabled("cuda_to_file"):
+            Path(f"__tmp_{source.name}.cu").write_text(source.text)
+
+    def resources(self, source: KernelSource) -> Resources:
+        cubin = compile_cuda(source, self._target.arch)
+        debug.dump("ptxas_verbose", source.name, cubin.log)
+        return cubin.resources
+
+    def load(self, segment_name: str, device: torch.device) -> LoadedKernel:
+        source = self.sources[segment_name]
+        self.resources(source)
+        launch = cuda_launcher(source, self._target.arch, device.index or 0)
+        return LoadedKernel(self.segments[segment_name], source, launch)
+
+
+class EmulatorBackend(CudaBackend):
+    """The same CUDA text, run on the CPU thread by thread."""
+
+    order = ThreadOrder.RUN_AHEAD
+
+    def load(self, segment_name: str, device: torch.device) -> LoadedKernel:
+        source = self.sources[segment_name]
+        launch = emulated_launcher(source, self.order)
+        return LoadedKernel(self.segments[segment_name], source, launch)
+
+
+def backend_for(target: TargetName, segmented: SegmentedFusion, alignments: Alignments) -> Backend:
+    """The backend of a target."""
+    if target.kind == "cpu":
+        return CpuBackend(segmented, alignments)
+    kind = EmulatorBackend if target.kind == "emulator" else CudaBackend
+    return kind(segmented, alignments, target)

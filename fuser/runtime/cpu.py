@@ -1,0 +1,75 @@
+"""C++ text -> a function, through the system compiler."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import hashlib
+import shutil
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fuser.codegen import KernelSource
+from fuser.errors import TargetError
+from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.kernel import Launcher, c_type
+from fuser.runtime.resources import Resources
+from fuser.runtime.stats import count
+from fuser.runtime.toolchain import Compiler, find_compiler
+
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-march=native",
+    "-fopenmp",
+    "-fwrapv",
+    # Without these two, selects are not if-converted and loops with them do not vectorize. NaN and
+    # infinity stay right: nothing of -ffast-math is on.
+    "-fno-trapping-math",
+    "-fno-math-errno",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuKernel:
+    """A loaded shared library; `launch` takes addresses, scalars and sizes, then `threaded`."""
+
+    launch: Launcher
+    resources: Resources
+
+
+def compile_cpu(source: KernelSource) -> CpuKernel:
+    """Compile and load, or return what was compiled from the same code before.
+
+    Raises CompilationError, or TargetError where there is no compiler.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        raise TargetError(target="cpu", reason="no C++ compiler was found; install g++ or clang++")
+    return _CACHE.get(source.code, lambda: _compile(source, compiler))
+
+
+def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
+    digest = hashlib.sha256(source.code.encode()).hexdigest()[:16]
+    stem = _directory() / f"{source.name}_{digest}_{threading.get_ident()}"
+    text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
+    text.write_text(source.text)
+    compiler.shared_library(text, library, FLAGS)
+    count("kernels_compiled")
+    function = getattr(ctypes.CDLL(str(library)), source.name)
+    function.restype = None
+    function.argtypes = [*map(c_type, source.arguments), ctypes.c_bool]
+    return CpuKernel(function, Resources(binary_size=library.stat().st_size))
+
+
+@cache
+def _directory() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="fuser-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+_CACHE: CompileCache[CpuKernel] = CompileCache()

@@ -1,0 +1,44 @@
+"""CUDA text -> a kernel: NVRTC to a cubin anywhere, loaded and launched where there is a GPU."""
+
+from __future__ import annotations
+
+from fuser.codegen import KernelSource
+from fuser.runtime import cuda_driver
+from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.cubin import Cubin
+from fuser.runtime.cuda_driver import CudaKernel
+from fuser.runtime.kernel import Launcher, c_type
+from fuser.runtime.nvrtc import compile_cubin
+from fuser.runtime.stats import count
+
+
+def compile_cuda(source: KernelSource, arch: str) -> Cubin:
+    """The cubin of a kernel for `arch` ("sm_90"), compiled once; needs no GPU.
+
+    Raises CompilationError, or TargetError where NVRTC is not installed.
+    """
+
+    def make() -> Cubin:
+        cubin = compile_cubin(source.code, source.name, arch)
+        count("kernels_compiled")
+        return cubin
+
+    return _CUBINS.get(f"{arch}\n{source.code}", make)
+
+
+def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
+    """A function that queues the kernel on torch's current stream of `device`."""
+    cubin = compile_cuda(source, arch)
+    kernel = _KERNELS.get(f"{arch}\n{source.code}", lambda: cuda_driver.load_kernel(cubin))
+    types = [c_type(argument) for argument in source.arguments]
+    grid, block = source.launch.grid, source.launch.block
+
+    def launch(*numbers: object) -> None:
+        arguments = [type_(number) for type_, number in zip(types, numbers, strict=True)]
+        kernel.launch(grid, block, arguments, cuda_driver.current_stream(device))
+
+    return launch
+
+
+_CUBINS: CompileCache[Cubin] = CompileCache()
+_KERNELS: CompileCache[CudaKernel] = CompileCache()

@@ -1,0 +1,154 @@
+"""Loading and launching compiled kernels through the CUDA driver."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+from fuser.errors import LaunchError, TargetError
+from fuser.runtime import cuda_bindings
+from fuser.runtime.cubin import Cubin
+from fuser.runtime.cuda_bindings import Driver, Handle, Status
+
+if TYPE_CHECKING:
+    Argument: TypeAlias = ctypes._SimpleCData[Any]  # pyright: ignore[reportPrivateUsage]
+
+Extent3 = tuple[int, int, int]
+
+# What a block may use, static and dynamic together, before the kernel asks for more.
+_DEFAULT_SHARED_BYTES = 48 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CudaKernel:
+    """A loaded kernel. It belongs to no device or context, and any thread may launch it."""
+
+    name: str
+    driver: Driver
+    kernel: Handle
+    function: Handle  # the same pointer, as the type that cuLaunchKernel takes
+    static_shared_bytes: int
+    shared_limits: dict[int, int]  # device ordinal -> dynamic bytes it was told to allow
+
+    def launch(
+        self,
+        grid: Extent3,
+        block: Extent3,
+        arguments: Sequence[Argument],
+        stream: int,
+        shared_bytes: int = 0,
+    ) -> None:
+        """Queue the kernel on a stream handle of the current device (see `on_device`).
+
+        `arguments` have the ctypes of the kernel's parameters; they are copied before this
+        returns. `shared_bytes` is dynamic shared memory per block. No extent may be 0. Raises
+        LaunchError with the driver's error, which may be that of earlier work on the device.
+        """
+        if self.static_shared_bytes + shared_bytes > _DEFAULT_SHARED_BYTES:
+            self._allow_shared(shared_bytes)
+        pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+        parameters = ctypes.addressof(pointers)
+        launch = self.driver.cuLaunchKernel
+        (status,) = launch(self.function, *grid, *block, shared_bytes, stream, parameters, 0)
+        if status.value == 0:
+            return
+        if status.name == "CUDA_ERROR_INVALID_CONTEXT":
+            # A thread that has made no CUDA call yet: the null stream has no context to name.
+            self._bind_primary_context()
+            (status,) = launch(self.function, *grid, *block, shared_bytes, stream, parameters, 0)
+        self._check(status, f" (grid {grid}, block {block}, {shared_bytes} bytes of shared memory)")
+
+    def _allow_shared(self, shared_bytes: int) -> None:
+        """Let the kernel use all the shared memory the device gives a block, once per device.
+
+        Always the same limit, so that threads cannot undo each other's.
+        """
+        ordinal = torch.cuda.current_device()
+        limit = self.shared_limits.get(ordinal)
+        if limit is None:
+            limit = self.shared_limits[ordinal] = self._raise_shared_limit(ordinal)
+        if shared_bytes > limit:
+            reason = f"{shared_bytes} bytes of shared memory per block, the device allows {limit}"
+            raise LaunchError(kernel=self.name, reason=reason)
+
+    def _raise_shared_limit(self, ordinal: int) -> int:
+        driver = self.driver
+        status, device = driver.cuDeviceGet(ordinal)
+        self._check(status)
+        of_device = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        status, most = driver.cuDeviceGetAttribute(of_device, device)
+        self._check(status)
+        limit = most - self.static_shared_bytes
+        of_kernel = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._check(*driver.cuKernelSetAttribute(of_kernel, limit, self.kernel, device))
+        return limit
+
+    def _bind_primary_context(self) -> None:
+        """Make the current device's primary context, torch's, current for this thread."""
+        status, device = self.driver.cuDeviceGet(torch.cuda.current_device())
+        self._check(status)
+        # Never released: torch keeps the context for as long as the process lives.
+        status, context = self.driver.cuDevicePrimaryCtxRetain(device)
+        self._check(status)
+        self._check(*self.driver.cuCtxSetCurrent(context))
+
+    def _check(self, status: Status, detail: str = "") -> None:
+        _check(self.driver, status, self.name, detail)
+
+
+def load_kernel(cubin: Cubin) -> CudaKernel:
+    """Load a kernel, for every device of its architecture; nothing ever unloads it.
+
+    Raises LaunchError with the driver's error, TargetError where there is no driver.
+    """
+    driver = _initialized_driver()
+    status, library = driver.cuLibraryLoadData(cubin.image, [], [], 0, [], [], 0)
+    _check(driver, status, cubin.kernel)
+    status, kernel = driver.cuLibraryGetKernel(library, cubin.kernel.encode())
+    _check(driver, status, cubin.kernel)
+    function = driver.CUfunction(int(kernel))
+    static = cubin.resources.shared_bytes or 0
+    return CudaKernel(cubin.kernel, driver, kernel, function, static, {})
+
+
+def device_arch(index: int) -> str:
+    """The architecture of a CUDA device, such as `sm_90`."""
+    major, minor = torch.cuda.get_device_capability(index)
+    return f"sm_{major}{minor}"
+
+
+def current_stream(index: int) -> int:
+    """The handle of torch's current stream on a CUDA device; 0 is the default stream."""
+    return torch._C._cuda_getCurrentRawStream(index)  # pyright: ignore[reportPrivateUsage]
+
+
+def on_device(index: int) -> AbstractContextManager[object]:
+    """A context in which CUDA device `index` is current; it does nothing where it already is."""
+    return nullcontext() if torch.cuda.current_device() == index else torch.cuda.device(index)
+
+
+def _initialized_driver() -> Driver:
+    driver = cuda_bindings.driver()
+    try:
+        (status,) = driver.cuInit(0)
+    except RuntimeError as error:
+        reason = "the NVIDIA driver (libcuda) is not installed"
+        raise TargetError(target="cuda", reason=reason) from error
+    if status.value != 0:
+        raise TargetError(target="cuda", reason=_message(driver, status))
+    return driver
+
+
+def _check(driver: Driver, status: Status, kernel: str, detail: str = "") -> None:
+    if status.value != 0:
+        raise LaunchError(kernel=kernel, reason=_message(driver, status) + detail)
+
+
+def _message(driver: Driver, status: Status) -> str:
+    _, text = driver.cuGetErrorString(status)
+    return f"{status.name}: {(text or b'').decode()}"

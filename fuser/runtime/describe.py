@@ -1,0 +1,62 @@
+"""A segmented fusion as the plan a person reads."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from fuser.ir.nodes import Fusion
+from fuser.ir.printer import operation_name
+from fuser.runtime.backend import Backend
+from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
+from fuser.runtime.target_name import TargetName
+from fuser.segmenter import AliasStep as SegmentedAlias
+from fuser.segmenter import ExternStep as SegmentedExtern
+from fuser.segmenter import Segment, SegmentedFusion
+
+
+def describe(segmented: SegmentedFusion, backend: Backend, target: TargetName) -> Plan:
+    """The plan that runs `segmented` on `backend`."""
+    steps: list[Step] = []
+    for step in segmented.steps:
+        match step:
+            case Segment():
+                steps.append(_kernel(step, backend))
+            case SegmentedAlias():
+                source = str(step.memory.base)
+                steps.append(AliasStep(str(step.output), source, step.operations, step.reason))
+            case SegmentedExtern():
+                steps.append(_extern(step))
+            case _:
+                assert_never(step)
+    return Plan(str(target), tuple(steps), segmented.log)
+
+
+def _kernel(segment: Segment, backend: Backend) -> KernelStep:
+    nest = backend.nests[segment.name]
+    return KernelStep(
+        name=nest.name,
+        scheduler=backend.scheduler,
+        operations=_operations(segment.fusion),
+        kernel_source=backend.sources[segment.name],
+        parameters=nest.parameters,
+        bytes_read=segment.bytes_read,
+        bytes_written=segment.bytes_written,
+        reason=segment.reason,
+        compiler=backend.resources,
+    )
+
+
+def _extern(step: SegmentedExtern) -> ExternStep:
+    loads = [value for value in step.fusion.inputs if value.is_tensor]
+    return ExternStep(
+        name=step.name,
+        operations=_operations(step.fusion),
+        bytes_read=sum(step.memory[value].bytes_touched for value in loads),
+        bytes_written=sum(step.memory[v].bytes_touched for v in step.fusion.output_values),
+        reason=step.reason,
+    )
+
+
+def _operations(fusion: Fusion) -> tuple[str, ...]:
+    """Names of the tensor operations, as the user calls them."""
+    return tuple(operation_name(s.op) for s in fusion.statements if s.outs[0].is_tensor)

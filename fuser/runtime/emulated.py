@@ -1,0 +1,24 @@
+"""CUDA text -> a function that runs it on the CPU, thread by thread."""
+
+from __future__ import annotations
+
+from fuser.codegen import KernelSource
+from fuser.runtime.emulator import ThreadOrder, build
+from fuser.runtime.kernel import Launcher, c_type
+
+ORDERS = (ThreadOrder.ASCENDING, ThreadOrder.RUN_AHEAD)
+
+
+def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
+    """A function that runs every thread block of the kernel in the emulator.
+
+    Raises what the emulator raises: a deadlock names the line in `source.code`.
+    """
+    kernel = build(source.code, source.name)
+    types = [c_type(argument) for argument in source.arguments]
+
+    def launch(*numbers: object) -> None:
+        arguments = [type_(number) for type_, number in zip(types, numbers, strict=True)]
+        kernel.launch(source.launch.grid, source.launch.block, arguments, order=order)
+
+    return launch

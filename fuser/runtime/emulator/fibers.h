@@ -1,0 +1,70 @@
+// The emulator's runtime: one fiber per CUDA thread, one block at a time.
+//
+// The kernel's text sees this through cuda_emulator.h; the launcher through fuser_emulator_launch.
+#pragma once
+
+struct uint3 {
+  unsigned int x, y, z;
+};
+
+struct dim3 {
+  unsigned int x, y, z;
+  dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z) {}
+};
+
+// Of the running CUDA thread: the runtime rewrites them at every switch.
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+namespace emulator {
+
+// A compiled kernel: the call that unpacks its arguments, and its static shared memory.
+struct Kernel {
+  const char* name;
+  void (*run)(void** arguments);
+  char *shared_begin, *shared_end;
+};
+
+// Bit 0: a released thread runs on before the others. Bit 1: the highest index first.
+enum Order { ascending = 0, run_ahead = 1, reversed = 2 };
+
+struct Launch {
+  unsigned int grid[3], block[3];
+  unsigned int shared_bytes;
+  int order;
+};
+
+enum Status { finished = 0, deadlock = 1, failed = 2 };
+
+// Where threads meet. Threads meet only at the same line and operation, as CUDA demands.
+struct Site {
+  const char* operation;
+  int line;
+  bool orders_memory;  // what the members wrote before is visible to all of them after
+};
+
+// The members of a meeting: `block_mask`, or lanes of one warp.
+constexpr unsigned int block_mask = 0;
+
+using Word = unsigned long long;
+using Fold = Word (*)(Word, Word);
+
+// Waits for all live members. Every member gets the fold of their values, or zero without a fold.
+Word meet(const Site& site, unsigned int mask, Word value = 0, Fold fold = nullptr);
+
+// Waits for all live lanes of `mask`, and returns what lane `source` gave.
+Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int source);
+
+unsigned int lane();
+unsigned int active_mask();  // the live lanes of this warp
+void pass();                 // lets the other threads run
+void fence();                // __threadfence: from here on, atomics of this thread order memory
+bool fenced();
+void* dynamic_shared();
+[[noreturn]] void fail(const char* operation, int line, const char* reason);
+
+}  // namespace emulator
+
+// Runs the grid; on deadlock or failure `message` (of `size` bytes) says where and why.
+extern "C" int fuser_emulator_launch(const emulator::Kernel* kernel, const emulator::Launch* launch,
+                                     void** arguments, char* message, unsigned long size);

@@ -1,0 +1,191 @@
+"""Running a plan: allocate, launch, hand out. Everything that can be decided before is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from fuser.codegen import KernelSource, Pointer, Scalar
+from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.strided import Strided
+from fuser.runtime.kernel import Launcher, scalar_argument
+from fuser.runtime.output_pool import POOL, POOLED_BYTES
+from fuser.runtime.stats import count
+from fuser.segmenter import ExternStep, Segment, SegmentedFusion
+
+Environment = list["torch.Tensor | Number | None"]
+"""The inputs, then a slot for each buffer that the plan makes."""
+
+Action = Callable[[Environment], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKernel:
+    """A segment's kernel, ready to be called."""
+
+    segment: Segment
+    source: KernelSource
+    launch: Launcher
+    tail: tuple[object, ...] = ()
+
+
+class Runner:
+    """Executes one plan. Holds no state between calls, so threads may share it."""
+
+    def __init__(
+        self,
+        segmented: SegmentedFusion,
+        kernels: Mapping[str, LoadedKernel],
+        device: torch.device,
+    ) -> None:
+        self._device = device
+        self._slots: dict[Value, int] = {v: i for i, v in enumerate(segmented.fusion.inputs)}
+        self._sole_alias = _sole_aliases(segmented)
+        self._actions: list[Action] = []
+        for step in segmented.steps:
+            if isinstance(step, Segment):
+                self._actions += [self._allocate(value, segmented) for value in step.stores]
+                self._actions.append(self._kernel(kernels[step.name]))
+            elif isinstance(step, ExternStep):
+                self._actions.append(self._extern(step))
+        self._made = len(self._slots) - len(segmented.fusion.inputs)
+        self._outputs = [
+            self._output(output.value, segmented)
+            for output in segmented.fusion.outputs
+            if output.alias_of is None
+        ]
+
+    def run(self, inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
+        """The outputs for inputs of the plan's sizes, strides and dtypes."""
+        environment: Environment = [*inputs, *([None] * self._made)]
+        for action in self._actions:
+            action(environment)
+        return [output(environment) for output in self._outputs]
+
+    def _new_slot(self, value: Value) -> int:
+        return self._slots.setdefault(value, len(self._slots))
+
+    def _allocate(self, value: Value, segmented: SegmentedFusion) -> Action:
+        """Make the buffer of a stored value, already in the form it is handed out in."""
+        slot = self._new_slot(value)
+        lies = segmented.memory[self._sole_alias.get(value, value)]
+        sizes, strides, dtype = lies.shape, lies.strides, value.dtype.torch
+        nbytes = segmented.memory[value].elements * value.dtype.itemsize
+        device = self._device
+        if device.type == "cpu" and nbytes >= POOLED_BYTES:
+
+            def allocate(environment: Environment) -> None:
+                environment[slot] = POOL.empty_strided(sizes, strides, dtype, nbytes)
+        else:
+            empty = torch.empty_strided
+
+            def allocate(environment: Environment) -> None:
+                environment[slot] = empty(sizes, strides, dtype=dtype, device=device)
+
+        return allocate
+
+    def _kernel(self, loaded: LoadedKernel) -> Action:
+        """Call the kernel with addresses, runtime scalars and the plan's sizes."""
+        source, launch = loaded.source, loaded.launch
+        if any(loaded.segment.memory[value].elements == 0 for value in loaded.segment.stores):
+            return lambda environment: None
+        pointers = [
+            self._slots[loaded.segment.memory[argument.value].base]
+            for argument in source.arguments
+            if isinstance(argument, Pointer)
+        ]
+        scalars = [
+            (self._slots[argument.value], argument.value.dtype)
+            for argument in source.arguments
+            if isinstance(argument, Scalar)
+        ]
+        sizes = [a.number for a in source.arguments if not isinstance(a, Pointer | Scalar)]
+        constants = (*sizes, *loaded.tail)
+
+        def run(environment: Environment) -> None:
+            addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore
+            numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore
+            launch(*addresses, *numbers, *constants)
+            count("kernels_launched")
+
+        return run
+
+    def _extern(self, step: ExternStep) -> Action:
+        reads = [self._reader(step.memory.get(value), value) for value in step.fusion.inputs]
+        slots = [self._new_slot(value) for value in step.fusion.output_values]
+        fusion, device = step.fusion, self._device
+
+        def run(environment: Environment) -> None:
+            operands = [read(environment) for read in reads]
+            with torch.no_grad():
+                results = interpret(fusion, operands, device)
+            for slot, result in zip(slots, results, strict=True):
+                environment[slot] = result.contiguous()
+
+        return run
+
+    def _reader(
+        self, lies: Strided | None, value: Value
+    ) -> Callable[[Environment], torch.Tensor | Number]:
+        """How torch sees a value: a scalar, a buffer, or a strided view of one."""
+        if lies is None:
+            slot = self._slots[value]
+            return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
+        return self._strided(lies)
+
+    def _strided(self, lies: Strided) -> Callable[[Environment], torch.Tensor]:
+        slot = self._slots[lies.base]
+        shape, strides, offset = lies.shape, lies.strides, lies.offset
+
+        def view(environment: Environment) -> torch.Tensor:
+            base = environment[slot]
+            assert isinstance(base, torch.Tensor)
+            return base.detach().as_strided(shape, strides, base.storage_offset() + offset)
+
+        return view
+
+    def _output(
+        self, value: Value, segmented: SegmentedFusion
+    ) -> Callable[[Environment], torch.Tensor]:
+        lies = segmented.memory[value]
+        made = lies.base not in segmented.fusion.inputs
+        if made and (lies.base is value or self._sole_alias.get(lies.base) is value):
+            slot = self._slots[lies.base]
+            return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
+        return self._strided(lies)
+
+
+def _sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:
+    """Buffers handed out once, and only under another shape: they are made in that shape."""
+    handed: dict[Value, set[Value]] = {}
+    for value in segmented.fusion.output_values:
+        handed.setdefault(segmented.memory[value].base, set()).add(value)
+    read_by_torch = {
+        lies.base
+        for step in segmented.steps
+        if isinstance(step, ExternStep)
+        for lies in step.memory.values()
+    }
+    sole: dict[Value, Value] = {}
+    for base, values in handed.items():
+        (value, *others) = values
+        lies = segmented.memory[value]
+        same_elements = lies.elements == segmented.memory[base].elements
+        if not others and value is not base and same_elements and base not in read_by_torch:
+            sole[base] = value
+    return sole
+
+
+def oracle_runner(
+    fusion: Fusion, device: torch.device
+) -> Callable[[Sequence[torch.Tensor | Number]], list[torch.Tensor]]:
+    """Runs a whole fusion in torch, for machines without a compiler."""
+
+    def run(inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
+        with torch.no_grad():
+            return interpret(fusion, inputs, device)
+
+    return run

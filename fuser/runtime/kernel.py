@@ -1,0 +1,59 @@
+"""A compiled kernel, whatever it was compiled for."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from fuser.codegen import Argument, Pointer, Scalar
+from fuser.ir.dtypes import DataType
+
+Launcher = Callable[..., None]
+"""Called with one number for each argument, in order: addresses, scalars, sizes."""
+
+
+class Complex64(ctypes.Structure):
+    _fields_ = (("re", ctypes.c_float), ("im", ctypes.c_float))
+
+
+class Complex128(ctypes.Structure):
+    _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
+
+
+_C_TYPES: dict[DataType, type] = {
+    DataType.Double: ctypes.c_double,
+    DataType.Float: ctypes.c_float,
+    DataType.Int: ctypes.c_int64,
+    DataType.Int32: ctypes.c_int32,
+    DataType.Int16: ctypes.c_int16,
+    DataType.Int8: ctypes.c_int8,
+    DataType.UInt8: ctypes.c_uint8,
+    DataType.Bool: ctypes.c_bool,
+    DataType.ComplexFloat: Complex64,
+    DataType.ComplexDouble: Complex128,
+}
+
+
+def c_type(argument: Argument) -> type:
+    """The ctypes type of an argument."""
+    match argument:
+        case Pointer():
+            return ctypes.c_void_p
+        case Scalar(value):
+            return scalar_type(value.dtype)
+        case _:
+            return _C_TYPES[argument.dtype]
+
+
+def scalar_type(dtype: DataType) -> type:
+    """The ctypes type of a scalar; 16-bit floats travel as their bits."""
+    return _C_TYPES.get(dtype, ctypes.c_uint16)
+
+
+def scalar_argument(value: complex, dtype: DataType) -> object:
+    """A runtime scalar as its ctypes type takes it."""
+    if dtype is DataType.ComplexFloat:
+        return Complex64(value.real, value.imag)
+    if dtype is DataType.ComplexDouble:
+        return Complex128(value.real, value.imag)
+    return value

@@ -1,0 +1,47 @@
+"""Target names: "cpu", "cuda", "cuda:sm_90", "emulator"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import torch
+
+from fuser.errors import TargetError
+from fuser.runtime.cuda_driver import device_arch
+
+_DEFAULT_ARCH = "sm_90"
+_NAMED_ARCH = re.compile(r"cuda:(sm_\d+a?)")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetName:
+    """What kernels are made for. `arch` is the GPU architecture of CUDA text."""
+
+    kind: str
+    arch: str = _DEFAULT_ARCH
+
+    def __str__(self) -> str:
+        return f"cuda:{self.arch}" if self.kind == "cuda" else self.kind
+
+
+def resolve_target(name: str | None, device: torch.device) -> TargetName:
+    """The target a user named, or the one that follows the inputs' device.
+
+    Raises TargetError for a name that is none of "cpu", "cuda", "cuda:sm_NN", "emulator".
+    """
+    if name is None:
+        name = "cuda" if device.type == "cuda" else "cpu"
+    if name in ("cpu", "emulator"):
+        return TargetName(name)
+    if name == "cuda":
+        if device.type == "cuda":
+            return TargetName("cuda", device_arch(device.index or 0))
+        if torch.cuda.is_available():
+            return TargetName("cuda", device_arch(torch.cuda.current_device()))
+        reason = "there is no CUDA device to take the architecture from; name one, as cuda:sm_90"
+        raise TargetError(target=name, reason=reason)
+    named = _NAMED_ARCH.fullmatch(name)
+    if named is None:
+        raise TargetError(target=name, reason="the targets are cpu, cuda, cuda:sm_NN and emulator")
+    return TargetName("cuda", named[1])

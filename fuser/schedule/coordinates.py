@@ -1,0 +1,82 @@
+"""Where an operation reads: coordinates of a result -> coordinates of its operands, and back.
+
+pull:  result of permute(x, [1, 0]) at (i, j)   reads x at (j, i)
+push:  x at (i, j)                              is the result's element (j, i)
+"""
+
+from __future__ import annotations
+
+import math
+
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    Expand,
+    Operation,
+    Permute,
+    Pointwise,
+    Slice,
+    Squeeze,
+    Statement,
+    StrideOrder,
+    Value,
+    View,
+    operands,
+)
+from fuser.ir.shapes import row_major_strides
+from fuser.schedule.index import ZERO, Index, linear, unravel
+
+Coordinates = tuple[Index, ...]
+
+
+def pull(statement: Statement, at: Coordinates) -> list[tuple[Value, Coordinates]]:
+    """For each tensor operand, the coordinates it is read at to make the result's element `at`."""
+    op = statement.op
+    return [(value, _pull(op, value, at)) for value in operands(op) if value.is_tensor]
+
+
+def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates | None:
+    """The result's element that reads `operand` at `at`; None unless there is exactly one."""
+    op, shape = statement.op, statement.out.shape
+    match op:
+        case Pointwise() | Cast() | StrideOrder() | Expand():
+            if math.prod(operand.shape) != math.prod(shape):
+                return None
+            return (ZERO,) * (len(shape) - len(at)) + at
+        case View():
+            return unravel(linear(at, row_major_strides(operand.shape)), shape)
+        case Permute():
+            return tuple(at[dim] for dim in op.dims)
+        case Broadcast():
+            kept = iter(at)
+            return tuple(ZERO if new else next(kept) for new in op.is_broadcast)
+        case Squeeze():
+            return tuple(index for dim, index in enumerate(at) if dim not in op.dims)
+        case _:
+            return None
+
+
+def _pull(op: Operation, operand: Value, at: Coordinates) -> Coordinates:
+    match op:
+        case Pointwise() | Cast() | StrideOrder() | Expand():
+            aligned = at[len(at) - len(operand.shape) :]
+            pairs = zip(operand.shape, aligned, strict=True)
+            return tuple(ZERO if size == 1 else index for size, index in pairs)
+        case View():
+            strides = row_major_strides(tuple(op.shape))  # pyright: ignore[reportArgumentType]
+            return unravel(linear(at, strides), operand.shape)
+        case Permute():
+            return tuple(at[op.dims.index(dim)] for dim in range(len(op.dims)))
+        case Broadcast():
+            pairs = zip(op.is_broadcast, at, strict=True)
+            return tuple(index for new, index in pairs if not new)
+        case Squeeze():
+            kept = iter(at)
+            return tuple(
+                ZERO if dim in op.dims else next(kept) for dim in range(len(operand.shape))
+            )
+        case Slice():
+            spans = zip(at, op.starts, op.steps, strict=True)
+            return tuple(index * step + Index(start) for index, start, step in spans)
+        case _:
+            raise AssertionError(f"{type(op).__name__} does not run in a kernel")

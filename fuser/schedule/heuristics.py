@@ -1,0 +1,51 @@
+"""What the mappings choose by: frozen, printable, overridable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CpuParameters:
+    """`serial_work`: instructions below which starting threads costs more than it brings."""
+
+    serial_work: int = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class CudaParameters:
+    """`vector_bytes`: the widest access aimed at. `max_lane_bytes`: the most bytes of one tensor
+    that one thread holds. `threads`: threads a block."""
+
+    vector_bytes: int = 16
+    max_lane_bytes: int = 32
+    threads: int = 128
+
+
+def block_shape(
+    extents: Sequence[int], lanes: int, parameters: CudaParameters
+) -> tuple[int, int, int]:
+    """Threads along the innermost axis and along the next, wasting as few as possible.
+
+    The x size is a power of two, whole warps where the axis is long enough; the y size fills the
+    block, adjusted to divide its axis where a size between half and full does.
+    """
+    if not extents:
+        return (1, 1, 1)
+    across = -(-extents[-1] // lanes)
+    x = 1
+    while x < min(across, parameters.threads):
+        x *= 2
+    if len(extents) == 1 or x == parameters.threads:
+        return (x, 1, 1)
+    room = parameters.threads // x
+    candidates = range(max(room // 2, 1), 2 * room + 1)
+    y = min(candidates, key=lambda size: (_waste(extents[-2], size), abs(size - room)))
+    return (x, y, 1)
+
+
+def _waste(extent: int, size: int) -> float:
+    """The part of the threads along an axis that find nothing to do."""
+    rounded = -(-extent // size) * size
+    return 1 - extent / rounded

@@ -1,0 +1,208 @@
+"""Index arithmetic: affine sums over loop axes, with quotients and remainders where it must divide.
+
+Everything is exact on concrete sizes. `divide` simplifies by bounds, so a view whose factors nest
+leaves no division behind; `clean_cut` finds the axis that, split in two, removes one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop axis: 0 <= axis < extent. `path` orders axes and tells the halves of a split apart."""
+
+    path: tuple[int, ...]
+    extent: int
+
+    def split(self, inner: int) -> tuple[Axis, Axis]:
+        """(outer, inner) with axis = outer * inner.extent + inner."""
+        return Axis((*self.path, 0), self.extent // inner), Axis((*self.path, 1), inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """of // divisor."""
+
+    of: Index
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """of % divisor, not negative."""
+
+    of: Index
+    divisor: int
+
+
+Term = Axis | Quotient | Remainder
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """constant + sum of coefficient * term; no coefficient is 0 and no term appears twice."""
+
+    constant: int = 0
+    terms: tuple[tuple[Term, int], ...] = ()
+
+    def __add__(self, other: Index) -> Index:
+        return total(((self, 1), (other, 1)))
+
+    def __mul__(self, factor: int) -> Index:
+        return total(((self, factor),))
+
+    def coefficient(self, term: Term) -> int:
+        """The factor of `term`, 0 where it does not appear."""
+        return dict(self.terms).get(term, 0)
+
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest value."""
+        low = high = self.constant
+        for term, coefficient in self.terms:
+            bottom, top = _term_bounds(term)
+            low += min(bottom * coefficient, top * coefficient)
+            high += max(bottom * coefficient, top * coefficient)
+        return low, high
+
+
+ZERO = Index()
+
+
+def of_axis(axis: Axis) -> Index:
+    """The axis itself; 0 where it has one element."""
+    return ZERO if axis.extent == 1 else Index(0, ((axis, 1),))
+
+
+def total(parts: Iterable[tuple[Index, int]]) -> Index:
+    """The sum of index * factor over `parts`, simplified."""
+    constant = 0
+    terms: dict[Term, int] = {}
+    for index, factor in parts:
+        constant += index.constant * factor
+        for term, coefficient in index.terms:
+            terms[term] = terms.get(term, 0) + coefficient * factor
+    present = {term: coefficient for term, coefficient in terms.items() if coefficient}
+    joined = _rejoin(constant, present)
+    return joined or Index(constant, tuple(sorted(present.items(), key=_order)))
+
+
+def linear(coordinates: Iterable[Index], strides: Iterable[int], offset: int = 0) -> Index:
+    """offset + sum of coordinate * stride."""
+    pairs = zip(coordinates, strides, strict=True)
+    return total([(Index(offset), 1), *pairs])
+
+
+def divide(index: Index, divisor: int) -> tuple[Index, Index]:
+    """(index // divisor, index % divisor), simplified by divisibility and by bounds."""
+    if divisor == 1:
+        return index, ZERO
+    whole = {t: c // divisor for t, c in index.terms if c % divisor == 0}
+    part = {t: c for t, c in index.terms if c % divisor}
+    constant, rest = divmod(index.constant, divisor)
+    quotient, remainder = Index(constant, tuple(whole.items())), Index(rest, tuple(part.items()))
+    low, high = remainder.bounds()
+    if low >= 0 and high < divisor:
+        return quotient, remainder
+    common = math.gcd(divisor, *part.values())
+    reduced, left = divmod(rest, common)
+    scaled = Index(reduced, tuple((t, c // common) for t, c in part.items()))
+    inner = divisor // common
+    return (
+        quotient + _term(Quotient(scaled, inner)),
+        _term(Remainder(scaled, inner)) * common + Index(left),
+    )
+
+
+def unravel(index: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
+    """The coordinates of a row-major linear index into `shape`."""
+    coordinates: list[Index] = []
+    for extent in reversed(shape[1:]):
+        index, coordinate = divide(index, extent)
+        coordinates.append(coordinate)
+    return (index, *reversed(coordinates)) if shape else ()
+
+
+def clean_cut(index: Index) -> tuple[Axis, int] | None:
+    """An axis and the inner extent at which to split it so that a division in `index` goes away."""
+    for term, _ in index.terms:
+        if isinstance(term, Axis):
+            continue
+        found = clean_cut(term.of) or _cut(term.of, term.divisor)
+        if found is not None:
+            return found
+    return None
+
+
+def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
+    """`index` with axes replaced."""
+    parts: list[tuple[Index, int]] = [(Index(index.constant), 1)]
+    for term, coefficient in index.terms:
+        if isinstance(term, Axis):
+            parts.append((replacements.get(term, Index(0, ((term, 1),))), coefficient))
+        else:
+            quotient, remainder = divide(substitute(term.of, replacements), term.divisor)
+            parts.append((quotient if isinstance(term, Quotient) else remainder, coefficient))
+    return total(parts)
+
+
+def affine_parts(index: Index) -> Iterator[Index]:
+    """`index` and every index inside its quotients and remainders."""
+    yield index
+    for term, _ in index.terms:
+        if not isinstance(term, Axis):
+            yield from affine_parts(term.of)
+
+
+def _cut(of: Index, divisor: int) -> tuple[Axis, int] | None:
+    for term, coefficient in of.terms:
+        if not isinstance(term, Axis) or coefficient <= 0 or divisor % coefficient:
+            continue
+        inner = divisor // coefficient
+        if inner < term.extent and term.extent % inner == 0:
+            return term, inner
+    return None
+
+
+def _rejoin(constant: int, terms: dict[Term, int]) -> Index | None:
+    """c*d*(x // d) + c*(x % d) is c*x: what a view and its memory undo."""
+    for term, coefficient in terms.items():
+        if not isinstance(term, Remainder):
+            continue
+        quotient = _term(Quotient(term.of, term.divisor))
+        if len(quotient.terms) != 1 or quotient.constant:
+            continue
+        ((partner, scale),) = quotient.terms
+        if scale == 1 and terms.get(partner) == coefficient * term.divisor:
+            rest = {t: c for t, c in terms.items() if t not in (term, partner)}
+            return total(((Index(constant, tuple(rest.items())), 1), (term.of, coefficient)))
+    return None
+
+
+def _term(term: Term) -> Index:
+    return Index(0, ((term, 1),))
+
+
+def _term_bounds(term: Term) -> tuple[int, int]:
+    match term:
+        case Axis():
+            return 0, term.extent - 1
+        case Quotient():
+            low, high = term.of.bounds()
+            return low // term.divisor, high // term.divisor
+        case Remainder():
+            return 0, term.divisor - 1
+
+
+def _order(item: tuple[Term, int]) -> tuple[object, ...]:
+    return _term_key(item[0])
+
+
+def _term_key(term: Term) -> tuple[object, ...]:
+    if isinstance(term, Axis):
+        return (0, term.path, 0)
+    inner = tuple((_term_key(t), c) for t, c in term.of.terms)
+    return (1 if isinstance(term, Quotient) else 2, (), term.divisor, term.of.constant, inner)

@@ -1,0 +1,145 @@
+"""The loop tree: what a kernel does, independent of how any target spells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Number, Value
+from fuser.schedule.index import Axis, Index
+
+# -- scalar expressions --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A named value: a load's or let's result, or a scalar parameter."""
+
+    name: str
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Number
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    of: Expression
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A row of the pointwise table on operands that have its compute types."""
+
+    op: str
+    args: tuple[Expression, ...]
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """An index as a number."""
+
+    index: Index
+    dtype: DataType
+
+
+Expression = Ref | Literal | Convert | Call | IndexValue
+
+
+# -- statements ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`name` = `lanes` consecutive elements of `tensor` from element `at`."""
+
+    name: str
+    tensor: Value
+    at: Index
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`name` = expression. With `in_lanes`, one element of an array that `Lanes` declared."""
+
+    name: str
+    dtype: DataType
+    expression: Expression
+    in_lanes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`lanes` consecutive elements of `tensor` from element `at` = source."""
+
+    tensor: Value
+    at: Index
+    source: Expression
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Declares `name` as `count` values of a type, held in registers."""
+
+    name: str
+    dtype: DataType
+    count: int
+
+
+class Binding(Enum):
+    """What runs the iterations of a loop."""
+
+    SERIAL = auto()
+    PARALLEL = auto()  # threads of the processor, together with the parallel loop inside
+    SIMD = auto()  # vector lanes of a processor, as its compiler arranges them
+    BLOCK = auto()  # one iteration a thread block
+    THREAD_Y = auto()  # blockDim.y iterations a thread block
+    THREAD_X = auto()  # blockDim.x iterations a thread block, each of `step` elements
+    LANES = auto()  # unrolled over the lanes of one thread
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`body` for each value of `axis`, `step` apart."""
+
+    axis: Axis
+    binding: Binding
+    body: tuple[Node, ...]
+    step: int = 1
+
+
+Node = Load | Let | Store | Lanes | Loop
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a kernel is started: thread blocks and threads on CUDA, 1 or 0 for threading on CPU."""
+
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (1, 1, 1)
+    threaded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """A kernel: a name, its loop tree, and how it is launched.
+
+    `axes` run from the outermost to the innermost; `index_dtype` is Int32 where every offset fits.
+    `parameters` says in words what the heuristic chose.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    prologue: tuple[Let, ...]
+    body: tuple[Node, ...]
+    launch: Launch
+    index_dtype: DataType
+    parameters: str

@@ -1,0 +1,198 @@
+"""Body -> loop tree: how the axes map to a processor's threads or to a GPU's blocks and lanes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
+from fuser.ir.pointwise import TABLE
+from fuser.schedule.axes import arrange, map_indices
+from fuser.schedule.body import Body, trace
+from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
+from fuser.schedule.index import Axis, Index, affine_parts
+from fuser.schedule.loop_tree import (
+    Binding,
+    Call,
+    Lanes,
+    Launch,
+    Let,
+    Loop,
+    LoopNest,
+    Node,
+    Ref,
+)
+from fuser.segmenter import Segment
+
+Alignments = Mapping[Value, int]
+"""For each buffer, a power of two that divides its address, in bytes."""
+
+
+def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
+    """Outer axes over threads, the innermost over vector lanes."""
+    body = arrange(trace(segment))
+    nodes: tuple[Node, ...] = (*body.loads, *body.lets, *body.stores)
+    for depth, axis in reversed(list(enumerate(body.axes))):
+        innermost = depth == len(body.axes) - 1
+        nodes = (Loop(axis, Binding.SIMD if innermost else Binding.PARALLEL, nodes),)
+    work = _elements(body) * _cost(body)
+    return LoopNest(
+        name=kernel_name(segment),
+        axes=body.axes,
+        prologue=body.prologue,
+        body=nodes,
+        launch=Launch(threaded=work >= parameters.serial_work),
+        index_dtype=DataType.Int,
+        parameters=f"cpu pointwise: {len(body.axes)} loop(s), {parameters}",
+    )
+
+
+def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaParameters) -> LoopNest:
+    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes."""
+    body = arrange(trace(segment))
+    lanes = _vector_lanes(segment, body, alignments, parameters)
+    nodes = _lanes_of_thread(body, lanes) if body.axes else _scalar_nodes(body)
+    extents = [axis.extent for axis in body.axes]
+    block = block_shape(extents, lanes, parameters)
+    inner_bindings = (Binding.THREAD_X, Binding.THREAD_Y)
+    for depth, axis in enumerate(reversed(body.axes)):
+        binding = inner_bindings[depth] if depth < 2 else Binding.BLOCK
+        nodes = (Loop(axis, binding, nodes, lanes if depth == 0 else 1),)
+    return LoopNest(
+        name=kernel_name(segment),
+        axes=body.axes,
+        prologue=body.prologue,
+        body=nodes,
+        launch=Launch(grid=(_blocks(extents, lanes, block), 1, 1), block=block),
+        index_dtype=_index_dtype(segment, body),
+        parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
+    )
+
+
+def kernel_name(segment: Segment) -> str:
+    """`pointwise_mul_erf_add`: the scheduler, then what is computed, without repeats."""
+    names: dict[str, None] = {}
+    for statement in segment.fusion.statements:
+        op = statement.op
+        if statement.outs[0].is_tensor:
+            name = getattr(op, "op", type(op).__name__.lower())
+            names[str(name)] = None
+    return "_".join(["pointwise", *list(names)[:5]])
+
+
+# -- one thread's work ---------------------------------------------------------------------------
+
+
+def _scalar_nodes(body: Body) -> tuple[Node, ...]:
+    return (*body.loads, *body.lets, *body.stores)
+
+
+def _lanes_of_thread(body: Body, lanes: int) -> tuple[Node, ...]:
+    """Vector loads, the arithmetic over lanes, vector stores.
+
+    What is the same for all lanes is loaded once; what is not consecutive is loaded lane by lane.
+    """
+    if lanes == 1:
+        return _scalar_nodes(body)
+    inner = body.axes[-1]
+    lane = Axis((*inner.path, 1), lanes)
+    shifted = map_indices(body, {inner: Index(0, ((inner, 1), (lane, 1)))})
+    before: list[Node] = []
+    within: list[Node] = []
+    after: list[Node] = []
+    for load, moved in zip(body.loads, shifted.loads, strict=True):
+        step = _step(load.at, inner)
+        if step == 1:
+            before.append(dataclasses.replace(load, lanes=lanes))
+        elif step == 0:
+            before.append(load)
+        else:
+            within.append(moved)
+    within += shifted.lets
+    for store, moved in zip(body.stores, shifted.stores, strict=True):
+        if _step(store.at, inner) != 1:
+            within.append(moved)
+            continue
+        name = f"{store.tensor}_lanes"
+        before.append(Lanes(name, store.tensor.dtype, lanes))
+        within.append(Let(name, store.tensor.dtype, store.source, in_lanes=True))
+        source = Ref(name, store.tensor.dtype)
+        after.append(dataclasses.replace(store, source=source, lanes=lanes))
+    return (*before, Loop(lane, Binding.LANES, tuple(within)), *after)
+
+
+def _step(at: Index, axis: Axis) -> int | None:
+    """How far `at` moves for a step of `axis`; None where a division decides."""
+    if any(part.coefficient(axis) for part in list(affine_parts(at))[1:]):
+        return None
+    return at.coefficient(axis)
+
+
+def _vector_lanes(
+    segment: Segment, body: Body, alignments: Alignments, parameters: CudaParameters
+) -> int:
+    """The widest power of two for which every consecutive access is aligned; 1 if none is."""
+    if not body.axes:
+        return 1
+    inner = body.axes[-1]
+    accesses = [
+        (node.tensor, node.at) for node in (*body.loads, *body.stores) if _step(node.at, inner) == 1
+    ]
+    sizes = [tensor.dtype.itemsize for tensor, _ in accesses]
+    if not accesses or _step(body.stores[-1].at, inner) != 1:
+        return 1
+    lanes = parameters.vector_bytes // min(sizes)
+    while lanes > 1 and max(sizes) * lanes > parameters.max_lane_bytes:
+        lanes //= 2
+    while lanes > 1 and (
+        lanes > inner.extent
+        or not all(
+            _is_aligned(segment, tensor, at, lanes, inner, alignments) for tensor, at in accesses
+        )
+    ):
+        lanes //= 2
+    return lanes
+
+
+def _is_aligned(
+    segment: Segment, tensor: Value, at: Index, lanes: int, inner: Axis, alignments: Alignments
+) -> bool:
+    """Whether `lanes` elements from `at` start at a multiple of their bytes, up to 16."""
+    size = tensor.dtype.itemsize
+    wanted = min(lanes * size, 16)
+    if alignments[segment.memory[tensor].base] % wanted:
+        return False
+    steps = [coefficient for term, coefficient in at.terms if term != inner]
+    return all(step * size % wanted == 0 for step in (*steps, at.constant))
+
+
+# -- sizes ---------------------------------------------------------------------------------------
+
+
+def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> int:
+    """Thread blocks for the whole domain, numbered in one dimension."""
+    outer = list(extents)
+    blocks = 1
+    if outer:
+        blocks *= -(-outer.pop() // (block[0] * lanes))
+    if outer:
+        blocks *= -(-outer.pop() // block[1])
+    return blocks * math.prod(outer)
+
+
+def _elements(body: Body) -> int:
+    return math.prod(axis.extent for axis in body.axes)
+
+
+def _cost(body: Body) -> int:
+    """Instructions for one point of the domain, roughly."""
+    calls = [let.expression for let in body.lets if isinstance(let.expression, Call)]
+    return len(body.loads) + len(body.stores) + sum(TABLE[call.op].cost for call in calls)
+
+
+def _index_dtype(segment: Segment, body: Body) -> DataType:
+    """Int32 where every offset and every rounded-up loop index fits."""
+    largest = max(memory.last_offset for memory in segment.memory.values())
+    return DataType.Int32 if max(largest, _elements(body)) < 2**31 - 2**16 else DataType.Int

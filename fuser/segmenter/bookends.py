@@ -1,0 +1,164 @@
+"""Bookends: metadata operations at the ends of a fusion become host actions, not kernel work.
+
+T0 -> view -> [mul, erf, add, mul] -> view -> T10        two views
+T1 (alias of T0) -> [mul, erf, add, mul] -> T9           one kernel over T1 and T9;
+                                                         T10 is the memory of T9, viewed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from fuser.ir.nodes import Fusion, MetadataOperation, Permute, Slice, Statement, Value
+from fuser.ir.printer import operation_name
+from fuser.ir.strided import (
+    Order,
+    Strided,
+    alias,
+    dense,
+    is_metadata,
+    order_of_input,
+    preferred_order,
+)
+from fuser.ir.types import row_major_order
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Metadata operations that lead from `root`, which is stored, to `end`, which is handed on."""
+
+    root: Value
+    end: Value
+    statements: tuple[Statement, ...]
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        return tuple(operation_name(statement.op) for statement in self.statements)
+
+
+def input_aliases(
+    fusion: Fusion, memory: Mapping[Value, Strided]
+) -> tuple[dict[Value, Strided], list[str]]:
+    """Where each value lies that metadata operations alone make of values in `memory`.
+
+    A view whose dimensions are not nested in memory is left in the kernel; the log says so.
+    """
+    placed = dict(memory)
+    log: list[str] = []
+    for statement in fusion.statements:
+        if not is_metadata(statement.op):
+            continue
+        op = cast("MetadataOperation", statement.op)
+        if op.arg not in placed:
+            continue
+        out = statement.out
+        lies = alias(op, placed[op.arg], out.shape)
+        name = f"{out} = {operation_name(op)}({op.arg})"
+        if lies is None:
+            log.append(f"bookend kept:     {name}: strides {placed[op.arg].strides} need a copy")
+            continue
+        placed[out] = lies
+        log.append(f"bookend stripped: {name} is memory of {lies.base}")
+    return placed, log
+
+
+def stride_orders(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value, Order]:
+    """The stride order each tensor would have in torch."""
+    orders: dict[Value, Order | None] = {
+        value: order_of_input(memory[value]) for value in fusion.inputs if value.is_tensor
+    }
+    for statement in fusion.statements:
+        for out in statement.outs:
+            if out.is_tensor:
+                orders[out] = preferred_order(statement, orders)
+    return {
+        value: row_major_order(len(value.shape)) if order is None else order
+        for value, order in orders.items()
+    }
+
+
+def output_chains(
+    fusion: Fusion, needed: Iterable[Value], placed: Mapping[Value, Strided]
+) -> list[Chain]:
+    """For each value of `needed` that a kernel must produce, the metadata chain that ends there.
+
+    The chain is as long as possible; its root is the value to store. It is empty where the value
+    itself is stored.
+    """
+    definitions = fusion.definitions()
+    chains: list[Chain] = []
+    for end in dict.fromkeys(needed):
+        if end in placed:
+            continue
+        root, statements = end, list[Statement]()
+        while True:
+            statement = definitions[root]
+            if not is_metadata(statement.op) or isinstance(statement.op, Slice):
+                break  # a slice of a computed tensor stays: the kernel then writes the slice only
+            operand = cast("MetadataOperation", statement.op).arg
+            if operand in placed:
+                break
+            statements.insert(0, statement)
+            root = operand
+        chains.append(Chain(root, end, tuple(statements)))
+    return chains
+
+
+def place_chains(
+    chains: list[Chain], orders: Mapping[Value, Order]
+) -> tuple[dict[Value, Strided], list[str]]:
+    """Memory for the root of every chain, and for what is then only an alias of it.
+
+    A root gets torch's layout if every chain from it is free under that layout, else the layout
+    that its first chain needs. A chain that still needs a copy is stored at its own end.
+    """
+    placed: dict[Value, Strided] = {}
+    log: list[str] = []
+    for root in dict.fromkeys(chain.root for chain in chains):
+        own = [chain for chain in chains if chain.root is root]
+        wanted = [orders[root], *(_wanted_order(chain, orders[chain.end]) for chain in own)]
+        lies = max(
+            (dense(root, order) for order in wanted),
+            key=lambda memory: sum(_follow(chain, memory) is not None for chain in own),
+        )
+        for chain in own:
+            followed = _follow(chain, lies)
+            if followed is None:
+                placed[chain.end] = dense(chain.end, orders[chain.end])
+                log.append(f"bookend kept:     {_words(chain)}: needs a copy")
+                continue
+            placed[root] = lies
+            placed.update(followed)
+            if chain.statements:
+                log.append(f"bookend stripped: {_words(chain)} is memory of {root}")
+    return placed, log
+
+
+def _follow(chain: Chain, memory: Strided) -> dict[Value, Strided] | None:
+    """Where each value along the chain lies if its root lies in `memory`."""
+    lies = {chain.root: memory}
+    for statement in chain.statements:
+        op = cast("MetadataOperation", statement.op)
+        found = alias(op, lies[op.arg], statement.out.shape)
+        if found is None:
+            return None
+        lies[statement.out] = found
+    return lies
+
+
+def _wanted_order(chain: Chain, end_order: Order) -> Order:
+    """The layout of the root under which the end has `end_order`, as far as permutes decide it."""
+    order = end_order
+    for statement in reversed(chain.statements):
+        op = statement.op
+        if isinstance(op, Permute):
+            order = tuple(order[op.dims.index(dim)] for dim in range(len(op.dims)))
+        else:
+            order = row_major_order(len(cast("MetadataOperation", op).arg.shape))
+    return order
+
+
+def _words(chain: Chain) -> str:
+    return f"{chain.end} = {' -> '.join(chain.operations)} of {chain.root}"

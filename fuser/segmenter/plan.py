@@ -1,0 +1,84 @@
+"""What the segmenter hands on: segments, aliases and extern steps, in execution order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.ir.nodes import Fusion, Value
+from fuser.ir.strided import Strided
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Operations that become one kernel.
+
+    `fusion` has the values it reads as inputs and those it stores as outputs; `memory` says where
+    each of them lies. `reason` says why the segment ends where it does.
+    """
+
+    name: str
+    fusion: Fusion
+    memory: dict[Value, Strided]
+    reason: str
+
+    @property
+    def loads(self) -> tuple[Value, ...]:
+        return tuple(value for value in self.fusion.inputs if value.is_tensor)
+
+    @property
+    def stores(self) -> tuple[Value, ...]:
+        return self.fusion.output_values
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of distinct elements read; several views of one buffer count once."""
+        widest: dict[Value, int] = {}
+        for value in self.loads:
+            memory = self.memory[value]
+            widest[memory.base] = max(widest.get(memory.base, 0), memory.bytes_touched)
+        return sum(widest.values())
+
+    @property
+    def bytes_written(self) -> int:
+        return sum(self.memory[value].bytes_touched for value in self.stores)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternStep:
+    """Operations that torch runs, with their results made contiguous."""
+
+    name: str
+    fusion: Fusion
+    memory: dict[Value, Strided]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AliasStep:
+    """An output that is memory of `memory.base` under other sizes and strides: no bytes move."""
+
+    output: Value
+    memory: Strided
+    operations: tuple[str, ...]
+    reason: str
+
+
+Step = Segment | ExternStep | AliasStep
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentedFusion:
+    """The whole fusion, segmented.
+
+    `memory` places every input, every stored value and every alias of one; `log` is the story of
+    the decisions, a line each.
+    """
+
+    fusion: Fusion
+    steps: tuple[Step, ...]
+    memory: dict[Value, Strided]
+    log: tuple[str, ...]
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Segment))

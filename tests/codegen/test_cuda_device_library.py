@@ -1,0 +1,216 @@
+"""The CUDA device library: what the pointwise table calls compiles, for every type it accepts.
+
+What the emulator compiles in place of inline PTX is compared with torch, bit by bit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuser.codegen.device_library import DeviceLibrary, load
+from fuser.ir import pointwise
+from fuser.ir.dtypes import DataType
+from fuser.ir.pointwise import TABLE, Operand, PointwiseOp
+from fuser.runtime.nvrtc import compile_cubin
+from fuser.runtime.toolchain import find_compiler
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+COMPUTE_TYPES = sorted({dtype.compute for dtype in DataType}, key=lambda dtype: dtype.name)
+
+
+# -- what the table calls ------------------------------------------------------------------------
+
+
+def called(template: str) -> list[str]:
+    """The functions a C template calls."""
+    return re.findall(r"\b([a-z_]\w*)\(", template)
+
+
+def assignment(row: PointwiseOp, dtype: DataType, used: set[str], library: DeviceLibrary) -> str:
+    """A block that applies a row to operands of one type; adds the sections it needs to `used`."""
+    operands = (Operand(dtype, rank=1),) * row.arity
+    signature = row.rule(operands)
+    compute = signature.args[-1]
+    template = row.spelling(compute)
+    for name in called(template):
+        key = library.key(name, compute.spelling)
+        used.update([key] if key else [])
+    used.update(t.spelling for t in (*signature.args, signature.result))
+    names = "xyzw"[: row.arity]
+    loads = "".join(
+        f" {t.spelling} {name} = (({t.spelling}*)in)[{i}];"
+        for i, (name, t) in enumerate(zip(names, signature.args, strict=True))
+    )
+    result = signature.result.spelling
+    return f"  {{{loads} *({result}*)out = {template.format(*names)}; out += 16; }}  // {row.name}"
+
+
+def kernel(dtype: DataType) -> str:
+    """Every row that accepts `dtype`, in one kernel."""
+    library = load("common.h", "cuda.h")
+    rows = [row for row in TABLE.values() if pointwise.letter(dtype) in row.accepts]
+    used: set[str] = set()
+    blocks = "\n".join(assignment(row, dtype, used, library) for row in rows)
+    keys = sorted(key for key in used if key in library.sections)
+    return f"""{library.text(keys)}
+
+extern "C" __global__ void kernel(const char* __restrict__ in, char* __restrict__ out) {{
+{blocks}
+}}
+"""
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", COMPUTE_TYPES, ids=lambda dtype: dtype.name)
+def test_all_that_the_table_calls_compiles(dtype: DataType, arch: str) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    assert compile_cubin(kernel(dtype), "kernel", arch).resources.spill_bytes == 0
+
+
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.Double], ids=lambda dtype: dtype.name)
+def test_builtin_functions_keep_the_type(dtype: DataType) -> None:
+    """NVRTC's own overloads stand in where there is no section: float must not become double."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    library = load("common.h", "cuda.h")
+    checks: set[str] = set()
+    for row in TABLE.values():
+        if "f" in row.accepts and row.rule is not pointwise.predicate:
+            for name in called(row.spelling(dtype)):
+                key = library.key(name, dtype.spelling)
+                if key is None or not library.sections[key].text:
+                    checks.add(f"{name}({', '.join([f'({dtype.spelling})1'] * row.arity)})")
+    assert f"exp(({dtype.spelling})1)" in checks
+    source = f"""
+template <typename T> constexpr bool as_expected = false;
+template <> constexpr bool as_expected<{dtype.spelling}> = true;
+{"".join(f'static_assert(as_expected<decltype({c})>, "{c}");' for c in sorted(checks))}
+extern "C" __global__ void kernel() {{}}"""
+    compile_cubin(source, "kernel", "sm_90")
+
+
+def test_every_type_converts_to_every_other() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    library = load("common.h", "cuda.h")
+    types = [dtype.spelling for dtype in DataType]
+    casts = "\n".join(
+        f"  *({to}*)out = {to}(*(const {from_}*)in); out += 16;"
+        for from_, to in product(types, types)
+    )
+    source = f"""{library.text([t for t in types if t in library.sections])}
+
+extern "C" __global__ void kernel(const char* __restrict__ in, char* __restrict__ out) {{
+{casts}
+}}"""
+    compile_cubin(source, "kernel", "sm_90")
+
+
+# -- the twins that the emulator compiles --------------------------------------------------------
+
+PART_TYPES = ["float", "half", "bfloat16", "bool", "int8", "int16", "int64", "double"]
+PART_LANES = [1, 2, 4, 8, 16]
+
+
+@pytest.fixture(scope="session")
+def portable(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The library as the emulator compiles it, behind functions over arrays."""
+    compiler = find_compiler()
+    if compiler is None:
+        pytest.skip("needs a C++ compiler")
+    library = load("cuda.h")
+    keys = [*PART_TYPES, "half", "bfloat16", "load_part", "store_part"]
+    text = library.text([key for key in keys if key in library.sections])
+    for name in ("half", "bfloat16"):
+        text += f"""
+extern "C" void to_{name}(const float* from, {name}* to, long size) {{
+  for (long i = 0; i < size; ++i) to[i] = {name}(from[i]);
+}}
+extern "C" void from_{name}(const {name}* from, float* to, long size) {{
+  for (long i = 0; i < size; ++i) to[i] = from[i];
+}}"""
+    for name, lanes in product(PART_TYPES, PART_LANES):
+        text += f"""
+extern "C" void part_{name}_{lanes}(const {name}* from, {name}* read, {name}* to, long valid) {{
+  {name} values[{lanes}];
+  load_part(values, from, valid);
+  store_vector(values, read);
+  store_part(values, to, valid);
+}}"""
+    directory: Path = tmp_path_factory.mktemp("portable")
+    source = directory / "portable.cpp"
+    source.write_text(text)
+    flags = ("-std=c++17", "-O2", "-DFUSER_EMULATOR", "-D__device__=", "-D__forceinline__=inline")
+    compiler.shared_library(source, directory / "portable.so", flags)
+    return ctypes.CDLL(str(directory / "portable.so"))
+
+
+def call(function: Callable[..., object], *tensors: torch.Tensor, size: int) -> None:
+    function(*(ctypes.c_void_p(t.data_ptr()) for t in tensors), ctypes.c_long(size))
+
+
+def convert(function: Callable[..., object], x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    result = torch.empty(x.shape, dtype=dtype)
+    call(function, x, result, size=x.numel())
+    return result
+
+
+def assert_same_bits(got: torch.Tensor, expected: torch.Tensor) -> None:
+    """NaN is NaN, of any payload; all else, signed zeros included, has equal bits."""
+    assert torch.equal(got.isnan(), expected.isnan())
+    bits = {2: torch.int16, 4: torch.int32}[got.dtype.itemsize]
+    assert torch.equal(got.view(bits)[~got.isnan()], expected.view(bits)[~expected.isnan()])
+
+
+SIXTEEN_BITS = pytest.mark.parametrize(
+    ("name", "dtype"), [("half", torch.float16), ("bfloat16", torch.bfloat16)]
+)
+
+
+@SIXTEEN_BITS
+def test_all_16_bit_patterns_widen_as_in_torch(
+    portable: ctypes.CDLL, name: str, dtype: torch.dtype
+) -> None:
+    x = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
+    assert_same_bits(convert(portable[f"from_{name}"], x, torch.float32), x.float())
+
+
+@SIXTEEN_BITS
+def test_floats_round_to_16_bits_as_in_torch(
+    portable: ctypes.CDLL, name: str, dtype: torch.dtype
+) -> None:
+    """Every sign, exponent and 8 more bits, with what decides rounding below and around them."""
+    low = [0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF, 0x2FFF, 0x3000, 0x3001, 0x5000, 0x7000, 0x7FFF]
+    high = torch.arange(-(2**16), 2**16, dtype=torch.int64) << 15
+    x = (high[:, None] | torch.tensor(low)).to(torch.int32).view(torch.float32).reshape(-1)
+    assert_same_bits(convert(portable[f"to_{name}"], x, dtype), x.to(dtype))
+    random = torch.randint(-(2**31), 2**31, (2**20,), generator=torch.Generator().manual_seed(0))
+    y = random.to(torch.int32).view(torch.float32)
+    assert_same_bits(convert(portable[f"to_{name}"], y, dtype), y.to(dtype))
+
+
+def test_every_nan_becomes_the_one_of_the_hardware(portable: ctypes.CDLL) -> None:
+    nans = torch.tensor([0x7F800001, 0x7FC00000, -1, -0x7FFFFF], dtype=torch.int32)
+    for name in ("half", "bfloat16"):
+        bits = convert(portable[f"to_{name}"], nans.view(torch.float32), torch.int16)
+        assert bits.tolist() == [0x7FFF] * 4
+
+
+@pytest.mark.parametrize("lanes", PART_LANES)
+@pytest.mark.parametrize("name", PART_TYPES)
+def test_parts_read_and_write_only_what_is_valid(
+    portable: ctypes.CDLL, name: str, lanes: int
+) -> None:
+    dtype = next(member for member in DataType if member.spelling == name).torch
+    x = torch.arange(1, lanes + 1).to(dtype)
+    for valid in (*range(lanes + 1), lanes + 1, 2**32):
+        read, to = torch.full_like(x, 1), torch.zeros_like(x)
+        call(portable[f"part_{name}_{lanes}"], x, read, to, size=valid)
+        kept = torch.arange(lanes) < valid
+        assert torch.equal(read, torch.where(kept, x, torch.zeros_like(x)))
+        assert torch.equal(to, torch.where(kept, x, torch.zeros_like(x)))
