@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -26,11 +28,16 @@ from fuser.runtime.plan import Plan
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
 from fuser.runtime.toolchain import find_compiler
-from fuser.segmenter import SegmentedFusion, segment
+from fuser.segmenter import SegmentedFusion, draw, segment
+
+_drawings = itertools.count()
 
 Inputs = Sequence["torch.Tensor | Number"]
 Run = Callable[[Inputs], list[torch.Tensor]]
 Device = int | str | torch.device | None
+
+KEPT_PLANS = 4096
+"""Plans one definition keeps; the oldest goes first. Their kernels stay compiled."""
 
 __all__ = ["Executor", "Plan", "compile_plan"]
 
@@ -62,6 +69,8 @@ class Executor:
         if run is None:
             with self._lock:
                 run = self._runs.get(key) or self._prepare(inputs, target, device)
+                if len(self._runs) >= KEPT_PLANS:
+                    del self._runs[next(iter(self._runs))]
                 self._runs[key] = run
         return run(inputs)
 
@@ -85,7 +94,9 @@ class Executor:
         with ThreadPoolExecutor(max_workers=max(len(segments), 1)) as pool:
             loaded = pool.map(lambda s: compiled.backend.load(s.name, place), segments)
             kernels = {kernel.segment.name: kernel for kernel in loaded}
-        return Runner(compiled.segmented, kernels, place).run
+        run = Runner(compiled.segmented, kernels, place).run
+        elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
+        return _after_moving(run, place) if elsewhere else run
 
 
 def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
@@ -106,6 +117,8 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     plan = describe(segmented, backend, target)
     debug.dump("segmented_fusion", "segments", lambda: print_segments(segmented))
     debug.dump("segmenter_logging", "result", lambda: str(plan))
+    if debug.enabled("draw_segmented_fusion"):
+        Path(f"segmented_fusion_{next(_drawings)}.dot").write_text(draw(segmented))
     return Compiled(segmented, backend, plan)
 
 
@@ -173,6 +186,15 @@ def _check_runs_on(target: TargetName, device: torch.device) -> None:
         if device.type == "meta":
             reason = "meta tensors hold no data; they can be planned, not executed"
         raise TargetError(target=str(target), reason=reason)
+
+
+def _after_moving(run: Run, device: torch.device) -> Run:
+    """`run` on inputs of which 0-dim CPU tensors are first copied to where the others are."""
+
+    def moved(given: torch.Tensor | Number) -> torch.Tensor | Number:
+        return given.to(device) if isinstance(given, torch.Tensor) else given
+
+    return lambda inputs: run([moved(given) for given in inputs])
 
 
 def _describe_input(given: torch.Tensor | Number) -> str:

@@ -1,10 +1,11 @@
-"""C++ for the CPU target: OpenMP over outer loops, `omp simd` over the innermost."""
+"""C++ for the CPU target: OpenMP over outer loops, `omp simd` or a row copy inside."""
 
 from __future__ import annotations
 
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CPU
-from fuser.schedule.loop_tree import Binding, Loop
+from fuser.schedule.index import Index, substitute
+from fuser.schedule.loop_tree import Binding, Load, Loop, Store
 
 
 class CpuPrinter(KernelPrinter):
@@ -16,19 +17,52 @@ class CpuPrinter(KernelPrinter):
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
 
     def loop(self, loop: Loop) -> None:
-        outermost = loop.axis is self.nest.axes[0]
-        if loop.binding is Binding.SIMD:
-            self.out.line(
-                "#pragma omp parallel for simd if (parallel : threaded)"
-                if outermost
-                else "#pragma omp simd"
-            )
-        elif outermost:
-            depth = len(self.nest.axes) - 1
-            collapse = f" collapse({depth})" if depth > 1 else ""
-            self.out.line(f"#pragma omp parallel for{collapse} if (threaded)")
+        if loop.binding is Binding.STREAM:
+            self._stream(loop)
+            return
+        if loop.axis is not self.nest.axes[0]:
+            if loop.binding is Binding.SIMD:
+                self.out.line("#pragma omp simd")
+            self._for(loop)
+        elif self._innermost().binding is Binding.STREAM:
+            self.out.line("#pragma omp parallel if (threaded)")
+            with self.out.block(""):
+                self.out.line(f"#pragma omp for{self._collapse()}")
+                self._for(loop)
+                self.out.line(f"{self.expressions.use('stream_fence')}();")
+        elif loop.binding is Binding.SIMD:
+            self.out.line("#pragma omp parallel for simd if (parallel : threaded)")
+            self._for(loop)
+        else:
+            self.out.line(f"#pragma omp parallel for{self._collapse()} if (threaded)")
+            self._for(loop)
+
+    def _for(self, loop: Loop) -> None:
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         index = self.expressions.type(self.nest.index_dtype)
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; ++{name})"):
             for node in loop.body:
                 self.node(node)
+
+    def _stream(self, loop: Loop) -> None:
+        """The innermost row of a copy: its load and store in one call."""
+        load, store = loop.body
+        assert isinstance(load, Load)
+        assert isinstance(store, Store)
+        start = {loop.axis: Index()}
+        to = self.sizes.index(substitute(store.at, start), store.tensor.name)
+        at = self.sizes.index(substitute(load.at, start), load.name)
+        copy = self.expressions.use("stream_row")
+        row = f"{store.tensor}_out + {to}, {load.tensor}_in + {at}, {self.sizes.extent(loop.axis)}"
+        self.out.line(f"{copy}({row});")
+
+    def _innermost(self) -> Loop:
+        loop = self.nest.body[0]
+        assert isinstance(loop, Loop)
+        while isinstance(loop.body[0], Loop):
+            loop = loop.body[0]
+        return loop
+
+    def _collapse(self) -> str:
+        depth = len(self.nest.axes) - 1
+        return f" collapse({depth})" if depth > 1 else ""

@@ -19,7 +19,7 @@ class Writer:
     @contextmanager
     def block(self, head: str) -> Generator[None]:
         """`head {`, the lines written meanwhile, `}`."""
-        self.line(f"{head} {{")
+        self.line(f"{head} {{".lstrip())
         self._depth += 1
         yield
         self._depth -= 1

@@ -143,6 +143,7 @@ class Declarations:
         With `alias_input` it is written into that input and not returned. `stride_order` (also as
         the second argument) lays it out. Raises UndefinedOutputError, ScalarOutputError.
         """
+        self._recorder.check_open("add_output")
         if not isinstance(output, Handle):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UndefinedOutputError(got=repr(output))
         value = self._recorder.operand("add_output", "output", output)

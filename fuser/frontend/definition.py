@@ -28,7 +28,7 @@ from fuser.ir.printer import print_fusion
 
 try:
     from fuser.pipeline import Executor, Plan
-except ModuleNotFoundError:
+except ImportError:
     from fuser.frontend._temporary_executor import Executor, Plan
 
 Inputs = Sequence["torch.Tensor | Number | Inputs"]

@@ -49,7 +49,7 @@ class Handle:
         return self.value.dtype
 
     def size(self, dim: int) -> Handle:
-        """The size of a dimension, as an Int scalar. Raises DimensionError."""
+        """The size of a tensor's dimension, as an Int scalar. Raises DimensionError."""
         return self.owner.size(self, dim)
 
     def shape(self) -> list[Handle]:

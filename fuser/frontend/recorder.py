@@ -44,7 +44,7 @@ class Recorder:
 
     def input(self, operation: str, type_: ValueType) -> Handle:
         """Declare the next input."""
-        self._check_open(operation)
+        self.check_open(operation)
         return self._handle(self._builder.input(type_))
 
     def output(self, value: Value, alias_of: Value | None) -> None:
@@ -58,7 +58,7 @@ class Recorder:
 
     def add_all(self, operation: str, op: Operation) -> tuple[Handle, ...]:
         """Append an operation."""
-        self._check_open(operation)
+        self.check_open(operation)
         return tuple(map(self._handle, self._builder.add(op)))
 
     def constant(self, operation: str, number: Number, dtype: DataType) -> Handle:
@@ -67,7 +67,7 @@ class Recorder:
 
     def pointwise(self, name: str, *operands: object) -> Handle:
         """A row of the pointwise table on handles and literals."""
-        self._check_open(name)
+        self.check_open(name)
         args = tuple(self.operand(name, f"operand {i}", given) for i, given in enumerate(operands))
         return self.add(name, Pointwise(name, args))
 
@@ -109,7 +109,8 @@ class Recorder:
             raise ForeignValueError(operation=operation, name=handle.name)
         return handle.value
 
-    def _check_open(self, operation: str) -> None:
+    def check_open(self, operation: str) -> None:
+        """Raises DefinitionNotOpenError or DefinitionClosedError."""
         if self.state is State.NEW:
             raise DefinitionNotOpenError(operation=operation)
         if self.state is State.CLOSED:

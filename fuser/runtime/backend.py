@@ -19,6 +19,7 @@ from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.executor import LoadedKernel
 from fuser.runtime.nvrtc import OPTIONS
 from fuser.runtime.resources import Resources
+from fuser.runtime.sass import disassemble
 from fuser.runtime.target_name import TargetName
 from fuser.schedule import (
     Alignments,
@@ -131,6 +132,7 @@ class CudaBackend(Backend):
     def resources(self, source: KernelSource) -> Resources:
         cubin = compile_cuda(source, self._target.arch)
         debug.dump("ptxas_verbose", source.name, cubin.log)
+        debug.dump("sass", source.name, lambda: disassemble(cubin))
         return cubin.resources
 
     def load(self, segment_name: str, device: torch.device) -> LoadedKernel:

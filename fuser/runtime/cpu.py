@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import hashlib
+import platform
 import shutil
 import tempfile
 import threading
@@ -20,6 +21,8 @@ from fuser.runtime.resources import Resources
 from fuser.runtime.stats import count
 from fuser.runtime.toolchain import Compiler, find_compiler
 
+_WIDEST_VECTORS = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
+
 FLAGS = (
     "-std=c++17",
     "-O3",
@@ -30,6 +33,8 @@ FLAGS = (
     # infinity stay right: nothing of -ffast-math is on.
     "-fno-trapping-math",
     "-fno-math-errno",
+    # Compilers prefer 256 bits where there are 512; a gelu then takes 1.3 times as long.
+    *_WIDEST_VECTORS,
 )
 
 
@@ -53,7 +58,8 @@ def compile_cpu(source: KernelSource) -> CpuKernel:
 
 
 def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
-    digest = hashlib.sha256(source.code.encode()).hexdigest()[:16]
+    key = "\n".join((source.code, compiler.version, *FLAGS))
+    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     stem = _directory() / f"{source.name}_{digest}_{threading.get_ident()}"
     text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     text.write_text(source.text)

@@ -51,6 +51,14 @@ class Runner:
                 self._actions.append(self._kernel(kernels[step.name]))
             elif isinstance(step, ExternStep):
                 self._actions.append(self._extern(step))
+        for value, lies in segmented.memory.items():
+            if lies.base is value and value not in self._slots and lies.elements == 0:
+                self._actions.insert(0, self._allocate(value, segmented))  # nobody computes it
+        self._actions += [
+            self._update(output.alias_of, output.value, segmented)
+            for output in segmented.fusion.outputs
+            if output.alias_of is not None
+        ]
         self._made = len(self._slots) - len(segmented.fusion.inputs)
         self._outputs = [
             self._output(output.value, segmented)
@@ -127,6 +135,18 @@ class Runner:
 
         return run
 
+    def _update(self, target: Value, value: Value, segmented: SegmentedFusion) -> Action:
+        """Write a result into the input it replaces, after everything that reads the input."""
+        slot, read = self._slots[target], self._strided(segmented.memory[value])
+
+        def update(environment: Environment) -> None:
+            held = environment[slot]
+            assert isinstance(held, torch.Tensor)
+            with torch.no_grad():
+                held.copy_(read(environment))
+
+        return update
+
     def _reader(
         self, lies: Strided | None, value: Value
     ) -> Callable[[Environment], torch.Tensor | Number]:
@@ -168,6 +188,11 @@ def _sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:
         for step in segmented.steps
         if isinstance(step, ExternStep)
         for lies in step.memory.values()
+    }
+    read_by_torch |= {
+        segmented.memory[output.value].base
+        for output in segmented.fusion.outputs
+        if output.alias_of is not None
     }
     sole: dict[Value, Value] = {}
     for base, values in handed.items():

@@ -23,7 +23,6 @@ CAPACITY_BYTES = 2 << 30
 _ONLY_THE_POOL = 1
 _HUGE_PAGE_BYTES = 2 << 20
 _MADV_HUGEPAGE = 14
-_use_count = torch._C._storage_Use_Count  # pyright: ignore
 
 
 class OutputPool:
@@ -41,7 +40,7 @@ class OutputPool:
         with self._lock:
             storage = self._take(nbytes) or self._make(nbytes)
             tensor = torch.empty(0, dtype=dtype)
-            return tensor.set_(storage, 0, sizes, strides)  # pyright: ignore
+            return tensor.set_(storage, 0, sizes, strides)  # pyright: ignore[reportArgumentType]
 
     def held_bytes(self) -> int:
         """Bytes of all storages the pool knows, in use or not."""
@@ -55,7 +54,7 @@ class OutputPool:
 
     def _take(self, nbytes: int) -> torch.UntypedStorage | None:
         for key, storage in self._storages.items():
-            if storage.nbytes() == nbytes and _use_count(storage._cdata) == _ONLY_THE_POOL:
+            if storage.nbytes() == nbytes and _holders(storage) == _ONLY_THE_POOL:
                 self._storages.move_to_end(key)
                 return storage
         return None
@@ -65,7 +64,7 @@ class OutputPool:
         storage = torch.UntypedStorage(nbytes)
         _ask_for_huge_pages(storage.data_ptr(), nbytes)
         if nbytes <= self._capacity:
-            self._storages[storage._cdata] = storage
+            self._storages[storage.data_ptr()] = storage
         return storage
 
     def _evict(self, more: int) -> None:
@@ -76,6 +75,11 @@ class OutputPool:
                 return
             held -= storage.nbytes()
             del self._storages[key]
+
+
+def _holders(storage: torch.UntypedStorage) -> int:
+    """How many tensors, views and Python objects hold a storage."""
+    return torch._C._storage_Use_Count(storage._cdata)  # pyright: ignore
 
 
 def _ask_for_huge_pages(address: int, nbytes: int) -> None:

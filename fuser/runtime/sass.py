@@ -1,13 +1,18 @@
 """Reading the machine code of a cubin: which memory accesses it makes, and how wide they are.
 
 The encoding (compute capability 8.0 to 12.x) is not documented by NVIDIA; the tests compare it
-with what nvdisasm prints. Nothing but tests and reports may depend on this module.
+with what nvdisasm prints. For tests, dumps and reports.
 """
 
 from __future__ import annotations
 
+import shutil
 import struct
+import subprocess
+import sysconfig
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 from fuser.runtime.cubin import Cubin
 
@@ -38,6 +43,19 @@ def memory_accesses(cubin: Cubin) -> Counter[tuple[str, int]]:
         if operation is not None:
             found[operation, _BITS[high >> 9 & 7]] += 1
     return found
+
+
+def disassemble(cubin: Cubin) -> str:
+    """What nvdisasm prints of the kernel; where it is missing, how to install it."""
+    roots = Path(sysconfig.get_path("purelib")).glob("nvidia/*/bin")
+    places = ":".join(map(str, roots))
+    tool = shutil.which("nvdisasm", path=places) or shutil.which("nvdisasm")
+    if tool is None:
+        return "nvdisasm is missing: pip install nvidia-cuda-nvdisasm"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        Path(file.name).write_bytes(cubin.image)
+        command = [tool, "--print-code", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def elf_section(image: bytes, name: str) -> bytes:

@@ -7,6 +7,7 @@ a division (`[8192, 3072]` seen as `[64, 128, 3072]`), and merged again where me
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -23,9 +24,10 @@ from fuser.ir.nodes import (
     StrideOrder,
     Value,
 )
+from fuser.ir.shapes import row_major_strides
 from fuser.ir.strided import Strided, is_metadata
 from fuser.schedule.coordinates import Coordinates, pull, push
-from fuser.schedule.index import Axis, Index, clean_cut, linear, of_axis, total
+from fuser.schedule.index import Axis, Index, clean_cut, linear, of_axis, total, unravel
 from fuser.schedule.loop_tree import (
     Call,
     Convert,
@@ -128,22 +130,22 @@ class _Tracer:
                         known[value] = at
                         pending.append(value)
             unplaced = [value for value in unplaced if value not in known]
-            if unplaced:  # an independent chain: it shares the domain by its shape alone
+            if unplaced:  # an independent chain: any order of its elements will do
                 value = unplaced.pop(0)
-                like = next(
-                    v for v in self._segment.stores if v in known and v.shape == value.shape
-                )
-                known[value] = known[like]
+                known[value] = _alike(value, self._segment.stores[-1].shape, coordinates)
                 pending.append(value)
         return {value: known[value] for value in self._segment.stores}
 
     def _neighbours(
         self, value: Value, known: dict[Value, Coordinates]
     ) -> list[tuple[Value, Coordinates]]:
+        """Values whose elements correspond one to one with those of `value`, and which one."""
         found: list[tuple[Value, Coordinates]] = []
         definition = self._definitions.get(value)
         if definition is not None:
-            found += pull(definition, known[value])
+            count = math.prod(value.shape)
+            pulled = pull(definition, known[value])
+            found += [(v, at) for v, at in pulled if math.prod(v.shape) == count]
         for reader in self._uses.get(value, []):
             at = push(reader, value, known[value]) if reader.out.is_tensor else None
             if at is not None:
@@ -222,6 +224,13 @@ class _Tracer:
         """`T5`, and `T5_1`, `T5_2` where it is computed at further coordinates."""
         number = list(self._wanted[value]).index(at)
         return f"{value}_{number}" if number else value.name
+
+
+def _alike(value: Value, shape: tuple[int, ...], at: Coordinates) -> Coordinates:
+    """The element of `value` that is as far from its start as `at` is in a tensor of `shape`."""
+    if value.shape == shape:
+        return at
+    return unravel(linear(at, row_major_strides(shape)), value.shape)
 
 
 def _address(memory: Strided, at: Coordinates) -> Index:

@@ -39,9 +39,9 @@ def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates |
     """The result's element that reads `operand` at `at`; None unless there is exactly one."""
     op, shape = statement.op, statement.out.shape
     match op:
+        case _ if math.prod(operand.shape) != math.prod(shape):
+            return None
         case Pointwise() | Cast() | StrideOrder() | Expand():
-            if math.prod(operand.shape) != math.prod(shape):
-                return None
             return (ZERO,) * (len(shape) - len(at)) + at
         case View():
             return unravel(linear(at, row_major_strides(operand.shape)), shape)
@@ -52,6 +52,8 @@ def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates |
             return tuple(ZERO if new else next(kept) for new in op.is_broadcast)
         case Squeeze():
             return tuple(index for dim, index in enumerate(at) if dim not in op.dims)
+        case Slice():
+            return at  # it has every element, so each is in its place
         case _:
             return None
 

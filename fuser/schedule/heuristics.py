@@ -8,9 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CpuParameters:
-    """`serial_work`: instructions below which starting threads costs more than it brings."""
+    """`serial_work`: instructions below which starting threads costs more than it brings.
+    `stream_bytes`: output size from which a pure copy bypasses the cache, if its rows have at
+    least `stream_row_bytes`."""
 
     serial_work: int = 1 << 17
+    stream_bytes: int = 8 << 20
+    stream_row_bytes: int = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,10 +118,10 @@ def divide(index: Index, divisor: int) -> tuple[Index, Index]:
 
 
 def unravel(index: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
-    """The coordinates of a row-major linear index into `shape`."""
+    """The coordinates of a row-major linear index into `shape`; of no element where it is empty."""
     coordinates: list[Index] = []
     for extent in reversed(shape[1:]):
-        index, coordinate = divide(index, extent)
+        index, coordinate = divide(index, max(extent, 1))
         coordinates.append(coordinate)
     return (index, *reversed(coordinates)) if shape else ()
 

@@ -100,6 +100,7 @@ class Binding(Enum):
     SERIAL = auto()
     PARALLEL = auto()  # threads of the processor, together with the parallel loop inside
     SIMD = auto()  # vector lanes of a processor, as its compiler arranges them
+    STREAM = auto()  # a row copied past the cache; the body is one load and one store
     BLOCK = auto()  # one iteration a thread block
     THREAD_Y = auto()  # blockDim.y iterations a thread block
     THREAD_X = auto()  # blockDim.x iterations a thread block, each of `step` elements

@@ -33,10 +33,13 @@ Alignments = Mapping[Value, int]
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
     body = arrange(trace(segment))
-    nodes: tuple[Node, ...] = (*body.loads, *body.lets, *body.stores)
+    nodes = _scalar_nodes(body)
+    inner = Binding.SIMD
+    if _streams(body, parameters):
+        inner, body = Binding.STREAM, _in_order_of_reads(body)
     for depth, axis in reversed(list(enumerate(body.axes))):
         innermost = depth == len(body.axes) - 1
-        nodes = (Loop(axis, Binding.SIMD if innermost else Binding.PARALLEL, nodes),)
+        nodes = (Loop(axis, inner if innermost else Binding.PARALLEL, nodes),)
     work = _elements(body) * _cost(body)
     return LoopNest(
         name=kernel_name(segment),
@@ -80,6 +83,29 @@ def kernel_name(segment: Segment) -> str:
             name = getattr(op, "op", type(op).__name__.lower())
             names[str(name)] = None
     return "_".join(["pointwise", *list(names)[:5]])
+
+
+def _streams(body: Body, parameters: CpuParameters) -> bool:
+    """Whether a body is a copy of long rows into an output that no cache holds."""
+    if len(body.axes) < 2 or body.lets or len(body.loads) != 1 or len(body.stores) != 1:
+        return False
+    (load,), (store,), inner = body.loads, body.stores, body.axes[-1]
+    size = store.tensor.dtype.itemsize
+    return (
+        store.source == Ref(load.name, store.tensor.dtype)
+        and _step(load.at, inner) == 1
+        and _step(store.at, inner) == 1
+        and inner.extent * size >= parameters.stream_row_bytes
+        and _elements(body) * size >= parameters.stream_bytes
+    )
+
+
+def _in_order_of_reads(body: Body) -> Body:
+    """`body` with its outer axes as the load's memory has them: rows are read one after another,
+    and whole rows that bypass the cache may be written anywhere."""
+    at, (*outer, inner) = body.loads[0].at, body.axes
+    outer.sort(key=lambda axis: -at.coefficient(axis))
+    return dataclasses.replace(body, axes=(*outer, inner))
 
 
 # -- one thread's work ---------------------------------------------------------------------------

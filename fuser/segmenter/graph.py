@@ -29,11 +29,13 @@ from fuser.ir.strided import Strided, is_metadata
 class OperationGraph:
     """`nodes[i]` is a statement; `graph` has an edge i -> j where j reads, through metadata, i.
 
+    Numbers from `len(nodes)` on stand for `externs`, so that paths through torch are seen.
     `reads[j]` lists the values that reach node j from outside its own statement: results of other
     nodes, and free values (inputs, extern results and aliases of them).
     """
 
     nodes: tuple[Statement, ...]
+    externs: tuple[Statement, ...]
     graph: nx.DiGraph[int]
     reads: tuple[tuple[Value, ...], ...]
     owner: dict[Value, int]
@@ -45,6 +47,11 @@ def runs_in_kernel(statement: Statement) -> bool:
     return isinstance(statement.op, Pointwise | Cast | StrideOrder | Full | Iota) or is_metadata(
         statement.op
     )
+
+
+def is_extern(statement: Statement) -> bool:
+    """Whether torch runs a statement."""
+    return not runs_in_kernel(statement) and any(out.is_tensor for out in statement.outs)
 
 
 def build_graph(
@@ -61,15 +68,18 @@ def build_graph(
         and statement.outs[0].is_tensor
         and (not is_metadata(statement.op) or statement.outs[0] in stored)
     )
+    externs = tuple(statement for statement in fusion.statements if is_extern(statement))
     owner = {statement.out: index for index, statement in enumerate(nodes)}
+    makers = {out: number for number, s in enumerate((*nodes, *externs)) for out in s.outs}
     graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(len(nodes)))
+    graph.add_nodes_from(range(len(nodes) + len(externs)))
     reads: list[tuple[Value, ...]] = []
-    for index, statement in enumerate(nodes):
+    for number, statement in enumerate((*nodes, *externs)):
         sources = _sources(statement, definitions, free, owner)
         reads.append(tuple(sources))
-        graph.add_edges_from((owner[value], index) for value in sources if value in owner)
-    return OperationGraph(nodes, graph, tuple(reads), owner, free)
+        origins = (free[value].base if value in free else value for value in sources)
+        graph.add_edges_from((makers[value], number) for value in origins if value in makers)
+    return OperationGraph(nodes, externs, graph, tuple(reads[: len(nodes)]), owner, free)
 
 
 def has_detour(graph: nx.DiGraph[int], first: int, second: int) -> bool:

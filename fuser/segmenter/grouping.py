@@ -59,8 +59,10 @@ class Grouping:
 
     def _merge_along_edges(self) -> None:
         edges: list[tuple[int, int]] = list(self.operations.graph.edges)
+        externs_from = len(self.operations.nodes)
         for producer, consumer in sorted(edges, key=lambda edge: (edge[1], edge[0])):
-            self._try(self._group_of[producer], self._group_of[consumer], "producer of")
+            if max(producer, consumer) < externs_from:
+                self._try(self._group_of[producer], self._group_of[consumer], "producer of")
 
     def _merge_side_by_side(self) -> None:
         by_shape: dict[tuple[int, ...], list[int]] = {}

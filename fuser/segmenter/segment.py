@@ -16,7 +16,7 @@ from fuser.segmenter.bookends import (
     place_chains,
     stride_orders,
 )
-from fuser.segmenter.graph import build_graph, execution_order, runs_in_kernel
+from fuser.segmenter.graph import build_graph, execution_order, is_extern
 from fuser.segmenter.grouping import Group, Grouping
 from fuser.segmenter.plan import AliasStep, ExternStep, Segment, SegmentedFusion, Step
 
@@ -36,14 +36,13 @@ class _Segmenter:
         self._fusion = fusion
         self._definitions = fusion.definitions()
         self._log: list[str] = []
-        self._externs = [s for s in fusion.statements if _is_extern(s)]
+        self._externs = [s for s in fusion.statements if is_extern(s)]
         results = {out: row_major(out) for s in self._externs for out in s.outs}
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
         self._orders = stride_orders(fusion, memory)
         self._placed: dict[Value, Strided] = dict(self._free)
         self._chains: list[Chain] = []
-        self._extern_of = {out: s for s in self._externs for out in s.outs}
 
     def run(self) -> SegmentedFusion:
         demanded = [v for v in self._fusion.output_values if v.is_tensor]
@@ -83,44 +82,14 @@ class _Segmenter:
     ) -> list[Step]:
         """Kernels and torch operations, each after what it reads."""
         by_key = {grouping.key_of(group): group for group in groups}
-        order: nx.DiGraph[int] = nx.DiGraph(graph)
         first = len(grouping.operations.nodes)
-        producers = {
-            grouping.operations.nodes[m].out: key for key, g in by_key.items() for m in g.members
-        }
-        for number, statement in enumerate(self._externs, first):
-            order.add_node(number)
-            producers.update((out, number) for out in statement.outs)
-        for number, statement in enumerate(self._externs, first):
-            order.add_edges_from((p, number) for p in self._producers(statement, producers))
-        for key, group in by_key.items():
-            for member in group.members:
-                statement = grouping.operations.nodes[member]
-                found = self._producers(statement, producers)
-                order.add_edges_from((p, key) for p in found if p != key)
         steps: list[Step] = []
-        for number in execution_order(order):
+        for number in execution_order(graph):
             if number >= first:
                 steps.append(self._extern_step(self._externs[number - first]))
             else:
                 steps.append(self._segment(by_key[number], grouping, len(steps)))
         return steps
-
-    def _producers(self, statement: Statement, producers: Mapping[Value, int]) -> set[int]:
-        """The steps a statement waits for, through the metadata operations between them."""
-        found: set[int] = set()
-        seen: set[Value] = set()
-        pending = list(operands(statement.op))
-        while pending:
-            value = pending.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            if value in producers:
-                found.add(producers[value])
-            elif value in self._definitions:
-                pending += operands(self._definitions[value].op)
-        return found
 
     def _segment(self, group: Group, grouping: Grouping, number: int) -> Segment:
         nodes = [grouping.operations.nodes[member] for member in group.members]
@@ -202,7 +171,3 @@ class _Segmenter:
             else:
                 parts.append(f"{value} is read by torch")
         return "; ".join(parts)
-
-
-def _is_extern(statement: Statement) -> bool:
-    return not runs_in_kernel(statement) and any(out.is_tensor for out in statement.outs)

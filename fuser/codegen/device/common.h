@@ -7,6 +7,8 @@
 //
 // Functions of complex64 compute in complex128: accurate, and nothing overflows on the way.
 
+// -- integers -------------------------------------------------------------------------------------
+
 //@ trunc_div: FUSER_DEVICE
 // Rounds toward zero. x / 0 is 0, and the least integer over -1 wraps: neither traps.
 template <class T>
@@ -88,6 +90,8 @@ FUSER_DEVICE T pow(T base, T exponent) {
   return result;
 }
 
+// -- real numbers ---------------------------------------------------------------------------------
+
 //@ minimum: FUSER_DEVICE
 // NaN wins, from either side.
 template <class T>
@@ -125,7 +129,7 @@ FUSER_DEVICE double floor_mod(double x, double y) {
 template <class T>
 FUSER_DEVICE T lerp(T from, T to, T weight) {
   const bool near = weight > T(-0.5) && weight < T(0.5);
-  return near ? from + weight * (to - from) : to - (to - from) * (T(1) - weight);
+  return near ? from + weight * (to - from) : to + (weight - T(1)) * (to - from);
 }
 
 //@ sigmoid(float): FUSER_DEVICE, exp(float)
@@ -140,14 +144,23 @@ FUSER_DEVICE float silu(float x) { return x / (1 + exp(-x)); }
 //@ silu(double): FUSER_DEVICE, exp(double)
 FUSER_DEVICE double silu(double x) { return x / (1 + exp(-x)); }
 
+// -- complex numbers ------------------------------------------------------------------------------
+
 //@ complex64: FUSER_DEVICE, FUSER_MEMBER
+// Copies are spelled out because g++ vectorizes no loop that assigns whole structs.
 struct complex64 {
   float re, im;
 
   complex64() = default;
+  FUSER_MEMBER complex64(const complex64& z) : re(z.re), im(z.im) {}
   FUSER_MEMBER complex64(float real, float imag = 0) : re(real), im(imag) {}
   template <class Complex, class = decltype(Complex::im)>
   FUSER_MEMBER explicit complex64(Complex z) : re(float(z.re)), im(float(z.im)) {}
+  FUSER_MEMBER complex64& operator=(const complex64& z) {
+    re = z.re;
+    im = z.im;
+    return *this;
+  }
 
   // A real type takes the real part, as in torch; bool asks for any part.
   template <class Real>
@@ -175,9 +188,15 @@ struct complex128 {
   double re, im;
 
   complex128() = default;
+  FUSER_MEMBER complex128(const complex128& z) : re(z.re), im(z.im) {}
   FUSER_MEMBER complex128(double real, double imag = 0) : re(real), im(imag) {}
   template <class Complex, class = decltype(Complex::im)>
   FUSER_MEMBER explicit complex128(Complex z) : re(z.re), im(z.im) {}
+  FUSER_MEMBER complex128& operator=(const complex128& z) {
+    re = z.re;
+    im = z.im;
+    return *this;
+  }
 
   template <class Real>
   FUSER_MEMBER explicit operator Real() const {
@@ -204,64 +223,64 @@ FUSER_DEVICE complex128 operator/(complex128 z, complex128 w) {
 FUSER_DEVICE bool operator==(complex128 z, complex128 w) { return z.re == w.re && z.im == w.im; }
 FUSER_DEVICE bool operator!=(complex128 z, complex128 w) { return z.re != w.re || z.im != w.im; }
 
-//@ make_complex(float): FUSER_DEVICE, complex64
+//@ make_complex(float): complex64
 FUSER_DEVICE complex64 make_complex(float real, float imag) { return {real, imag}; }
 
-//@ make_complex(double): FUSER_DEVICE, complex128
+//@ make_complex(double): complex128
 FUSER_DEVICE complex128 make_complex(double real, double imag) { return {real, imag}; }
 
-//@ real(complex64): FUSER_DEVICE, complex64
+//@ real(complex64): complex64
 FUSER_DEVICE float real(complex64 z) { return z.re; }
 
-//@ real(complex128): FUSER_DEVICE, complex128
+//@ real(complex128): complex128
 FUSER_DEVICE double real(complex128 z) { return z.re; }
 
-//@ imag(complex64): FUSER_DEVICE, complex64
+//@ imag(complex64): complex64
 FUSER_DEVICE float imag(complex64 z) { return z.im; }
 
-//@ imag(complex128): FUSER_DEVICE, complex128
+//@ imag(complex128): complex128
 FUSER_DEVICE double imag(complex128 z) { return z.im; }
 
-//@ isnan(complex64): FUSER_DEVICE, complex64, isnan(float)
+//@ isnan(complex64): complex64, isnan(float)
 FUSER_DEVICE bool isnan(complex64 z) { return isnan(z.re) || isnan(z.im); }
 
-//@ isnan(complex128): FUSER_DEVICE, complex128, isnan(double)
+//@ isnan(complex128): complex128, isnan(double)
 FUSER_DEVICE bool isnan(complex128 z) { return isnan(z.re) || isnan(z.im); }
 
-//@ isinf(complex64): FUSER_DEVICE, complex64, isinf(float)
+//@ isinf(complex64): complex64, isinf(float)
 FUSER_DEVICE bool isinf(complex64 z) { return isinf(z.re) || isinf(z.im); }
 
-//@ isinf(complex128): FUSER_DEVICE, complex128, isinf(double)
+//@ isinf(complex128): complex128, isinf(double)
 FUSER_DEVICE bool isinf(complex128 z) { return isinf(z.re) || isinf(z.im); }
 
-//@ isfinite(complex64): FUSER_DEVICE, complex64, isfinite(float)
+//@ isfinite(complex64): complex64, isfinite(float)
 FUSER_DEVICE bool isfinite(complex64 z) { return isfinite(z.re) && isfinite(z.im); }
 
-//@ isfinite(complex128): FUSER_DEVICE, complex128, isfinite(double)
+//@ isfinite(complex128): complex128, isfinite(double)
 FUSER_DEVICE bool isfinite(complex128 z) { return isfinite(z.re) && isfinite(z.im); }
 
-//@ lerp(complex64): FUSER_DEVICE, complex64
+//@ lerp(complex64): complex64
 FUSER_DEVICE complex64 lerp(complex64 from, complex64 to, complex64 weight) {
   const bool near = weight.re * weight.re + weight.im * weight.im < float(0.25);
-  return near ? from + weight * (to - from) : to - (to - from) * (1 - weight);
+  return near ? from + weight * (to - from) : to + (weight - 1) * (to - from);
 }
 
-//@ lerp(complex128): FUSER_DEVICE, complex128
+//@ lerp(complex128): complex128
 FUSER_DEVICE complex128 lerp(complex128 from, complex128 to, complex128 weight) {
   const bool near = weight.re * weight.re + weight.im * weight.im < double(0.25);
-  return near ? from + weight * (to - from) : to - (to - from) * (1 - weight);
+  return near ? from + weight * (to - from) : to + (weight - 1) * (to - from);
 }
 
-//@ abs(complex64): FUSER_DEVICE, complex64, sqrt(double), abs(float), isinf(float)
+//@ abs(complex64): complex64, sqrt(double), abs(float), isinf(float)
 FUSER_DEVICE float abs(complex64 z) {
   const float finite = float(sqrt(double(z.re) * z.re + double(z.im) * z.im));
   return isinf(z.re) ? abs(z.re) : isinf(z.im) ? abs(z.im) : finite;
 }
 
-//@ abs(complex128): FUSER_DEVICE, complex128, hypot(double)
+//@ abs(complex128): complex128, hypot(double)
 FUSER_DEVICE double abs(complex128 z) { return hypot(z.re, z.im); }
 
-//@ exp(complex128): FUSER_DEVICE, complex128, exp(double), cos(double), sin(double), isfinite(double)
+//@ exp(complex128): complex128, exp(double), cos(double), sin(double), isfinite(double)
 // e^-inf is 0 whatever the angle.
 FUSER_DEVICE complex128 exp(complex128 z) {
   const double scale = exp(z.re);
@@ -269,16 +288,16 @@ FUSER_DEVICE complex128 exp(complex128 z) {
   return {scale * cos(z.im), scale * sin(z.im)};
 }
 
-//@ exp(complex64): FUSER_DEVICE, complex64, exp(complex128)
+//@ exp(complex64): complex64, exp(complex128)
 FUSER_DEVICE complex64 exp(complex64 z) { return complex64(exp(complex128(z))); }
 
-//@ expm1(complex128): FUSER_DEVICE, complex128, expm1(double), exp(double), cos(double), sin(double)
+//@ expm1(complex128): complex128, expm1(double), exp(double), cos(double), sin(double)
 FUSER_DEVICE complex128 expm1(complex128 z) {
   const double chord = sin(z.im / 2);
   return {expm1(z.re) * cos(z.im) - 2 * chord * chord, exp(z.re) * sin(z.im)};
 }
 
-//@ expm1(complex64): FUSER_DEVICE, complex64, expm1(complex128)
+//@ expm1(complex64): complex64, expm1(complex128)
 FUSER_DEVICE complex64 expm1(complex64 z) { return complex64(expm1(complex128(z))); }
 
 //@ log_modulus: FUSER_DEVICE, abs(double), log(double), log1p(double), hypot(double)
@@ -290,31 +309,31 @@ FUSER_DEVICE double log_modulus(double x, double y) {
   return 0.5 * log1p((most - 1) * (most + 1) + least * least);
 }
 
-//@ log(complex128): FUSER_DEVICE, complex128, log_modulus, atan2(double)
+//@ log(complex128): complex128, log_modulus, atan2(double)
 FUSER_DEVICE complex128 log(complex128 z) { return {log_modulus(z.re, z.im), atan2(z.im, z.re)}; }
 
-//@ log(complex64): FUSER_DEVICE, complex64, log(complex128)
+//@ log(complex64): complex64, log(complex128)
 FUSER_DEVICE complex64 log(complex64 z) { return complex64(log(complex128(z))); }
 
-//@ log2(complex128): FUSER_DEVICE, complex128, log(complex128)
+//@ log2(complex128): complex128, log(complex128)
 FUSER_DEVICE complex128 log2(complex128 z) {
   const complex128 natural = log(z);
   return {natural.re * 1.4426950408889634, natural.im * 1.4426950408889634};
 }
 
-//@ log2(complex64): FUSER_DEVICE, complex64, log2(complex128)
+//@ log2(complex64): complex64, log2(complex128)
 FUSER_DEVICE complex64 log2(complex64 z) { return complex64(log2(complex128(z))); }
 
-//@ log10(complex128): FUSER_DEVICE, complex128, log(complex128)
+//@ log10(complex128): complex128, log(complex128)
 FUSER_DEVICE complex128 log10(complex128 z) {
   const complex128 natural = log(z);
   return {natural.re * 0.43429448190325183, natural.im * 0.43429448190325183};
 }
 
-//@ log10(complex64): FUSER_DEVICE, complex64, log10(complex128)
+//@ log10(complex64): complex64, log10(complex128)
 FUSER_DEVICE complex64 log10(complex64 z) { return complex64(log10(complex128(z))); }
 
-//@ log1p(complex128): FUSER_DEVICE, complex128, log_modulus, abs(double), log1p(double), atan2(double)
+//@ log1p(complex128): complex128, log_modulus, abs(double), log1p(double), atan2(double)
 FUSER_DEVICE complex128 log1p(complex128 z) {
   const bool small = abs(z.re) < 0.5 && abs(z.im) < 0.5;
   const double angle = atan2(z.im, 1 + z.re);
@@ -322,106 +341,101 @@ FUSER_DEVICE complex128 log1p(complex128 z) {
   return {0.5 * log1p(z.re * (2 + z.re) + z.im * z.im), angle};
 }
 
-//@ log1p(complex64): FUSER_DEVICE, complex64, log1p(complex128)
+//@ log1p(complex64): complex64, log1p(complex128)
 FUSER_DEVICE complex64 log1p(complex64 z) { return complex64(log1p(complex128(z))); }
 
-//@ sqrt(complex128): FUSER_DEVICE, complex128, sqrt(double), hypot(double), abs(double), copysign(double), isinf(double)
+//@ sqrt(complex128): complex128, sqrt(double), hypot(double), copysign(double), isinf(double)
 FUSER_DEVICE complex128 sqrt(complex128 z) {
-  if (isinf(z.im)) return {abs(z.im), z.im};
-  const double large = sqrt(abs(z.re) / 2 + hypot(z.re / 2, z.im / 2));
+  const double height = copysign(z.im, 1.0);
+  if (isinf(height)) return {height, z.im};
+  const double large = sqrt(copysign(z.re, 1.0) / 2 + hypot(z.re / 2, height / 2));
   if (large == 0) return {0, z.im};
-  const double small = abs(z.im) / (2 * large);
-  return z.re < 0 ? complex128(small, copysign(large, z.im))
-                  : complex128(large, copysign(small, z.im));
+  if (z.re < 0) return {height / (2 * large), copysign(large, z.im)};
+  return {large, z.im / (2 * large)};
 }
 
-//@ sqrt(complex64): FUSER_DEVICE, complex64, sqrt(complex128)
+//@ sqrt(complex64): complex64, sqrt(complex128)
 FUSER_DEVICE complex64 sqrt(complex64 z) { return complex64(sqrt(complex128(z))); }
 
-//@ rsqrt(complex128): FUSER_DEVICE, complex128, sqrt(complex128)
+//@ rsqrt(complex128): complex128, sqrt(complex128)
 FUSER_DEVICE complex128 rsqrt(complex128 z) { return 1 / sqrt(z); }
 
-//@ rsqrt(complex64): FUSER_DEVICE, complex64, rsqrt(complex128)
+//@ rsqrt(complex64): complex64, rsqrt(complex128)
 FUSER_DEVICE complex64 rsqrt(complex64 z) { return complex64(rsqrt(complex128(z))); }
 
-//@ pow(complex128): FUSER_DEVICE, complex128, exp(complex128), log(complex128)
+//@ pow(complex128): complex128, exp(complex128), log(complex128)
 FUSER_DEVICE complex128 pow(complex128 base, complex128 exponent) {
   return exp(exponent * log(base));
 }
 
-//@ pow(complex64): FUSER_DEVICE, complex64, pow(complex128)
+//@ pow(complex64): complex64, pow(complex128)
 FUSER_DEVICE complex64 pow(complex64 base, complex64 exponent) {
   return complex64(pow(complex128(base), complex128(exponent)));
 }
 
-//@ sigmoid(complex128): FUSER_DEVICE, complex128, exp(complex128)
+//@ sigmoid(complex128): complex128, exp(complex128)
 FUSER_DEVICE complex128 sigmoid(complex128 z) { return 1 / (1 + exp(-z)); }
 
-//@ sigmoid(complex64): FUSER_DEVICE, complex64, sigmoid(complex128)
+//@ sigmoid(complex64): complex64, sigmoid(complex128)
 FUSER_DEVICE complex64 sigmoid(complex64 z) { return complex64(sigmoid(complex128(z))); }
 
-//@ silu(complex128): FUSER_DEVICE, complex128, exp(complex128)
+//@ silu(complex128): complex128, exp(complex128)
 FUSER_DEVICE complex128 silu(complex128 z) { return z / (1 + exp(-z)); }
 
-//@ silu(complex64): FUSER_DEVICE, complex64, silu(complex128)
+//@ silu(complex64): complex64, silu(complex128)
 FUSER_DEVICE complex64 silu(complex64 z) { return complex64(silu(complex128(z))); }
 
-//@ sinh(complex128): FUSER_DEVICE, complex128, sinh(double), cosh(double), sin(double), cos(double)
+//@ sinh(complex128): complex128, sinh(double), cosh(double), sin(double), cos(double)
 FUSER_DEVICE complex128 sinh(complex128 z) {
   return {sinh(z.re) * cos(z.im), cosh(z.re) * sin(z.im)};
 }
 
-//@ sinh(complex64): FUSER_DEVICE, complex64, sinh(complex128)
+//@ sinh(complex64): complex64, sinh(complex128)
 FUSER_DEVICE complex64 sinh(complex64 z) { return complex64(sinh(complex128(z))); }
 
-//@ cosh(complex128): FUSER_DEVICE, complex128, sinh(double), cosh(double), sin(double), cos(double)
+//@ cosh(complex128): complex128, sinh(double), cosh(double), sin(double), cos(double)
 FUSER_DEVICE complex128 cosh(complex128 z) {
   return {cosh(z.re) * cos(z.im), sinh(z.re) * sin(z.im)};
 }
 
-//@ cosh(complex64): FUSER_DEVICE, complex64, cosh(complex128)
+//@ cosh(complex64): complex64, cosh(complex128)
 FUSER_DEVICE complex64 cosh(complex64 z) { return complex64(cosh(complex128(z))); }
 
-//@ sin(complex128): FUSER_DEVICE, complex128, sinh(double), cosh(double), sin(double), cos(double)
+//@ sin(complex128): complex128, sinh(double), cosh(double), sin(double), cos(double)
 FUSER_DEVICE complex128 sin(complex128 z) {
   return {sin(z.re) * cosh(z.im), cos(z.re) * sinh(z.im)};
 }
 
-//@ sin(complex64): FUSER_DEVICE, complex64, sin(complex128)
+//@ sin(complex64): complex64, sin(complex128)
 FUSER_DEVICE complex64 sin(complex64 z) { return complex64(sin(complex128(z))); }
 
-//@ cos(complex128): FUSER_DEVICE, complex128, sinh(double), cosh(double), sin(double), cos(double)
+//@ cos(complex128): complex128, sinh(double), cosh(double), sin(double), cos(double)
 FUSER_DEVICE complex128 cos(complex128 z) {
   return {cos(z.re) * cosh(z.im), -(sin(z.re) * sinh(z.im))};
 }
 
-//@ cos(complex64): FUSER_DEVICE, complex64, cos(complex128)
+//@ cos(complex64): complex64, cos(complex128)
 FUSER_DEVICE complex64 cos(complex64 z) { return complex64(cos(complex128(z))); }
 
-//@ tanh(complex128): FUSER_DEVICE, complex128, sinh(double), tan(double), cos(double), exp(double), abs(double), sqrt(double), copysign(double)
-// Kahan's formula; far out, where sinh overflows, its limit.
+//@ tanh(complex128): complex128, tanh(double), cosh(double), tan(double)
 FUSER_DEVICE complex128 tanh(complex128 z) {
-  if (abs(z.re) > 22) {
-    const double decay = exp(-abs(z.re));
-    return {copysign(1, z.re), 4 * sin(z.im) * cos(z.im) * decay * decay};
-  }
-  const double t = tan(z.im), s = sinh(z.re), beta = 1 + t * t, norm = 1 + beta * s * s;
-  return {beta * sqrt(1 + s * s) * s / norm, t / norm};
+  const double t = tan(z.im), r = tanh(z.re), c = cosh(z.re), norm = 1 + r * r * t * t;
+  return {r * (1 + t * t) / norm, t / (c * c) / norm};
 }
 
-//@ tanh(complex64): FUSER_DEVICE, complex64, tanh(complex128)
+//@ tanh(complex64): complex64, tanh(complex128)
 FUSER_DEVICE complex64 tanh(complex64 z) { return complex64(tanh(complex128(z))); }
 
-//@ tan(complex128): FUSER_DEVICE, complex128, tanh(complex128)
+//@ tan(complex128): complex128, tanh(complex128)
 FUSER_DEVICE complex128 tan(complex128 z) {
   const complex128 turned = tanh(complex128(-z.im, z.re));
   return {turned.im, -turned.re};
 }
 
-//@ tan(complex64): FUSER_DEVICE, complex64, tan(complex128)
+//@ tan(complex64): complex64, tan(complex128)
 FUSER_DEVICE complex64 tan(complex64 z) { return complex64(tan(complex128(z))); }
 
-//@ asin(complex128): FUSER_DEVICE, complex128, sqrt(complex128), atan2(double), asinh(double)
+//@ asin(complex128): complex128, sqrt(complex128), atan2(double), asinh(double)
 // Kahan, "Branch cuts for complex elementary functions".
 FUSER_DEVICE complex128 asin(complex128 z) {
   const complex128 low = sqrt(complex128(1 - z.re, -z.im)), high = sqrt(complex128(1 + z.re, z.im));
@@ -429,56 +443,58 @@ FUSER_DEVICE complex128 asin(complex128 z) {
           asinh(low.re * high.im - low.im * high.re)};
 }
 
-//@ asin(complex64): FUSER_DEVICE, complex64, asin(complex128)
+//@ asin(complex64): complex64, asin(complex128)
 FUSER_DEVICE complex64 asin(complex64 z) { return complex64(asin(complex128(z))); }
 
-//@ acos(complex128): FUSER_DEVICE, complex128, sqrt(complex128), atan2(double), asinh(double)
+//@ acos(complex128): complex128, sqrt(complex128), atan2(double), asinh(double)
 // Kahan, "Branch cuts for complex elementary functions".
 FUSER_DEVICE complex128 acos(complex128 z) {
   const complex128 low = sqrt(complex128(1 - z.re, -z.im)), high = sqrt(complex128(1 + z.re, z.im));
   return {2 * atan2(low.re, high.re), asinh(high.re * low.im - high.im * low.re)};
 }
 
-//@ acos(complex64): FUSER_DEVICE, complex64, acos(complex128)
+//@ acos(complex64): complex64, acos(complex128)
 FUSER_DEVICE complex64 acos(complex64 z) { return complex64(acos(complex128(z))); }
 
-//@ acosh(complex128): FUSER_DEVICE, complex128, sqrt(complex128), atan2(double), asinh(double)
+//@ acosh(complex128): complex128, sqrt(complex128), atan2(double), asinh(double)
 // Kahan, "Branch cuts for complex elementary functions".
 FUSER_DEVICE complex128 acosh(complex128 z) {
   const complex128 low = sqrt(complex128(z.re - 1, z.im)), high = sqrt(complex128(z.re + 1, z.im));
   return {asinh(low.re * high.re + low.im * high.im), 2 * atan2(low.im, high.re)};
 }
 
-//@ acosh(complex64): FUSER_DEVICE, complex64, acosh(complex128)
+//@ acosh(complex64): complex64, acosh(complex128)
 FUSER_DEVICE complex64 acosh(complex64 z) { return complex64(acosh(complex128(z))); }
 
-//@ asinh(complex128): FUSER_DEVICE, complex128, asin(complex128)
+//@ asinh(complex128): complex128, asin(complex128)
 FUSER_DEVICE complex128 asinh(complex128 z) {
   const complex128 turned = asin(complex128(-z.im, z.re));
   return {turned.im, -turned.re};
 }
 
-//@ asinh(complex64): FUSER_DEVICE, complex64, asinh(complex128)
+//@ asinh(complex64): complex64, asinh(complex128)
 FUSER_DEVICE complex64 asinh(complex64 z) { return complex64(asinh(complex128(z))); }
 
-//@ atanh(complex128): FUSER_DEVICE, complex128, log1p(double), log_modulus, atan2(double), abs(double), copysign(double)
+//@ atanh(complex128): complex128, log1p(double), atan2(double), abs(double), copysign(double)
 FUSER_DEVICE complex128 atanh(complex128 z) {
   const double x = z.re, y = z.im, distance = (1 - x) * (1 - x) + y * y;
   if (!(abs(x) < 1e100 && abs(y) < 1e100)) return {0 * x, copysign(1.5707963267948966, y)};
   return {log1p(4 * x / distance) / 4, atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2};
 }
 
-//@ atanh(complex64): FUSER_DEVICE, complex64, atanh(complex128)
+//@ atanh(complex64): complex64, atanh(complex128)
 FUSER_DEVICE complex64 atanh(complex64 z) { return complex64(atanh(complex128(z))); }
 
-//@ atan(complex128): FUSER_DEVICE, complex128, atanh(complex128)
+//@ atan(complex128): complex128, atanh(complex128)
 FUSER_DEVICE complex128 atan(complex128 z) {
   const complex128 turned = atanh(complex128(-z.im, z.re));
   return {turned.im, -turned.re};
 }
 
-//@ atan(complex64): FUSER_DEVICE, complex64, atan(complex128)
+//@ atan(complex64): complex64, atan(complex128)
 FUSER_DEVICE complex64 atan(complex64 z) { return complex64(atan(complex128(z))); }
+
+// -- what the target brings -----------------------------------------------------------------------
 
 //@ abs(double)
 //@ abs(float)
@@ -505,3 +521,4 @@ FUSER_DEVICE complex64 atan(complex64 z) { return complex64(atan(complex128(z)))
 //@ sinh(double)
 //@ sqrt(double)
 //@ tan(double)
+//@ tanh(double)

@@ -27,23 +27,54 @@ typedef signed char int8;
 //@ uint8
 typedef unsigned char uint8;
 
-//@ half: FUSER_MEMBER
-// As torch does, every type is converted through float.
+//@ half: FUSER_MEMBER, bits_of, float_of
+// Every type is converted through float, as in torch. Copies are spelled out, and integers do the
+// work, because g++ vectorizes neither loops that assign whole structs nor _Float16.
 struct half {
-  _Float16 value;
+  unsigned short bits;
+
   half() = default;
+  FUSER_MEMBER half(const half& other) : bits(other.bits) {}
   template <class T>
-  FUSER_MEMBER explicit half(T x) : value(_Float16(float(x))) {}
-  FUSER_MEMBER operator float() const { return float(value); }
+  FUSER_MEMBER explicit half(T x) : bits(rounded(float(x))) {}
+  FUSER_MEMBER half& operator=(const half& other) {
+    bits = other.bits;
+    return *this;
+  }
+
+  FUSER_MEMBER operator float() const {
+    const int32 magnitude = (bits & 0x7fff) << 13, sign = (bits & 0x8000) << 16;
+    const int32 rebias = 112 << 23, least = 113 << 23;
+    const int32 normal = magnitude + (magnitude < 0x0f800000 ? rebias : 2 * rebias);
+    const int32 subnormal = bits_of(float_of(magnitude + least) - float_of(least));
+    return float_of(sign | (magnitude < 1 << 23 ? subnormal : normal));
+  }
+
+  // To nearest even; below 2^-14 the addition to 1/2, whose last place is 2^-24, rounds.
+  static FUSER_MEMBER unsigned short rounded(float x) {
+    const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 16) & 0x8000;
+    const int32 normal = (magnitude - (112 << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+    const int32 subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    const int32 finite = magnitude < 113 << 23 ? subnormal : normal;
+    const int32 limit = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
+    return (unsigned short)(sign | (magnitude < 0x47800000 ? finite : limit));
+  }
 };
 
 //@ bfloat16: FUSER_MEMBER, bits_of, float_of
 // The upper half of a float32: rounded to nearest even, every NaN becomes 0x7fc0.
 struct bfloat16 {
   unsigned short bits;
+
   bfloat16() = default;
+  FUSER_MEMBER bfloat16(const bfloat16& other) : bits(other.bits) {}
   template <class T>
   FUSER_MEMBER explicit bfloat16(T x) : bits(rounded(float(x))) {}
+  FUSER_MEMBER bfloat16& operator=(const bfloat16& other) {
+    bits = other.bits;
+    return *this;
+  }
+
   FUSER_MEMBER operator float() const { return float_of(int32(unsigned(bits) << 16)); }
 
   static FUSER_MEMBER unsigned short rounded(float x) {
@@ -73,6 +104,8 @@ template <class T, class... Rest>
 FUSER_DEVICE T polynomial(T x, T c0, Rest... rest) {
   return c0 + x * polynomial(x, rest...);
 }
+
+// -- exponentials ---------------------------------------------------------------------------------
 
 //@ exp_polynomial: FUSER_DEVICE, polynomial
 // (e^r - 1 - r) / r^2 for |r| <= ln(2)/2; error 3.1e-9 of e^r.
@@ -182,12 +215,14 @@ FUSER_DEVICE float sinh(float x) {
 FUSER_DEVICE float tanh(float x) {
   float a = __builtin_fabsf(x);
   a = a > 10.0f ? 10.0f : a;
-  const float t = x * x;
+  const float t = a * a;
   const float tail = t * polynomial(t, -0.333332807f, 0.133314088f, -0.053737063f, 0.0206309017f,
                                     -0.00569633162f);
   const float large = 1.0f - 2.0f / (exp_normal(2.0f * a) + 1.0f);
-  return a < 0.625f ? x + x * tail : __builtin_copysignf(large, x);
+  return __builtin_copysignf(a < 0.625f ? a + a * tail : large, x);
 }
+
+// -- logarithms -----------------------------------------------------------------------------------
 
 //@ scaled: FUSER_DEVICE, bits_of, float_of
 // x = m 2^exponent with m in [sqrt(1/2), sqrt(2)), for positive finite x.
@@ -288,7 +323,8 @@ FUSER_DEVICE float pow(float x, float y) {
                                                     0.5770779418046217, 0.4122093148172235,
                                                     0.31990293700764094, 0.2829421291398564);
   const double log2_a = a == 0.0f ? -__builtin_inf() : a < __builtin_inff() ? finite : double(a);
-  double t = y * log2_a;
+  const double limit = 3.4028234663852886e38;  // finite, so that the power of 1 is 1
+  double t = (y > limit ? limit : y < -limit ? -limit : double(y)) * log2_a;
   t = t < -300.0 ? -300.0 : t;
   t = t > 300.0 ? 300.0 : t;
   const double shifter = 6755399441055744.0;  // 1.5 2^52
@@ -306,6 +342,8 @@ FUSER_DEVICE float pow(float x, float y) {
   const float result = odd ? __builtin_copysignf(negative, x) : negative;
   return x == 1.0f || y == 0.0f ? 1.0f : x != x || y != y ? x + y : result;
 }
+
+// -- error functions ------------------------------------------------------------------------------
 
 //@ erf(float): FUSER_DEVICE, exp_normal, polynomial
 // x + x P(x^2) below 0.9, fitted to 1.4e-8; 1 - e^Q(|x|) above, to 1.7e-9.
@@ -368,12 +406,14 @@ FUSER_DEVICE float erfcinv(float x) {
   return x == 0.0f ? __builtin_inff() : x == 2.0f ? -__builtin_inff() : value;
 }
 
+// -- trigonometry ---------------------------------------------------------------------------------
+
 //@ quarter_turns: FUSER_DEVICE, bits_of
 // x = (n + fraction) pi/2 with |fraction| <= 1/2 and n known modulo 4, for every finite float32.
 //
 // 2/pi, scaled by a power of 2 that x is a multiple of, only counts modulo 4. So its leading bits
 // drop out, and three doubles hold what is left: two of 29 bits, whose products with x are exact,
-// and a rest. |x| < 2^48, and each further 24 exponents, have their own three.
+// and a rest. |x| < 2^50, and each further 26 exponents, have their own three.
 struct quarter_turns {
   double fraction;
   int32 n;
@@ -381,18 +421,15 @@ struct quarter_turns {
 FUSER_DEVICE quarter_turns quarter_turns_of(float x) {
   const double v = x, a = __builtin_fabs(v);
   double high = 0x1.45f306cp-1, middle = 0x1.c9c882ap-29, low = 0x1.4fe13abe8fa9ap-59;
-  high = a < 0x1p48 ? high : -0x1.236377ep-25;
-  middle = a < 0x1p48 ? middle : 0x1.4a7f09ep-54;
-  low = a < 0x1p48 ? low : -0x1.4170565911f92p-83;
-  high = a < 0x1p72 ? high : 0x1.529fc2p-52;
-  middle = a < 0x1p72 ? middle : 0x1.d5f47d4p-78;
-  low = a < 0x1p72 ? low : 0x1.a6ee06db14acdp-107;
-  high = a < 0x1p96 ? high : 0x1.3abe8f8p-75;
-  middle = a < 0x1p96 ? middle : 0x1.4d37704p-102;
-  low = a < 0x1p96 ? low : -0x1.24eb53361de38p-131;
-  high = a < 0x1p120 ? high : -0x1.596448p-101;
-  middle = a < 0x1p120 ? middle : 0x1.b6c52bp-129;
-  low = a < 0x1p120 ? low : 0x1.93c439041fe51p-156;
+  high = a < 0x1p50 ? high : -0x1.1b1bbecp-28;
+  middle = a < 0x1p50 ? middle : 0x1.29fc276p-56;
+  low = a < 0x1p50 ? low : -0x1.05c1596447e49p-85;
+  high = a < 0x1p76 ? high : -0x1.5ac07b2p-53;
+  middle = a < 0x1p76 ? middle : 0x1.5f47d4ep-82;
+  low = a < 0x1p76 ? low : -0x1.911f924eb5336p-111;
+  high = a < 0x1p102 ? high : -0x1.505c158p-81;
+  middle = a < 0x1p102 ? middle : -0x1.6447e48p-109;
+  low = a < 0x1p102 ? low : -0x1.3ad4cd8778df8p-137;
 
   const double shifter = 6755399441055744.0;  // 1.5 2^52
   const double turns = v * high, part = v * middle;
@@ -421,7 +458,7 @@ FUSER_DEVICE double cos_quarter(double f) {
 }
 
 //@ sin_or_cos: FUSER_DEVICE, quarter_turns, polynomial
-// sin(x + turn pi/2), in float from the fraction on; error of the fits 2.4e-11 and 4.4e-10.
+// sin(x + turn pi/2) for x >= 0, in float from the fraction on; fits to 2.4e-11 and 4.4e-10.
 FUSER_DEVICE float sin_or_cos(float x, int32 turn) {
   const quarter_turns turns = quarter_turns_of(x);
   const int32 n = turns.n + turn;
@@ -435,11 +472,14 @@ FUSER_DEVICE float sin_or_cos(float x, int32 turn) {
   return n & 2 ? -value : value;
 }
 
-//@ sin(float): FUSER_DEVICE, sin_or_cos
-FUSER_DEVICE float sin(float x) { return sin_or_cos(x, 0); }
+//@ sin(float): FUSER_DEVICE, sin_or_cos, bits_of, float_of
+FUSER_DEVICE float sin(float x) {
+  const float value = sin_or_cos(__builtin_fabsf(x), 0);
+  return float_of(bits_of(value) ^ (bits_of(x) & bits_of(-0.0f)));
+}
 
 //@ cos(float): FUSER_DEVICE, sin_or_cos
-FUSER_DEVICE float cos(float x) { return sin_or_cos(x, 1); }
+FUSER_DEVICE float cos(float x) { return sin_or_cos(__builtin_fabsf(x), 1); }
 
 //@ tan(float): FUSER_DEVICE, quarter_turns, sin_quarter, cos_quarter
 FUSER_DEVICE float tan(float x) {
@@ -508,6 +548,8 @@ FUSER_DEVICE float atan2(float y, float x) {
   const float upper = bits_of(x) < 0 ? 3.14159274f - (first + 8.74227766e-8f) : first;
   return x != x || y != y ? x + y : __builtin_copysignf(upper, y);
 }
+
+// -- single instructions, and libm ----------------------------------------------------------------
 
 //@ abs: FUSER_DEVICE
 template <class T>
