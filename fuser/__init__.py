@@ -10,6 +10,7 @@ from fuser.errors import FuserError
 from fuser.frontend.definition import Fusion, FusionDefinition
 from fuser.ir.dtypes import DataType
 from fuser.ir.types import compute_tensor_descriptor
+from fuser.runtime.stats import stats
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ __all__ = [
     "FusionDefinition",
     "__version__",
     "compute_tensor_descriptor",
+    "stats",
     "version",
 ]
 

@@ -22,8 +22,9 @@ from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
 from fuser.passes import PASSES
 from fuser.runtime.backend import Backend, backend_for
+from fuser.runtime.cuda_driver import on_device
 from fuser.runtime.describe import describe
-from fuser.runtime.executor import Runner, oracle_runner
+from fuser.runtime.executor import LoadedKernel, Runner, oracle_runner
 from fuser.runtime.plan import Plan
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
@@ -64,7 +65,11 @@ class Executor:
         self, inputs: Inputs, *, target: str | None = None, device: Device = None
     ) -> list[torch.Tensor]:
         """The outputs for these inputs; nothing is launched if an input is refused."""
-        key = (target, device, *map(_key_of, inputs), *[inputs[at] for at in self._sized_by])
+        try:
+            key = (target, device, *map(_key_of, inputs), *[inputs[at] for at in self._sized_by])
+        except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
+            check_inputs(self._fusion, inputs)
+            raise
         run = self._runs.get(key)
         if run is None:
             with self._lock:
@@ -90,13 +95,17 @@ class Executor:
             return oracle_runner(self._fusion, place)
         compiled = compile_plan(self._fusion, inputs, named)
         debug.dump("fusion_args", "inputs", lambda: "\n".join(map(_describe_input, inputs)))
-        segments = compiled.segmented.segments
-        with ThreadPoolExecutor(max_workers=max(len(segments), 1)) as pool:
-            loaded = pool.map(lambda s: compiled.backend.load(s.name, place), segments)
-            kernels = {kernel.segment.name: kernel for kernel in loaded}
+
+        def load(name: str) -> LoadedKernel:
+            return compiled.backend.load(name, place)
+
+        names = [segment.name for segment in compiled.segmented.segments]
+        with ThreadPoolExecutor(max_workers=max(len(names), 1)) as pool:
+            kernels = dict(zip(names, pool.map(load, names), strict=True))
         run = Runner(compiled.segmented, kernels, place).run
         elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
-        return _after_moving(run, place) if elsewhere else run
+        run = _after_moving(run, place) if elsewhere else run
+        return run if place.type == "cpu" else _with_current(place.index or 0, run)
 
 
 def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
@@ -157,7 +166,8 @@ def _key_of(given: torch.Tensor | Number) -> object:
     """Everything about an input that a plan depends on."""
     if isinstance(given, torch.Tensor):
         address = given.data_ptr() & 15
-        return given.shape, given.stride(), given.dtype, given.device, address
+        lazy = given.is_conj() or given.is_neg()
+        return given.shape, given.stride(), given.dtype, given.device, address, lazy
     return type(given)
 
 
@@ -195,6 +205,16 @@ def _after_moving(run: Run, device: torch.device) -> Run:
         return given.to(device) if isinstance(given, torch.Tensor) else given
 
     return lambda inputs: run([moved(given) for given in inputs])
+
+
+def _with_current(index: int, run: Run) -> Run:
+    """`run` while CUDA device `index` is the current one."""
+
+    def inside(inputs: Inputs) -> list[torch.Tensor]:
+        with on_device(index):
+            return run(inputs)
+
+    return inside
 
 
 def _describe_input(given: torch.Tensor | Number) -> str:

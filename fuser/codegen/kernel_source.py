@@ -23,6 +23,17 @@ class Scalar:
     value: Value
 
 
+def scalar_passed_as(dtype: DataType) -> str:
+    """The C type in which a runtime scalar is passed.
+
+    16-bit floats travel as float32, complex numbers as a plain struct: the library's own types have
+    copy constructors, and a C++ compiler passes the address of such an argument.
+    """
+    if dtype.is_complex:
+        return f"{dtype.spelling}_parts"
+    return dtype.compute.spelling
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """An extent, stride or offset, in elements."""

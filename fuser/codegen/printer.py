@@ -6,7 +6,13 @@ from abc import ABC, abstractmethod
 from typing import assert_never
 
 from fuser.codegen.expressions import ExpressionPrinter
-from fuser.codegen.kernel_source import Argument, KernelSource, Pointer, Scalar
+from fuser.codegen.kernel_source import (
+    Argument,
+    KernelSource,
+    Pointer,
+    Scalar,
+    scalar_passed_as,
+)
 from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
@@ -30,6 +36,10 @@ class KernelPrinter(ABC):
 
     def run(self) -> KernelSource:
         index = self.expressions.type(self.nest.index_dtype)
+        for value in self._scalars():
+            if scalar_passed_as(value.dtype) != value.dtype.spelling:
+                type_ = self.expressions.type(value.dtype)
+                self.out.line(f"const {type_} {value} = {type_}({value}_given);")
         for let in self.nest.prologue:
             self.node(let)
         for node in self.nest.body:
@@ -90,8 +100,11 @@ class KernelPrinter(ABC):
     def _arguments(self) -> tuple[Argument, ...]:
         loads = [Pointer(value) for value in self.segment.loads]
         stores = [Pointer(value) for value in self.segment.stores]
-        scalars = [Scalar(value) for value in self.segment.fusion.inputs if not value.is_tensor]
+        scalars = [Scalar(value) for value in self._scalars()]
         return (*loads, *stores, *scalars, *self.sizes.parameters)
+
+    def _scalars(self) -> list[Value]:
+        return [value for value in self.segment.fusion.inputs if not value.is_tensor]
 
     def _declaration(self, argument: Argument, index: str) -> str:
         match argument:
@@ -101,7 +114,12 @@ class KernelPrinter(ABC):
                     return f"{type_}* {self.target.restrict} {value}_out"
                 return f"const {type_}* {self.target.restrict} {value}_in"
             case Scalar(value):
-                return f"const {self.expressions.type(value.dtype)} {value}"
+                passed = scalar_passed_as(value.dtype)
+                if passed == value.dtype.spelling:
+                    return f"const {self.expressions.type(value.dtype)} {value}"
+                if passed in self.target.library.sections:
+                    self.expressions.use(passed)
+                return f"const {passed} {value}_given"
             case _:
                 return f"const {index} {argument.name}"
 

@@ -25,11 +25,7 @@ from fuser.frontend.recorder import Recorder, State
 from fuser.ir import nodes
 from fuser.ir.nodes import Number
 from fuser.ir.printer import print_fusion
-
-try:
-    from fuser.pipeline import Executor, Plan
-except ImportError:
-    from fuser.frontend._temporary_executor import Executor, Plan
+from fuser.pipeline import Executor, Plan
 
 Inputs = Sequence["torch.Tensor | Number | Inputs"]
 """Tensors and numbers in the order the inputs were defined; those of a vector are nested."""

@@ -47,6 +47,7 @@ _ACCEPTED = {
     "cummin": "bif",
     "cumprod": "bifc",
     "cumsum": "bifc",
+    "iota": "if",
     "linear": "fc",
     "matmul": "fc",
     "max": "bif",
@@ -92,8 +93,7 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
         case Full():
             return (TensorType(op.dtype, result_shapes.factory("full", op.shape)),)
         case Iota():
-            if op.dtype is DataType.Bool or op.dtype.is_complex:
-                raise _refused("iota", "makes integers or floats", [op.dtype])
+            _check_dtype("iota", op.dtype, [])
             return (TensorType(op.dtype, result_shapes.factory("iota", (op.length,))),)
         case Random():
             _check_dtype(op.distribution, op.dtype, [])

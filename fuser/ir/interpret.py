@@ -98,9 +98,7 @@ def evaluate(
             spans = zip(op.starts, op.ends, op.steps, strict=True)
             return (get(op.arg)[tuple(slice(*span) for span in spans)],)
         case StrideOrder():
-            slowest_first = dims_slowest_first(op.order)
-            back = [slowest_first.index(dim) for dim in range(len(op.order))]
-            return (get(op.arg).permute(slowest_first).contiguous().permute(back),)
+            return (_laid_out(get(op.arg), op.order),)
         case Full():
             shape = [size(extent) for extent in op.shape]
             fill = _convert(get(op.fill), op.dtype.torch).to(device)
@@ -112,19 +110,16 @@ def evaluate(
         case Reduce():
             return _reduce(op, get(op.arg))
         case Scan():
-            (type_,) = infer(op)
-            result = getattr(torch, op.op)(get(op.arg).to(type_.dtype.torch), op.dim)
-            return (result if isinstance(result, torch.Tensor) else result.values,)
+            return (_scan(op, get(op.arg)),)
         case Pad():
-            flat = [width for pair in reversed(op.widths) for width in pair]
-            return (torch.nn.functional.pad(get(op.arg), flat, value=get(op.fill).item()),)
+            return (_pad(op, get(op.arg), get(op.fill)),)
         case Cat():
             return (torch.cat([get(arg) for arg in op.args], op.dim),)
         case Gather():
             return (_gather(op, get(op.arg), get(op.index)),)
         case Scatter():
             src = get(op.src)
-            src = src if op.src.is_tensor else src.to(op.arg.dtype.torch).item()
+            src = src if op.src.is_tensor else _convert(src, op.arg.dtype.torch).item()
             return (torch.scatter(get(op.arg), op.dim, get(op.index).long(), src),)
         case Extern():
             return (_EXTERNS[op.function](*map(get, op.args)),)
@@ -156,6 +151,30 @@ def _convert(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
             return tensor != 0
         tensor = torch.real(tensor)
     return tensor.to(dtype)
+
+
+def _laid_out(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    slowest_first = dims_slowest_first(order)
+    back = [slowest_first.index(dim) for dim in range(len(order))]
+    return tensor.permute(slowest_first).contiguous().permute(back)
+
+
+def _scan(op: Scan, tensor: torch.Tensor) -> torch.Tensor:
+    (type_,) = infer(op)
+    result = getattr(torch, op.op)(tensor.to(type_.dtype.torch), op.dim)
+    return result if isinstance(result, torch.Tensor) else result.values
+
+
+def _pad(op: Pad, tensor: torch.Tensor, fill: torch.Tensor) -> torch.Tensor:
+    """torch.nn.functional.pad, which takes no complex fill."""
+    spans = list(zip(tensor.shape, op.widths, strict=True))
+    shape = [size + before + after for size, (before, after) in spans]
+    result = _convert(fill, tensor.dtype).to(tensor.device).expand(shape).clone()
+    kept = tensor[tuple(slice(max(-b, 0), n + min(a, 0)) for n, (b, a) in spans)]
+    starts = (max(before, 0) for before, _ in op.widths)
+    inside = tuple(slice(s, s + n) for s, n in zip(starts, kept.shape, strict=True))
+    result[inside] = kept
+    return result
 
 
 def _iota(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import (
@@ -106,29 +107,29 @@ def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Str
 Order = tuple[int, ...]
 
 
-def preferred_order(statement: Statement, orders: dict[Value, Order | None]) -> Order | None:
-    """The stride order torch would give a computed value, from those of its operands.
+def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided:
+    """How torch would lay out a computed value, from how its operands lie.
 
-    A pointwise result follows the first operand of its own sizes whose order is known (None marks
-    an expanded tensor, which has none); a permute permutes; everything else is row-major.
+    Metadata operations keep the memory where they can; a pointwise result is dense and follows the
+    first operand of its own sizes that has a stride order; everything else is row-major.
     """
     out, op = statement.outs[0], statement.op
     match op:
         case StrideOrder():
-            return op.order
-        case Permute():
-            order = orders[op.arg]
-            return None if order is None else tuple(order[dim] for dim in op.dims)
+            return dense(out, op.order)
+        case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice():
+            return alias(op, held[op.arg], out.shape) or row_major(out)
         case Cast() | Pointwise():
             args = op.args if isinstance(op, Pointwise) else (op.arg,)
-            same = [orders[arg] for arg in args if arg.is_tensor and arg.shape == out.shape]
-            known = [order for order in same if order is not None]
-            return known[0] if known else row_major_order(len(out.shape))
+            same = (held[arg] for arg in args if arg.is_tensor and arg.shape == out.shape)
+            orders = (order_of(memory) for memory in same)
+            known = next((order for order in orders if order is not None), None)
+            return row_major(out) if known is None else dense(out, known)
         case _:
-            return row_major_order(len(out.shape))
+            return row_major(out)
 
 
-def order_of_input(memory: Strided) -> Order | None:
+def order_of(memory: Strided) -> Order | None:
     """The stride order of memory, or None where an expanded dimension leaves it open."""
     spans = zip(memory.shape, memory.strides, strict=True)
     if any(size > 1 and stride == 0 for size, stride in spans):

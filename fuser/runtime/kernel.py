@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
+import torch
+
 from fuser.codegen import Argument, Pointer, Scalar
 from fuser.ir.dtypes import DataType
 
@@ -46,8 +48,8 @@ def c_type(argument: Argument) -> type:
 
 
 def scalar_type(dtype: DataType) -> type:
-    """The ctypes type of a scalar; 16-bit floats travel as their bits."""
-    return _C_TYPES.get(dtype, ctypes.c_uint16)
+    """The ctypes type in which a scalar is passed; 16-bit floats travel as float32."""
+    return _C_TYPES[dtype.compute]
 
 
 def scalar_argument(value: complex, dtype: DataType) -> object:
@@ -56,4 +58,6 @@ def scalar_argument(value: complex, dtype: DataType) -> object:
         return Complex64(value.real, value.imag)
     if dtype is DataType.ComplexDouble:
         return Complex128(value.real, value.imag)
+    if dtype.compute is not dtype:
+        return torch.tensor(value, dtype=dtype.torch).item()
     return value

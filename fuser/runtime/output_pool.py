@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 import threading
 from collections import OrderedDict
 
@@ -20,7 +21,9 @@ POOLED_BYTES = 32 << 20
 CAPACITY_BYTES = 2 << 30
 """What the pool may hold on to while nobody uses it; older storages go first."""
 
-_ONLY_THE_POOL = 1
+_UNSHARED = 2
+"""What getrefcount says of an object that only a dictionary holds: that, and its argument."""
+
 _HUGE_PAGE_BYTES = 2 << 20
 _MADV_HUGEPAGE = 14
 
@@ -53,33 +56,32 @@ class OutputPool:
             self._storages.clear()
 
     def _take(self, nbytes: int) -> torch.UntypedStorage | None:
-        for key, storage in self._storages.items():
-            if storage.nbytes() == nbytes and _holders(storage) == _ONLY_THE_POOL:
+        for key in self._storages:
+            if self._storages[key].nbytes() == nbytes and self._is_free(key):
                 self._storages.move_to_end(key)
-                return storage
+                return self._storages[key]
         return None
 
+    def _is_free(self, key: int) -> bool:
+        """Whether only the pool holds a storage: no tensor, and nobody else its Python object,
+        which is the one that `tensor.untyped_storage()` returns."""
+        address = self._storages[key]._cdata
+        tensors_and_object = torch._C._storage_Use_Count(address)  # pyright: ignore
+        return tensors_and_object == 1 and sys.getrefcount(self._storages[key]) == _UNSHARED
+
     def _make(self, nbytes: int) -> torch.UntypedStorage:
-        self._evict(nbytes)
         storage = torch.UntypedStorage(nbytes)
         _ask_for_huge_pages(storage.data_ptr(), nbytes)
         if nbytes <= self._capacity:
+            self._evict(nbytes)
             self._storages[storage.data_ptr()] = storage
         return storage
 
     def _evict(self, more: int) -> None:
-        """Drop unused storages, oldest first, until `more` bytes fit."""
+        """Forget storages, least recently used first, until `more` bytes fit."""
         held = sum(storage.nbytes() for storage in self._storages.values())
-        for key, storage in list(self._storages.items()):
-            if held + more <= self._capacity:
-                return
-            held -= storage.nbytes()
-            del self._storages[key]
-
-
-def _holders(storage: torch.UntypedStorage) -> int:
-    """How many tensors, views and Python objects hold a storage."""
-    return torch._C._storage_Use_Count(storage._cdata)  # pyright: ignore
+        while held + more > self._capacity:
+            held -= self._storages.popitem(last=False)[1].nbytes()
 
 
 def _ask_for_huge_pages(address: int, nbytes: int) -> None:

@@ -52,4 +52,4 @@ def block_shape(
 def _waste(extent: int, size: int) -> float:
     """The part of the threads along an axis that find nothing to do."""
     rounded = -(-extent // size) * size
-    return 1 - extent / rounded
+    return (rounded - extent) / max(rounded, 1)

@@ -18,9 +18,9 @@ from fuser.ir.strided import (
     Strided,
     alias,
     dense,
+    eager_memory,
     is_metadata,
-    order_of_input,
-    preferred_order,
+    order_of,
 )
 from fuser.ir.types import row_major_order
 
@@ -66,16 +66,13 @@ def input_aliases(
 
 def stride_orders(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value, Order]:
     """The stride order each tensor would have in torch."""
-    orders: dict[Value, Order | None] = {
-        value: order_of_input(memory[value]) for value in fusion.inputs if value.is_tensor
-    }
+    held = {value: memory[value] for value in fusion.inputs if value.is_tensor}
     for statement in fusion.statements:
         for out in statement.outs:
             if out.is_tensor:
-                orders[out] = preferred_order(statement, orders)
+                held[out] = eager_memory(statement, held)
     return {
-        value: row_major_order(len(value.shape)) if order is None else order
-        for value, order in orders.items()
+        value: order_of(lies) or row_major_order(len(value.shape)) for value, lies in held.items()
     }
 
 

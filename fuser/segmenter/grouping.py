@@ -29,7 +29,8 @@ class Group:
     """Nodes that will share a kernel."""
 
     members: list[int]
-    refusals: list[str] = field(default_factory=list[str])
+    refusals: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """(a node of the other group, why the two were not merged), in the order they were tried."""
 
 
 class Grouping:
@@ -56,6 +57,12 @@ class Grouping:
     def key_of(self, group: Group) -> int:
         """The group's node in the graph that `run` returned."""
         return self._group_of[group.members[0]]
+
+    def boundaries(self, group: Group) -> list[str]:
+        """Why the group did not grow further, without what later merges settled."""
+        own = self.key_of(group)
+        reasons = (words for other, words in group.refusals if self._group_of[other] != own)
+        return list(dict.fromkeys(reasons))
 
     def _merge_along_edges(self) -> None:
         edges: list[tuple[int, int]] = list(self.operations.graph.edges)
@@ -87,12 +94,13 @@ class Grouping:
             refusal = Refusal(f"recomputation would cost {-profit} bytes' worth more")
         if refusal is not None:
             self.log.append(f"merge refused:    {words}: {refusal.reason}")
-            a.refusals.append(f"not merged with [{self._names(b)}]: {refusal.reason}")
+            words = f"not merged with [{self._names(b)}]: {refusal.reason}"
+            a.refusals.append((b.members[0], words))
             return False
         self.log.append(f"merge taken:      {words}: saves {profit} bytes")
         kept, gone = min(first, second), max(first, second)
         merged = sorted(a.members + b.members)
-        self._groups[kept] = Group(merged, self._groups[gone].refusals)
+        self._groups[kept] = Group(merged, a.refusals + b.refusals)
         del self._groups[gone]
         for member in merged:
             self._group_of[member] = kept

@@ -99,7 +99,7 @@ class _Segmenter:
             stores, stop=lambda v: v in self._placed and self._placed[v].base not in outs
         )
         memory = {v: self._placed[v] for v in (*sub.inputs, *stores) if v.is_tensor}
-        reason = "; ".join(dict.fromkeys(group.refusals)) or self._end_reason(stores)
+        reason = "; ".join(grouping.boundaries(group)) or self._end_reason(stores)
         return Segment(f"kernel{number}", sub, memory, reason)
 
     def _subfusion(self, stores: list[Value], stop: Callable[[Value], bool]) -> Fusion:

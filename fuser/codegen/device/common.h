@@ -146,6 +146,17 @@ FUSER_DEVICE double silu(double x) { return x / (1 + exp(-x)); }
 
 // -- complex numbers ------------------------------------------------------------------------------
 
+//@ complex64_parts
+// A complex number as a kernel is given it: nothing but its parts.
+struct complex64_parts {
+  float re, im;
+};
+
+//@ complex128_parts
+struct complex128_parts {
+  double re, im;
+};
+
 //@ complex64: FUSER_DEVICE, FUSER_MEMBER
 // Copies are spelled out because g++ vectorizes no loop that assigns whole structs.
 struct complex64 {
@@ -261,13 +272,13 @@ FUSER_DEVICE bool isfinite(complex128 z) { return isfinite(z.re) && isfinite(z.i
 
 //@ lerp(complex64): complex64
 FUSER_DEVICE complex64 lerp(complex64 from, complex64 to, complex64 weight) {
-  const bool near = weight.re * weight.re + weight.im * weight.im < float(0.25);
+  const bool near = weight.re * weight.re + weight.im * weight.im < 0.25f;
   return near ? from + weight * (to - from) : to + (weight - 1) * (to - from);
 }
 
 //@ lerp(complex128): complex128
 FUSER_DEVICE complex128 lerp(complex128 from, complex128 to, complex128 weight) {
-  const bool near = weight.re * weight.re + weight.im * weight.im < double(0.25);
+  const bool near = weight.re * weight.re + weight.im * weight.im < 0.25;
   return near ? from + weight * (to - from) : to + (weight - 1) * (to - from);
 }
 

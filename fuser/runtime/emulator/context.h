@@ -11,6 +11,7 @@
 #include <sanitizer/common_interface_defs.h>
 #elif defined(FUSER_TSAN)
 #include <sanitizer/tsan_interface.h>
+// The interface for garbage collectors: the way to say that memory starts a new life.
 extern "C" void __tsan_java_init(unsigned long begin, unsigned long size);
 extern "C" void __tsan_java_alloc(unsigned long begin, unsigned long size);
 extern "C" void __tsan_java_free(unsigned long begin, unsigned long size);
@@ -24,9 +25,6 @@ constexpr size_t stack_bytes = 512 << 10;  // the sanitizers print their reports
 constexpr size_t stack_bytes = FUSER_STACK_BYTES;
 #endif
 constexpr size_t page_bytes = 4096;
-
-// What a kernel itself may use of a stack under TSan, which must forget it for the next thread.
-constexpr size_t kernel_stack_bytes = stack_bytes < (64 << 10) ? stack_bytes : 64 << 10;
 
 #if defined(__x86_64__) && !defined(FUSER_UCONTEXT)
 
@@ -100,6 +98,12 @@ inline void make_stack(Context& context, size_t number, void (*entry)()) {
     context.stack = static_cast<char*>(at) + page_bytes;
   }
   start(context.registers, context.stack, stack_bytes - number % 16 * 192, entry);
+}
+
+// Gives a stack back, so that the next one at its address is new to a race detector.
+inline void drop_stack(Context& context) {
+  munmap(context.stack - page_bytes, stack_bytes + page_bytes);
+  context.stack = nullptr;
 }
 
 // To be called first thing on a context that was switched to.

@@ -1,0 +1,125 @@
+"""CUDA text -> a shared library -> a kernel that can be launched."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import hashlib
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuser.errors import TargetError
+from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.emulator.launch import Extent3, ThreadOrder, make_launch, raise_for
+from fuser.runtime.toolchain import Compiler, find_compiler
+
+if TYPE_CHECKING:
+    Argument = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
+
+SOURCES = Path(__file__).parent
+FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-w", f"-I{SOURCES}")
+"""-O1: a test kernel runs few threads, so compiling costs more than running."""
+
+_STACK = "-DFUSER_STACK_BYTES=65536"
+_DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+([^;\[]+?)\s*(\w+)\s*\[\s*\]\s*;")
+_launch_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedKernel:
+    """A kernel as host code."""
+
+    name: str
+    library: ctypes.CDLL
+
+    def launch(
+        self,
+        grid: Extent3,
+        block: Extent3,
+        arguments: Sequence[Argument],
+        *,
+        shared_bytes: int = 0,
+        order: ThreadOrder = ThreadOrder.RUN_AHEAD,
+    ) -> None:
+        """Run every block, one after another; one launch at a time in a process.
+
+        `arguments` have the ctypes of the kernel's parameters, pointers as `c_void_p` to CPU
+        memory. Raises EmulatorDeadlockError, EmulatorFailureError.
+        """
+        launch = make_launch(grid, block, shared_bytes, order)
+        pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+        kernel = ctypes.c_char.in_dll(self.library, "fuser_emulator_kernel")
+        message = ctypes.create_string_buffer(2000)
+        with _launch_lock:
+            status = _runtime().fuser_emulator_launch(
+                ctypes.byref(kernel), ctypes.byref(launch), pointers, message, len(message)
+            )
+        raise_for(status, self.name, message.value.decode())
+
+
+def build(source: str, kernel: str) -> EmulatedKernel:
+    """Compile the CUDA text for the emulator, or return what the same text gave before.
+
+    `kernel` names its `extern "C" __global__` function. Raises CompilationError, and TargetError
+    where there is no C++ compiler.
+    """
+    return _CACHE.get(f"{kernel}\n{source}", lambda: _build(source, kernel))
+
+
+def emulator_text(source: str, kernel: str) -> str:
+    """What the C++ compiler sees: the CUDA text unchanged, with its own line numbers.
+
+    The one exception is a declaration of dynamic shared memory, which C++ cannot spell.
+    """
+    pointer = r"\1* \2 = static_cast<\1*>(emulator::dynamic_shared());"
+    text = _DYNAMIC_SHARED.sub(pointer, source)
+    return (
+        f'#include "cuda_emulator.h"\n#line 1 "{kernel}.cu"\n{text}\n'
+        f"FUSER_EMULATOR_ENTRY({kernel})\n"
+    )
+
+
+def compiler_or_raise() -> Compiler:
+    """The C++ compiler the emulator needs."""
+    compiler = find_compiler()
+    if compiler is None:
+        reason = "it needs a C++ compiler; install g++ or clang++"
+        raise TargetError(target="emulator", reason=reason)
+    return compiler
+
+
+@functools.cache
+def directory() -> Path:
+    """Where this process keeps what it compiles."""
+    path = Path(tempfile.mkdtemp(prefix="fuser-emulator-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def _build(source: str, kernel: str) -> EmulatedKernel:
+    _runtime()
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    stem = directory() / f"{kernel}_{digest}"
+    text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
+    text.write_text(emulator_text(source, kernel))
+    compiler_or_raise().shared_library(text, library, FLAGS)
+    return EmulatedKernel(kernel, ctypes.CDLL(str(library)))
+
+
+@functools.cache
+def _runtime() -> ctypes.CDLL:
+    """The scheduler, loaded once and seen by every kernel."""
+    library = directory() / "libfuser_emulator.so"
+    flags = ("-std=c++17", "-O2", "-w", f"-I{SOURCES}", _STACK)
+    compiler_or_raise().shared_library(SOURCES / "fibers.cpp", library, flags)
+    return ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+_CACHE: CompileCache[EmulatedKernel] = CompileCache()

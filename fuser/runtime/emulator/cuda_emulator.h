@@ -1,0 +1,262 @@
+// CUDA C++ as the emulator's C++ compiler sees it: qualifiers, builtin types and functions.
+//
+// Included before a kernel's text. No standard header: a kernel compiles in a tenth of a second.
+#pragma once
+
+#include "fibers.h"
+
+#define FUSER_EMULATOR 1
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
+#define __shared__ static __attribute__((section("fuser_shared")))
+
+constexpr int warpSize = 32;
+using size_t = decltype(sizeof(0));
+
+// -- vector types ------------------------------------------------------------------------------
+
+#define FUSER_VECTORS(T, name, bytes)                                        \
+  struct alignas(2 * bytes) name##2 { T x, y; };                             \
+  struct name##3 { T x, y, z; };                                             \
+  struct alignas(4 * bytes > 16 ? 16 : 4 * bytes) name##4 { T x, y, z, w; }; \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; }                 \
+  inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }         \
+  inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+#define uint3 fuser_uint3  // fibers.h has its own, of the same members
+FUSER_VECTORS(char, char, 1)
+FUSER_VECTORS(unsigned char, uchar, 1)
+FUSER_VECTORS(short, short, 2)
+FUSER_VECTORS(unsigned short, ushort, 2)
+FUSER_VECTORS(int, int, 4)
+FUSER_VECTORS(unsigned int, uint, 4)
+FUSER_VECTORS(long long, longlong, 8)
+FUSER_VECTORS(unsigned long long, ulonglong, 8)
+FUSER_VECTORS(float, float, 4)
+FUSER_VECTORS(double, double, 8)
+#undef uint3
+#undef FUSER_VECTORS
+
+// -- meeting -----------------------------------------------------------------------------------
+
+namespace emulator {
+
+template <typename T>
+Word word_of(T value) {
+  static_assert(sizeof(T) <= 8, "shuffles move up to 8 bytes");
+  Word word = 0;
+  __builtin_memcpy(&word, &value, sizeof(T));
+  return word;
+}
+
+template <typename T>
+T of_word(Word word) {
+  T value;
+  __builtin_memcpy(&value, &word, sizeof(T));
+  return value;
+}
+
+template <typename T>
+T shuffled(const Site& site, unsigned int mask, T value, unsigned int source) {
+  return of_word<T>(shuffle(site, mask, word_of(value), source));
+}
+
+// The lane a shuffle reads; its own where the other lies outside its part of the warp.
+inline unsigned int lane_up(unsigned int by, unsigned int width) {
+  return lane() % width < by ? lane() : lane() - by;
+}
+inline unsigned int lane_down(unsigned int by, unsigned int width) {
+  return lane() % width + by >= width ? lane() : lane() + by;
+}
+inline unsigned int lane_xor(unsigned int bits, unsigned int width) {
+  const unsigned int other = lane() ^ bits;
+  return other / width > lane() / width ? lane() : other;
+}
+inline unsigned int lane_at(unsigned int index, unsigned int width) {
+  return lane() / width * width + index % width;
+}
+
+inline Word sum(Word a, Word b) { return a + b; }
+inline Word both(Word a, Word b) { return a & b; }
+inline Word either(Word a, Word b) { return a | b; }
+
+}  // namespace emulator
+
+#define FUSER_AT(operation, orders, call)                                  \
+  [&] {                                                                    \
+    static const emulator::Site site{operation, __LINE__, orders};         \
+    return call;                                                           \
+  }()
+#define FUSER_SHUFFLE(operation, mask, value, source) \
+  FUSER_AT(operation, false, emulator::shuffled(site, mask, value, source))
+#define FUSER_WIDTH(unused, width, ...) width
+
+#define __syncthreads() FUSER_AT("__syncthreads", true, (void)emulator::meet(site, 0))
+#define __syncthreads_count(p) \
+  FUSER_AT("__syncthreads_count", true, (int)emulator::meet(site, 0, !!(p), emulator::sum))
+#define __syncthreads_and(p) \
+  FUSER_AT("__syncthreads_and", true, (int)emulator::meet(site, 0, !!(p), emulator::both))
+#define __syncthreads_or(p) \
+  FUSER_AT("__syncthreads_or", true, (int)emulator::meet(site, 0, !!(p), emulator::either))
+#define __syncwarp(...) \
+  FUSER_AT("__syncwarp", true, (void)emulator::meet(site, emulator::mask_or_all(__VA_ARGS__)))
+#define __ballot_sync(mask, p)                                                             \
+  FUSER_AT("__ballot_sync", false,                                                         \
+           (unsigned int)emulator::meet(site, mask, (emulator::Word)!!(p) << emulator::lane(), \
+                                        emulator::either))
+#define __any_sync(mask, p) \
+  FUSER_AT("__any_sync", false, (int)emulator::meet(site, mask, !!(p), emulator::either))
+#define __all_sync(mask, p) \
+  FUSER_AT("__all_sync", false, (int)emulator::meet(site, mask, !!(p), emulator::both))
+#define __activemask() emulator::active_mask()
+#define __shfl_sync(mask, value, ...) \
+  FUSER_AT("__shfl_sync", false, emulator::shfl(site, mask, value, __VA_ARGS__))
+#define __shfl_up_sync(mask, value, ...) \
+  FUSER_AT("__shfl_up_sync", false, emulator::shfl_up(site, mask, value, __VA_ARGS__))
+#define __shfl_down_sync(mask, value, ...) \
+  FUSER_AT("__shfl_down_sync", false, emulator::shfl_down(site, mask, value, __VA_ARGS__))
+#define __shfl_xor_sync(mask, value, ...) \
+  FUSER_AT("__shfl_xor_sync", false, emulator::shfl_xor(site, mask, value, __VA_ARGS__))
+#define __trap() emulator::fail("__trap", __LINE__, "the kernel trapped")
+#define assert(condition) \
+  ((condition) ? (void)0 : emulator::fail("assert", __LINE__, #condition))
+
+namespace emulator {
+
+inline unsigned int mask_or_all(unsigned int mask = 0xffffffffu) { return mask; }
+
+template <typename T>
+T shfl(const Site& site, unsigned int mask, T value, int index, int width = 32) {
+  return shuffled(site, mask, value, lane_at(index, width));
+}
+template <typename T>
+T shfl_up(const Site& site, unsigned int mask, T value, unsigned int by, int width = 32) {
+  return shuffled(site, mask, value, lane_up(by, width));
+}
+template <typename T>
+T shfl_down(const Site& site, unsigned int mask, T value, unsigned int by, int width = 32) {
+  return shuffled(site, mask, value, lane_down(by, width));
+}
+template <typename T>
+T shfl_xor(const Site& site, unsigned int mask, T value, int bits, int width = 32) {
+  return shuffled(site, mask, value, lane_xor(bits, width));
+}
+
+}  // namespace emulator
+
+// -- memory ------------------------------------------------------------------------------------
+
+// Real atomics, so that a race detector tells them from plain accesses. As in CUDA they order
+// nothing by themselves; after __threadfence they do.
+#define FUSER_ORDER (emulator::fenced() ? __ATOMIC_ACQ_REL : __ATOMIC_RELAXED)
+
+namespace emulator {
+
+template <typename T, typename Update>
+T update(T* at, Update next) {
+  T old;
+  __atomic_load(at, &old, __ATOMIC_RELAXED);
+  for (;;) {
+    T wanted = next(old);
+    const bool done = fenced() ? __atomic_compare_exchange(at, &old, &wanted, false,
+                                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+                               : __atomic_compare_exchange(at, &old, &wanted, false,
+                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    if (done) return old;
+  }
+}
+
+}  // namespace emulator
+
+template <typename T>
+T atomicAdd(T* at, T value) {
+  return emulator::update(at, [=](T old) { return static_cast<T>(old + value); });
+}
+template <typename T>
+T atomicSub(T* at, T value) {
+  return emulator::update(at, [=](T old) { return static_cast<T>(old - value); });
+}
+template <typename T>
+T atomicMax(T* at, T value) {
+  return emulator::update(at, [=](T old) { return old < value ? value : old; });
+}
+template <typename T>
+T atomicMin(T* at, T value) {
+  return emulator::update(at, [=](T old) { return value < old ? value : old; });
+}
+template <typename T>
+T atomicAnd(T* at, T value) {
+  return emulator::update(at, [=](T old) { return old & value; });
+}
+template <typename T>
+T atomicOr(T* at, T value) {
+  return emulator::update(at, [=](T old) { return old | value; });
+}
+template <typename T>
+T atomicExch(T* at, T value) {
+  return emulator::update(at, [=](T) { return value; });
+}
+template <typename T>
+T atomicCAS(T* at, T expected, T value) {
+  return emulator::update(at, [=](T old) { return old == expected ? value : old; });
+}
+inline unsigned int atomicInc(unsigned int* at, unsigned int limit) {
+  return emulator::update(at, [=](unsigned int old) { return old >= limit ? 0 : old + 1; });
+}
+
+inline void __threadfence() { emulator::fence(); }
+inline void __threadfence_block() { emulator::fence(); }
+inline void __threadfence_system() { emulator::fence(); }
+inline void __nanosleep(unsigned int) { emulator::pass(); }
+
+template <typename T>
+T __ldg(const T* at) { return *at; }
+template <typename T>
+T __ldcs(const T* at) { return *at; }
+template <typename T>
+T __ldcg(const T* at) { return *at; }
+template <typename T>
+void __stcs(T* at, T value) { *at = value; }
+template <typename T>
+void __stcg(T* at, T value) { *at = value; }
+
+#include "cuda_math.h"
+
+// -- entry -------------------------------------------------------------------------------------
+
+extern "C" char __start_fuser_shared[], __stop_fuser_shared[];
+
+namespace emulator {
+
+__attribute__((section("fuser_shared"), used)) static char keep_section[16];
+
+template <int... I>
+struct Indices {};
+template <int N, int... I>
+struct Count : Count<N - 1, N - 1, I...> {};
+template <int... I>
+struct Count<0, I...> {
+  using type = Indices<I...>;
+};
+
+template <typename... A, int... I>
+void call(void (*kernel)(A...), void** arguments, Indices<I...>) {
+  kernel(*static_cast<A*>(arguments[I])...);
+}
+
+template <typename... A>
+void call(void (*kernel)(A...), void** arguments) {
+  call(kernel, arguments, typename Count<sizeof...(A)>::type());
+}
+
+}  // namespace emulator
+
+#define FUSER_EMULATOR_ENTRY(kernel)                                              \
+  static void fuser_emulator_run(void** arguments) { emulator::call(kernel, arguments); } \
+  extern "C" const emulator::Kernel fuser_emulator_kernel{                        \
+      #kernel, fuser_emulator_run, __start_fuser_shared, __stop_fuser_shared};

@@ -1,0 +1,511 @@
+"""The CPU device library: accuracy over float32, meaning against torch, vectorization.
+
+`FUSER_EXHAUSTIVE=1` sweeps all 2^32 arguments of each float32 function, in some minutes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuser.codegen import device_library
+from fuser.ir.dtypes import DataType
+from fuser.ir.pointwise import TABLE, Operand, PointwiseOp, Signature, letter
+from fuser.runtime.toolchain import find_compiler
+
+COMPILER = find_compiler()
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+
+LIBRARY = device_library.load("common.h", "cpu.h")
+HEADERS = Path(device_library.__file__).parent / "device"
+FLAGS = ("-std=c++17", "-fopenmp", "-fwrapv", "-fno-trapping-math", "-fno-math-errno")
+
+
+@dataclass(frozen=True)
+class Built:
+    library: ctypes.CDLL
+    log: str
+
+
+def build(source: str, directory: Path, *flags: str) -> Built:
+    assert COMPILER is not None
+    text, library = directory / "kernel.cpp", directory / "kernel.so"
+    text.write_text(source)
+    command = [COMPILER.path, *FLAGS, *flags, "-shared", "-fPIC", "-o", str(library), str(text)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return Built(ctypes.CDLL(str(library)), done.stderr)
+
+
+def address(tensor: torch.Tensor) -> ctypes.c_void_p:
+    assert tensor.is_contiguous()
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+# -- accuracy of the float32 functions -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The largest error, in units in the last place that are at least 2^`least`, and result."""
+
+    ulp: float
+    reference: str = ""
+    least: int = -149
+    result: float = math.inf
+
+
+SIGMOID = (
+    "(x < 0 ? {0} * __builtin_exp(x) / (1 + __builtin_exp(x)) : {0} / (1 + __builtin_exp(-x)))"
+)
+BOUNDS = {
+    "acos": Bound(1.2),
+    "acosh": Bound(2.5),
+    "asin": Bound(2.2),
+    "asinh": Bound(2.5),
+    "atan": Bound(1.5),
+    "atanh": Bound(2.5),
+    "cos": Bound(1.6, result=1.0),
+    "cosh": Bound(1.6),
+    "erf": Bound(1.3, result=1.0),
+    "erfc": Bound(7.0, result=2.0),
+    "erfcinv": Bound(4.0, "erfcinv(x)"),
+    "erfinv": Bound(3.5, "erfinv(x)"),
+    "exp": Bound(1.1),
+    "exp2": Bound(1.2),
+    "expm1": Bound(1.6),
+    "log": Bound(1.0),
+    "log10": Bound(1.0),
+    "log1p": Bound(1.7),
+    "log2": Bound(1.0),
+    "rsqrt": Bound(1.6, "1 / __builtin_sqrt(x)"),
+    "sigmoid": Bound(2.5, SIGMOID.format("1"), result=1.0),
+    "silu": Bound(3.4, SIGMOID.format("x"), least=-143),
+    "sin": Bound(1.6, result=1.0),
+    "sinh": Bound(1.8),
+    "tan": Bound(0.9),
+    "tanh": Bound(1.5, result=1.0),
+}
+
+MEASURE = """
+struct Report { double ulp; float worst, result; int wrong; };
+
+// The largest error of `got` against the double `expected`, and how often NaN, infinity or the sign
+// of zero is wrong.
+static void measure(Report& report, float x, float got, double expected, double least) {
+  const float nearest = float(expected);
+  bool wrong = false;
+  double ulp = 0;
+  if (expected != expected || got != got) {
+    wrong = expected == expected || got == got;
+  } else if (nearest - nearest != 0 || got - got != 0) {
+    wrong = nearest != got && !(__builtin_fabs(expected) > 3.4028e38 && got * expected > 0);
+  } else {
+    wrong = nearest == 0 && got == 0 && __builtin_signbit(nearest) != __builtin_signbit(got);
+    const long long exponent = __builtin_bit_cast(long long, expected) & 0x7ff0000000000000;
+    const double unit = __builtin_bit_cast(double, exponent) * 0x1p-23;
+    ulp = __builtin_fabs(got - expected) / (unit > least ? unit : least);
+  }
+  if (wrong || (ulp > report.ulp && !report.wrong)) report.worst = x;
+  if (ulp > report.ulp) report.ulp = ulp;
+  if (__builtin_fabsf(got) > report.result) report.result = __builtin_fabsf(got);
+  report.wrong += wrong;
+}
+"""
+
+SWEEP = """
+static void apply_{name}(const float* in, float* out) {{
+#pragma omp simd
+  for (int i = 0; i < 1024; ++i) out[i] = {name}(in[i]);  // {name}
+}}
+extern "C" void sweep_{name}(Report* report, unsigned first, unsigned stride, int blocks) {{
+#pragma omp parallel
+  {{
+    Report mine = {{0, 0, 0, 0}};
+    float in[1024], out[1024];
+#pragma omp for
+    for (int block = 0; block < blocks; ++block) {{
+      for (int i = 0; i < 1024; ++i)
+        in[i] = __builtin_bit_cast(float, first + stride * (1024u * block + i));
+      apply_{name}(in, out);
+      for (int i = 0; i < 1024; ++i) {{
+        const double x = in[i];
+        measure(mine, in[i], out[i], {reference}, {least});
+      }}
+    }}
+#pragma omp critical
+    {{
+      if (mine.wrong || (mine.ulp > report->ulp && !report->wrong)) report->worst = mine.worst;
+      if (mine.ulp > report->ulp) report->ulp = mine.ulp;
+      if (mine.result > report->result) report->result = mine.result;
+      report->wrong += mine.wrong;
+    }}
+  }}
+}}
+"""
+
+
+class Report(ctypes.Structure):
+    _fields_ = (
+        ("ulp", ctypes.c_double),
+        ("worst", ctypes.c_float),
+        ("result", ctypes.c_float),
+        ("wrong", ctypes.c_int),
+    )
+
+    def check(self, name: str) -> None:
+        print(f"{name}: {self.ulp:.3f} ulp at {self.worst!r}")
+        assert self.wrong == 0, f"wrong special value near {self.worst!r}"
+        assert self.ulp <= BOUNDS[name].ulp, f"at {self.worst!r}"
+        assert self.result <= BOUNDS[name].result
+
+
+PAIRS = """
+extern "C" void pairs_{name}(const float* x, const float* y, float* out, long long count) {{
+#pragma omp simd
+  for (long long i = 0; i < count; ++i) out[i] = {name}(x[i], y[i]);  // {name}
+}}
+"""
+
+CONVERSIONS = """
+extern "C" void to_{name}(const float* in, {name}* out, long long count) {{
+#pragma omp simd
+  for (long long i = 0; i < count; ++i) out[i] = {name}(in[i]);  // to {name}
+}}
+extern "C" void from_{name}(const {name}* in, float* out, long long count) {{
+#pragma omp simd
+  for (long long i = 0; i < count; ++i) out[i] = float(in[i]);  // from {name}
+}}
+"""
+
+PAIRED = ("pow", "atan2")
+STORED = ("half", "bfloat16")
+
+
+@pytest.fixture(scope="module")
+def vector_loops(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Loops over the float32 functions, built as generated code is, with the compiler's notes."""
+    names = [f"{name}(float)" for name in (*BOUNDS, *PAIRED)]
+    parts = [LIBRARY.text([*names, "erfinv(double)", "erfcinv(double)", *STORED]), MEASURE]
+    for name, bound in BOUNDS.items():
+        reference = bound.reference or f"__builtin_{name}(x)"
+        parts.append(SWEEP.format(name=name, reference=reference, least=2.0**bound.least))
+    parts += [PAIRS.format(name=name) for name in PAIRED]
+    parts += [CONVERSIONS.format(name=name) for name in STORED]
+    directory = tmp_path_factory.mktemp("vector_loops")
+    assert COMPILER is not None
+    notes = ["-fopt-info-vec"] if "clang" not in COMPILER.version else []
+    return build("\n".join(parts), directory, "-O3", "-march=native", *notes)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_float32_functions_keep_their_error_bounds(vector_loops: Built, name: str) -> None:
+    """By default every 257th bit pattern: 2^15 arguments in each binade."""
+    sweep = getattr(vector_loops.library, f"sweep_{name}")
+    report, stride = Report(), 257
+    blocks = 2**32 // stride // 1024 + 1
+    for first in range(stride if "FUSER_EXHAUSTIVE" in os.environ else 1):
+        sweep(ctypes.byref(report), first, stride, blocks)
+    report.check(name)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_float32_functions_hold_at_the_ends_of_binades(vector_loops: Built, name: str) -> None:
+    sweep = getattr(vector_loops.library, f"sweep_{name}")
+    report = Report()
+    for exponent in range(512):  # of both signs
+        sweep(ctypes.byref(report), ((exponent << 23) - 512) % 2**32, 1, 1)
+    report.check(name)
+
+
+PAIR_BOUNDS = {"pow": 0.6, "atan2": 2.0}
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_two_argument_functions_keep_their_error_bounds(vector_loops: Built, name: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    bits = torch.randint(-(2**31), 2**31, (2, 1 << 21), generator=generator, dtype=torch.int32)
+    x, y = bits.view(torch.float32)
+    if name == "pow":  # mostly results that are finite
+        x = torch.cat([x.abs(), torch.rand(1 << 20, generator=generator) * 4])
+        y = torch.cat([y, torch.randn(1 << 20, generator=generator) * 30])
+        y = torch.where(torch.rand(y.shape, generator=generator) < 0.7, torch.randn(y.shape), y)
+    out = torch.empty_like(x)
+    getattr(vector_loops.library, f"pairs_{name}")(
+        address(x), address(y), address(out), ctypes.c_longlong(len(x))
+    )
+    expected = getattr(torch, name)(x.double(), y.double())
+    assert torch.equal(out.isnan(), expected.isnan())
+    finite = (expected.abs() < 3.4028e38) & out.isfinite()
+    assert torch.equal(out[~finite].nan_to_num(), expected[~finite].float().nan_to_num())
+    exponent = torch.frexp(expected[finite])[1]
+    unit = torch.ldexp(torch.ones(len(exponent), dtype=torch.float64), exponent - 24)
+    error = (out[finite].double() - expected[finite]).abs() / unit.clamp(min=2.0**-149)
+    assert error.max() <= PAIR_BOUNDS[name]
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("half", torch.half), ("bfloat16", torch.bfloat16)])
+def test_storage_types_convert_as_torch_does(
+    vector_loops: Built, name: str, dtype: torch.dtype
+) -> None:
+    stored = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
+    wide = torch.empty(len(stored))
+    getattr(vector_loops.library, f"from_{name}")(
+        address(stored), address(wide), ctypes.c_longlong(len(stored))
+    )
+    assert torch.equal(wide.isnan(), stored.isnan())
+    assert torch.equal(wide.nan_to_num(7), stored.float().nan_to_num(7))
+
+    near = wide.view(torch.int32)[:, None] + torch.arange(-3, 4, dtype=torch.int32)
+    ties = torch.tensor([0x8000, 0x7FFF, 0x8001, 0x1000, 0xFFF, 0x1001], dtype=torch.int32)
+    near = torch.cat([near, wide.view(torch.int32)[:, None] + ties], dim=1)
+    strided = torch.arange(-(2**31), 2**31, 4099, dtype=torch.int64).to(torch.int32)
+    x = torch.cat([near.flatten(), strided]).view(torch.float32)
+    out = torch.empty(len(x), dtype=dtype)
+    getattr(vector_loops.library, f"to_{name}")(address(x), address(out), ctypes.c_longlong(len(x)))
+    expected = x.to(dtype)
+    assert torch.equal(out.isnan(), expected.isnan())
+    numbers = ~expected.isnan()
+    assert torch.equal(out[numbers].view(torch.int16), expected[numbers].view(torch.int16))
+
+
+def test_loops_over_float32_functions_are_vectorized(vector_loops: Built) -> None:
+    assert COMPILER is not None
+    if "clang" in COMPILER.version:
+        pytest.skip("reads the notes of g++")
+    vectorized = set(
+        map(int, re.findall(r":(\d+):\d+: optimized: loop vectorized", vector_loops.log))
+    )
+    source = Path(vector_loops.library._name).with_suffix(".cpp").read_text().splitlines()
+    loops = {
+        line.rpartition("// ")[2]: number
+        for number, line in enumerate(source, 1)
+        if line.startswith("  for (") and "// " in line
+    }
+    assert len(loops) == len(BOUNDS) + len(PAIRED) + 2 * len(STORED)
+    assert [name for name, number in loops.items() if number not in vectorized] == []
+
+
+# -- meaning, against the table's references -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of the table on operands of one type."""
+
+    row: PointwiseOp
+    signature: Signature
+
+    @property
+    def compute(self) -> DataType:
+        return self.signature.args[-1]
+
+    @property
+    def name(self) -> str:
+        return f"{self.row.name}_{self.compute.spelling}"
+
+
+def cases() -> list[Case]:
+    found: dict[str, Case] = {}
+    for row, dtype in itertools.product(TABLE.values(), DataType):
+        if dtype.compute is dtype and letter(dtype) in row.accepts:
+            operand = Operand(dtype, 1)
+            case = Case(row, row.rule((operand,) * row.arity))
+            found[case.name] = case
+    return list(found.values())
+
+
+CASES = cases()
+
+
+def sections(case: Case) -> list[str]:
+    called = re.findall(r"\b([a-z]\w*)\(", case.row.spelling(case.compute))
+    keys = [LIBRARY.key(name, case.compute.spelling) for name in called]
+    types = [dtype.spelling for dtype in (*case.signature.args, case.signature.result)]
+    return [key for key in (*keys, *types) if key is not None and key in LIBRARY.sections]
+
+
+def loop(case: Case) -> str:
+    arguments = [f"const {arg.spelling}* x{i}" for i, arg in enumerate(case.signature.args)]
+    operands = [f"x{i}[i]" for i in range(len(arguments))]
+    result = case.signature.result.spelling
+    code = case.row.spelling(case.compute).format(*operands)
+    return (
+        f'extern "C" void {case.name}({result}* out, long long count, {", ".join(arguments)}) {{\n'
+        f"  for (long long i = 0; i < count; ++i) {{ const {result} r = {code}; out[i] = r; }}\n}}"
+    )
+
+
+def conversion(source: DataType, target: DataType) -> str:
+    return (
+        f'extern "C" void {source.spelling}_to_{target.spelling}('
+        f"{target.spelling}* out, long long count, const {source.spelling}* in) {{\n"
+        f"  for (long long i = 0; i < count; ++i) out[i] = {target.spelling}(in[i]);\n}}"
+    )
+
+
+@pytest.fixture(scope="module")
+def table_loops(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    text = LIBRARY.text([key for case in CASES for key in sections(case)] + list(STORED))
+    conversions = itertools.starmap(conversion, itertools.product(DataType, DataType))
+    source = "\n".join([text, *map(loop, CASES), *conversions])
+    return build(source, tmp_path_factory.mktemp("table_loops"), "-O1").library
+
+
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.0, 2.5, -2.5, 3.0, -7.0, 0.1, 1e-5, -1e-5, 10.0]
+FLOATS += [30.0, -30.0, 80.0, 1e-40, -1e-40, 1e15, -1e30, math.inf, -math.inf, math.nan]
+COMPLEX_PARTS = [0.0, 0.25, -0.25, 1.0, -1.5, 2.0, -3.0, 10.0]
+
+
+# torch's vectorized float32 fmod gives NaN where the quotient is huge.
+TOO_COARSE_IN_TORCH = ("fmod_float", "mod_float", "remainder_float")
+# Which of 0 and -0 wins depends on the lane in torch; erfcinv(1) is -0 through its reference.
+ZERO_OF_EITHER_SIGN = ("minimum", "maximum", "clamp", "erfcinv")
+# Here torch raises, or traps.
+DIVISIONS = ("div", "fmod", "mod", "remainder")
+
+
+def values(dtype: DataType, generator: torch.Generator) -> torch.Tensor:
+    """Special values, then random ones."""
+    if dtype is DataType.Bool:
+        return torch.tensor([False, True])
+    if dtype.is_integral:
+        info = torch.iinfo(dtype.torch)
+        special = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 31, 33, 63, 64, 65, 100]
+        special += [-value for value in special if info.min < 0]
+        special += [info.min, info.min + 1, info.max, info.max - 1]
+        randoms = torch.randint(
+            max(info.min, -1000), min(info.max, 1000), (16,), generator=generator
+        )
+        return torch.cat([torch.tensor(special), randoms]).to(dtype.torch)
+    if dtype.is_complex:
+        parts = torch.cat(
+            [torch.tensor(COMPLEX_PARTS), torch.randn(8, generator=generator) * 2]
+        ).double()
+        grid = torch.cartesian_prod(parts, parts)
+        return torch.complex(grid[:, 0], grid[:, 1]).to(dtype.torch)
+    return torch.cat([torch.tensor(FLOATS), torch.randn(24, generator=generator) * 3]).to(
+        dtype.torch
+    )
+
+
+def operands(case: Case) -> list[torch.Tensor]:
+    """All combinations of one or two operands; a sample of those of more."""
+    generator = torch.Generator().manual_seed(1)
+    columns = [values(arg, generator) for arg in case.signature.args]
+    if len(columns) == 2 and case.compute.is_complex:
+        columns = [
+            column[torch.randperm(len(column), generator=generator)[:90]] for column in columns
+        ]
+    if len(columns) > 2:
+        picks = [torch.randint(len(column), (4000,), generator=generator) for column in columns]
+        return [column[pick] for column, pick in zip(columns, picks, strict=True)]
+    if len(columns) == 1:
+        return columns
+    index = torch.cartesian_prod(*(torch.arange(len(column)) for column in columns)).T
+    x, y = (column[pick].contiguous() for column, pick in zip(columns, index, strict=True))
+    if case.row.name in DIVISIONS and case.compute.is_integral:
+        info = torch.iinfo(x.dtype)
+        possible = (y != 0) & ((x != info.min) | (y != -1))
+        x, y = x[possible], y[possible]
+    return [x, y]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_operations_mean_what_torch_means(table_loops: ctypes.CDLL, case: Case) -> None:
+    given = operands(case)
+    exact = [x.double() for x in given] if case.name in TOO_COARSE_IN_TORCH else given
+    expected = case.row.reference(*exact)
+    out = torch.empty(len(given[0]), dtype=case.signature.result.torch)
+    getattr(table_loops, case.name)(address(out), ctypes.c_longlong(len(out)), *map(address, given))
+    compare(out, expected.to(out.dtype), given, case.row.name not in ZERO_OF_EITHER_SIGN)
+
+
+def compare(
+    out: torch.Tensor, expected: torch.Tensor, given: Sequence[torch.Tensor], signed_zeros: bool
+) -> None:
+    if out.is_complex():
+        tolerance = 2e-5 if out.dtype is torch.complex64 else 1e-12
+        close = (out - expected).abs() <= tolerance * (expected.abs() + 1e-3)
+        close |= ~torch.isfinite(expected.abs())
+    elif out.is_floating_point():
+        tolerance = 3e-6 if out.dtype is torch.float32 else 1e-14
+        close = torch.isclose(out, expected, rtol=tolerance, atol=1e-38, equal_nan=True)
+        if signed_zeros:
+            close &= (out != 0) | (expected != 0) | (out.signbit() == expected.signbit())
+    else:
+        close = out == expected
+    if not close.all():
+        first = int((~close).nonzero()[0])
+        shown = ", ".join(str(column[first].item()) for column in given)
+        raise AssertionError(
+            f"{int((~close).sum())} of {len(out)} differ, first for ({shown}): "
+            f"{out[first].item()} instead of {expected[first].item()}"
+        )
+
+
+@pytest.mark.parametrize("target", DataType, ids=lambda dtype: dtype.spelling)
+@pytest.mark.parametrize("source", DataType, ids=lambda dtype: dtype.spelling)
+def test_conversions_are_torchs(
+    table_loops: ctypes.CDLL, source: DataType, target: DataType
+) -> None:
+    numbers = [0.0, 1.0, 0.25, 2.5, 3.999, 100.0, 127.0]
+    wide = [-1.0, -100.7, 300.5, 1e-6, -0.0]
+    if not any(
+        dtype in (DataType.Bool, DataType.UInt8, DataType.Int8) for dtype in (source, target)
+    ):
+        numbers += wide
+    if not source.is_integral and (not target.is_integral or target is DataType.Bool):
+        numbers += [*wide, 1e30, math.inf, -math.inf, math.nan]
+    x = torch.tensor(numbers).to(source.torch)
+    if source.is_complex:
+        x = torch.complex(x.real, torch.arange(len(x)).to(x.real.dtype))
+    expected = x.real if source.is_complex and target is not DataType.Bool else x
+    out = torch.empty(len(x), dtype=target.torch)
+    convert = getattr(table_loops, f"{source.spelling}_to_{target.spelling}")
+    convert(address(out), ctypes.c_longlong(len(x)), address(x))
+    expected = (x if source.is_complex and target.is_complex else expected).to(target.torch)
+    torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
+
+
+INTEGERS = [dtype for dtype in DataType if letter(dtype) == "i"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda dtype: dtype.spelling)
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_integer_division_never_traps(table_loops: ctypes.CDLL, name: str, dtype: DataType) -> None:
+    """By zero gives 0; the least integer over -1 wraps."""
+    least = torch.iinfo(dtype.torch).min
+    x = torch.tensor([5, 0, least, least], dtype=dtype.torch)
+    y = torch.tensor([0, 0, 0, -1], dtype=torch.int64).to(dtype.torch)
+    out = torch.full_like(x, 77)
+    divide = getattr(table_loops, f"{name}_{dtype.spelling}")
+    divide(address(out), ctypes.c_longlong(len(x)), address(x), address(y))
+    assert out.tolist() == [0, 0, 0, least if name == "div" else 0]
+
+
+# -- the text itself -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["common.h", "cpu.h"])
+def test_headers_include_nothing(name: str) -> None:
+    assert "#include" not in (HEADERS / name).read_text()
+
+
+@pytest.mark.parametrize("key", sorted(LIBRARY.sections))
+def test_every_section_names_what_it_needs(tmp_path: Path, key: str) -> None:
+    assert COMPILER is not None
+    (tmp_path / "section.cpp").write_text(LIBRARY.text([key]) + "\n")
+    command = [COMPILER.path, *FLAGS, "-fsyntax-only", str(tmp_path / "section.cpp")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

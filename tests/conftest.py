@@ -1,0 +1,52 @@
+"""What every test has: checked passes, golden files, and a reason where a GPU is missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+# Before torch is imported: test workers share the cores, and threads that spin while they wait
+# would take them from each other.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ["FUSER_VERIFY"] = "1"
+
+import pytest
+import torch
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite tests/golden with what is generated"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    skip = pytest.mark.skip(reason="needs a CUDA device, and torch sees none")
+    for item in items:
+        if item.get_closest_marker("gpu") is not None:
+            item.add_marker(skip)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)`: `text` is what tests/golden/<name> holds.
+
+    `pytest --update-golden` writes the files instead; read the difference before it is committed.
+    """
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            return
+        assert path.exists(), f"no golden file {name}; make it with pytest --update-golden"
+        expected = path.read_text()
+        assert text == expected, f"{name} changed; if that is wanted: pytest --update-golden"
+
+    return compare

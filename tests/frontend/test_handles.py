@@ -1,0 +1,127 @@
+"""Handles: operators with handles and literals, introspection, and what they refuse."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition, errors
+
+BINARY = [
+    (operator.add, "add"),
+    (operator.sub, "sub"),
+    (operator.mul, "mul"),
+    (operator.truediv, "truediv"),
+    (operator.mod, "remainder"),
+    (operator.pow, "pow"),
+    (operator.eq, "eq"),
+    (operator.ne, "ne"),
+    (operator.lt, "lt"),
+    (operator.le, "le"),
+    (operator.gt, "gt"),
+    (operator.ge, "ge"),
+]
+BITWISE = [
+    (operator.and_, "bitwise_and"),
+    (operator.or_, "bitwise_or"),
+    (operator.xor, "bitwise_xor"),
+    (operator.lshift, "bitwise_left_shift"),
+    (operator.rshift, "bitwise_right_shift"),
+]
+
+
+@pytest.mark.parametrize(("apply", "name"), [*BINARY, *BITWISE])
+@pytest.mark.parametrize("form", ["handles", "right literal", "left literal"])
+def test_operators_mean_what_torch_means(
+    apply: Callable[[object, object], object], name: str, form: str
+) -> None:
+    x, y = torch.tensor([1, 2, 5, 7]), torch.tensor([3, 2, 1, 4])
+    with FusionDefinition() as fd:
+        a, b = fd.from_pytorch(x), fd.from_pytorch(y)
+        left, right = (a, b) if form == "handles" else (a, 3) if "right" in form else (3, a)
+        fd.add_output(apply(left, right))  # pyright: ignore[reportArgumentType]
+    left, right = (x, y) if form == "handles" else (x, 3) if "right" in form else (3, x)
+    (out,) = fd.execute([x, y])
+    torch.testing.assert_close(out, apply(left, right))
+    if form == "handles":
+        assert f"fd.ops.{name}(T0, T1)" in repr(fd)
+
+
+def test_unary_operators() -> None:
+    x = torch.tensor([1, -2, 3])
+    with FusionDefinition() as fd:
+        a = fd.from_pytorch(x)
+        for out in (-a, abs(a), ~a):
+            fd.add_output(out)
+    for out, expected in zip(fd.execute([x]), (-x, abs(x), ~x), strict=True):
+        assert torch.equal(out, expected)
+
+
+def test_division_of_integers_is_true_division() -> None:
+    with FusionDefinition() as fd:
+        a = fd.define_tensor(shape=[-1], dtype=DataType.Int)
+        assert (a / 2).dtype() is DataType.Float
+        assert fd.ops.div(a, 2).dtype() is DataType.Int
+
+
+def test_scalars_make_scalars_and_tensors_make_tensors() -> None:
+    with FusionDefinition() as fd:
+        s, t = fd.define_scalar(), fd.define_tensor(shape=[-1, 3])
+        assert repr(s * 2 + s) == "Scalar(S4: Double)"
+        assert repr(s * t) == "Tensor(T5: Float[-1, 3])"
+        assert (t.name, s.name) == ("T1", "S0")
+
+
+def test_numpy_scalars_on_the_left_defer() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1])
+        assert repr(np.float64(2.0) * t) == "Tensor(T2: Float[-1])"
+
+
+def test_introspection() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1, 3], dtype=DataType.Half)
+        assert t.ndim == 2
+        assert t.dtype() is DataType.Half
+        sizes = t.shape()
+        last = t.size(-1)
+        assert [size.dtype() for size in (*sizes, last)] == [DataType.Int] * 3
+        with pytest.raises(errors.DimensionError):
+            t.size(2)
+        with pytest.raises(errors.ArgumentTypeError, match="a tensor"):
+            last.size(0)
+        with pytest.raises(errors.ArgumentTypeError):
+            t.size("0")  # pyright: ignore[reportArgumentType]
+        assert fd.define_scalar().ndim == 0
+    assert "S3 = fd.ops.size(T0, dim=1)" in repr(fd)
+
+
+def test_handles_have_no_truth_value() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1])
+        with pytest.raises(errors.HandleTruthError, match="T1 has no value"):
+            _ = 1 if t == t else 0
+        with pytest.raises(TypeError):
+            _ = t in [fd.define_scalar()]
+        with pytest.raises(errors.HandleTruthError):
+            list(t)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownArgumentType]
+
+
+def test_handles_are_hashable_by_identity() -> None:
+    with FusionDefinition() as fd:
+        t, u = fd.define_tensor(shape=[-1]), fd.define_tensor(shape=[-1])
+        assert {t: 1, u: 2}[u] == 2
+
+
+@pytest.mark.parametrize("wrong", ["a", None, [1], torch.ones(1), object()])
+def test_operands_of_other_types_are_refused(wrong: object) -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1])
+        with pytest.raises(TypeError):
+            _ = t + wrong  # pyright: ignore[reportOperatorIssue]
+        with pytest.raises(errors.ArgumentTypeError, match="operand 1"):
+            _ = t == wrong

@@ -1,0 +1,147 @@
+"""What only a GPU can show. Without one, everything here is skipped and says so."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+import fuser
+from fuser import FusionDefinition
+from tests.kernel_families import DTYPES, FAMILIES, Family, check, from_torch
+
+pytestmark = pytest.mark.gpu
+
+
+def doubled(x: torch.Tensor) -> FusionDefinition:
+    """2x, for tensors like `x`."""
+    with FusionDefinition() as fd:
+        fd.add_output(fd.from_pytorch(x) * 2.0)
+    return fd
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+def test_families_are_what_torch_computes(family: Family, dtype: torch.dtype) -> None:
+    check(family, dtype, "cuda")
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_integers_wrap_around(dtype: torch.dtype) -> None:
+    x = torch.arange(-300, 300, device="cuda").to(dtype)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        fd.add_output(given * given)
+    (result,) = fd.execute([x])
+    torch.testing.assert_close(result, x * x, rtol=0, atol=0)
+
+
+def test_bool_and_complex() -> None:
+    x = torch.randn(1000, dtype=torch.complex64, device="cuda")
+    flags = torch.rand(1000, device="cuda") < 0.5
+    with FusionDefinition() as fd:
+        given, chosen = fd.from_pytorch(x), fd.from_pytorch(flags)
+        fd.add_output(fd.ops.where(chosen, given * given, given))
+        fd.add_output(fd.ops.logical_not(chosen))
+    picked, flipped = fd.execute([x, flags])
+    torch.testing.assert_close(picked, torch.where(flags, x * x, x))
+    assert torch.equal(flipped, ~flags)
+
+
+def test_runs_on_the_current_stream() -> None:
+    """The other stream waits before x is set: a kernel on any other would read zeros."""
+    x = torch.zeros(1 << 20, device="cuda")
+    fd = doubled(x)
+    fd.execute([x])
+    torch.cuda.synchronize()
+    other = torch.cuda.Stream()
+    with torch.cuda.stream(other):
+        torch.cuda._sleep(50_000_000)
+        x.fill_(3.0)
+        (result,) = fd.execute([x])
+    other.synchronize()
+    assert torch.equal(result, torch.full_like(x, 6.0))
+
+
+def test_is_captured_in_a_cuda_graph() -> None:
+    x = torch.zeros(1000, device="cuda")
+    fd = doubled(x)
+    fd.execute([x])
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        (result,) = fd.execute([x])
+    x.fill_(4.0)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(result, torch.full_like(x, 8.0))
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_misaligned_inputs(dtype: torch.dtype, offset: int) -> None:
+    x = torch.randn(4099, device="cuda").to(dtype)[offset:]
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.cast(fd.from_pytorch(x) * 2.0, dtype=from_torch(dtype)))
+    (result,) = fd.execute([x])
+    assert torch.equal(result, x * 2)
+
+
+def test_an_aligned_plan_is_not_used_for_a_misaligned_input() -> None:
+    x = torch.randn(4100, device="cuda")
+    fd = doubled(x)
+    for given in (x[:4096], x[1:4097], x[4:4100]):
+        assert torch.equal(fd.execute([given])[0], given * 2)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 5), (7, 0, 3)])
+def test_zero_size(shape: tuple[int, ...]) -> None:
+    x = torch.empty(*shape, device="cuda")
+    before = fuser.stats()["kernels_launched"]
+    (result,) = doubled(x).execute([x])
+    assert result.shape == shape
+    assert result.is_cuda
+    assert fuser.stats()["kernels_launched"] == before
+
+
+def test_another_size_compiles_nothing() -> None:
+    fd = doubled(torch.empty(8, 64, device="cuda"))
+    fd.execute([torch.randn(8, 64, device="cuda")])
+    before = fuser.stats()["kernels_compiled"]
+    x = torch.randn(24, 64, device="cuda")
+    assert torch.equal(fd.execute([x])[0], x * 2)
+    assert fuser.stats()["kernels_compiled"] == before
+
+
+def test_more_than_two_to_the_31_elements() -> None:
+    elements = (1 << 31) + 5
+    if torch.cuda.mem_get_info()[0] < 3 * elements:
+        pytest.skip("needs 6 GB of free device memory")
+    x = torch.ones(elements, dtype=torch.int8, device="cuda")
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        fd.add_output(given + given)
+    (result,) = fd.execute([x])
+    assert bool((result[-5:] == 2).all())
+    assert bool((result[:5] == 2).all())
+
+
+def test_threads_without_a_cuda_context_of_their_own() -> None:
+    x = torch.randn(1000, device="cuda")
+    fd = doubled(x)
+    results: list[torch.Tensor] = []
+    threads = [threading.Thread(target=lambda: results.extend(fd.execute([x]))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    assert len(results) == 4
+    assert all(torch.equal(result, x * 2) for result in results)
+
+
+def test_wrong_device_is_refused() -> None:
+    x = torch.randn(10, device="cuda")
+    with pytest.raises(fuser.FuserError, match="device"):
+        doubled(x).execute([x.cpu()])

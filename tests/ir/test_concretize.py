@@ -1,0 +1,69 @@
+"""Concretizing: static extents, folded scalars, the same numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from fuser import DataType, FusionDefinition, errors
+from fuser.ir.concretize import concretize, size_inputs
+from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Fusion, Number
+from fuser.ir.printer import print_fusion
+from fuser.ir.verify import verify
+from tests.strategies import (
+    FACTORIES,
+    METADATA,
+    POINTWISE,
+    REDUCTIONS,
+    SLICES,
+    Definition,
+    definitions,
+)
+
+
+def concretized(fusion: Fusion, inputs: list[torch.Tensor | Number]) -> Fusion:
+    sized = size_inputs(fusion)
+    pairs = list(zip(fusion.inputs, inputs, strict=True))
+    shapes = {v: tuple(x.shape) for v, x in pairs if isinstance(x, torch.Tensor)}
+    scalars = {v: x for v, x in pairs if v in sized and not isinstance(x, torch.Tensor)}
+    return concretize(fusion, shapes, scalars)
+
+
+def test_sizes_become_numbers() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, 6])
+        rows = fd.define_scalar(DataType.Int)
+        unrelated = fd.define_scalar(DataType.Int)
+        y = fd.ops.reshape(x, [rows * 2, -1])
+        z = fd.ops.broadcast_in_dim(fd.ops.sum(y, 1), [y.size(0), 5], [0])
+        fd.add_output(z + fd.ops.full([x.size(1) - 2, 1], unrelated, DataType.Float))
+    fusion = fd.fusion
+    assert [value.name for value in size_inputs(fusion)] == ["S1"]
+    static = concretized(fusion, [torch.ones(4, 6), 2, 7])
+    verify(static, "concretized")
+    assert "new_shape=[4, 6])" in print_fusion(static)
+    assert "shape=[4, 5])" in print_fusion(static)
+    assert all(-1 not in s.out.shape for s in static.statements)
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1])
+        fd.add_output(fd.ops.reshape(x, [2, -1]))
+    with pytest.raises(errors.ViewSizeError, match="3 element"):
+        concretized(fd.fusion, [torch.ones(3)])
+
+
+@given(definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS)))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_definition_keeps_its_numbers(definition: Definition) -> None:
+    with FusionDefinition() as fd:
+        definition.build(fd)
+    static = concretized(fd.fusion, list(definition.inputs))
+    verify(static, "concretized")
+    assert all(-1 not in out.shape for s in static.statements for out in s.outs)
+    want, have = (interpret(f, definition.inputs) for f in (fd.fusion, static))
+    for left, right in zip(want, have, strict=True):
+        assert torch.equal(left, right)

@@ -1,0 +1,137 @@
+"""Small definitions, one for every kind of kernel, with the result torch computes in float64.
+
+Each runs on every target: the processor and the emulator always, a GPU where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+
+Tensors = list[torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`define` gets the inputs' handles and returns the output; `exact` does the same in torch."""
+
+    name: str
+    define: Callable[..., Handle]
+    exact: Callable[..., torch.Tensor]
+    inputs: Callable[[], Tensors]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def defined_like(self, inputs: Tensors) -> FusionDefinition:
+        """The definition for inputs of these dtypes, ranks and layouts."""
+        with FusionDefinition() as fd:
+            result = self.define(fd, *map(fd.from_pytorch, inputs))
+            if result.dtype() is not from_torch(inputs[0].dtype):
+                result = fd.ops.cast(result, dtype=from_torch(inputs[0].dtype))
+            fd.add_output(result)
+        return fd
+
+
+def from_torch(dtype: torch.dtype) -> DataType:
+    return next(found for found in DataType if found.torch is dtype)
+
+
+def random(*shapes: tuple[int, ...]) -> Callable[[], Tensors]:
+    """Normally distributed float32 tensors, the same at every call."""
+
+    def make() -> Tensors:
+        generator = torch.Generator().manual_seed(1)
+        return [torch.randn(shape, generator=generator) for shape in shapes]
+
+    return make
+
+
+def _gelu(fd: FusionDefinition, x: Handle) -> Handle:
+    return x * 0.5 * (fd.ops.erf(x * 2**-0.5) + 1.0)
+
+
+def _viewed_gelu(fd: FusionDefinition, x: Handle) -> Handle:
+    viewed = fd.ops.reshape(x, new_shape=[4, 8, 96])
+    return fd.ops.reshape(_gelu(fd, viewed), new_shape=[32, 96])
+
+
+def _heads_together(fd: FusionDefinition, x: Handle) -> Handle:
+    heads = fd.ops.reshape(x, new_shape=[2, 3, 8, 16])
+    moved = fd.ops.set(fd.ops.permute(heads, dims=[0, 2, 1, 3]))
+    return fd.ops.reshape(moved, new_shape=[16, 48])
+
+
+def _transposed(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.stride_order(fd.ops.permute(x, dims=[1, 0]), stride_order=[1, 0])
+
+
+def _added_transposed(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    return x + fd.ops.permute(y, dims=[1, 0])
+
+
+def _regrouped(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    """A transposed 6 x 4 seen as 8 x 3: only a division tells where an element lies."""
+    return fd.ops.reshape(fd.ops.permute(x, dims=[1, 0]), new_shape=[8, 3]) + y
+
+
+def _regrouped_exact(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.T.reshape(8, 3) + y
+
+
+def _sliced(fd: FusionDefinition, x: Handle) -> Handle:
+    part = fd.ops.slice(x, start_indices=[2, 1], end_indices=[30, 40], strides=[3, 1])
+    return fd.ops.exp(part)
+
+
+FAMILIES = (
+    Family("flat", _gelu, torch.nn.functional.gelu, random((33, 65))),
+    Family("one element", _gelu, torch.nn.functional.gelu, random(())),
+    Family("bookend views", _viewed_gelu, torch.nn.functional.gelu, random((32, 96))),
+    Family(
+        "rows and a bias",
+        lambda fd, x, bias: fd.ops.tanh(x + bias),
+        lambda x, bias: torch.tanh(x + bias),
+        random((17, 72), (72,)),
+    ),
+    Family(
+        "outer product",
+        lambda fd, x, y: x * y,
+        torch.mul,
+        random((19, 1), (1, 40)),
+    ),
+    Family(
+        "strided copy",
+        _heads_together,
+        lambda x: x.view(2, 3, 8, 16).transpose(1, 2).reshape(16, 48),
+        random((6, 8, 16)),
+    ),
+    Family("transposition", _transposed, lambda x: x.T.contiguous(), random((37, 41))),
+    Family(
+        "transposed operand", _added_transposed, lambda x, y: x + y.T, random((40, 24), (24, 40))
+    ),
+    Family("division", _regrouped, _regrouped_exact, random((4, 6), (8, 3))),
+    Family("slice", _sliced, lambda x: torch.exp(x[2:30:3, 1:40]), random((32, 48))),
+)
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """What one rounding to `dtype`, and the errors of the functions used, may amount to."""
+    return max(4 * torch.finfo(dtype).eps, 1e-14 if dtype is torch.float64 else 2e-6)
+
+
+def check(family: Family, dtype: torch.dtype, device: str, target: str | None = None) -> None:
+    """Run a family and compare with float64."""
+    inputs = [tensor.to(device, dtype) for tensor in family.inputs()]
+    exact = family.exact(*(tensor.double() for tensor in inputs))
+    (result,) = family.defined_like(inputs).execute(inputs, target=target)
+    assert result.dtype is dtype
+    assert result.shape == exact.shape
+    bound = tolerance(dtype)
+    torch.testing.assert_close(result.double(), exact, rtol=bound, atol=bound)

@@ -1,0 +1,109 @@
+import math
+
+import torch
+
+from fuser.ir.builder import FusionBuilder
+from fuser.ir.dtypes import DataType
+from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Constant, Pointwise, Random, SizeOf
+from fuser.ir.types import TensorType
+from fuser.ir.verify import verify
+from fuser.passes.common_subexpressions import merge_common_subexpressions
+
+FLOAT = TensorType(DataType.Float, (4,))
+
+
+def merged(builder: FusionBuilder) -> list[str]:
+    """Names of the results that are left."""
+    after = merge_common_subexpressions(builder.fusion)
+    verify(after, "after the pass")
+    return [str(statement.outs[0]) for statement in after.statements]
+
+
+def test_equal_operations_on_equal_operands_are_computed_once():
+    # T1 = exp(T0)              T1 = exp(T0)
+    # T2 = exp(T0)        ->
+    # T3 = add(T1, T2)          T3 = add(T1, T1)
+    builder = FusionBuilder()
+    x = builder.input(FLOAT)
+    (first,) = builder.add(Pointwise("exp", (x,)))
+    (second,) = builder.add(Pointwise("exp", (x,)))
+    (total,) = builder.add(Pointwise("add", (first, second)))
+    builder.output(total)
+
+    after = merge_common_subexpressions(builder.fusion)
+
+    assert [s.out for s in after.statements] == [first, total]
+    assert after.statements[-1].op == Pointwise("add", (first, first))
+    given = [torch.randn(4)]
+    torch.testing.assert_close(interpret(after, given), interpret(builder.fusion, given))
+
+
+def test_merging_goes_through_chains_and_reaches_the_outputs():
+    # T1, T2 = exp(T0)          T1 = exp(T0)
+    # T3, T4 = neg(T1), neg(T2) -> T3 = neg(T1)
+    # out T3, T4                   out T3, T3
+    builder = FusionBuilder()
+    x = builder.input(FLOAT)
+    ends = []
+    for _ in range(2):
+        (middle,) = builder.add(Pointwise("exp", (x,)))
+        ends += builder.add(Pointwise("neg", (middle,)))
+    for end in ends:
+        builder.output(end)
+
+    after = merge_common_subexpressions(builder.fusion)
+
+    assert len(after.statements) == 2
+    assert after.output_values == (ends[0], ends[0])
+
+
+def test_constants_are_equal_by_dtype_and_bits():
+    builder = FusionBuilder()
+    x = builder.input(FLOAT)
+    for value, dtype in (
+        (math.nan, DataType.Double),
+        (math.nan, DataType.Double),  # the same as the first
+        (0.0, DataType.Double),
+        (-0.0, DataType.Double),
+        (0.0, DataType.Float),
+        (0, DataType.Int),
+        (0, DataType.Int),  # the same as the one before
+    ):
+        (number,) = builder.add(Constant(value, dtype))
+        builder.output(builder.add(Pointwise("add", (x, number)))[0])
+
+    after = merge_common_subexpressions(builder.fusion)
+
+    assert sum(isinstance(s.op, Constant) for s in after.statements) == 5
+    verify(after, "after the pass")
+
+
+def test_sizes_are_merged_and_operand_order_matters():
+    builder = FusionBuilder()
+    x, y = builder.input(FLOAT), builder.input(FLOAT)
+    builder.add(SizeOf(x, 0))
+    builder.add(SizeOf(x, 0))
+    builder.add(Pointwise("sub", (x, y)))
+    builder.add(Pointwise("sub", (y, x)))
+
+    assert merged(builder) == ["S2", "T4", "T5"]
+
+
+def test_random_numbers_are_drawn_each_time():
+    builder = FusionBuilder()
+    (low,) = builder.add(Constant(0.0, DataType.Double))
+    (high,) = builder.add(Constant(1.0, DataType.Double))
+    for _ in range(2):
+        builder.add(Random("uniform", (4,), (low, high), DataType.Float))
+
+    assert merged(builder) == ["S0", "S1", "T2", "T3"]
+
+
+def test_each_boundary_that_was_asked_for_stays():
+    builder = FusionBuilder()
+    x = builder.input(FLOAT)
+    for _ in range(2):
+        builder.add(Pointwise("segment_set", (x,)))
+
+    assert merged(builder) == ["T1", "T2"]

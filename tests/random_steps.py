@@ -1,0 +1,292 @@
+"""Steps of random definitions: each appends an operation, or none where no operand fits."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import strategies as st
+
+from fuser import DataType
+from fuser.frontend.handles import Handle
+from tests.random_values import MAX_ELEMENTS, MAX_INEXACT, MAX_RANK, SIZES, Known, Writer, known
+
+# -- steps: pointwise ----------------------------------------------------------------------------
+
+SMOOTH = ("sin", "cos", "tanh", "sigmoid", "erf", "atan", "silu")
+EXACT_UNARY = ("neg", "abs", "relu", "set")
+ROUNDING = ("floor", "ceil", "trunc", "round", "sign")
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or")
+ARITHMETIC = ("add", "sub", "mul", "maximum", "minimum")
+BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+HALF_MAX = 65504
+LITERALS = (-2, -1, 1, 2, 0.5, -1.5)
+
+
+def unary(writer: Writer) -> None:
+    """A function of one operand: exact, or rounding exact numbers, or smooth."""
+    name = writer.pick((*EXACT_UNARY, *ROUNDING, *SMOOTH, "logical_not", "exp"))
+    limit = {"exp": 4.0}.get(name, 16.0) if name in (*SMOOTH, "exp") else math.inf
+    exact = name in (*ROUNDING, "logical_not")
+    boolean = name in (*SMOOTH, "exp", "set", "logical_not")
+    position = writer.operand(
+        lambda h, k: (
+            k.bound <= limit
+            and (k.exact or not exact)
+            and (boolean or h.dtype() is not DataType.Bool)
+        )
+    )
+    if position is None:
+        return
+    facts = writer.facts[position]
+    if name in (*SMOOTH, "exp"):
+        result = known(math.exp(4) if name == "exp" else max(facts.bound, 2.0), None)
+    elif exact:
+        result = Known(facts.bound + 1, 0)
+    else:
+        result = facts
+    writer.add(lambda fd, values: getattr(fd.ops, name)(values[position]), result)
+
+
+def binary(writer: Writer) -> None:
+    """Arithmetic, comparison or bitwise operation of two operands, or of one and a literal."""
+    name = writer.pick((*ARITHMETIC, *ARITHMETIC, *COMPARISONS, *BITWISE))
+    exact, integral = name in COMPARISONS, name in BITWISE
+    left = writer.operand(
+        lambda h, k: (k.exact or not exact) and (h.dtype().is_integral or not integral)
+    )
+    if left is None:
+        return
+    literal = None if integral else writer.draw(st.sampled_from([None, None, *LITERALS]))
+    right = _partner(writer, left, exact, integral) if literal is None else left
+    if right is None or (name == "sub" and _boolean(writer, left, right)):
+        return
+    a, b = writer.facts[left], writer.facts[right]
+    b = b if literal is None else Known(abs(literal), 1)
+    writer.add(
+        lambda fd, values: getattr(fd.ops, name)(
+            values[left], values[right] if literal is None else literal
+        ),
+        _binary_facts(name, a, b),
+    )
+
+
+def _partner(writer: Writer, left: int, exact: bool, integral: bool) -> int | None:
+    """An operand that broadcasts with `left`."""
+
+    def accepts(handle: Handle, facts: Known) -> bool:
+        if (exact and not facts.exact) or (integral and not handle.dtype().is_integral):
+            return False
+        pairs = zip(reversed(writer.shape(left)), reversed(handle.value.shape), strict=False)
+        return all(a == b or 1 in (a, b) for a, b in pairs)
+
+    return writer.operand(accepts)
+
+
+def _boolean(writer: Writer, *positions: int) -> bool:
+    return all(writer.dtype(position) is DataType.Bool for position in positions)
+
+
+def _binary_facts(name: str, a: Known, b: Known) -> Known | None:
+    if name in COMPARISONS:
+        return Known(1, 0)
+    bits = None if a.bits is None or b.bits is None else max(a.bits, b.bits)
+    if name in BITWISE:
+        return known(2 * max(a.bound, b.bound, 1), 0)
+    if name == "mul":
+        both = None if a.bits is None or b.bits is None else a.bits + b.bits
+        return known(a.bound * b.bound, both)
+    if name in ("maximum", "minimum"):
+        return known(max(a.bound, b.bound), bits)
+    return known(a.bound + b.bound, bits)
+
+
+def select(writer: Writer) -> None:
+    """`where`, or `clamp` to literals."""
+    condition = writer.operand(lambda h, k: h.dtype() is DataType.Bool)
+    if condition is None or writer.draw(st.booleans()):
+        position = writer.operand(lambda h, k: h.dtype() is not DataType.Bool)
+        if position is not None:
+            facts = writer.facts[position]
+            result = known(max(facts.bound, 2), None if facts.bits is None else facts.bits + 1)
+            writer.add(lambda fd, values: fd.ops.clamp(values[position], -1, 1.5), result)
+        return
+    branch = _partner(writer, condition, exact=False, integral=False)
+    if branch is not None:
+        facts = writer.facts[branch]
+        result = known(max(facts.bound, 1), facts.bits)
+        writer.add(lambda fd, v: fd.ops.where(v[condition], v[branch], 1), result)
+
+
+def divide(writer: Writer) -> None:
+    """A division by a literal: of integers the truncated quotient or the remainder."""
+    name = writer.pick(("truediv", "div", "remainder", "mod"))
+    integral = name != "truediv"
+    position = writer.operand(
+        lambda h, k: not integral or (h.dtype().is_integral and h.dtype() is not DataType.Bool)
+    )
+    if position is None:
+        return
+    result = known(max(writer.facts[position].bound, 4), 0 if integral else None)
+    writer.add(lambda fd, values: getattr(fd.ops, name)(values[position], 3), result)
+
+
+def cast(writer: Writer) -> None:
+    """A cast; of inexact numbers to floats only, and then 16 bits make a leaf."""
+    dtype = writer.pick(writer.dtypes)
+    position = writer.operand(
+        lambda h, k: h.value.is_tensor
+        and (k.exact or dtype.is_floating)
+        and (k.bound < HALF_MAX or dtype is not DataType.Half)
+    )
+    if position is None:
+        return
+    facts = writer.facts[position]
+    if not facts.exact and dtype.itemsize == 2:
+        facts = Known(facts.bound, None, leaf=True)
+    elif dtype.is_integral:
+        facts = Known(facts.bound, 0)
+    writer.add(lambda fd, values: fd.ops.cast(values[position], dtype), facts)
+
+
+# -- steps: metadata and factories ---------------------------------------------------------------
+
+
+def _tensor(handle: Handle, facts: Known) -> bool:
+    return handle.value.is_tensor
+
+
+def reshape(writer: Writer) -> None:
+    """A view: dimensions merged and split, which need not nest with the operand's."""
+    position = writer.operand(_tensor)
+    if position is None:
+        return
+    elements = math.prod(writer.shape(position))
+    shape = writer.draw(_factors(elements))
+    if elements and shape and writer.draw(st.booleans()):
+        shape[writer.draw(st.integers(0, len(shape) - 1))] = -1
+    writer.add(lambda fd, v: fd.ops.reshape(v[position], shape), writer.facts[position])
+
+
+@st.composite
+def _factors(draw: st.DrawFn, elements: int) -> list[int]:
+    """At most 4 sizes whose product is `elements`."""
+    if elements == 0:
+        shape = draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=MAX_RANK))
+        shape[draw(st.integers(0, len(shape) - 1))] = 0
+        return shape
+    shape: list[int] = []
+    while len(shape) < MAX_RANK - 1 and (elements > 1 or draw(st.booleans())):
+        divisors = [size for size in range(1, elements + 1) if elements % size == 0]
+        shape.append(draw(st.sampled_from(divisors)))
+        elements //= shape[-1]
+    return [*shape, elements] if elements > 1 else shape
+
+
+def permute(writer: Writer) -> None:
+    """A permutation of the dimensions."""
+    position = writer.operand(_tensor)
+    if position is not None:
+        dims = writer.draw(st.permutations(range(len(writer.shape(position)))))
+        writer.add(lambda fd, v: fd.ops.permute(v[position], dims), writer.facts[position])
+
+
+def broadcast(writer: Writer) -> None:
+    """A new dimension of size 1, or of size 3."""
+    position = writer.operand(
+        lambda h, k: _tensor(h, k) and len(h.value.shape) < MAX_RANK and _small(h.value.shape)
+    )
+    if position is None:
+        return
+    shape = list(writer.shape(position))
+    at = writer.draw(st.integers(0, len(shape)))
+    if writer.draw(st.booleans()):
+        flags = [dim == at for dim in range(len(shape) + 1)]
+        writer.add(lambda fd, v: fd.ops.broadcast(v[position], flags), writer.facts[position])
+        return
+    dims = [dim for dim in range(len(shape) + 1) if dim != at]
+    shape.insert(at, 3)
+    writer.add(
+        lambda fd, v: fd.ops.broadcast_in_dim(v[position], shape, dims), writer.facts[position]
+    )
+
+
+def expand(writer: Writer) -> None:
+    """Dimensions of size 1 repeated; or removed."""
+    position = writer.operand(lambda h, k: 1 in h.value.shape and _small(h.value.shape))
+    if position is None:
+        return
+    shape = writer.shape(position)
+    dim = writer.draw(st.sampled_from([d for d, size in enumerate(shape) if size == 1]))
+    if writer.draw(st.booleans()):
+        writer.add(lambda fd, v: fd.ops.squeeze(v[position], [dim]), writer.facts[position])
+        return
+    size = writer.pick((0, 1, 2, 5))
+    wanted = [size if d == dim else -1 for d in range(len(shape))]
+    writer.add(lambda fd, v: fd.ops.expand(v[position], wanted), writer.facts[position])
+
+
+def _small(shape: tuple[int, ...]) -> bool:
+    return math.prod(shape) * 5 <= MAX_ELEMENTS
+
+
+def factory(writer: Writer) -> None:
+    """A full or an iota, of the size of some dimension so that it broadcasts with others."""
+    dtype = writer.pick([d for d in writer.dtypes if d is not DataType.Bool])
+    sizes = [size for handle in writer.handles for size in handle.value.shape[-1:]]
+    size = writer.pick(sizes or [3])
+    if writer.draw(st.booleans()):
+        fill = writer.pick((0, 1, -3))
+        writer.add(lambda fd, _: fd.ops.full([2, size], fill, dtype), Known(3, 0))
+    else:
+        start, step = writer.pick((0, -2)), writer.pick((1, 2, -1))
+        facts = Known(2 + 2 * size, 0)
+        writer.add(lambda fd, _: fd.ops.iota(size, start, step, dtype), facts)
+
+
+# -- steps: slices and reductions ----------------------------------------------------------------
+
+
+def slice_(writer: Writer) -> None:
+    """A span of each dimension, in steps of 1 or 2."""
+    position = writer.operand(_tensor)
+    if position is None:
+        return
+    shape = writer.shape(position)
+    starts = [writer.draw(st.integers(0, 2)) for _ in shape]
+    ends = [start + writer.draw(st.integers(0, 5)) for start in starts]
+    steps = [writer.draw(st.integers(1, 2)) for _ in shape]
+    writer.add(lambda fd, v: fd.ops.slice(v[position], starts, ends, steps), writer.facts[position])
+
+
+def reduce_(writer: Writer) -> None:
+    """A sum, mean, maximum or minimum over some dimensions, none of which is empty."""
+    name = writer.pick(("sum", "mean", "max", "min"))
+    position = writer.operand(
+        lambda h, k: (
+            0 not in h.value.shape
+            and h.value.is_tensor
+            and (name != "mean" or h.dtype().is_floating)
+        )
+    )
+    if position is None:
+        return
+    shape, facts = writer.shape(position), writer.facts[position]
+    dims = writer.draw(st.lists(st.sampled_from(range(len(shape))), unique=True)) if shape else []
+    dims = dims or list(range(len(shape)))
+    keepdim = writer.draw(st.booleans())
+    count = math.prod(shape[dim] for dim in dims)
+    if name == "sum":
+        result = known(facts.bound * count, facts.bits)
+    else:
+        result = known(facts.bound, facts.bits if name != "mean" else None)
+    if name in ("sum", "mean") and not facts.exact and facts.bound * count > MAX_INEXACT:
+        return
+    reduced = dims or None
+    writer.add(lambda fd, v: getattr(fd.ops, name)(v[position], reduced, keepdim), result)
+
+
+POINTWISE = (unary, binary, binary, select, divide, cast)
+METADATA = (reshape, reshape, permute, broadcast, expand)
+FACTORIES = (factory,)
+SLICES = (slice_,)
+REDUCTIONS = (reduce_,)

@@ -1,0 +1,168 @@
+"""Index arithmetic against plain integers: what an index says is what its parts come to."""
+
+import itertools
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuser.schedule.index import (
+    ZERO,
+    Axis,
+    Index,
+    Quotient,
+    Remainder,
+    Term,
+    affine_parts,
+    clean_cut,
+    divide,
+    linear,
+    of_axis,
+    substitute,
+    total,
+    unravel,
+)
+
+AXES = (Axis((0,), 6), Axis((1,), 4), Axis((2,), 5))
+POINTS = list(itertools.product(*(range(axis.extent) for axis in AXES)))[::7]
+
+
+def value(index: Index, at: dict[Axis, int]) -> int:
+    """What the index comes to, with Python's own division."""
+
+    def term_value(term: Term) -> int:
+        match term:
+            case Axis():
+                return at[term]
+            case Quotient():
+                return value(term.of, at) // term.divisor
+            case Remainder():
+                return value(term.of, at) % term.divisor
+
+    return index.constant + sum(c * term_value(term) for term, c in index.terms)
+
+
+def values(index: Index) -> list[int]:
+    return [value(index, dict(zip(AXES, point, strict=True))) for point in POINTS]
+
+
+indices = st.recursive(
+    st.one_of(st.integers(0, 9).map(Index), st.sampled_from(AXES).map(of_axis)),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda pair: pair[0] + pair[1]),
+        st.tuples(inner, st.integers(0, 12)).map(lambda pair: pair[0] * pair[1]),
+        st.tuples(inner, st.integers(1, 12)).map(lambda pair: divide(*pair)[0]),
+        st.tuples(inner, st.integers(1, 12)).map(lambda pair: divide(*pair)[1]),
+    ),
+    max_leaves=8,
+)
+
+
+@given(indices, indices, st.integers(-3, 12))
+def test_sums_and_products_are_those_of_integers(left: Index, right: Index, factor: int):
+    pairs = list(zip(values(left), values(right), strict=True))
+    assert values(left + right) == [a + b for a, b in pairs]
+    assert values(left * factor) == [a * factor for a, _ in pairs]
+
+
+@given(indices, st.integers(1, 15))
+def test_division_is_that_of_integers(index: Index, divisor: int):
+    quotient, remainder = divide(index, divisor)
+    assert values(quotient) == [v // divisor for v in values(index)]
+    assert values(remainder) == [v % divisor for v in values(index)]
+
+
+@given(indices)
+def test_bounds_hold(index: Index):
+    low, high = index.bounds()
+    assert low <= min(values(index))
+    assert max(values(index)) <= high
+
+
+@given(indices)
+def test_terms_are_unique_and_have_coefficients(index: Index):
+    terms = [term for term, _ in index.terms]
+    assert len(set(terms)) == len(terms)
+    assert all(coefficient for _, coefficient in index.terms)
+
+
+@given(indices, indices)
+def test_substitution_puts_an_index_in_an_axis_place(index: Index, replacement: Index):
+    replaced = substitute(index, {AXES[0]: replacement})
+    for point in POINTS:
+        at = dict(zip(AXES, point, strict=True))
+        assert value(replaced, at) == value(index, {**at, AXES[0]: value(replacement, at)})
+
+
+@given(indices, st.lists(st.integers(1, 6), min_size=1, max_size=4))
+def test_unravel_gives_row_major_coordinates(index: Index, shape: list[int]):
+    coordinates = unravel(index, tuple(shape))
+    strides = [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]
+    assert values(linear(coordinates, strides)) == values(index)
+    for coordinate, size in list(zip(coordinates, shape, strict=True))[1:]:
+        assert all(0 <= v < size for v in values(coordinate))
+
+
+@given(indices)
+def test_affine_parts_hold_every_axis_that_matters(index: Index):
+    named = {term for part in affine_parts(index) for term, _ in part.terms}
+    for axis in AXES:
+        moved = Axis((9,), axis.extent)
+        if substitute(index, {axis: of_axis(moved)}) != index:
+            assert axis in named
+
+
+factors = st.lists(st.sampled_from([2, 3, 4, 5]), min_size=1, max_size=5)
+
+
+@settings(max_examples=60)
+@given(factors, st.data())
+def test_views_whose_factors_nest_need_no_division(sizes: list[int], data: st.DataObject):
+    """Both shapes group one list of factors, so axes of those factors address both."""
+
+    def grouped() -> tuple[int, ...]:
+        cuts = data.draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
+        shape = [1]
+        for size, cut in zip(sizes, cuts, strict=True):
+            shape = [*shape, size] if cut else [*shape[:-1], shape[-1] * size]
+        return tuple(shape)
+
+    axes = [Axis((dim,), size) for dim, size in enumerate(sizes)]
+    strides = [math.prod(sizes[dim + 1 :]) for dim in range(len(sizes))]
+    index = linear(map(of_axis, axes), strides)
+    for coordinate in unravel(index, grouped()):
+        assert all(isinstance(term, Axis) for term, _ in coordinate.terms)
+
+
+def test_a_view_and_its_memory_undo_each_other():
+    # x // 7 * 7 + x % 7 is x
+    quotient, remainder = divide(of_axis(Axis((0,), 50)) * 3, 7)
+    assert quotient * 7 + remainder == of_axis(Axis((0,), 50)) * 3
+    assert (quotient * 14 + remainder * 2) == of_axis(Axis((0,), 50)) * 6
+
+
+def test_an_axis_of_one_element_is_zero():
+    assert of_axis(Axis((0,), 1)) == ZERO
+
+
+def test_a_split_axis_is_its_halves():
+    axis = Axis((3,), 12)
+    outer, inner = axis.split(4)
+    assert (outer.extent, inner.extent) == (3, 4)
+    assert outer.path < inner.path
+    whole = total([(of_axis(outer), 4), (of_axis(inner), 1)])
+    assert whole.bounds() == (0, 11)
+
+
+def test_a_clean_cut_removes_a_division():
+    axis = Axis((0,), 12)
+    quotient, _ = divide(of_axis(axis), 4)
+    assert clean_cut(quotient) == (axis, 4)
+    outer, inner = axis.split(4)
+    replaced = substitute(quotient, {axis: total([(of_axis(outer), 4), (of_axis(inner), 1)])})
+    assert replaced == of_axis(outer)
+
+
+def test_no_cut_is_clean_where_sizes_do_not_nest():
+    quotient, _ = divide(of_axis(Axis((0,), 6)) * 4 + of_axis(Axis((1,), 4)), 3)
+    assert clean_cut(quotient) is None

@@ -1,0 +1,207 @@
+import pytest
+import torch
+
+from fuser.ir.builder import FusionBuilder
+from fuser.ir.dtypes import DataType
+from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Expand, Operation, Permute, Pointwise, Slice, Squeeze, Value, View
+from fuser.ir.types import TensorType
+from fuser.segmenter import AliasStep, Segment, SegmentedFusion
+from tests.segmented import run_segmented, segment_for
+
+
+class Chain:
+    """A fusion that is written down as it is read; outputs are what `out` is called with."""
+
+    def __init__(self, *inputs: torch.Tensor) -> None:
+        self.inputs = list(inputs)
+        self.builder = FusionBuilder()
+        self.values = [
+            self.builder.input(TensorType(DataType.Float, tuple(given.shape))) for given in inputs
+        ]
+
+    def add(self, op: Operation) -> Value:
+        return self.builder.add(op)[0]
+
+    def exp(self, value: Value) -> Value:
+        return self.add(Pointwise("exp", (value,)))
+
+    def out(self, *values: Value, strides: bool = True) -> SegmentedFusion:
+        """Segmented; checked to give the oracle's numbers, and its strides."""
+        for value in values:
+            self.builder.output(value)
+        fusion = self.builder.fusion
+        segmented = segment_for(fusion, self.inputs)
+        want = interpret(fusion, self.inputs)
+        for got, expected in zip(run_segmented(segmented, self.inputs), want, strict=True):
+            torch.testing.assert_close(got, expected)
+            if strides:
+                assert got.stride() == expected.stride()
+        return segmented
+
+
+def steps(segmented: SegmentedFusion) -> list[str]:
+    """`kernel(T1 -> T2)` and `T3 is T2`, in order."""
+    words: list[str] = []
+    for step in segmented.steps:
+        if isinstance(step, AliasStep):
+            words.append(f"{step.output} is {step.memory.base}")
+        else:
+            loads = [f"{v}" for v in step.fusion.inputs if v.is_tensor]
+            stores = [f"{v}" for v in step.fusion.output_values]
+            words.append(f"kernel({', '.join(loads)} -> {', '.join(stores)})")
+    return words
+
+
+def operations(segment: Segment) -> list[str]:
+    return [getattr(s.op, "op", type(s.op).__name__) for s in segment.fusion.statements]
+
+
+def test_views_at_both_ends_leave_the_kernel():
+    # T0 -> view -> exp -> view     ->     kernel(T1 -> T2), T1 and T3 are aliases
+    chain = Chain(torch.randn(8, 6))
+    (x,) = chain.values
+    y = chain.exp(chain.add(View(x, (2, 4, 6))))
+    segmented = chain.out(chain.add(View(y, (8, 6))))
+
+    assert steps(segmented) == ["kernel(T1 -> T2)", "T3 is T2"]
+    assert operations(segmented.segments[0]) == ["exp"]
+    assert segmented.segments[0].memory[segmented.segments[0].loads[0]].base == x
+
+
+def test_a_view_of_a_permuted_input_stays_in_the_kernel():
+    # T0 (strides 1, 8) -> view [12, 4] -> exp     ->     kernel(T0 -> T2), view inside
+    chain = Chain(torch.randn(6, 8).t())
+    (x,) = chain.values
+    segmented = chain.out(chain.exp(chain.add(View(x, (12, 4)))))
+
+    assert steps(segmented) == ["kernel(T0 -> T2)"]
+    assert operations(segmented.segments[0]) == ["View", "exp"]
+    assert any("kept" in line and "need a copy" in line for line in segmented.log)
+
+
+def test_the_same_view_is_free_where_the_strides_nest():
+    # A permuted tensor splits where its dimensions are whole.
+    chain = Chain(torch.randn(6, 8).t())
+    (x,) = chain.values
+    segmented = chain.out(chain.exp(chain.add(View(x, (2, 4, 6)))))
+    assert operations(segmented.segments[0]) == ["exp"]
+
+
+def test_every_metadata_operation_is_stripped_from_the_input_side():
+    # T0 -> slice -> permute -> squeeze -> expand -> exp
+    chain = Chain(torch.randn(5, 1, 6))
+    (x,) = chain.values
+    value = chain.add(Slice(x, (1, 0, 0), (5, 1, 5), (2, 1, 2)))
+    value = chain.add(Permute(value, (2, 0, 1)))
+    value = chain.add(Expand(value, (3, 2, 4)))
+    value = chain.add(Slice(value, (0, 0, 0), (3, 2, 1), (1, 1, 1)))
+    value = chain.add(Squeeze(value, (2,)))
+    segmented = chain.out(chain.exp(value))
+
+    (kernel,) = segmented.segments
+    assert operations(kernel) == ["exp"]
+    lies = kernel.memory[kernel.loads[0]]
+    assert (lies.base, lies.strides, lies.offset) == (x, (2, 12), 6)
+
+
+def test_a_permute_at_the_output_is_an_alias_with_the_strides_torch_gives():
+    # exp -> permute     ->     kernel(T0 -> T1), T2 is T1 permuted; `out` compares strides
+    chain = Chain(torch.randn(3, 4, 5))
+    (x,) = chain.values
+    segmented = chain.out(chain.add(Permute(chain.exp(x), (2, 0, 1))))
+    assert steps(segmented) == ["kernel(T0 -> T1)", "T2 is T1"]
+
+
+def test_a_view_of_a_permuted_result_is_stored_as_the_view_needs_it():
+    # exp -> permute -> view [4, 15]: the kernel writes T1 in the permuted order, T3 is free
+    chain = Chain(torch.randn(3, 4, 5))
+    (x,) = chain.values
+    y = chain.add(Permute(chain.exp(x), (1, 2, 0)))
+    segmented = chain.out(chain.add(View(y, (4, 15))))
+
+    assert steps(segmented) == ["kernel(T0 -> T1)", "T3 is T1"]
+    (kernel,) = segmented.segments
+    assert kernel.memory[kernel.stores[0]].strides == (1, 15, 3)
+
+
+def test_views_and_permutes_of_one_result_share_its_memory():
+    # exp -> T1, T2 = view(T1), T3 = permute(T1)     ->     one kernel, two aliases
+    chain = Chain(torch.randn(4, 6))
+    (x,) = chain.values
+    y = chain.exp(x)
+    segmented = chain.out(y, chain.add(View(y, (24,))), chain.add(Permute(y, (1, 0))))
+    assert steps(segmented) == ["kernel(T0 -> T1)", "T2 is T1", "T3 is T1"]
+
+
+def test_a_result_read_in_two_layouts_is_stored_once_where_one_memory_serves_both():
+    # exp -> T1 and view(permute(T1))     ->     T1 lies so that the view is free
+    chain = Chain(torch.randn(4, 6))
+    (x,) = chain.values
+    y = chain.exp(x)
+    other = chain.add(View(chain.add(Permute(y, (1, 0))), (3, 8)))
+    segmented = chain.out(y, other, strides=False)
+    assert steps(segmented) == ["kernel(T0 -> T1)", "T3 is T1"]
+
+
+def test_views_that_no_one_memory_serves_are_stored_each_by_the_same_kernel():
+    # exp -> view(T1) and view(permute(T1))
+    chain = Chain(torch.randn(4, 6))
+    (x,) = chain.values
+    y = chain.exp(x)
+    first = chain.add(View(y, (8, 3)))
+    second = chain.add(View(chain.add(Permute(y, (1, 0))), (3, 8)))
+    (kernel,) = chain.out(first, second).segments
+    assert len(kernel.stores) == 2
+
+
+@pytest.mark.parametrize(
+    "given", [torch.randn(6, 8), torch.randn(8, 6).t(), torch.randn(6, 16)[:, ::2]]
+)
+def test_an_output_that_is_a_view_of_an_input_costs_no_kernel(given: torch.Tensor):
+    # T0 -> permute -> slice     ->     an alias of T0, sharing its storage
+    chain = Chain(given)
+    (x,) = chain.values
+    value = chain.add(Slice(chain.add(Permute(x, (1, 0))), (1, 0), (7, 6), (2, 1)))
+    segmented = chain.out(value)
+
+    assert steps(segmented) == ["T2 is T0"]
+    (got,) = run_segmented(segmented, chain.inputs)
+    assert got.untyped_storage().data_ptr() == given.untyped_storage().data_ptr()
+
+
+def test_an_output_that_needs_a_copy_of_an_input_is_one_kernel():
+    chain = Chain(torch.randn(6, 8).t())
+    (x,) = chain.values
+    assert steps(chain.out(chain.add(View(x, (48,))))) == ["kernel(T0 -> T1)"]
+
+
+def test_a_slice_of_a_result_is_computed_alone():
+    # exp -> slice [:2]     ->     the kernel computes and writes two rows
+    chain = Chain(torch.randn(6, 8))
+    (x,) = chain.values
+    value = chain.add(Slice(chain.exp(x), (0, 0), (2, 8), (1, 1)))
+    (kernel,) = chain.out(value).segments
+
+    assert kernel.stores == (value,)
+    assert kernel.bytes_written == 2 * 8 * 4
+
+
+def test_an_expanded_output_is_stored_once():
+    # exp [4, 1] -> expand [4, 1000]: 16 bytes are written, and the output has stride 0
+    chain = Chain(torch.randn(4, 1))
+    (x,) = chain.values
+    segmented = chain.out(chain.add(Expand(chain.exp(x), (4, 1000))))
+    assert segmented.segments[0].bytes_written == 16
+
+
+def test_a_view_between_two_operations_stays_inside_one_kernel():
+    # exp -> view -> neg -> view     ->     kernel(T0 -> T3), the last view is an alias
+    chain = Chain(torch.randn(4, 6))
+    (x,) = chain.values
+    middle = chain.add(View(chain.exp(x), (8, 3)))
+    last = chain.add(View(chain.add(Pointwise("neg", (middle,))), (24,)))
+    segmented = chain.out(last)
+
+    assert steps(segmented) == ["kernel(T0 -> T3)", "T4 is T3"]
+    assert operations(segmented.segments[0]) == ["exp", "View", "neg"]

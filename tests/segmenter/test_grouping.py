@@ -1,0 +1,209 @@
+"""Which operations share a kernel. Pictures: [a b] is one kernel, `x | y` a boundary."""
+
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.ir.interpret import interpret
+from fuser.segmenter import SegmentedFusion
+from fuser.segmenter.grouping import MAX_TENSORS
+from tests.segmented import run_segmented, segment_for
+
+
+class Definition:
+    """A definition over tensors of given sizes; `kernels` are the operations of each segment."""
+
+    def __init__(self, *shapes: tuple[int, ...]) -> None:
+        self.inputs = [torch.randn(shape) for shape in shapes]
+        self.fd = FusionDefinition()
+        self.fd.__enter__()
+        self.ops = self.fd.ops
+        self.handles = [self.fd.from_pytorch(given, static_sizes=True) for given in self.inputs]
+
+    def segment(self, *outputs: Handle) -> SegmentedFusion:
+        """Segmented, and checked to give the oracle's numbers."""
+        for output in outputs:
+            self.fd.add_output(output)
+        self.fd.__exit__(None, None, None)
+        segmented = segment_for(self.fd.fusion, self.inputs)
+        want = interpret(self.fd.fusion, self.inputs)
+        for got, expected in zip(run_segmented(segmented, self.inputs), want, strict=True):
+            torch.testing.assert_close(got, expected)
+        return segmented
+
+
+def kernels(segmented: SegmentedFusion) -> list[str]:
+    """The operations of each kernel, as words."""
+    return [
+        " ".join(
+            getattr(s.op, "op", type(s.op).__name__.lower()) for s in segment.fusion.statements
+        )
+        for segment in segmented.segments
+    ]
+
+
+def refusals(segmented: SegmentedFusion) -> str:
+    return "\n".join(line for line in segmented.log if line.startswith("merge refused"))
+
+
+def test_a_chain_is_one_kernel():
+    # [exp neg abs]
+    d = Definition((64, 32))
+    y = d.ops.abs(d.ops.neg(d.ops.exp(d.handles[0])))
+    assert kernels(d.segment(y)) == ["exp neg abs"]
+
+
+def test_a_boundary_that_is_asked_for_is_kept():
+    # [exp segment_set] | [neg]
+    d = Definition((64, 32))
+    y = d.ops.neg(d.ops.segment_set(d.ops.exp(d.handles[0])))
+    segmented = d.segment(y)
+
+    assert kernels(segmented) == ["exp segment_set", "neg"]
+    assert "segment_set asks for a boundary" in refusals(segmented)
+    assert "segment_set asks for a boundary" in segmented.segments[0].reason
+
+
+def test_readers_of_one_input_share_a_kernel():
+    # T0 -> [exp], T0 -> [neg]     ->     [exp neg]
+    d = Definition((64, 32))
+    x = d.handles[0]
+    segmented = d.segment(d.ops.exp(x), d.ops.neg(x))
+    assert kernels(segmented) == ["exp neg"]
+    assert segmented.segments[0].bytes_read == 64 * 32 * 4
+
+
+def test_independent_chains_over_one_domain_share_a_launch():
+    # T0 -> [exp], T1 -> [neg]     ->     [exp neg]
+    d = Definition((64, 32), (64, 32))
+    segmented = d.segment(d.ops.exp(d.handles[0]), d.ops.neg(d.handles[1]))
+    assert kernels(segmented) == ["exp neg"]
+
+
+def test_independent_chains_over_different_domains_do_not():
+    # T0 [64, 32] -> [exp] | T1 [32, 64] -> [neg]
+    d = Definition((64, 32), (32, 64))
+    segmented = d.segment(d.ops.exp(d.handles[0]), d.ops.neg(d.handles[1]))
+    assert kernels(segmented) == ["exp", "neg"]
+
+
+def test_a_diamond_is_one_kernel():
+    #       -> neg -
+    # exp -<        >- add     ->     [exp neg abs add]
+    #       -> abs -
+    d = Definition((64, 32))
+    y = d.ops.exp(d.handles[0])
+    segmented = d.segment(d.ops.add(d.ops.neg(y), d.ops.abs(y)))
+    assert kernels(segmented) == ["exp neg abs add"]
+
+
+def test_a_diamond_through_a_boundary_has_no_cycle():
+    # exp -> segment_set -> add
+    #   \--------------------/        [exp segment_set] | [add], never [exp add] around it
+    d = Definition((64, 32))
+    y = d.ops.exp(d.handles[0])
+    segmented = d.segment(d.ops.add(d.ops.segment_set(y), y))
+    assert kernels(segmented) == ["exp segment_set", "add"]
+
+
+def test_a_diamond_through_torch_has_no_cycle():
+    # exp -> sum -> broadcast -> sub
+    #   \----------------------/       [exp] | sum | [sub]
+    d = Definition((64, 32))
+    y = d.ops.exp(d.handles[0])
+    total = d.ops.broadcast(d.ops.sum(y, [1]), [False, True])
+    segmented = d.segment(d.ops.sub(y, total))
+
+    assert kernels(segmented) == ["exp", "sub"]
+    assert "another segment would have to run between them" in refusals(segmented)
+
+
+def test_groups_before_and_after_torch_are_not_joined_side_by_side():
+    # [neg] | max | [add]: no edge between the two kernels, but a path through torch
+    d = Definition((4,))
+    x = d.handles[0]
+    low = d.ops.max(d.ops.neg(x), [0], keepdim=True)
+    assert kernels(d.segment(d.ops.add(low, x))) == ["neg", "add"]
+
+
+def test_a_broadcast_producer_is_computed_where_it_is_used():
+    # row [1, 32] -> neg -> broadcast -> add [64, 32]     ->     [neg add], nothing in between
+    d = Definition((1, 32), (64, 32))
+    segmented = d.segment(d.ops.add(d.ops.neg(d.handles[0]), d.handles[1]))
+    assert kernels(segmented) == ["neg add"]
+    assert segmented.segments[0].bytes_written == 64 * 32 * 4
+
+
+def test_a_costly_row_is_not_recomputed_for_many_elements():
+    # row [1, 4096] -> lgamma x 4 -> add [16384, 4096]: 4 * 60 instructions 16384 times over
+    with FusionDefinition() as fd:
+        row = fd.define_tensor([1, 4096])
+        matrix = fd.define_tensor([16384, 4096])
+        for _ in range(4):
+            row = fd.ops.lgamma(row)
+        fd.add_output(fd.ops.add(row, matrix))
+    inputs = [torch.empty(1, 4096, device="meta"), torch.empty(16384, 4096, device="meta")]
+    segmented = segment_for(fd.fusion, inputs)
+
+    assert kernels(segmented) == ["lgamma lgamma lgamma lgamma", "add"]
+    assert "recomputation would cost" in segmented.segments[0].reason
+
+
+def test_stored_values_of_different_sizes_are_different_kernels():
+    # row [1, 32] -> neg is an output, and so is what is added to it: [neg] | [add]
+    d = Definition((1, 32), (64, 32))
+    row = d.ops.neg(d.handles[0])
+    segmented = d.segment(row, d.ops.add(row, d.handles[1]))
+    assert kernels(segmented) == ["neg", "add"]
+    assert "over one domain" in segmented.segments[0].reason
+
+
+def test_views_of_different_shapes_share_a_kernel_through_an_edge():
+    # exp [64, 32] -> view [2048] -> neg, both outputs     ->     [exp view neg]
+    d = Definition((64, 32))
+    y = d.ops.exp(d.handles[0])
+    segmented = d.segment(y, d.ops.neg(d.ops.reshape(y, [2048])))
+    assert kernels(segmented) == ["exp view neg"]
+    assert len(segmented.segments[0].stores) == 2
+
+
+def test_a_kernel_does_not_get_too_many_tensors():
+    d = Definition(*[(64, 32)] * (MAX_TENSORS + 8))
+    total = d.handles[0]
+    for handle in d.handles[1:]:
+        total = d.ops.add(total, handle)
+    segmented = d.segment(total)
+
+    assert len(segmented.segments) == 2
+    for segment in segmented.segments:
+        assert len(segment.loads) + len(segment.stores) <= MAX_TENSORS
+    assert "more than the 48 of one kernel" in refusals(segmented)
+
+
+def test_every_merge_says_what_it_saves():
+    d = Definition((64, 32))
+    log = d.segment(d.ops.neg(d.ops.exp(d.handles[0]))).log
+    (line,) = [line for line in log if line.startswith("merge taken")]
+    assert "[T1=exp] producer of [T2=neg]: saves" in line
+
+
+def test_a_reason_names_no_refusal_that_a_later_merge_settled():
+    d = Definition((64, 32))
+    y = d.ops.exp(d.handles[0])
+    a, b = d.ops.neg(y), d.ops.abs(y)
+    segmented = d.segment(d.ops.add(d.ops.mul(a, b), d.ops.sub(b, a)), a)
+    for segment in segmented.segments:
+        own = {str(statement.outs[0]) for statement in segment.fusion.statements}
+        refused = segment.reason.partition("not merged with [")[2]
+        assert refused.partition("=")[0] not in own
+
+
+def test_segmentation_is_the_same_each_time():
+    def log() -> tuple[str, ...]:
+        torch.manual_seed(0)
+        d = Definition((64, 32), (64, 32))
+        y = d.ops.exp(d.handles[0])
+        total = d.ops.broadcast(d.ops.sum(y, [1]), [False, True])
+        return d.segment(d.ops.sub(y, total), d.ops.neg(d.handles[1])).log
+
+    assert log() == log()

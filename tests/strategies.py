@@ -1,0 +1,105 @@
+"""Random definitions with inputs that fit them, for property tests.
+
+    @given(definitions())
+    def test_target(definition):
+        with FusionDefinition() as fd:
+            definition.build(fd)
+        compare(fd.execute(definition.inputs), interpret(fd.fusion, definition.inputs))
+
+Numbers are well behaved: inputs are small multiples of 1/4, so sums and products are exact in
+float32 as long as `Known.bits` says so. What depends on the last bit (comparisons, rounding, casts
+to integers) is applied to exact values only, and results of smooth functions stay small. Thus two
+correct implementations differ by no more than the rounding of each output's dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from hypothesis import strategies as st
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from tests.random_steps import FACTORIES, METADATA, POINTWISE, REDUCTIONS, SLICES
+from tests.random_values import DTYPES, Writer, facts_of, tensors
+
+__all__ = [
+    "DTYPES",
+    "FACTORIES",
+    "METADATA",
+    "POINTWISE",
+    "REDUCTIONS",
+    "SLICES",
+    "Definition",
+    "definitions",
+    "tensors",
+]
+
+WriteStep = Callable[[Writer], None]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """`build` writes the definition; `inputs` are what it is executed with."""
+
+    build: Callable[[FusionDefinition], None]
+    inputs: list[torch.Tensor | float]
+
+    def __repr__(self) -> str:
+        with FusionDefinition() as fd:
+            self.build(fd)
+        described = (
+            f"{given.dtype} {tuple(given.shape)} {given.stride()}"
+            if isinstance(given, torch.Tensor)
+            else repr(given)
+            for given in self.inputs
+        )
+        return f"{fd}inputs: {'; '.join(described)}"
+
+
+@st.composite
+def definitions(
+    draw: st.DrawFn,
+    steps: Sequence[WriteStep] = (*POINTWISE, *METADATA, *FACTORIES),
+    dtypes: Sequence[DataType] = DTYPES,
+    max_operations: int = 10,
+) -> Definition:
+    """A definition of up to `max_operations` of these `steps`, 1 to 3 tensor inputs of `dtypes`,
+    perhaps a scalar input, and 1 to 3 outputs."""
+    inputs: list[torch.Tensor | float] = draw(st.lists(tensors(dtypes), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        inputs.append(draw(st.sampled_from([-1.5, 0.25, 2.0])))
+    static = draw(st.booleans())
+    with FusionDefinition() as scratch:
+        writer = Writer(draw, scratch, dtypes)
+        writer.handles = _declare(scratch, inputs, static=True)
+        writer.facts = [facts_of(handle.dtype()) for handle in writer.handles]
+        for _ in range(
+            draw(st.sampled_from([n for n in (1, 2, 4, 6, 8, 10, 20) if n <= max_operations]))
+        ):
+            draw(st.sampled_from(list(steps)))(writer)
+        tensors_made = [i for i, handle in enumerate(writer.handles) if handle.value.is_tensor]
+        others = draw(st.lists(st.sampled_from(tensors_made), max_size=2))
+    outputs = list(dict.fromkeys([tensors_made[-1], *others]))
+
+    def build(fd: FusionDefinition) -> None:
+        handles = _declare(fd, inputs, static)
+        for step in writer.steps:
+            handles.append(step(fd, handles))
+        for position in outputs:
+            fd.add_output(handles[position])
+
+    return Definition(build, inputs)
+
+
+def _declare(
+    fd: FusionDefinition, inputs: Sequence[torch.Tensor | float], static: bool
+) -> list[Handle]:
+    return [
+        fd.from_pytorch(given, static)
+        if isinstance(given, torch.Tensor)
+        else fd.define_scalar(DataType.Double)
+        for given in inputs
+    ]

@@ -1,0 +1,82 @@
+"""FUSER_DUMP: names, the other variables, and what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fuser import DataType, FusionDefinition, debug
+from fuser.errors import DumpOptionError
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for variable in ("FUSER_DUMP", "NVFUSER_DUMP", "PYTORCH_NVFUSER_DUMP"):
+        monkeypatch.delenv(variable, raising=False)
+    debug.reload()
+    yield
+    monkeypatch.undo()
+    debug.reload()
+
+
+def test_nothing_is_asked_for_by_default() -> None:
+    assert debug.parse({}) == frozenset()
+    assert debug.parse({"FUSER_DUMP": " , "}) == frozenset()
+
+
+@pytest.mark.parametrize("variable", ["FUSER_DUMP", "NVFUSER_DUMP", "PYTORCH_NVFUSER_DUMP"])
+def test_comma_list_of_names(variable: str) -> None:
+    chosen = debug.parse({variable: "cuda_kernel, segmenter_logging"})
+    assert chosen == {"cuda_kernel", "segmenter_logging"}
+
+
+def test_variables_add_up() -> None:
+    chosen = debug.parse({"FUSER_DUMP": "sass", "NVFUSER_DUMP": "fusion_ir(1,2),kernel_ir"})
+    assert chosen == {"sass", "fusion_ir", "kernel_ir"}
+
+
+def test_unknown_name_is_refused_with_the_valid_ones() -> None:
+    with pytest.raises(DumpOptionError, match=r"FUSER_DUMP .*'wibble'.* cuda_kernel, ") as caught:
+        debug.parse({"FUSER_DUMP": "wibble"})
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(DumpOptionError, match="NVFUSER_DUMP"):
+        debug.parse({"NVFUSER_DUMP": "wibble"})
+
+
+def test_names_only_nvfuser_has_are_skipped_in_its_variables() -> None:
+    with pytest.warns(UserWarning, match="bank_conflict"):
+        assert debug.parse({"NVFUSER_DUMP": "bank_conflict,cuda_kernel"}) == {"cuda_kernel"}
+    with pytest.raises(DumpOptionError):
+        debug.parse({"FUSER_DUMP": "bank_conflict"})
+
+
+def test_text_is_made_and_printed_only_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    debug.dump("kernel_ir", "k1", lambda: pytest.fail("not asked for"))
+    monkeypatch.setenv("FUSER_DUMP", "kernel_ir")
+    debug.dump("kernel_ir", "k1", lambda: pytest.fail("the environment was read already"))
+    debug.reload()
+    assert debug.enabled("kernel_ir")
+    assert not debug.enabled("sass")
+    debug.dump("kernel_ir", "k1", lambda: "loop\n")
+    debug.dump("kernel_ir", "k2", "other")
+    assert capsys.readouterr().out == "=== kernel_ir: k1\nloop\n\n=== kernel_ir: k2\nother\n\n"
+
+
+def test_every_dump_has_a_one_line_description() -> None:
+    for name, description in debug.DUMPS.items():
+        assert name == name.lower()
+        assert description
+        assert "\n" not in description
+
+
+def test_finished_definition_is_dumped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FUSER_DUMP", "python_definition")
+    debug.reload()
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1], dtype=DataType.Int))
+    assert repr(fd).rstrip() in capsys.readouterr().out
