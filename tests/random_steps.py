@@ -134,9 +134,11 @@ def cast(writer: Writer) -> None:
     """A cast; of inexact numbers to floats only, and then 16 bits make a leaf."""
     dtype = writer.pick(writer.dtypes)
     position = writer.operand(
-        lambda h, k: h.value.is_tensor
-        and (k.exact or dtype.is_floating)
-        and (k.bound < HALF_MAX or dtype is not DataType.Half)
+        lambda h, k: (
+            h.value.is_tensor
+            and (k.exact or dtype.is_floating)
+            and (k.bound < HALF_MAX or dtype is not DataType.Half)
+        )
     )
     if position is None:
         return

@@ -34,7 +34,8 @@ class Sizes:
 
     def parameter(self, name: str, number: int) -> str:
         """Declare (once) a parameter and return its name."""
-        self._parameters.setdefault(name, Size(name, number, self._dtype))
+        declared = self._parameters.setdefault(name, Size(name, number, self._dtype))
+        assert declared.number == number, f"{name} is {declared.number} and {number}"
         return name
 
     def index(self, index: Index, owner: str) -> str:
@@ -75,7 +76,7 @@ class Sizes:
         assert not isinstance(term, Axis)
         number = self._divisors
         self._divisors += 1
-        inner = self.index(term.of, f"{owner}_{number}")
+        inner = self.index(term.of, f"{owner}_part_{number}")  # `T0_1` is the second load of T0
         divisor = self.parameter(f"{owner}_divisor_{number}", term.divisor)
         return f"({inner}) {'/' if isinstance(term, Quotient) else '%'} {divisor}"
 

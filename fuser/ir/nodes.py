@@ -1,384 +1,70 @@
-"""The tensor IR: values, one frozen class per structural operation, and the fusion they make.
-
-A statement binds values to an operation; an operation holds operands and attributes only, so equal
-operations are common subexpressions. Each question about an operation (`infer`, `interpret`,
-`print`) is one `match`, closed with `assert_never`.
-"""
+"""The tensor IR in one place: values, operations, statements and fusions."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
-
-from fuser.ir.dtypes import DataType
-from fuser.ir.types import ScalarType, TensorType, ValueType
-
-Number = bool | int | float | complex
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A tensor or a scalar, assigned once. Ids count up through a definition: T0, S1, T2."""
-
-    id: int
-    type: ValueType
-
-    def __hash__(self) -> int:
-        return self.id
-
-    @property
-    def name(self) -> str:
-        return f"{'T' if isinstance(self.type, TensorType) else 'S'}{self.id}"
-
-    @property
-    def dtype(self) -> DataType:
-        return self.type.dtype
-
-    @property
-    def tensor(self) -> TensorType:
-        """The type of a value that is known to be a tensor."""
-        assert isinstance(self.type, TensorType), f"{self.name} is a scalar"
-        return self.type
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents; () for a scalar."""
-        return self.type.shape if isinstance(self.type, TensorType) else ()
-
-    @property
-    def is_tensor(self) -> bool:
-        return isinstance(self.type, TensorType)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-Extent = int | Value
-"""A size in an operation: a literal, or a scalar of the definition. In a view, -1 is inferred."""
-
-
-# -- scalars -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
-    """A literal. Equality is by dtype and bits, so NaN equals itself and -0.0 differs from 0.0."""
-
-    value: Number
-    dtype: DataType
-
-    def _key(self) -> tuple[DataType, bytes | int]:
-        if isinstance(self.value, int):
-            return self.dtype, int(self.value)
-        number = complex(self.value)
-        return self.dtype, struct.pack("dd", number.real, number.imag)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-
-@dataclass(frozen=True, slots=True)
-class SizeOf:
-    """The size of one dimension, as an Int scalar."""
-
-    arg: Value
-    dim: int
-
-
-# -- pointwise -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Pointwise:
-    """A row of the pointwise table applied to operands, which broadcast as in torch."""
-
-    op: str
-    args: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    arg: Value
-    dtype: DataType
-
-
-# -- metadata ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The same elements in row-major order under another shape."""
-
-    arg: Value
-    shape: tuple[Extent, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Permute:
-    """Result dimension i is operand dimension `dims[i]`."""
-
-    arg: Value
-    dims: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Broadcast:
-    """Inserts a size-1 dimension where `is_broadcast` is True."""
-
-    arg: Value
-    is_broadcast: tuple[bool, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Expand:
-    """Repeats size-1 dimensions up to `shape`; -1 keeps a dimension."""
-
-    arg: Value
-    shape: tuple[Extent, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Squeeze:
-    """Removes dimensions of size 1."""
-
-    arg: Value
-    dims: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Elements starts[d], starts[d] + steps[d], ... below ends[d] of each dimension."""
-
-    arg: Value
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
-    steps: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StrideOrder:
-    """The same values, laid out so that dimension d has stride rank `order[d]` (0 is fastest)."""
-
-    arg: Value
-    order: tuple[int, ...]
-
-
-# -- factories -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Full:
-    shape: tuple[Extent, ...]
-    fill: Value
-    dtype: DataType
-
-
-@dataclass(frozen=True, slots=True)
-class Iota:
-    """start, start + step, ... : `length` elements."""
-
-    length: Extent
-    start: Value
-    step: Value
-    dtype: DataType
-
-
-@dataclass(frozen=True, slots=True)
-class Random:
-    """Random numbers of a distribution ("uniform": low, high; "normal": mean, deviation)."""
-
-    distribution: str
-    shape: tuple[Extent, ...]
-    parameters: tuple[Value, Value]
-    dtype: DataType
-
-
-# -- across elements -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Reduce:
-    """A reduction over `dims`; `var_mean` gives two values. `dtype` None keeps torch's choice."""
-
-    op: str
-    arg: Value
-    dims: tuple[int, ...]
-    keepdim: bool = False
-    dtype: DataType | None = None
-    correction: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """cumsum, cumprod, cummax or cummin along `dim`."""
-
-    op: str
-    arg: Value
-    dim: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pad:
-    """(before, after) widths per dimension; negative widths cut."""
-
-    arg: Value
-    widths: tuple[tuple[int, int], ...]
-    fill: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Cat:
-    args: tuple[Value, ...]
-    dim: int
-
-
-@dataclass(frozen=True, slots=True)
-class Gather:
-    """Reads `arg` at `index` along `dim`; mode: index_select, gather, take_along_axis or select."""
-
-    mode: str
-    arg: Value
-    index: Value
-    dim: int
-
-
-@dataclass(frozen=True, slots=True)
-class Scatter:
-    """`arg` with `src` (tensor or scalar) written at `index` along `dim`."""
-
-    arg: Value
-    index: Value
-    src: Value
-    dim: int
-
-
-@dataclass(frozen=True, slots=True)
-class Extern:
-    """An operation torch runs: matmul or linear."""
-
-    function: str
-    args: tuple[Value, ...]
-
-
-Operation = (
-    Constant
-    | SizeOf
-    | Pointwise
-    | Cast
-    | View
-    | Permute
-    | Broadcast
-    | Expand
-    | Squeeze
-    | Slice
-    | StrideOrder
-    | Full
-    | Iota
-    | Random
-    | Reduce
-    | Scan
-    | Pad
-    | Cat
-    | Gather
-    | Scatter
-    | Extern
+from fuser.ir.fusion import Fusion, Output, Statement
+from fuser.ir.operations import (
+    Broadcast,
+    Cast,
+    Cat,
+    Constant,
+    Expand,
+    Extern,
+    Full,
+    Gather,
+    Iota,
+    MetadataOperation,
+    Operation,
+    Pad,
+    Permute,
+    Pointwise,
+    Random,
+    Reduce,
+    ScalarOperation,
+    Scan,
+    Scatter,
+    SizeOf,
+    Slice,
+    Squeeze,
+    StrideOrder,
+    View,
+    map_operands,
+    operands,
 )
+from fuser.ir.values import Extent, Number, Value, scalar
 
-ScalarOperation = Constant | SizeOf
-MetadataOperation = View | Permute | Broadcast | Expand | Squeeze | Slice
-
-
-# -- statements and fusions ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """`outs = op`."""
-
-    outs: tuple[Value, ...]
-    op: Operation
-
-    @property
-    def out(self) -> Value:
-        """The result of an operation that has one."""
-        (out,) = self.outs
-        return out
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A value handed back, or, with `alias_of`, written into that input and not handed back."""
-
-    value: Value
-    alias_of: Value | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fusion:
-    """Statements in an order where every operand is defined before it is used."""
-
-    inputs: tuple[Value, ...] = ()
-    statements: tuple[Statement, ...] = ()
-    outputs: tuple[Output, ...] = ()
-
-    @property
-    def output_values(self) -> tuple[Value, ...]:
-        return tuple(output.value for output in self.outputs)
-
-    def definitions(self) -> dict[Value, Statement]:
-        """The statement that defines each computed value."""
-        return {out: statement for statement in self.statements for out in statement.outs}
-
-    def uses(self) -> dict[Value, list[Statement]]:
-        """The statements that read each value, in order; each statement once."""
-        readers: dict[Value, list[Statement]] = {}
-        for statement in self.statements:
-            for operand in dict.fromkeys(operands(statement.op)):
-                readers.setdefault(operand, []).append(statement)
-        return readers
-
-
-# -- generic access to operands ------------------------------------------------------------------
-
-Node = TypeVar("Node", bound=Operation)
-
-
-@functools.cache
-def _field_names(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(cls))
-
-
-def operands(op: Operation) -> Iterator[Value]:
-    """The values an operation reads, sizes included, in field order."""
-    for name in _field_names(type(op)):
-        field: object = getattr(op, name)
-        if isinstance(field, Value):
-            yield field
-        elif isinstance(field, tuple):
-            yield from (part for part in field if isinstance(part, Value))  # pyright: ignore[reportUnknownVariableType]
-
-
-def map_operands(op: Node, replace: Callable[[Value], Value | int]) -> Node:
-    """The same operation on replaced operands. Only sizes may be replaced by an int."""
-    changes: dict[str, object] = {}
-    for name in _field_names(type(op)):
-        field: object = getattr(op, name)
-        if isinstance(field, Value):
-            changes[name] = replace(field)
-        elif isinstance(field, tuple):
-            parts: tuple[object, ...] = field  # pyright: ignore[reportUnknownVariableType]
-            if any(isinstance(part, Value) for part in parts):
-                changes[name] = tuple(replace(p) if isinstance(p, Value) else p for p in parts)
-    return dataclasses.replace(op, **changes) if changes else op
-
-
-def scalar(id_: int, dtype: DataType) -> Value:
-    """A scalar value."""
-    return Value(id_, ScalarType(dtype))
+__all__ = [
+    "Broadcast",
+    "Cast",
+    "Cat",
+    "Constant",
+    "Expand",
+    "Extent",
+    "Extern",
+    "Full",
+    "Fusion",
+    "Gather",
+    "Iota",
+    "MetadataOperation",
+    "Number",
+    "Operation",
+    "Output",
+    "Pad",
+    "Permute",
+    "Pointwise",
+    "Random",
+    "Reduce",
+    "ScalarOperation",
+    "Scan",
+    "Scatter",
+    "SizeOf",
+    "Slice",
+    "Squeeze",
+    "Statement",
+    "StrideOrder",
+    "Value",
+    "View",
+    "map_operands",
+    "operands",
+    "scalar",
+]

@@ -14,7 +14,7 @@ from typing import cast
 
 import torch
 
-from fuser.ir import dtypes
+from fuser.ir import dtypes, references
 from fuser.ir.dtypes import Category, DataType
 
 Reference = Callable[..., torch.Tensor]
@@ -134,53 +134,6 @@ def letter(dtype: DataType) -> str:
 _normal_quantile = cast("Reference", torch.special.ndtri)  # pyright: ignore[reportUnknownMemberType]
 
 
-def _erfcinv(x: torch.Tensor) -> torch.Tensor:
-    return (-_normal_quantile(x.double() / 2) * 2**-0.5).to(x.dtype)
-
-
-def _logical_right_shift(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
-    bits = x.dtype.itemsize * 8
-    keep = torch.bitwise_not(torch.bitwise_left_shift(torch.full_like(x, -1), bits - by))
-    shifted = torch.where(by > 0, torch.bitwise_right_shift(x, by) & keep, x)
-    return torch.where((by < 0) | (by >= bits), torch.zeros_like(x), shifted)
-
-
-def _trunc_div(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return torch.div(
-        x, y, rounding_mode=None if x.is_floating_point() or x.is_complex() else "trunc"
-    )
-
-
-def _copy(x: torch.Tensor) -> torch.Tensor:
-    return x.clone()
-
-
-def _real(x: torch.Tensor) -> torch.Tensor:
-    return torch.real(x).clone()
-
-
-def _imag(x: torch.Tensor) -> torch.Tensor:
-    return torch.imag(x).clone()
-
-
-def _threshold(x: torch.Tensor, limit: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    return torch.where(x <= limit, value, x)
-
-
-def _addcmul(
-    x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, value: torch.Tensor
-) -> torch.Tensor:
-    return x + value * y * z
-
-
-def _add_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
-    return x + alpha * y
-
-
-def _sub_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
-    return x - alpha * y
-
-
 def _unary(
     name: str,
     accepts: str,
@@ -221,14 +174,14 @@ _UNARY = (
     _unary("cosh", "bifc", floating, torch.cosh, cost=20),
     _unary("erf", "bif", floating, torch.erf, cost=15),
     _unary("erfc", "bif", floating, torch.erfc, cost=20),
-    _unary("erfcinv", "bif", floating, _erfcinv, cost=30),
+    _unary("erfcinv", "bif", floating, references.erfcinv, cost=30),
     _unary("erfinv", "bif", floating, torch.erfinv, cost=30),
     _unary("exp", "bifc", floating, torch.exp, cost=10),
     _unary("exp2", "bif", floating, torch.exp2, cost=10),
     _unary("expm1", "bifc", floating, torch.expm1, cost=15),
     _unary("floor", "if", arithmetic, torch.floor, i="{0}"),
     _unary("frac", "f", arithmetic, torch.frac, "{0} - trunc({0})", cost=2),
-    _unary("imag", "c", magnitude, _imag),
+    _unary("imag", "c", magnitude, references.imag),
     _unary("isfinite", "bifc", predicate, torch.isfinite, b="true", i="true"),
     _unary("isinf", "bifc", predicate, torch.isinf, b="false", i="false"),
     _unary("isnan", "bifc", predicate, torch.isnan, b="false", i="false"),
@@ -246,13 +199,13 @@ _UNARY = (
     _unary("log2", "bifc", floating, torch.log2, cost=10),
     _unary("logical_not", "bifc", predicate, torch.logical_not, "{0} == 0"),
     _unary("neg", "ifc", arithmetic, torch.neg, "-{0}"),
-    _unary("real", "bifc", magnitude, _real, b="{0}", i="{0}", f="{0}"),
+    _unary("real", "bifc", magnitude, references.real, b="{0}", i="{0}", f="{0}"),
     _unary("reciprocal", "bifc", floating, torch.reciprocal, "1 / {0}", cost=4),
     _unary("relu", "if", arithmetic, torch.relu, "{0} < 0 ? 0 : {0}"),
     _unary("round", "if", arithmetic, torch.round, "rint({0})", i="{0}"),
     _unary("rsqrt", "bifc", floating, torch.rsqrt, cost=5),
-    _unary("segment_set", "bifc", identity, _copy, "{0}"),
-    _unary("set", "bifc", identity, _copy, "{0}"),
+    _unary("segment_set", "bifc", identity, references.copy, "{0}"),
+    _unary("set", "bifc", identity, references.copy, "{0}"),
     _unary("sigmoid", "bifc", floating, torch.sigmoid, cost=12),
     _unary("sign", "bif", arithmetic, torch.sign),
     _unary("signbit", "bif", predicate, torch.signbit, i="{0} < 0", b="false"),
@@ -278,7 +231,9 @@ _BINARY = (
     ),
     _binary("bitwise_xor", "bi", arithmetic, torch.bitwise_xor, "{0} ^ {1}"),
     _binary("complex", "bif", complex_parts, torch.complex, "make_complex({0}, {1})"),
-    _binary("div", "ifc", arithmetic, _trunc_div, "{0} / {1}", cost=4, i="trunc_div({0}, {1})"),
+    _binary(
+        "div", "ifc", arithmetic, references.trunc_div, "{0} / {1}", cost=4, i="trunc_div({0}, {1})"
+    ),
     _binary("eq", "bifc", comparison, torch.eq, "{0} == {1}"),
     _binary("fmod", "if", arithmetic, torch.fmod, cost=20, i="trunc_mod({0}, {1})"),
     _binary("gcd", "i", arithmetic, torch.gcd, cost=60),
@@ -305,7 +260,7 @@ _BINARY = (
         "logical_right_shift",
         "i",
         arithmetic,
-        _logical_right_shift,
+        references.logical_right_shift,
         "logical_shift_right({0}, {1})",
     ),
     _binary("lt", "bif", comparison, torch.lt, "{0} < {1}"),
@@ -324,14 +279,16 @@ _BINARY = (
 )
 
 _MORE = (
-    PointwiseOp("add_alpha", 3, "ifc", arithmetic, _add_alpha, "{0} + {2} * {1}", cost=2),
-    PointwiseOp("addcmul", 4, "ifc", arithmetic, _addcmul, "{0} + {3} * {1} * {2}", cost=3),
+    PointwiseOp("add_alpha", 3, "ifc", arithmetic, references.add_alpha, "{0} + {2} * {1}", cost=2),
+    PointwiseOp(
+        "addcmul", 4, "ifc", arithmetic, references.addcmul, "{0} + {3} * {1} * {2}", cost=3
+    ),
     PointwiseOp(
         "clamp", 3, "if", arithmetic, torch.clamp, "minimum(maximum({0}, {1}), {2})", cost=4
     ),
     PointwiseOp("lerp", 3, "bifc", floating, torch.lerp, "lerp({0}, {1}, {2})", cost=6),
-    PointwiseOp("sub_alpha", 3, "ifc", arithmetic, _sub_alpha, "{0} - {2} * {1}", cost=2),
-    PointwiseOp("threshold", 3, "if", arithmetic, _threshold, "{0} <= {1} ? {2} : {0}"),
+    PointwiseOp("sub_alpha", 3, "ifc", arithmetic, references.sub_alpha, "{0} - {2} * {1}", cost=2),
+    PointwiseOp("threshold", 3, "if", arithmetic, references.threshold, "{0} <= {1} ? {2} : {0}"),
     PointwiseOp("where", 3, "bifc", selection, torch.where, "{0} ? {1} : {2}"),
 )
 

@@ -88,9 +88,7 @@ def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Str
         case Permute():
             return replace(memory, shape=shape, strides=tuple(strides[dim] for dim in op.dims))
         case Broadcast():
-            kept = iter(strides)
-            broadcast = tuple(0 if new else next(kept) for new in op.is_broadcast)
-            return replace(memory, shape=shape, strides=broadcast)
+            return replace(memory, shape=shape, strides=_unsqueezed(op.is_broadcast, memory))
         case Expand():
             sizes = zip(memory.shape, shape, strides, strict=True)
             expanded = tuple(0 if have != want else stride for have, want, stride in sizes)
@@ -102,6 +100,21 @@ def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Str
             starts = sum(start * stride for start, stride in zip(op.starts, strides, strict=True))
             stepped = tuple(step * stride for step, stride in zip(op.steps, strides, strict=True))
             return replace(memory, shape=shape, strides=stepped, offset=memory.offset + starts)
+
+
+def _unsqueezed(is_new: tuple[bool, ...], memory: Strided) -> tuple[int, ...]:
+    """Strides with those of new dimensions as torch gives them: just outside what follows."""
+    kept = list(zip(memory.shape, memory.strides, strict=True))
+    strides: list[int] = []
+    outside = 1
+    for new in reversed(is_new):
+        if not new:
+            size, stride = kept.pop()
+            strides.append(stride)
+            outside = size * stride
+        else:
+            strides.append(outside)
+    return tuple(reversed(strides))
 
 
 Order = tuple[int, ...]

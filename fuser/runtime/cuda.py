@@ -7,7 +7,7 @@ from fuser.runtime import cuda_driver
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda_driver import CudaKernel
-from fuser.runtime.kernel import Launcher, c_type
+from fuser.runtime.kernel import Launcher, as_c, c_type
 from fuser.runtime.nvrtc import compile_cubin
 from fuser.runtime.stats import count
 
@@ -34,8 +34,7 @@ def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
     grid, block = source.launch.grid, source.launch.block
 
     def launch(*numbers: object) -> None:
-        arguments = [type_(number) for type_, number in zip(types, numbers, strict=True)]
-        kernel.launch(grid, block, arguments, cuda_driver.current_stream(device))
+        kernel.launch(grid, block, as_c(types, numbers), cuda_driver.current_stream(device))
 
     return launch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuser.codegen import KernelSource
 from fuser.runtime.emulator import ThreadOrder, build
-from fuser.runtime.kernel import Launcher, c_type
+from fuser.runtime.kernel import Launcher, as_c, c_type
 
 ORDERS = (ThreadOrder.ASCENDING, ThreadOrder.RUN_AHEAD)
 
@@ -18,7 +18,6 @@ def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
     types = [c_type(argument) for argument in source.arguments]
 
     def launch(*numbers: object) -> None:
-        arguments = [type_(number) for type_, number in zip(types, numbers, strict=True)]
-        kernel.launch(source.launch.grid, source.launch.block, arguments, order=order)
+        kernel.launch(source.launch.grid, source.launch.block, as_c(types, numbers), order=order)
 
     return launch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -50,6 +50,12 @@ def c_type(argument: Argument) -> type:
 def scalar_type(dtype: DataType) -> type:
     """The ctypes type in which a scalar is passed; 16-bit floats travel as float32."""
     return _C_TYPES[dtype.compute]
+
+
+def as_c(types: Sequence[type], numbers: Sequence[object]) -> list[object]:
+    """Arguments as instances of their ctypes types, for launchers that take their addresses."""
+    pairs = zip(types, numbers, strict=True)
+    return [number if isinstance(number, type_) else type_(number) for type_, number in pairs]
 
 
 def scalar_argument(value: complex, dtype: DataType) -> object:

@@ -7,21 +7,38 @@ import math
 import pytest
 import torch
 
-from fuser import DataType, FusionDefinition
+from fuser import DataType
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import Category, from_torch
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Pointwise
 from fuser.ir.pointwise import TABLE, PointwiseOp, letter
 from fuser.ir.tolerance import tolerance
-from fuser.ir.types import TensorType, row_major_order
+from fuser.ir.types import TensorType
 from fuser.pipeline import Executor
 
 TARGETS = ("cpu", "emulator")
 LENGTH = 499
 """Elements: odd, so that the last vector is not whole."""
 
-FLOATS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -2.5, 2.0, 3.0, -3.0, 7.25, 20.0, -20.0, 1e-3, 1e-30]
+FLOATS = [
+    0.0,
+    -0.0,
+    0.5,
+    -0.5,
+    1.0,
+    -1.0,
+    1.5,
+    -2.5,
+    2.0,
+    3.0,
+    -3.0,
+    7.25,
+    20.0,
+    -20.0,
+    1e-3,
+    1e-30,
+]
 LIMITS = [math.inf, -math.inf, math.nan]
 INTEGERS = [0, 1, -1, 2, -2, 3, 7, -7, 31, 63, 100]
 
@@ -51,9 +68,7 @@ def special(dtype: DataType) -> list[complex]:
 def operand(dtype: DataType, position: int, generator: torch.Generator) -> torch.Tensor:
     """Special values, in another order for each operand so that all pairs meet, then random."""
     values = special(dtype)
-    repeated = [
-        values[(index // len(values) ** position) % len(values)] for index in range(LENGTH)
-    ]
+    repeated = [values[(index // len(values) ** position) % len(values)] for index in range(LENGTH)]
     tensor = torch.tensor(repeated, dtype=dtype.torch)
     start = min(LENGTH - 150, len(values) ** 2)
     drawn = torch.randn(LENGTH - start, dtype=torch.complex128, generator=generator) * 2
@@ -81,3 +96,88 @@ def fusion_of(rows: list[PointwiseOp], dtype: DataType) -> Fusion:
 
 def accepted(dtype: DataType) -> list[PointwiseOp]:
     return [row for row in TABLE.values() if letter(dtype) in row.accepts]
+
+
+CANCELLING = {"add_alpha", "sub_alpha", "addcmul", "erfcinv", "lerp", "lgamma"}
+"""Rows whose result may be small where the operands are not: they get the absolute tolerance."""
+
+INTEGER_DIVISIONS = {"div", "fmod", "mod", "remainder"}
+
+
+def untested(name: str, dtype: DataType, args: list[torch.Tensor]) -> torch.Tensor | bool:
+    """Where torch has no answer to compare with."""
+    if name in ("fmod", "mod", "remainder") and dtype.is_floating:
+        return (args[0] / args[1]).abs() > 1e6  # torch's vector code loses the remainder
+    if name in ("div", "truediv") and dtype.is_complex:
+        return args[1] == 0  # NaN or infinity, by torch's choice of vector code
+    if name == "reciprocal" and dtype.is_complex:
+        return args[0] == 0
+    if name == "erfcinv" and dtype is DataType.Double:
+        return (args[0] != 0) & (args[0].abs() < 1e-307)
+    return False
+
+
+def agree(got: torch.Tensor, want: torch.Tensor, absolute: bool) -> torch.Tensor:
+    """Where results are equal within the tolerance of their dtype: NaN as NaN, infinity as
+    infinity."""
+    dtype = from_torch(want.dtype)
+    assert dtype is not None
+    relative, around_one = tolerance(dtype)
+    if dtype.is_complex:
+        near = (got - want).abs() <= relative * want.abs() + around_one * absolute
+        parts = [agree(part(got), part(want), absolute) for part in (torch.real, torch.imag)]
+        return near | (parts[0] & parts[1])
+    if not dtype.is_floating:
+        return got == want
+    smallest = torch.finfo(want.dtype).tiny
+    return torch.isclose(
+        got, want, rtol=relative, atol=around_one * absolute or smallest, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", list(DataType), ids=lambda dtype: dtype.name)
+def test_every_row_is_what_torch_computes(dtype: DataType, target: str):
+    generator = torch.Generator().manual_seed(1)
+    given = [operand(dtype, position, generator) for position in range(4)]
+    given.append(torch.rand(LENGTH, generator=generator) > 0.5)
+    rows = accepted(dtype)
+    if dtype.category is Category.INTEGER:  # torch refuses to divide integers by zero
+        rows = [row for row in rows if row.name not in INTEGER_DIVISIONS]
+    fusion = fusion_of(rows, dtype)
+
+    results = Executor(fusion).execute(given, target=target)
+
+    wrong: list[str] = []
+    for row, got, want in zip(rows, results, interpret(fusion, given), strict=True):
+        assert got.dtype is want.dtype, row.name
+        right = agree(got, want, row.name in CANCELLING) | untested(row.name, dtype, given)
+        for at in (~right).nonzero().flatten().tolist()[:3]:
+            args = [tensor[at].item() for tensor in given[: row.arity]]
+            wrong.append(f"{row.name}{args}: {got[at].item()}, torch has {want[at].item()}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "dtype", [d for d in DataType if d.category is Category.INTEGER], ids=lambda dtype: dtype.name
+)
+def test_integer_divisions_are_what_torch_computes(dtype: DataType, target: str):
+    generator = torch.Generator().manual_seed(1)
+    given = [operand(dtype, position, generator) for position in range(4)]
+    given[1][given[1] == 0] = 5
+    least = torch.iinfo(dtype.torch).min
+    if least < 0:  # the least integer by -1 overflows, which torch leaves to the processor
+        given[0][(given[0] == least) & (given[1] == -1)] = 9
+    given.append(torch.zeros(LENGTH, dtype=torch.bool))
+    fusion = fusion_of([TABLE[name] for name in sorted(INTEGER_DIVISIONS)], dtype)
+
+    results = Executor(fusion).execute(given, target=target)
+
+    for got, want in zip(results, interpret(fusion, given), strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+def test_every_row_accepts_some_dtype_and_is_thus_tested():
+    tested = {row.name for dtype in DataType for row in accepted(dtype)}
+    assert tested == set(TABLE)

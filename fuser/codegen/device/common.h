@@ -488,9 +488,10 @@ FUSER_DEVICE complex64 asinh(complex64 z) { return complex64(asinh(complex128(z)
 
 //@ atanh(complex128): complex128, log1p(double), atan2(double), abs(double), copysign(double)
 FUSER_DEVICE complex128 atanh(complex128 z) {
-  const double x = z.re, y = z.im, distance = (1 - x) * (1 - x) + y * y;
-  if (!(abs(x) < 1e100 && abs(y) < 1e100)) return {0 * x, copysign(1.5707963267948966, y)};
-  return {log1p(4 * x / distance) / 4, atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2};
+  const double x = z.re, y = z.im, a = abs(x), distance = (1 - a) * (1 - a) + y * y;
+  if (!(a < 1e100 && abs(y) < 1e100)) return {0 * x, copysign(1.5707963267948966, y)};
+  const double real = log1p(4 * a / distance) / 4;  // of |x|: below 0, log1p would cancel
+  return {copysign(real, x), atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2};
 }
 
 //@ atanh(complex64): complex64, atanh(complex128)

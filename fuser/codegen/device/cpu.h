@@ -3,8 +3,9 @@
 // The float32 functions are branch-free, so that a loop over them becomes SIMD code; they assume
 // -fno-trapping-math, and hold with and without contraction to fma. Coefficients are minimax fits
 // (weighted least squares, reweighted by Lawson's method, each coefficient rounded to the type it
-// is used in before the next is fitted). A stated error is the largest over all float32 arguments
-// against the exact value, in units in the last place of the result. Doubles call libm.
+// is used in before the next is fitted). "At most 1.1 ulp" was measured, with fma, over all float32
+// arguments, NaN, infinities, subnormals and the sign of zero included; it counts units in the last
+// place of the exact result. Without fma it is up to 0.2 ulp more. Doubles call libm.
 
 //@ FUSER_DEVICE
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
@@ -151,9 +152,11 @@ FUSER_DEVICE float exp_times(float x, float factor) {
 }
 
 //@ exp(float): FUSER_DEVICE, exp_times
+// At most 1.1 ulp.
 FUSER_DEVICE float exp(float x) { return exp_times(x, 1.0f); }
 
 //@ exp2(float): FUSER_DEVICE, bits_of, polynomial, scale_by_power
+// At most 0.9 ulp.
 // 2^n 2^r with |r| <= 1/2, where (2^r - 1) / r is a polynomial; error of the fit 3.0e-9.
 FUSER_DEVICE float exp2(float x) {
   x = x < -200.0f ? -200.0f : x;
@@ -167,6 +170,7 @@ FUSER_DEVICE float exp2(float x) {
 }
 
 //@ expm1(float): FUSER_DEVICE, bits_of, exp_polynomial, float_of
+// At most 1.5 ulp.
 // 2^n (e^r - 1) + (2^n - 1), at half scale so that 2^128 does not occur.
 FUSER_DEVICE float expm1(float x) {
   float y = x < -30.0f ? -30.0f : x;
@@ -181,6 +185,7 @@ FUSER_DEVICE float expm1(float x) {
 }
 
 //@ sigmoid(float): FUSER_DEVICE, exp(float)
+// At most 2.5 ulp.
 // e^x / (1 + e^x) for negative x, so that results below 2^-126 are right too.
 FUSER_DEVICE float sigmoid(float x) {
   const float small = exp(-__builtin_fabsf(x));
@@ -188,18 +193,21 @@ FUSER_DEVICE float sigmoid(float x) {
 }
 
 //@ silu(float): FUSER_DEVICE, exp(float)
+// At most 3.4 ulp. Below 2^-126 the error is 2^-143.
 FUSER_DEVICE float silu(float x) {
   const float small = exp(-__builtin_fabsf(x));
   return (x < 0.0f ? x * small : x) / (1.0f + small);
 }
 
 //@ cosh(float): FUSER_DEVICE, exp_times
+// At most 1.5 ulp.
 FUSER_DEVICE float cosh(float x) {
   const float half_exp = exp_times(__builtin_fabsf(x), 0.5f);
   return half_exp + 0.25f / half_exp;
 }
 
 //@ sinh(float): FUSER_DEVICE, exp_times, polynomial
+// At most 1.7 ulp.
 // x + x^3 P(x^2) below 1; error of the fit 3.0e-10.
 FUSER_DEVICE float sinh(float x) {
   const float half_exp = exp_times(__builtin_fabsf(x), 0.5f);
@@ -211,6 +219,7 @@ FUSER_DEVICE float sinh(float x) {
 }
 
 //@ tanh(float): FUSER_DEVICE, exp_normal, polynomial
+// At most 1.4 ulp.
 // x + x^3 P(x^2) below 0.625, fitted to 4.5e-9; 1 - 2 / (e^2|x| + 1) above.
 FUSER_DEVICE float tanh(float x) {
   float a = __builtin_fabsf(x);
@@ -254,6 +263,7 @@ FUSER_DEVICE float log_or_limit(float x, float value) {
 }
 
 //@ log(float): FUSER_DEVICE, scaled, log_tail, log_or_limit
+// At most 0.9 ulp.
 FUSER_DEVICE float log(float x) {
   const scaled s = scaled_of(x);
   const float n = float(s.exponent), r = s.m - 1.0f;
@@ -262,6 +272,7 @@ FUSER_DEVICE float log(float x) {
 }
 
 //@ log2(float): FUSER_DEVICE, scaled, log_tail, log_or_limit
+// At most 1.0 ulp.
 FUSER_DEVICE float log2(float x) {
   const scaled s = scaled_of(x);
   const float r = s.m - 1.0f;
@@ -270,6 +281,7 @@ FUSER_DEVICE float log2(float x) {
 }
 
 //@ log10(float): FUSER_DEVICE, scaled, log_tail, log_or_limit
+// At most 0.9 ulp.
 FUSER_DEVICE float log10(float x) {
   const scaled s = scaled_of(x);
   const float r = s.m - 1.0f;
@@ -279,6 +291,7 @@ FUSER_DEVICE float log10(float x) {
 }
 
 //@ log1p(float): FUSER_DEVICE, scaled, float_of, log_tail, log_or_limit
+// At most 1.5 ulp.
 // log(u) with u = 1 + x, where what the sum lost is added to u's mantissa.
 FUSER_DEVICE float log1p(float x) {
   const float u = 1.0f + x, kept = u - 1.0f;
@@ -292,6 +305,7 @@ FUSER_DEVICE float log1p(float x) {
 }
 
 //@ asinh(float): FUSER_DEVICE, log1p(float)
+// At most 1.9 ulp.
 FUSER_DEVICE float asinh(float x) {
   const float a = __builtin_fabsf(x), square = a * a;
   const bool large = a > 268435456.0f;
@@ -300,6 +314,7 @@ FUSER_DEVICE float asinh(float x) {
 }
 
 //@ acosh(float): FUSER_DEVICE, log1p(float)
+// At most 2.5 ulp.
 FUSER_DEVICE float acosh(float x) {
   const float t = x - 1.0f;
   const bool large = x > 268435456.0f;
@@ -308,12 +323,14 @@ FUSER_DEVICE float acosh(float x) {
 }
 
 //@ atanh(float): FUSER_DEVICE, log1p(float)
+// At most 2.2 ulp.
 FUSER_DEVICE float atanh(float x) {
   const float a = __builtin_fabsf(x);
   return __builtin_copysignf(0.5f * log1p(2.0f * a / (1.0f - a)), x);
 }
 
 //@ pow(float): FUSER_DEVICE, scaled, bits_of, double_of, polynomial
+// At most 0.6 ulp on 3 million random pairs.
 // 2^(y log2|x|) in double: log2 by the series of artanh (fit to 2.7e-14), 2^r to 4.7e-11.
 FUSER_DEVICE float pow(float x, float y) {
   const float a = __builtin_fabsf(x);
@@ -345,22 +362,25 @@ FUSER_DEVICE float pow(float x, float y) {
 
 // -- error functions ------------------------------------------------------------------------------
 
-//@ erf(float): FUSER_DEVICE, exp_normal, polynomial
-// x + x P(x^2) below 0.9, fitted to 1.4e-8; 1 - e^Q(|x|) above, to 1.7e-9.
+//@ erf(float): FUSER_DEVICE, polynomial
+// At most 6 ulp, 3.6e-7 absolute; exactly 1 from 4.1 on.
+// x P(x^2) / Q(x^2), fitted to 1.9e-8. All coefficients are positive, so nothing cancels; the one
+// division takes half the time of a second branch with an exponential.
 FUSER_DEVICE float erf(float x) {
-  float a = __builtin_fabsf(x);
-  a = a > 4.0f ? 4.0f : a;
-  const float t = x * x;
-  const float excess = polynomial(t, 0.128379151f, -0.376125067f, 0.112819783f, -0.0267733987f,
-                                  0.00500434591f, -0.000605344598f);
-  const float log_erfc = polynomial(a, -0.000166439087f, -1.12779725f, -0.636976123f,
-                                    -0.104113616f, 0.0223151781f, -0.00306548341f,
-                                    0.000198219554f);
-  const float large = 1.0f - exp_normal(log_erfc);
-  return a < 0.9f ? x + x * excess : __builtin_copysignf(large, x);
+  float a = x > 4.1f ? 4.1f : x;
+  a = a < -4.1f ? -4.1f : a;
+  const float t = a * a;
+  const float above = polynomial(t, 1.12837915f, 0.190406191f, 0.0527486957f, 0.00376560831f,
+                                 0.000284883055f, 2.05009561e-6f);
+  const float below = polynomial(t, 1.0f, 0.502075834f, 0.114109006f, 0.014969198f,
+                                 0.00116253445f, 3.80918202e-5f);
+  const float value = a * (above / below);
+  const float capped = value > 1.0f ? 1.0f : value;
+  return capped < -1.0f ? -1.0f : capped;
 }
 
 //@ erfc(float): FUSER_DEVICE, exp_times, polynomial
+// At most 6.9 ulp.
 // e^(-x^2) P(x) / Q(x) for positive x, with the rounding of x^2 made good; fit to 4.2e-9.
 FUSER_DEVICE float erfc(float x) {
   float a = __builtin_fabsf(x);
@@ -394,6 +414,7 @@ FUSER_DEVICE float erfinv_ratio(float w) {
 }
 
 //@ erfinv(float): FUSER_DEVICE, erfinv_ratio, log(float)
+// At most 2.7 ulp.
 FUSER_DEVICE float erfinv(float x) {
   const float a = __builtin_fabsf(x);
   const float value = x * erfinv_ratio(-log((1.0f - a) * (1.0f + a)));
@@ -401,6 +422,7 @@ FUSER_DEVICE float erfinv(float x) {
 }
 
 //@ erfcinv(float): FUSER_DEVICE, erfinv_ratio, log(float)
+// At most 3.6 ulp.
 FUSER_DEVICE float erfcinv(float x) {
   const float value = (1.0f - x) * erfinv_ratio(-log(x * (2.0f - x)));
   return x == 0.0f ? __builtin_inff() : x == 2.0f ? -__builtin_inff() : value;
@@ -473,15 +495,18 @@ FUSER_DEVICE float sin_or_cos(float x, int32 turn) {
 }
 
 //@ sin(float): FUSER_DEVICE, sin_or_cos, bits_of, float_of
+// At most 1.6 ulp.
 FUSER_DEVICE float sin(float x) {
   const float value = sin_or_cos(__builtin_fabsf(x), 0);
   return float_of(bits_of(value) ^ (bits_of(x) & bits_of(-0.0f)));
 }
 
 //@ cos(float): FUSER_DEVICE, sin_or_cos
+// At most 1.6 ulp.
 FUSER_DEVICE float cos(float x) { return sin_or_cos(__builtin_fabsf(x), 1); }
 
 //@ tan(float): FUSER_DEVICE, quarter_turns, sin_quarter, cos_quarter
+// At most 0.9 ulp.
 FUSER_DEVICE float tan(float x) {
   const quarter_turns turns = quarter_turns_of(x);
   const double s = sin_quarter(turns.fraction), c = cos_quarter(turns.fraction);
@@ -497,6 +522,7 @@ FUSER_DEVICE float asin_tail(float t) {
 }
 
 //@ asin(float): FUSER_DEVICE, asin_tail
+// At most 2.1 ulp.
 // pi/2 - 2 asin(sqrt((1 - x) / 2)) above 1/2.
 FUSER_DEVICE float asin(float x) {
   const float a = __builtin_fabsf(x);
@@ -509,6 +535,7 @@ FUSER_DEVICE float asin(float x) {
 }
 
 //@ acos(float): FUSER_DEVICE, asin_tail
+// At most 1.1 ulp.
 FUSER_DEVICE float acos(float x) {
   const float a = __builtin_fabsf(x);
   const bool large = a > 0.5f;
@@ -530,6 +557,7 @@ FUSER_DEVICE float atan_unit(float z) {
 }
 
 //@ atan(float): FUSER_DEVICE, atan_unit
+// At most 1.5 ulp.
 FUSER_DEVICE float atan(float x) {
   const float a = __builtin_fabsf(x);
   const bool large = a > 1.0f;
@@ -570,6 +598,7 @@ FUSER_DEVICE bool isfinite(float x) { return __builtin_fabsf(x) < __builtin_inff
 FUSER_DEVICE bool signbit(float x) { return bits_of(x) < 0; }
 
 //@ rsqrt(float): FUSER_DEVICE
+// At most 1.5 ulp.
 FUSER_DEVICE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 
 //@ isnan(double): FUSER_DEVICE

@@ -17,27 +17,52 @@ from typing import TYPE_CHECKING, Any
 
 from fuser.errors import TargetError
 from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.emulator.launch import Extent3, ThreadOrder, make_launch, raise_for
+from fuser.runtime.emulator.launch import (
+    EmulatorFailureError,
+    Extent3,
+    ThreadOrder,
+    make_launch,
+    raise_for,
+)
 from fuser.runtime.toolchain import Compiler, find_compiler
 
 if TYPE_CHECKING:
     Argument = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
 
 SOURCES = Path(__file__).parent
-FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-w", f"-I{SOURCES}")
-"""-O1: a test kernel runs few threads, so compiling costs more than running."""
+FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-fvisibility=hidden", "-w", f"-I{SOURCES}")
+"""-O1: a test kernel runs few threads, so compiling costs more than running.
+
+Hidden: templates of two kernels may have one name, and their static variables would be shared.
+"""
 
 _STACK = "-DFUSER_STACK_BYTES=65536"
-_DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+([^;\[]+?)\s*(\w+)\s*\[\s*\]\s*;")
+_ALIGNED = r"(?:(?:alignas|__align__)\s*\([^)]*\)\s*)?"
+_DYNAMIC_SHARED = re.compile(
+    rf"{_ALIGNED}\bextern\s+{_ALIGNED}__shared__\s+{_ALIGNED}([^;\[]+?)\s*(\w+)\s*\[\s*\]\s*;"
+)
 _launch_lock = threading.Lock()
+
+
+class Kernel(ctypes.Structure):
+    """`emulator::Kernel` of fibers.h."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("run", ctypes.c_void_p),
+        ("shared_begin", ctypes.c_void_p),
+        ("shared_end", ctypes.c_void_p),
+        ("parameters", ctypes.POINTER(ctypes.c_uint32)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class EmulatedKernel:
-    """A kernel as host code."""
+    """A kernel as host code. `parameters` are the bytes of each."""
 
     name: str
     library: ctypes.CDLL
+    parameters: tuple[int, ...]
 
     def launch(
         self,
@@ -53,9 +78,13 @@ class EmulatedKernel:
         `arguments` have the ctypes of the kernel's parameters, pointers as `c_void_p` to CPU
         memory. Raises EmulatorDeadlockError, EmulatorFailureError.
         """
-        launch = make_launch(grid, block, shared_bytes, order)
+        launch = make_launch(self.name, grid, block, shared_bytes, order)
+        given = tuple(map(ctypes.sizeof, arguments))
+        if given != self.parameters:
+            where = f"arguments of {given} bytes for parameters of {self.parameters} bytes"
+            raise EmulatorFailureError(kernel=self.name, where=where)
         pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
-        kernel = ctypes.c_char.in_dll(self.library, "fuser_emulator_kernel")
+        kernel = Kernel.in_dll(self.library, "fuser_emulator_kernel")
         message = ctypes.create_string_buffer(2000)
         with _launch_lock:
             status = _runtime().fuser_emulator_launch(
@@ -76,9 +105,10 @@ def build(source: str, kernel: str) -> EmulatedKernel:
 def emulator_text(source: str, kernel: str) -> str:
     """What the C++ compiler sees: the CUDA text unchanged, with its own line numbers.
 
-    The one exception is a declaration of dynamic shared memory, which C++ cannot spell.
+    The one exception is a declaration of dynamic shared memory, which C++ cannot spell. It becomes
+    a pointer, and must stand in a function; outside of one the lambda does not compile.
     """
-    pointer = r"\1* \2 = static_cast<\1*>(emulator::dynamic_shared());"
+    pointer = r"\1* \2 = [&] { return static_cast<\1*>(emulator::dynamic_shared()); }();"
     text = _DYNAMIC_SHARED.sub(pointer, source)
     return (
         f'#include "cuda_emulator.h"\n#line 1 "{kernel}.cu"\n{text}\n'
@@ -110,12 +140,23 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
     text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     text.write_text(emulator_text(source, kernel))
     compiler_or_raise().shared_library(text, library, FLAGS)
-    return EmulatedKernel(kernel, ctypes.CDLL(str(library)))
+    loaded = ctypes.CDLL(str(library))
+    count, *sizes = _parameters(Kernel.in_dll(loaded, "fuser_emulator_kernel"))
+    assert count == len(sizes)
+    return EmulatedKernel(kernel, loaded, tuple(sizes))
 
 
-@functools.cache
+def _parameters(kernel: Kernel) -> list[int]:
+    numbers = kernel.parameters
+    return numbers[: numbers[0] + 1]
+
+
 def _runtime() -> ctypes.CDLL:
     """The scheduler, loaded once and seen by every kernel."""
+    return _RUNTIME.get("runtime", _load_runtime)
+
+
+def _load_runtime() -> ctypes.CDLL:
     library = directory() / "libfuser_emulator.so"
     flags = ("-std=c++17", "-O2", "-w", f"-I{SOURCES}", _STACK)
     compiler_or_raise().shared_library(SOURCES / "fibers.cpp", library, flags)
@@ -123,3 +164,4 @@ def _runtime() -> ctypes.CDLL:
 
 
 _CACHE: CompileCache[EmulatedKernel] = CompileCache()
+_RUNTIME: CompileCache[ctypes.CDLL] = CompileCache()

@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 #include <sys/mman.h>
+#if !defined(__x86_64__) || defined(FUSER_UCONTEXT)
+#include <ucontext.h>
+#endif
 
 #if defined(FUSER_ASAN)
 #include <sanitizer/asan_interface.h>
@@ -66,8 +69,6 @@ inline void switch_registers(Registers& from, Registers& to) { fuser_emulator_sw
 
 #else
 
-#include <ucontext.h>
-
 using Registers = ucontext_t;
 
 inline void start(Registers& registers, char* base, size_t bytes, void (*entry)()) {
@@ -86,6 +87,9 @@ struct Context {
   char* stack = nullptr;  // its lowest byte; null for the launching thread itself
   const void* native_stack = nullptr;
   size_t native_bytes = 0;
+#if defined(FUSER_TSAN)
+  void* fiber = nullptr;
+#endif
 };
 
 // A stack with a guard page below it. `number` staggers the tops over the cache's sets.
@@ -104,6 +108,18 @@ inline void make_stack(Context& context, size_t number, void (*entry)()) {
 inline void drop_stack(Context& context) {
   munmap(context.stack - page_bytes, stack_bytes + page_bytes);
   context.stack = nullptr;
+}
+
+// To be called last thing before the registers are switched.
+inline void leaving([[maybe_unused]] Context& to) {
+#if defined(FUSER_ASAN)
+  static void* fake_stack;  // none is made: detect_stack_use_after_return is off
+  const void* bottom = to.stack == nullptr ? to.native_stack : to.stack;
+  __sanitizer_start_switch_fiber(&fake_stack, bottom,
+                                 to.stack == nullptr ? to.native_bytes : stack_bytes);
+#elif defined(FUSER_TSAN)
+  __tsan_switch_to_fiber(to.fiber, 1);  // 1: a switch orders nothing
+#endif
 }
 
 // To be called first thing on a context that was switched to.

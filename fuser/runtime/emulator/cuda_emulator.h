@@ -96,13 +96,13 @@ inline Word either(Word a, Word b) { return a | b; }
   FUSER_AT(operation, false, emulator::shuffled(site, mask, value, source))
 #define FUSER_WIDTH(unused, width, ...) width
 
-#define __syncthreads() FUSER_AT("__syncthreads", true, (void)emulator::meet(site, 0))
+#define __syncthreads() FUSER_AT("__syncthreads", true, (void)emulator::meet_block(site))
 #define __syncthreads_count(p) \
-  FUSER_AT("__syncthreads_count", true, (int)emulator::meet(site, 0, !!(p), emulator::sum))
+  FUSER_AT("__syncthreads_count", true, (int)emulator::meet_block(site, !!(p), emulator::sum))
 #define __syncthreads_and(p) \
-  FUSER_AT("__syncthreads_and", true, (int)emulator::meet(site, 0, !!(p), emulator::both))
+  FUSER_AT("__syncthreads_and", true, (int)emulator::meet_block(site, !!(p), emulator::both))
 #define __syncthreads_or(p) \
-  FUSER_AT("__syncthreads_or", true, (int)emulator::meet(site, 0, !!(p), emulator::either))
+  FUSER_AT("__syncthreads_or", true, (int)emulator::meet_block(site, !!(p), emulator::either))
 #define __syncwarp(...) \
   FUSER_AT("__syncwarp", true, (void)emulator::meet(site, emulator::mask_or_all(__VA_ARGS__)))
 #define __ballot_sync(mask, p)                                                             \
@@ -113,6 +113,7 @@ inline Word either(Word a, Word b) { return a | b; }
   FUSER_AT("__any_sync", false, (int)emulator::meet(site, mask, !!(p), emulator::either))
 #define __all_sync(mask, p) \
   FUSER_AT("__all_sync", false, (int)emulator::meet(site, mask, !!(p), emulator::both))
+#define __nanosleep(ns) FUSER_AT("__nanosleep", false, ((void)(ns), emulator::pass(site)))
 #define __activemask() emulator::active_mask()
 #define __shfl_sync(mask, value, ...) \
   FUSER_AT("__shfl_sync", false, emulator::shfl(site, mask, value, __VA_ARGS__))
@@ -171,38 +172,50 @@ T update(T* at, Update next) {
   }
 }
 
+// A parameter that takes what converts to T, as CUDA's overloads do: atomicAdd(&unsigned_, 1).
+template <typename T>
+struct Same {
+  using type = T;
+};
+template <typename T>
+using as = typename Same<T>::type;
+
 }  // namespace emulator
 
 template <typename T>
-T atomicAdd(T* at, T value) {
+T atomicAdd(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return static_cast<T>(old + value); });
 }
 template <typename T>
-T atomicSub(T* at, T value) {
+T atomicSub(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return static_cast<T>(old - value); });
 }
 template <typename T>
-T atomicMax(T* at, T value) {
+T atomicMax(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return old < value ? value : old; });
 }
 template <typename T>
-T atomicMin(T* at, T value) {
+T atomicMin(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return value < old ? value : old; });
 }
 template <typename T>
-T atomicAnd(T* at, T value) {
+T atomicAnd(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return old & value; });
 }
 template <typename T>
-T atomicOr(T* at, T value) {
+T atomicOr(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return old | value; });
 }
 template <typename T>
-T atomicExch(T* at, T value) {
+T atomicXor(T* at, emulator::as<T> value) {
+  return emulator::update(at, [=](T old) { return old ^ value; });
+}
+template <typename T>
+T atomicExch(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T) { return value; });
 }
 template <typename T>
-T atomicCAS(T* at, T expected, T value) {
+T atomicCAS(T* at, emulator::as<T> expected, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return old == expected ? value : old; });
 }
 inline unsigned int atomicInc(unsigned int* at, unsigned int limit) {
@@ -212,7 +225,6 @@ inline unsigned int atomicInc(unsigned int* at, unsigned int limit) {
 inline void __threadfence() { emulator::fence(); }
 inline void __threadfence_block() { emulator::fence(); }
 inline void __threadfence_system() { emulator::fence(); }
-inline void __nanosleep(unsigned int) { emulator::pass(); }
 
 template <typename T>
 T __ldg(const T* at) { return *at; }
@@ -233,7 +245,7 @@ extern "C" char __start_fuser_shared[], __stop_fuser_shared[];
 
 namespace emulator {
 
-__attribute__((section("fuser_shared"), used)) static char keep_section[16];
+alignas(64) __attribute__((section("fuser_shared"), used)) static char keep_section[64];
 
 template <int... I>
 struct Indices {};
@@ -254,9 +266,18 @@ void call(void (*kernel)(A...), void** arguments) {
   call(kernel, arguments, typename Count<sizeof...(A)>::type());
 }
 
+template <typename... A>
+struct Parameters {
+  static constexpr unsigned int bytes[] = {sizeof...(A), sizeof(A)...};
+};
+template <typename... A>
+Parameters<A...> parameters(void (*)(A...));
+
 }  // namespace emulator
 
-#define FUSER_EMULATOR_ENTRY(kernel)                                              \
+#define FUSER_EMULATOR_ENTRY(kernel)                                                      \
   static void fuser_emulator_run(void** arguments) { emulator::call(kernel, arguments); } \
-  extern "C" const emulator::Kernel fuser_emulator_kernel{                        \
-      #kernel, fuser_emulator_run, __start_fuser_shared, __stop_fuser_shared};
+  extern "C" __attribute__((visibility("default")))                                       \
+  const emulator::Kernel fuser_emulator_kernel{                                           \
+      #kernel, fuser_emulator_run, __start_fuser_shared, __stop_fuser_shared,             \
+      decltype(emulator::parameters(kernel))::bytes};

@@ -16,7 +16,11 @@ namespace {
 constexpr unsigned int max_threads = 1024;
 constexpr unsigned int warp = 32;
 
-enum State { ready, waiting, done };
+enum State { ready, waiting, passing, done };  // passing: ready, once nobody else is
+
+// After so many turns in which all that could run passed, they pass for ever.
+constexpr unsigned int max_passes = 100000;
+constexpr unsigned int block_mask = 0;  // the members of a meeting: the block, or lanes of a warp
 
 struct Thread {
   Context context;
@@ -28,9 +32,6 @@ struct Thread {
   unsigned int source;  // the lane a shuffle reads; `warp` where there is none
   Fold fold;
   Word value, result;
-#if defined(FUSER_TSAN)
-  void* fiber;
-#endif
 };
 
 Thread threads[max_threads];
@@ -39,15 +40,23 @@ Thread* current;
 const Kernel* kernel;
 const Launch* launched;
 void** arguments;
-unsigned int live, at_barrier, thread_count;
+unsigned int live, at_barrier, thread_count, passes;
 const Site* barrier;  // where the first thread of the block waits
 char* shared_memory;
 Status status;
 char* message;
 unsigned long message_size;
 #if defined(FUSER_TSAN)
-void* scheduler_fiber;
-char meeting_points[max_threads / warp + 1], end_of_launch;
+// Where a race detector sees the members of a meeting meet. Two points in turn: one that is slow to
+// leave must not meet those that already are at the next meeting.
+struct Point {
+  unsigned int mask, meetings;
+  char in_turn[2];
+};
+constexpr unsigned int max_masks = 64;  // different masks in one warp
+using Points = Point[max_threads / warp + 1][max_masks];
+Points* points;
+char end_of_launch;
 #endif
 
 bool same(const Site& a, const Site& b) {
@@ -66,33 +75,17 @@ bool exists(const Thread* first, unsigned int lane) {
 
 // -- switching -------------------------------------------------------------------------------
 
-void announce(Context& to, [[maybe_unused]] Context& from) {
-#if defined(FUSER_ASAN)
-  static void* fake_stack;
-  const void* bottom = to.stack == nullptr ? to.native_stack : to.stack;
-  __sanitizer_start_switch_fiber(&fake_stack, bottom,
-                                 to.stack == nullptr ? to.native_bytes : stack_bytes);
-#elif defined(FUSER_TSAN)
-  void* fiber = scheduler_fiber;
-  for (unsigned int i = 0; i < thread_count; ++i) {
-    if (&threads[i].context == &to) fiber = threads[i].fiber;
-  }
-  __tsan_switch_to_fiber(fiber, 1);  // 1: a switch orders nothing
-#endif
-  (void)to;
-}
-
 void run(Thread& thread) {
   current = &thread;
   threadIdx = thread.index;
-  announce(thread.context, scheduler);
+  leaving(thread.context);
   switch_registers(scheduler.registers, thread.context.registers);
   arrived(nullptr);
 }
 
 void yield_to_scheduler() {
   Thread& thread = *current;
-  announce(scheduler, thread.context);
+  leaving(scheduler);
   switch_registers(thread.context.registers, scheduler.registers);
   arrived(&scheduler);
 }
@@ -105,7 +98,21 @@ void complain(Status what, const char* text) {
   snprintf(message, message_size, "%s", text);
 }
 
+#if defined(FUSER_TSAN)
+Point& point_of(const Thread& thread, unsigned int mask) {
+  const unsigned int group = mask == block_mask ? max_threads / warp : number_of(thread) / warp;
+  for (Point& point : (*points)[group]) {
+    if (point.mask == 0 && mask != block_mask) point.mask = mask;
+    if (point.mask == mask) return point;
+  }
+  fail(thread.site->operation, thread.site->line, "too many masks for the thread sanitizer");
+}
+#endif
+
 void release(Thread* first, unsigned int count, unsigned int mask) {
+#if defined(FUSER_TSAN)
+  ++point_of(*first, mask).meetings;
+#endif
   for (unsigned int lane = 0; lane < count; ++lane) {
     if (mask != block_mask && !(mask >> lane & 1)) continue;
     if (first[lane].state == waiting) first[lane].state = ready;
@@ -173,9 +180,14 @@ Word wait(const Site& site, unsigned int mask, Word value, Fold fold, unsigned i
   thread.value = value;
   thread.fold = fold;
   thread.source = source;
+  if (mask != block_mask && !(mask >> lane() & 1)) {
+    fail(site.operation, site.line, "the calling lane is not in its own mask");
+  }
   thread.state = waiting;
+  passes = 0;
 #if defined(FUSER_TSAN)
-  char* point = &meeting_points[mask == block_mask ? max_threads / warp : number_of(thread) / warp];
+  Point& meeting = point_of(thread, mask);
+  char* point = &meeting.in_turn[meeting.meetings % 2];
   if (site.orders_memory) __tsan_release(point);
 #endif
   bool met;
@@ -204,6 +216,7 @@ void thread_main() {
   Thread& thread = *current;
   thread.state = done;
   --live;
+  passes = 0;
 #if defined(FUSER_ASAN)
   // The fiber ends here: its fake stack goes.
   __sanitizer_start_switch_fiber(nullptr, scheduler.native_stack, scheduler.native_bytes);
@@ -214,13 +227,23 @@ void thread_main() {
   __builtin_trap();
 }
 
-Thread* next_thread() {
+Thread* next_in(State state) {
   const bool reverse = launched->order & reversed;
   for (unsigned int i = 0; i < thread_count; ++i) {
     Thread& thread = threads[reverse ? thread_count - 1 - i : i];
-    if (thread.state == ready) return &thread;
+    if (thread.state == state) return &thread;
   }
   return nullptr;
+}
+
+// The thread to run; null if none can, or those that can only pass.
+Thread* next_thread() {
+  Thread* thread = next_in(ready);
+  if (thread != nullptr || ++passes > max_passes) return thread;
+  for (unsigned int i = 0; i < thread_count; ++i) {
+    if (threads[i].state == passing) threads[i].state = ready;
+  }
+  return next_in(ready);
 }
 
 // An exit may be what the others waited for.
@@ -260,17 +283,23 @@ __attribute__((no_sanitize("address", "thread"))) void poison(char* begin, char*
 }
 
 #if defined(FUSER_TSAN)
-// Shared memory is a new one for every block: accesses of the last block are forgotten.
-void forget_shared_memory() {
+// Memory that no accesses are known of; free() would count as an access by itself.
+void* renewed(void* old, size_t bytes) {
+  if (old != nullptr) munmap(old, bytes);
+  return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+// Shared memory and meetings are new ones for every block: those of the last block are forgotten.
+void forget_last_block() {
   static bool known = false;
+  points = static_cast<Points*>(renewed(points, sizeof *points));
+  shared_memory = static_cast<char*>(renewed(shared_memory, launched->shared_bytes + 1));
   const unsigned long begin = reinterpret_cast<unsigned long>(kernel->shared_begin);
   const unsigned long bytes = (kernel->shared_end - kernel->shared_begin + 7) / 8 * 8;
   if (!known) {
     __tsan_java_init(begin, bytes);
   } else {
     __tsan_java_free(begin, bytes);
-    free(shared_memory);
-    shared_memory = static_cast<char*>(malloc(launched->shared_bytes + 1));
   }
   __tsan_java_alloc(begin, bytes);
   known = true;
@@ -279,12 +308,12 @@ void forget_shared_memory() {
 
 void run_block() {
 #if defined(FUSER_TSAN)
-  forget_shared_memory();
+  forget_last_block();
 #endif
   poison(kernel->shared_begin, kernel->shared_end);
   poison(shared_memory, shared_memory + launched->shared_bytes);
   live = thread_count;
-  at_barrier = 0;
+  at_barrier = passes = 0;
   barrier = nullptr;
   for (unsigned int i = 0; i < thread_count; ++i) {
     Thread& thread = threads[i];
@@ -293,7 +322,10 @@ void run_block() {
     thread.fenced = false;
     thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
 #if defined(FUSER_TSAN)
-    thread.fiber = __tsan_create_fiber(0);
+    thread.context.fiber = __tsan_create_fiber(0);
+    char name[60];
+    snprintf(name, sizeof name, "block (%u, %u, %u) thread %u", blockIdx.x, blockIdx.y, blockIdx.z, i);
+    __tsan_set_fiber_name(thread.context.fiber, name);
 #endif
   }
   while (live > 0 && status == finished) {
@@ -307,13 +339,17 @@ void run_block() {
   }
 #if defined(FUSER_TSAN)
   for (unsigned int i = 0; i < thread_count; ++i) {
-    __tsan_destroy_fiber(threads[i].fiber);
+    __tsan_destroy_fiber(threads[i].context.fiber);
     drop_stack(threads[i].context);
   }
 #endif
 }
 
 }  // namespace
+
+Word meet_block(const Site& site, Word value, Fold fold) {
+  return wait(site, block_mask, value, fold, warp);
+}
 
 Word meet(const Site& site, unsigned int mask, Word value, Fold fold) {
   return wait(site, mask, value, fold, warp);
@@ -334,7 +370,11 @@ unsigned int active_mask() {
   return mask;
 }
 
-void pass() { yield_to_scheduler(); }
+void pass(const Site& site) {
+  current->site = &site;
+  current->state = passing;
+  yield_to_scheduler();
+}
 
 void fence() { current->fenced = true; }
 
@@ -363,9 +403,10 @@ extern "C" int fuser_emulator_launch(const emulator::Kernel* kernel, const emula
   gridDim = dim3(launch->grid[0], launch->grid[1], launch->grid[2]);
   blockDim = dim3(launch->block[0], launch->block[1], launch->block[2]);
   thread_count = blockDim.x * blockDim.y * blockDim.z;
-  shared_memory = static_cast<char*>(malloc(launch->shared_bytes + 1));
 #if defined(FUSER_TSAN)
-  scheduler_fiber = __tsan_get_current_fiber();
+  scheduler.fiber = __tsan_get_current_fiber();
+#else
+  shared_memory = static_cast<char*>(malloc(launch->shared_bytes));
 #endif
   for (unsigned int z = 0; z < gridDim.z && status == finished; ++z) {
     for (unsigned int y = 0; y < gridDim.y && status == finished; ++y) {
@@ -375,9 +416,10 @@ extern "C" int fuser_emulator_launch(const emulator::Kernel* kernel, const emula
       }
     }
   }
-  free(shared_memory);
 #if defined(FUSER_TSAN)
   __tsan_acquire(&end_of_launch);
+#else
+  free(shared_memory);
 #endif
   return status;
 }

@@ -23,6 +23,7 @@ struct Kernel {
   const char* name;
   void (*run)(void** arguments);
   char *shared_begin, *shared_end;
+  const unsigned int* parameters;  // their number, then the bytes of each
 };
 
 // Bit 0: a released thread runs on before the others. Bit 1: the highest index first.
@@ -43,13 +44,12 @@ struct Site {
   bool orders_memory;  // what the members wrote before is visible to all of them after
 };
 
-// The members of a meeting: `block_mask`, or lanes of one warp.
-constexpr unsigned int block_mask = 0;
-
 using Word = unsigned long long;
 using Fold = Word (*)(Word, Word);
 
-// Waits for all live members. Every member gets the fold of their values, or zero without a fold.
+// Waits for all live threads of the block, or all live lanes of `mask`. Every member gets the fold
+// of their values, or zero without a fold.
+Word meet_block(const Site& site, Word value = 0, Fold fold = nullptr);
 Word meet(const Site& site, unsigned int mask, Word value = 0, Fold fold = nullptr);
 
 // Waits for all live lanes of `mask`, and returns what lane `source` gave.
@@ -57,7 +57,7 @@ Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int sourc
 
 unsigned int lane();
 unsigned int active_mask();  // the live lanes of this warp
-void pass();                 // lets the other threads run
+void pass(const Site& site);  // lets the other threads run
 void fence();                // __threadfence: from here on, atomics of this thread order memory
 bool fenced();
 void* dynamic_shared();

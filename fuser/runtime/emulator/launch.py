@@ -10,6 +10,10 @@ from fuser.errors import FuserError
 Extent3 = tuple[int, int, int]
 
 MAX_THREADS = 1024
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BLOCK = (1024, 1024, 64)
+MAX_SHARED_BYTES = 227 * 1024
+"""What the largest devices allow one block, after opting in."""
 
 
 class ThreadOrder(Enum):
@@ -44,12 +48,21 @@ class Launch(ctypes.Structure):
     )
 
 
-def make_launch(grid: Extent3, block: Extent3, shared_bytes: int, order: ThreadOrder) -> Launch:
-    """The structure the runtime takes. Raises EmulatorFailureError for too large a block."""
+def make_launch(
+    kernel: str, grid: Extent3, block: Extent3, shared_bytes: int, order: ThreadOrder
+) -> Launch:
+    """The structure the runtime takes. Raises EmulatorFailureError for what CUDA refuses."""
     threads = block[0] * block[1] * block[2]
-    if not 1 <= threads <= MAX_THREADS:
+    for name, extent, limit in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
+        if not all(1 <= size <= most for size, most in zip(extent, limit, strict=True)):
+            where = f"a {name} of {extent}; CUDA allows 1 to {limit}"
+            raise EmulatorFailureError(kernel=kernel, where=where)
+    if threads > MAX_THREADS:
         where = f"a block of {threads} threads; CUDA allows 1 to {MAX_THREADS}"
-        raise EmulatorFailureError(kernel="launch", where=where)
+        raise EmulatorFailureError(kernel=kernel, where=where)
+    if not 0 <= shared_bytes <= MAX_SHARED_BYTES:
+        where = f"{shared_bytes} bytes of shared memory; CUDA allows 0 to {MAX_SHARED_BYTES}"
+        raise EmulatorFailureError(kernel=kernel, where=where)
     return Launch(
         (ctypes.c_uint32 * 3)(*grid), (ctypes.c_uint32 * 3)(*block), shared_bytes, order.value
     )

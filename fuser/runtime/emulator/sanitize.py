@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
 import os
 import shutil
 import struct
@@ -17,13 +19,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fuser.errors import CompilationError
-from fuser.runtime.emulator.build import SOURCES, compiler_or_raise, emulator_text
+from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.emulator.build import SOURCES, compiler_or_raise, directory, emulator_text
 from fuser.runtime.emulator.launch import Extent3, ThreadOrder, make_launch, raise_for
+from fuser.runtime.toolchain import find_compiler
 
 if TYPE_CHECKING:
     Argument = torch.Tensor | ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
 
 _VALUE, _BUFFER = 0, 1
+_ALIGNMENT = 64
+"""A buffer lies as its tensor does, up to multiples of this."""
+
 _FINDINGS = 66
 """The exit code a sanitizer ends the program with when it has found something."""
 
@@ -70,16 +77,17 @@ def run_sanitized(
     """Run a kernel in a program of its own, under a sanitizer.
 
     Tensors (contiguous, on the CPU) are passed by address, each from a heap block of exactly its
-    size, and hold what the kernel wrote afterwards. Raises CompilationError,
+    size and alignment, and hold what the kernel wrote afterwards. Raises CompilationError,
     EmulatorDeadlockError and EmulatorFailureError.
     """
-    with tempfile.TemporaryDirectory(prefix="fuser-sanitize-") as place:
-        program = _build(source, kernel, sanitizer, Path(place))
-        launch = Path(place) / "launch"
-        head = bytes(make_launch(grid, block, shared_bytes, order))
-        packed = b"".join(map(_packed, arguments))
-        launch.write_bytes(head + struct.pack("<Q", len(arguments)) + packed)
-        done = _run(program, launch)
+    head = bytes(make_launch(kernel, grid, block, shared_bytes, order))
+    packed = b"".join(map(_packed, arguments))
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    place = directory() / f"{kernel}_{digest}_{sanitizer.name}"
+    program = _PROGRAMS.get(str(place), lambda: _build(source, kernel, sanitizer, place))
+    with tempfile.NamedTemporaryFile(dir=place, prefix="launch") as launch:
+        Path(launch.name).write_bytes(head + struct.pack("<Q", len(arguments)) + packed)
+        done = _run(program, Path(launch.name))
         if done.returncode == _FINDINGS or "runtime error" in done.stderr:
             return SanitizerReport(done.stderr)
         for line in done.stderr.splitlines():
@@ -88,12 +96,15 @@ def run_sanitized(
                 raise_for(int(status), kernel, message)
         if done.returncode != 0:
             return SanitizerReport(done.stderr or f"the program ended with {done.returncode}")
-        _unpack(launch.read_bytes(), arguments)
+        _unpack(Path(launch.name).read_bytes(), arguments)
     return SanitizerReport("")
 
 
+@functools.cache
 def is_available(sanitizer: Sanitizer) -> bool:
     """Whether this machine's compiler can build, and the machine run, a sanitized program."""
+    if find_compiler() is None:
+        return False
     source = 'extern "C" __global__ void nothing() {}'
     try:
         report = run_sanitized(source, "nothing", (1, 1, 1), (1, 1, 1), [], sanitizer)
@@ -102,29 +113,45 @@ def is_available(sanitizer: Sanitizer) -> bool:
     return not report.findings
 
 
+_PROGRAMS: CompileCache[Path] = CompileCache()
+_RUNTIMES: CompileCache[list[Path]] = CompileCache()
+
+
 def _build(source: str, kernel: str, sanitizer: Sanitizer, place: Path) -> Path:
+    """The program of a kernel, in a directory of its own."""
+    place.mkdir(exist_ok=True)
     text, program = place / f"{kernel}.cpp", place / "program"
     text.write_text(emulator_text(source, kernel))
-    watched, runtime = sanitizer.value
-    objects = [
-        _compile(place, text, watched),
-        _compile(place, SOURCES / "fibers.cpp", runtime),
-        _compile(place, SOURCES / "sanitized_main.cpp", runtime),
+    watched = sanitizer.value[0]
+    built = [
+        _compiled(text, place, watched),
+        *_RUNTIMES.get(sanitizer.name, lambda: _runtime(sanitizer)),
     ]
-    _run_compiler(text, [*watched, "-o", str(program), *objects])
+    _run_compiler(text, [*watched, "-o", str(program), *map(str, built)], place)
     return program
 
 
-def _compile(place: Path, source: Path, flags: tuple[str, ...]) -> str:
+def _runtime(sanitizer: Sanitizer) -> list[Path]:
+    """The objects that every kernel's program has."""
+    place, flags = directory() / sanitizer.name, sanitizer.value[1]
+    return [
+        _compiled(SOURCES / name, place, flags) for name in ("fibers.cpp", "sanitized_main.cpp")
+    ]
+
+
+def _compiled(source: Path, place: Path, flags: tuple[str, ...]) -> Path:
+    """The object of a source; what is reported of it has paths relative to `place`."""
+    place.mkdir(exist_ok=True)
     built = place / f"{source.stem}.o"
-    _run_compiler(source, [*_COMMON, *flags, "-c", "-o", str(built), str(source)])
-    return str(built)
+    named = f"-ffile-prefix-map={place}=."
+    _run_compiler(source, [*_COMMON, *flags, named, "-c", "-o", str(built), str(source)], place)
+    return built
 
 
-def _run_compiler(source: Path, arguments: list[str]) -> None:
+def _run_compiler(source: Path, arguments: list[str], place: Path) -> None:
     compiler = compiler_or_raise()
     command = [compiler.path, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
     if done.returncode != 0:
         raise CompilationError(compiler=compiler.path, source=str(source), log=done.stderr)
 
@@ -135,21 +162,30 @@ def _run(program: Path, launch: Path) -> subprocess.CompletedProcess[str]:
         "UBSAN_OPTIONS": f"exitcode={_FINDINGS}:print_stacktrace=1",
         "TSAN_OPTIONS": f"exitcode={_FINDINGS}:halt_on_error=1",
     }
-    command = [str(program), str(launch)]
-    fixed_layout = shutil.which("setarch")
-    if fixed_layout is not None:  # thread sanitizers cannot place their shadow under every layout
-        command = [fixed_layout, "-R", *command]
+    command = [*_with_fixed_layout(), str(program), str(launch)]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **options}
     )
 
 
+@functools.cache
+def _with_fixed_layout() -> tuple[str, ...]:
+    """Thread sanitizers cannot place their shadow memory under every randomized layout."""
+    path = shutil.which("setarch")
+    if path is None:
+        return ()
+    allowed = subprocess.run([path, "-R", "true"], capture_output=True, check=False)
+    return (path, "-R") if allowed.returncode == 0 else ()
+
+
 def _packed(argument: Argument) -> bytes:
+    """The kind, the position past a multiple of the alignment, the size, the bytes."""
     if not isinstance(argument, torch.Tensor):
         data = bytes(argument)
-        return struct.pack("<QQ", _VALUE, len(data)) + data
+        return struct.pack("<QQQ", _VALUE, 0, len(data)) + data
     nbytes = argument.numel() * argument.element_size()
-    return struct.pack("<QQ", _BUFFER, nbytes) + ctypes.string_at(argument.data_ptr(), nbytes)
+    head = struct.pack("<QQQ", _BUFFER, argument.data_ptr() % _ALIGNMENT, nbytes)
+    return head + ctypes.string_at(argument.data_ptr(), nbytes)
 
 
 def _unpack(data: bytes, arguments: Sequence[Argument]) -> None:

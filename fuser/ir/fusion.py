@@ -1,0 +1,55 @@
+"""Statements bind values to operations; a fusion is statements with inputs and outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.ir.operations import Operation, operands
+from fuser.ir.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`outs = op`."""
+
+    outs: tuple[Value, ...]
+    op: Operation
+
+    @property
+    def out(self) -> Value:
+        """The result of an operation that has one."""
+        (out,) = self.outs
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A value handed back, or, with `alias_of`, written into that input and not handed back."""
+
+    value: Value
+    alias_of: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """Statements in an order where every operand is defined before it is used."""
+
+    inputs: tuple[Value, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    outputs: tuple[Output, ...] = ()
+
+    @property
+    def output_values(self) -> tuple[Value, ...]:
+        return tuple(output.value for output in self.outputs)
+
+    def definitions(self) -> dict[Value, Statement]:
+        """The statement that defines each computed value."""
+        return {out: statement for statement in self.statements for out in statement.outs}
+
+    def uses(self) -> dict[Value, list[Statement]]:
+        """The statements that read each value, in order; each statement once."""
+        readers: dict[Value, list[Statement]] = {}
+        for statement in self.statements:
+            for operand in dict.fromkeys(operands(statement.op)):
+                readers.setdefault(operand, []).append(statement)
+        return readers

@@ -1,0 +1,284 @@
+"""Operations: one frozen class each, holding operands and attributes only.
+
+Equal operations are therefore common subexpressions. Each question about an operation (`infer`,
+`interpret`, `print`) is one `match`, closed with `assert_never`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.values import Extent, Number, Value
+
+# -- scalars -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A literal. Equality is by dtype and bits, so NaN equals itself and -0.0 differs from 0.0."""
+
+    value: Number
+    dtype: DataType
+
+    def _key(self) -> tuple[DataType, bytes | int]:
+        if isinstance(self.value, int):
+            return self.dtype, int(self.value)
+        number = complex(self.value)
+        return self.dtype, struct.pack("dd", number.real, number.imag)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf:
+    """The size of one dimension, as an Int scalar."""
+
+    arg: Value
+    dim: int
+
+
+# -- pointwise -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """A row of the pointwise table applied to operands, which broadcast as in torch."""
+
+    op: str
+    args: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    arg: Value
+    dtype: DataType
+
+
+# -- metadata ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The same elements in row-major order under another shape."""
+
+    arg: Value
+    shape: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Permute:
+    """Result dimension i is operand dimension `dims[i]`."""
+
+    arg: Value
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Inserts a size-1 dimension where `is_broadcast` is True."""
+
+    arg: Value
+    is_broadcast: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Repeats size-1 dimensions up to `shape`; -1 keeps a dimension."""
+
+    arg: Value
+    shape: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Squeeze:
+    """Removes dimensions of size 1."""
+
+    arg: Value
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Elements starts[d], starts[d] + steps[d], ... below ends[d] of each dimension."""
+
+    arg: Value
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StrideOrder:
+    """The same values, laid out so that dimension d has stride rank `order[d]` (0 is fastest)."""
+
+    arg: Value
+    order: tuple[int, ...]
+
+
+# -- factories -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    shape: tuple[Extent, ...]
+    fill: Value
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """start, start + step, ... : `length` elements."""
+
+    length: Extent
+    start: Value
+    step: Value
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Random numbers of a distribution ("uniform": low, high; "normal": mean, deviation)."""
+
+    distribution: str
+    shape: tuple[Extent, ...]
+    parameters: tuple[Value, Value]
+    dtype: DataType
+
+
+# -- across elements -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A reduction over `dims`; `var_mean` gives two values. `dtype` None keeps torch's choice."""
+
+    op: str
+    arg: Value
+    dims: tuple[int, ...]
+    keepdim: bool = False
+    dtype: DataType | None = None
+    correction: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """cumsum, cumprod, cummax or cummin along `dim`."""
+
+    op: str
+    arg: Value
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """(before, after) widths per dimension; negative widths cut."""
+
+    arg: Value
+    widths: tuple[tuple[int, int], ...]
+    fill: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Cat:
+    args: tuple[Value, ...]
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Reads `arg` at `index` along `dim`; mode: index_select, gather, take_along_axis or select."""
+
+    mode: str
+    arg: Value
+    index: Value
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """`arg` with `src` (tensor or scalar) written at `index` along `dim`."""
+
+    arg: Value
+    index: Value
+    src: Value
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """An operation torch runs: matmul or linear."""
+
+    function: str
+    args: tuple[Value, ...]
+
+
+Operation = (
+    Constant
+    | SizeOf
+    | Pointwise
+    | Cast
+    | View
+    | Permute
+    | Broadcast
+    | Expand
+    | Squeeze
+    | Slice
+    | StrideOrder
+    | Full
+    | Iota
+    | Random
+    | Reduce
+    | Scan
+    | Pad
+    | Cat
+    | Gather
+    | Scatter
+    | Extern
+)
+
+ScalarOperation = Constant | SizeOf
+MetadataOperation = View | Permute | Broadcast | Expand | Squeeze | Slice
+
+
+# -- generic access to operands ------------------------------------------------------------------
+
+Node = TypeVar("Node", bound=Operation)
+
+
+@functools.cache
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
+def operands(op: Operation) -> Iterator[Value]:
+    """The values an operation reads, sizes included, in field order."""
+    for name in _field_names(type(op)):
+        field: object = getattr(op, name)
+        if isinstance(field, Value):
+            yield field
+        elif isinstance(field, tuple):
+            yield from (part for part in field if isinstance(part, Value))  # pyright: ignore[reportUnknownVariableType]
+
+
+def map_operands(op: Node, replace: Callable[[Value], Value | int]) -> Node:
+    """The same operation on replaced operands. Only sizes may be replaced by an int."""
+    changes: dict[str, object] = {}
+    for name in _field_names(type(op)):
+        field: object = getattr(op, name)
+        if isinstance(field, Value):
+            changes[name] = replace(field)
+        elif isinstance(field, tuple):
+            parts: tuple[object, ...] = field  # pyright: ignore[reportUnknownVariableType]
+            if any(isinstance(part, Value) for part in parts):
+                changes[name] = tuple(replace(p) if isinstance(p, Value) else p for p in parts)
+    return dataclasses.replace(op, **changes) if changes else op

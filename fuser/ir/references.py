@@ -1,0 +1,53 @@
+"""What pointwise operations mean in torch, where torch has no single function for it.
+
+Operands have the types of the operation's signature.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def erfcinv(x: torch.Tensor) -> torch.Tensor:
+    return (-_normal_quantile(x.double() / 2) * 2**-0.5).to(x.dtype)
+
+
+def logical_right_shift(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    bits = x.dtype.itemsize * 8
+    keep = torch.bitwise_not(torch.bitwise_left_shift(torch.full_like(x, -1), bits - by))
+    shifted = torch.where(by > 0, torch.bitwise_right_shift(x, by) & keep, x)
+    return torch.where((by < 0) | (by >= bits), torch.zeros_like(x), shifted)
+
+
+def trunc_div(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.div(
+        x, y, rounding_mode=None if x.is_floating_point() or x.is_complex() else "trunc"
+    )
+
+
+def copy(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def real(x: torch.Tensor) -> torch.Tensor:
+    return torch.real(x).clone()
+
+
+def imag(x: torch.Tensor) -> torch.Tensor:
+    return torch.imag(x).clone()
+
+
+def threshold(x: torch.Tensor, limit: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return torch.where(x <= limit, value, x)
+
+
+def addcmul(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return x + value * y * z
+
+
+def add_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
+    return x + alpha * y
+
+
+def sub_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
+    return x - alpha * y

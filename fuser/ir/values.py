@@ -1,0 +1,56 @@
+"""Values: the tensors and scalars that operations read and make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.types import ScalarType, TensorType, ValueType
+
+Number = bool | int | float | complex
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor or a scalar, assigned once. Ids count up through a definition: T0, S1, T2."""
+
+    id: int
+    type: ValueType
+
+    def __hash__(self) -> int:
+        return self.id
+
+    @property
+    def name(self) -> str:
+        return f"{'T' if isinstance(self.type, TensorType) else 'S'}{self.id}"
+
+    @property
+    def dtype(self) -> DataType:
+        return self.type.dtype
+
+    @property
+    def tensor(self) -> TensorType:
+        """The type of a value that is known to be a tensor."""
+        assert isinstance(self.type, TensorType), f"{self.name} is a scalar"
+        return self.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; () for a scalar."""
+        return self.type.shape if isinstance(self.type, TensorType) else ()
+
+    @property
+    def is_tensor(self) -> bool:
+        return isinstance(self.type, TensorType)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Extent = int | Value
+"""A size in an operation: a literal, or a scalar of the definition. In a view, -1 is inferred."""
+
+
+def scalar(id_: int, dtype: DataType) -> Value:
+    """A scalar value."""
+    return Value(id_, ScalarType(dtype))

@@ -1,0 +1,117 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuser.codegen.expressions import ExpressionPrinter
+from fuser.codegen.sizes import Sizes
+from fuser.codegen.target import CPU, CUDA
+from fuser.ir.dtypes import DataType
+from fuser.schedule.index import Axis, of_axis
+from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Literal, Ref
+
+FLOAT = DataType.Float
+AXIS = Axis((0,), 8)
+X, Y = Ref("T0", FLOAT), Ref("T1", FLOAT)
+
+
+def printer(target=CPU) -> ExpressionPrinter:
+    return ExpressionPrinter(target, Sizes((AXIS,), DataType.Int))
+
+
+def text(expression: Expression, target=CPU) -> str:
+    return printer(target).print(expression, "T9")
+
+
+def literal(value: complex, dtype: DataType) -> str:
+    return text(Literal(value, dtype))
+
+
+def test_operators_and_functions_come_from_the_table():
+    assert text(Call("add", (X, Y), FLOAT)) == "T0 + T1"
+    assert text(Call("atan2", (X, Y), FLOAT)) == "atan2(T0, T1)"
+    assert text(Call("where", (Ref("T2", DataType.Bool), X, Y), FLOAT)) == "T2 ? T0 : T1"
+
+
+def test_operands_that_are_expressions_are_in_parentheses():
+    inner = Call("add", (X, Y), FLOAT)
+    assert text(Call("mul", (inner, X), FLOAT)) == "(T0 + T1) * T0"
+    assert text(Call("sub", (X, Literal(-1.0, FLOAT)), FLOAT)) == "T0 - (-1.0f)"
+    assert text(Call("neg", (Literal(-1.0, FLOAT),), FLOAT)) == "-(-1.0f)"
+
+
+def test_a_row_may_be_spelled_by_the_type_it_computes_in():
+    i, b = Ref("T0", DataType.Int), Ref("T0", DataType.Bool)
+    assert text(Call("div", (i, i), DataType.Int)) == "trunc_div(T0, T0)"
+    assert text(Call("div", (X, Y), FLOAT)) == "T0 / T1"
+    assert text(Call("bitwise_not", (b,), DataType.Bool)) == "!T0"
+
+
+def test_conversions_are_calls_of_the_type():
+    assert text(Convert(X, DataType.Half)) == "half(T0)"
+
+
+def test_an_index_is_a_number():
+    assert text(IndexValue(of_axis(AXIS), DataType.Int)) == "i0"
+
+
+def test_names_that_hold_lanes_are_subscripted():
+    used = printer()
+    used.lane_arrays.add("T0")
+    assert used.print(Call("add", (X, Y), FLOAT), "T9") == "T0[lane] + T1"
+
+
+def test_device_functions_are_noted_with_the_type_they_are_used_for():
+    used = printer()
+    used.print(Call("erf", (X,), FLOAT), "T9")
+    assert "erf(float)" in used.sections
+    used.print(Convert(X, DataType.BFloat16), "T9")
+    assert "bfloat16" in used.sections
+    assert "float" not in used.sections
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_float_literals_are_exact(value: float):
+    printed = literal(value, FLOAT)
+    assert printed.endswith("f")
+    assert np.float32(printed[:-1]) == np.float32(value)
+    assert math.copysign(1, float(printed[:-1])) == math.copysign(1, value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_double_literals_are_exact_and_no_integers(value: float):
+    printed = literal(value, DataType.Double)
+    assert float(printed) == value
+    assert "." in printed or "e" in printed
+
+
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=lambda target: target.name)
+@pytest.mark.parametrize("dtype", [FLOAT, DataType.Double], ids=lambda dtype: dtype.name)
+def test_infinity_and_nan_have_spellings(target, dtype: DataType):
+    infinity = text(Literal(math.inf, dtype), target)
+    assert text(Literal(-math.inf, dtype), target) == f"-{infinity}"
+    assert text(Literal(math.nan, dtype), target) == target.not_a_number[dtype]
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "printed"),
+    [
+        (True, DataType.Bool, "true"),
+        (0, DataType.Bool, "false"),
+        (7, DataType.Int, "7LL"),
+        (-(2**63), DataType.Int, "(-9223372036854775807LL - 1)"),
+        (-(2**31), DataType.Int32, "(-2147483647 - 1)"),
+        (-(2**31) + 1, DataType.Int32, "-2147483647"),
+        (-128, DataType.Int8, "int8(-128)"),
+        (255, DataType.UInt8, "uint8(255)"),
+        (1.5, DataType.Half, "half(1.5f)"),
+        (1.0, FLOAT, "1.0f"),
+        (1e20, FLOAT, "1e+20f"),
+        (1 - 2j, DataType.ComplexFloat, "complex64(1.0f, -2.0f)"),
+        (2.5, DataType.ComplexDouble, "complex128(2.5, 0.0)"),
+    ],
+)
+def test_literals_are_spelled_for_their_type(value: complex, dtype: DataType, printed: str):
+    assert literal(value, dtype) == printed

@@ -1,0 +1,46 @@
+"""The published definitions as text: what a person reads. `pytest --update-golden` rewrites."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from tests.seeds import gelu, transpose
+
+Golden = Callable[[str, str], None]
+
+SEEDS = [
+    ("gelu", gelu, torch.empty(8192, 3072, device="meta")),
+    ("transpose", transpose, torch.empty(768, 128, 64, device="meta")),
+]
+seeds = pytest.mark.parametrize(("name", "build", "given"), SEEDS, ids=[seed[0] for seed in SEEDS])
+
+
+def defined(build: Callable[[FusionDefinition], None]) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        build(fd)
+    return fd
+
+
+@seeds
+def test_the_cuda_kernel(name: str, build, given: torch.Tensor, golden: Golden):
+    (kernel,) = defined(build).plan([given], target="cuda:sm_90").kernels
+    golden(f"{name}.cu", kernel.source)
+
+
+@seeds
+def test_the_cpu_kernel(name: str, build, given: torch.Tensor, golden: Golden):
+    (kernel,) = defined(build).plan([given], target="cpu").kernels
+    golden(f"{name}.cpp", kernel.source)
+
+
+@seeds
+def test_the_definition(name: str, build, given: torch.Tensor, golden: Golden):
+    golden(f"{name}.fusion", repr(defined(build)))
+
+
+@seeds
+def test_the_segments_and_why(name: str, build, given: torch.Tensor, golden: Golden):
+    plan = defined(build).plan([given], target="cuda:sm_90")
+    golden(f"{name}.segments", "\n".join([*plan.log, "", str(plan)]) + "\n")

@@ -1,0 +1,104 @@
+// pointwise_mul_erf_add: 100663296 bytes read, 100663296 written
+// ends here: T9 leaves through reshape, metadata
+//   T1 = fd.define_tensor(shape=[64, 128, 3072], dtype=DataType.Float)
+//   S2 = fd.define_scalar(0.5, dtype=DataType.Double)
+//   T3 = fd.ops.mul(T1, S2)
+//   S4 = fd.define_scalar(0.707107, dtype=DataType.Double)
+//   T5 = fd.ops.mul(T1, S4)
+//   T6 = fd.ops.erf(T5)
+//   S7 = fd.define_scalar(1.0, dtype=DataType.Double)
+//   T8 = fd.ops.add(T6, S7)
+//   T9 = fd.ops.mul(T3, T8)
+typedef int int32;
+
+#define FUSER_DEVICE static __device__ __forceinline__
+
+// What one memory access moves. `may_alias`: packets overlay arrays of every element type.
+template <int Bytes> struct packet;
+template <> struct __attribute__((may_alias)) packet<1> { unsigned char x; };
+template <> struct __attribute__((may_alias)) packet<2> { unsigned short x; };
+template <> struct __attribute__((may_alias)) packet<4> { unsigned int x; };
+template <> struct __attribute__((may_alias, aligned(8))) packet<8> { unsigned int x, y; };
+template <> struct __attribute__((may_alias, aligned(16))) packet<16> {
+  unsigned int x, y, z, w;
+};
+
+// memcpy of a size known at compile time: the optimizer makes register moves of it.
+template <int Bytes>
+FUSER_DEVICE void copy_bytes(void* to, const void* from) {
+#ifndef FUSER_EMULATOR
+  memcpy(to, from, Bytes);
+#else
+  __builtin_memcpy(to, from, Bytes);
+#endif
+}
+
+// Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
+// `at` is aligned to the access.
+template <int N, typename T>
+FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
+#pragma unroll
+  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
+    packet<bytes> moved = reinterpret_cast<const packet<bytes>*>(at)[i];
+    copy_bytes<bytes>(reinterpret_cast<char*>(lanes) + i * bytes, &moved);
+  }
+}
+
+// Reads the first `valid` of N elements, all at once where valid >= N; the others are T().
+template <int N, typename T, typename Index>
+FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
+  if (valid >= N) {
+    load_vector(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
+}
+
+// Writes N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
+// `at` is aligned to the access.
+template <int N, typename T>
+FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
+#pragma unroll
+  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
+    packet<bytes> moved;
+    copy_bytes<bytes>(&moved, reinterpret_cast<const char*>(lanes) + i * bytes);
+    reinterpret_cast<packet<bytes>*>(at)[i] = moved;
+  }
+}
+
+// Writes the first `valid` of N elements, all at once where valid >= N.
+template <int N, typename T, typename Index>
+FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
+  if (valid >= N) {
+    store_vector(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) {
+    if (lane < valid) at[lane] = lanes[lane];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+pointwise_mul_erf_add(const float* __restrict__ T1_in, float* __restrict__ T9_out, const int32 n0) {
+  const int32 i0 = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
+  if (i0 >= n0) return;
+  float T1[4];
+  load_part(T1, T1_in + i0, n0 - i0);
+  float T9_lanes[4];
+  #pragma unroll
+  for (int lane = 0; lane < 4; ++lane) {
+    const float T3 = T1[lane] * 0.5f;
+    const float T5 = T1[lane] * 0.707107f;
+    const float T6 = erf(T5);
+    const float T8 = T6 + 1.0f;
+    const float T9 = T3 * T8;
+    T9_lanes[lane] = T9;
+  }
+  store_part(T9_lanes, T9_out + i0, n0 - i0);
+}

@@ -1,0 +1,56 @@
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.ir.nodes import Fusion
+from fuser.pipeline import compile_plan
+from fuser.runtime.backend import Backend, CpuBackend, CudaBackend, EmulatorBackend
+from fuser.runtime.target_name import TargetName
+
+
+def backend_of(target: str, given: torch.Tensor, fusion: Fusion | None = None) -> Backend:
+    if fusion is None:
+        with FusionDefinition() as fd:
+            x = fd.from_pytorch(given)
+            fd.add_output(fd.ops.neg(fd.ops.segment_set(fd.ops.exp(x))))
+        fusion = fd.fusion
+    return compile_plan(fusion, [given], TargetName(target)).backend
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [("cpu", CpuBackend), ("cuda", CudaBackend), ("emulator", EmulatorBackend)],
+)
+def test_each_target_has_its_backend(target: str, kind: type[Backend]):
+    assert type(backend_of(target, torch.empty(64))) is kind
+
+
+def test_every_segment_has_a_nest_and_a_text():
+    backend = backend_of("cpu", torch.empty(64))
+    assert list(backend.segments) == list(backend.nests) == list(backend.sources)
+    assert len(backend.segments) == 2
+
+
+def test_buffers_made_in_between_are_as_aligned_as_the_allocator_makes_them():
+    misaligned = torch.empty(4097)[1:]
+    first, second = backend_of("cuda", misaligned).sources.values()
+    assert "load_part" not in first.code
+    assert "load_part" in second.code
+
+
+def test_results_of_torch_are_aligned_too():
+    given = torch.empty(64, 64)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.neg(fd.ops.sum(fd.from_pytorch(given), [0])))
+    (source,) = backend_of("cuda", given, fd.fusion).sources.values()
+    assert "load_part" in source.code
+
+
+def test_a_slice_of_an_aligned_buffer_is_read_as_its_offset_allows():
+    given = torch.empty(4096)
+    for start, wide in ((4, True), (1, False)):
+        with FusionDefinition() as fd:
+            part = fd.ops.slice(fd.from_pytorch(given), [start], [start + 2048])
+            fd.add_output(fd.ops.neg(part))
+        (source,) = backend_of("cuda", given, fd.fusion).sources.values()
+        assert ("load_part" in source.code) == wide

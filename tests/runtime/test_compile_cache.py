@@ -1,0 +1,88 @@
+import threading
+
+import pytest
+
+from fuser.runtime.compile_cache import CompileCache
+
+
+def test_each_key_is_made_once():
+    cache: CompileCache[str] = CompileCache()
+    made: list[str] = []
+
+    def make(key: str) -> str:
+        made.append(key)
+        return key.upper()
+
+    for key in ("a", "b", "a"):
+        assert cache.get(key, lambda key=key: make(key)) == key.upper()
+    assert made == ["a", "b"]
+
+
+def test_threads_that_ask_meanwhile_wait_for_the_one_that_makes():
+    cache: CompileCache[object] = CompileCache()
+    entered, release = threading.Event(), threading.Event()
+    made: list[object] = []
+
+    def make() -> object:
+        entered.set()
+        release.wait(10)
+        made.append(object())
+        return made[-1]
+
+    results: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(cache.get("a", make))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(10)
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert all(result is made[0] for result in results)
+
+
+def test_another_key_is_made_while_one_is_being_made():
+    cache: CompileCache[int] = CompileCache()
+    release = threading.Event()
+    slow = threading.Thread(target=lambda: cache.get("slow", lambda: int(release.wait(10))))
+    slow.start()
+    assert cache.get("quick", lambda: 1) == 1
+    release.set()
+    slow.join()
+
+
+def test_a_failure_is_raised_and_tried_again():
+    cache: CompileCache[int] = CompileCache()
+
+    def fail() -> int:
+        raise ValueError("no")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            cache.get("a", fail)
+    assert cache.get("a", lambda: 3) == 3
+
+
+def test_a_failure_reaches_those_who_waited_for_it():
+    cache: CompileCache[int] = CompileCache()
+    release, errors = threading.Event(), []
+
+    def fail() -> int:
+        release.wait(10)
+        raise ValueError("no")
+
+    def ask() -> None:
+        try:
+            cache.get("a", fail)
+        except ValueError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == 4

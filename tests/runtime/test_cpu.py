@@ -1,0 +1,53 @@
+import ctypes
+
+import pytest
+
+from fuser.codegen import KernelSource
+from fuser.errors import CompilationError, TargetError
+from fuser.runtime import cpu
+from fuser.runtime.stats import stats
+from fuser.schedule.loop_tree import Launch
+
+
+def source(name: str, code: str, header: str = "") -> KernelSource:
+    return KernelSource(name, header, code, (), Launch())
+
+
+def kernel(name: str, number: int) -> KernelSource:
+    code = f'extern "C" void {name}(const bool threaded) {{ static volatile int n; n = {number}; }}'
+    return source(name, code)
+
+
+def test_code_is_compiled_and_can_be_called():
+    compiled = cpu.compile_cpu(kernel("first", 1))
+    compiled.launch(False)
+    assert compiled.resources.binary_size > 0
+    assert compiled.launch.argtypes == [ctypes.c_bool]
+
+
+def test_equal_code_is_compiled_once_whatever_its_header():
+    first = kernel("twice", 2)
+    before = stats()["kernels_compiled"]
+    compiled = cpu.compile_cpu(first)
+    again = cpu.compile_cpu(source("twice", first.code, "// of other sizes\n"))
+    assert again is compiled
+    assert stats()["kernels_compiled"] == before + 1
+
+
+def test_kernels_of_one_name_do_not_get_in_each_others_way():
+    assert (
+        cpu.compile_cpu(kernel("same", 3)).launch is not cpu.compile_cpu(kernel("same", 4)).launch
+    )
+
+
+def test_a_failure_has_the_compilers_words_and_the_path_of_the_text():
+    with pytest.raises(CompilationError, match="not_declared") as caught:
+        cpu.compile_cpu(source("broken", 'extern "C" void broken() { not_declared(); }'))
+    with open(str(caught.value.fields["source"])) as file:
+        assert "not_declared" in file.read()
+
+
+def test_without_a_compiler_compiling_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cpu, "find_compiler", lambda: None)
+    with pytest.raises(TargetError, match=r"install g\+\+"):
+        cpu.compile_cpu(kernel("none", 5))

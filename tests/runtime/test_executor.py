@@ -1,0 +1,238 @@
+"""Running plans: every kind of input, every kind of output, from several threads."""
+
+import threading
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import DataType, FuserError, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.ir.dtypes import from_torch
+from fuser.ir.interpret import interpret
+from fuser.ir.tolerance import tolerance
+from fuser.runtime.stats import stats
+
+Given = torch.Tensor | float
+TARGETS = ("cpu", "emulator")
+both_targets = pytest.mark.parametrize("target", TARGETS)
+
+
+def define(build: Callable[..., list[Handle]], *inputs: Given) -> FusionDefinition:
+    """A definition whose outputs are what `build(fd, *handles)` returns."""
+    with FusionDefinition() as fd:
+        handles = [
+            fd.from_pytorch(given) if isinstance(given, torch.Tensor) else fd.define_scalar(None)
+            for given in inputs
+        ]
+        for output in build(fd, *handles):
+            fd.add_output(output)
+    return fd
+
+
+def run(
+    build: Callable[..., list[Handle]], *inputs: Given, target: str = "cpu"
+) -> list[torch.Tensor]:
+    """The outputs, checked against the oracle: numbers, dtypes, sizes, strides."""
+    fd = define(build, *inputs)
+    results = fd.execute(list(inputs), target=target)
+    for got, want in zip(results, interpret(fd.fusion, inputs), strict=True):
+        dtype = from_torch(want.dtype)
+        assert dtype is not None
+        relative, absolute = tolerance(dtype)
+        torch.testing.assert_close(got, want.detach(), rtol=relative, atol=absolute)
+        assert got.stride() == want.stride() or got.numel() <= 1
+        assert not got.requires_grad
+    return results
+
+
+def exp(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.exp(x)]
+
+
+INPUTS = {
+    "contiguous": torch.randn(12, 20),
+    "permuted": torch.randn(4, 6, 10).permute(2, 0, 1),
+    "every second column": torch.randn(12, 40)[:, ::2],
+    "rows with gaps": torch.randn(12, 25)[:, :20],
+    "misaligned": torch.randn(241)[1:],
+    "expanded": torch.randn(12, 1).expand(12, 20),
+    "one number everywhere": torch.randn(()).expand(12, 20),
+    "overlapping": torch.randn(30).as_strided((20, 10), (1, 1)),
+    "zero size": torch.empty(0, 4),
+    "zero size, permuted": torch.empty(3, 0, 4).permute(2, 0, 1),
+    "zero dimensions": torch.tensor(1.5),
+    "size one dimensions": torch.randn(1, 7, 1),
+    "needs a gradient": torch.randn(8, requires_grad=True),
+    "a parameter": torch.nn.Parameter(torch.randn(8)),
+    "large": torch.randn(1 << 20),
+}
+
+
+@both_targets
+@pytest.mark.parametrize("name", INPUTS)
+def test_any_layout_of_an_input(name: str, target: str):
+    if name == "large" and target == "emulator":
+        pytest.skip("a million emulated threads take too long")
+    run(exp, INPUTS[name].detach().mul(0.25) if name == "large" else INPUTS[name], target=target)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_views_of_any_layout(name: str):
+    run(lambda fd, x: [fd.ops.neg(fd.ops.reshape(x, [-1])), x], INPUTS[name])
+
+
+NUMBERS = [
+    (DataType.Double, 0.1),
+    (DataType.Float, 0.1),
+    (DataType.Half, 0.1),
+    (DataType.BFloat16, 0.1),
+    (DataType.Int, -(2**63)),
+    (DataType.Int32, 2**31 - 1),
+    (DataType.Int16, -(2**15)),
+    (DataType.Int8, -128),
+    (DataType.UInt8, 255),
+    (DataType.Bool, True),
+    (DataType.ComplexFloat, 1.5 - 2j),
+    (DataType.ComplexDouble, 0.1 + 0.3j),
+]
+
+
+@both_targets
+@pytest.mark.parametrize(("dtype", "number"), NUMBERS, ids=str)
+def test_scalars_of_every_dtype(dtype: DataType, number: complex, target: str):
+    with FusionDefinition() as fd:
+        first, scalar, last = (fd.define_scalar(d) for d in (DataType.Int8, dtype, DataType.Float))
+        fd.add_output(fd.ops.full([3], scalar, dtype))
+        fd.add_output(fd.ops.full([3], first, DataType.Int))
+        fd.add_output(fd.ops.full([3], last, DataType.Float))
+    results = fd.execute([-7, number, 2.5], target=target)
+    for got, want in zip(results, interpret(fd.fusion, [-7, number, 2.5]), strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+def test_one_tensor_given_twice_and_overlapping_ones():
+    x = torch.randn(20)
+    run(lambda fd, a, b: [fd.ops.add(a, b)], x, x)
+    run(lambda fd, a, b: [fd.ops.mul(a, b)], x[:15], x[5:])
+
+
+def test_inputs_are_left_as_they_were():
+    x = torch.randn(12, 20)
+    copy = x.clone()
+    (alias, _) = run(lambda fd, a: [fd.ops.reshape(a, [240]), fd.ops.neg(a)], x)
+    torch.testing.assert_close(x, copy, rtol=0, atol=0)
+    assert alias.data_ptr() == x.data_ptr()
+
+
+def test_an_input_handed_on_is_its_memory():
+    x = torch.randn(241)[1:]
+    (same, part) = run(lambda fd, a: [a, fd.ops.slice(a, [3], [9])], x)
+    assert same.data_ptr() == x.data_ptr()
+    assert part.data_ptr() == x.data_ptr() + 12
+
+
+def test_outputs_that_are_views_of_each_other_share_memory():
+    def build(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        y = fd.ops.exp(x)
+        return [y, fd.ops.reshape(y, [48]), fd.ops.permute(y, [1, 0]), y]
+
+    first, *others = run(build, torch.randn(6, 8))
+    assert {other.data_ptr() for other in others} == {first.data_ptr()}
+
+
+def test_only_a_view_of_a_result_is_handed_out():
+    run(lambda fd, x: [fd.ops.permute(fd.ops.exp(x), [2, 0, 1])], torch.randn(3, 4, 5))
+    run(lambda fd, x: [fd.ops.broadcast(fd.ops.exp(x), [False, True])], torch.randn(3))
+
+
+def test_torch_runs_what_kernels_do_not():
+    def softmax(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        shifted = fd.ops.exp(fd.ops.sub(x, fd.ops.max(x, [1], keepdim=True)))
+        return [fd.ops.div(shifted, fd.ops.sum(shifted, [1], keepdim=True))]
+
+    run(softmax, torch.randn(6, 8))
+
+
+def test_a_number_of_another_python_type_makes_its_own_plan():
+    fd = define(lambda fd, x, s: [fd.ops.mul(x, s)], torch.randn(4), 2.0)
+    x = torch.randn(4)
+    for number in (2.0, 3, 0.5):
+        torch.testing.assert_close(fd.execute([x, number])[0], x * number)
+
+
+def test_other_sizes_compile_nothing():
+    fd = define(lambda fd, x: [fd.ops.permute(fd.ops.exp(x), [1, 0])], torch.randn(8, 6))
+    fd.execute([torch.randn(8, 6)])
+    before = stats()
+    for rows in (16, 5, 33):
+        x = torch.randn(rows, 10)
+        torch.testing.assert_close(fd.execute([x])[0], x.exp().t())
+    after = stats()
+    assert after["kernels_compiled"] == before["kernels_compiled"]
+    assert after["plans_built"] == before["plans_built"] + 3
+    assert after["kernels_launched"] == before["kernels_launched"] + 3
+
+
+def test_a_second_execution_plans_nothing():
+    x = torch.randn(8, 6)
+    fd = define(exp, x)
+    fd.execute([x])
+    before = stats()
+    fd.execute([torch.randn(8, 6)])
+    assert stats()["plans_built"] == before["plans_built"]
+
+
+def test_alignment_and_strides_are_part_of_what_a_plan_is_for():
+    fd = define(exp, torch.randn(30)[::2])
+    buffer = torch.randn(64)
+    for given in (buffer[:16], buffer[1:17], buffer[2:18], buffer[:32:2], buffer[1:33:2]):
+        for target in TARGETS:
+            torch.testing.assert_close(fd.execute([given], target=target)[0], given.exp())
+
+
+def test_threads_may_execute_one_definition_and_several():
+    errors: list[BaseException] = []
+    definitions = [
+        define(lambda fd, x, n=n: [fd.ops.add(fd.ops.mul(x, float(n)), 1.0)], torch.randn(4))
+        for n in range(3)
+    ]
+
+    def work(seed: int) -> None:
+        try:
+            for step in range(20):
+                n = (seed + step) % 3
+                x = torch.full((10 + step,), float(seed))
+                (got,) = definitions[n].execute([x])
+                torch.testing.assert_close(got, x * n + 1)
+        except BaseException as error:
+            errors.append(error)
+
+    before = stats()["kernels_compiled"]
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert stats()["kernels_compiled"] <= before + 3
+
+
+def test_without_a_compiler_torch_runs_everything_with_one_warning(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
+    monkeypatch.setattr("fuser.pipeline._warned", threading.Event())
+    x = torch.randn(8, 6)
+    before = stats()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(lambda fd, x: [fd.ops.permute(fd.ops.exp(x), [1, 0]), x], x)
+        run(exp, x)
+    assert [str(w.message) for w in caught if "install g++" in str(w.message)] != []
+    assert len(caught) == 1
+    assert stats()["kernels_launched"] == before["kernels_launched"]
+
+
+def test_meta_tensors_are_not_executed():
+    with pytest.raises(FuserError, match="meta tensors hold no data"):
+        define(exp, torch.randn(8)).execute([torch.empty(8, device="meta")])

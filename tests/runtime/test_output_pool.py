@@ -1,0 +1,139 @@
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.runtime import output_pool
+from fuser.runtime.output_pool import OutputPool
+
+BYTES = 4096
+
+
+def take(pool: OutputPool, nbytes: int = BYTES) -> torch.Tensor:
+    return pool.empty_strided((nbytes // 4,), (1,), torch.float32, nbytes)
+
+
+def test_a_storage_that_nobody_holds_is_handed_out_again():
+    pool = OutputPool()
+    first = take(pool)
+    address = first.data_ptr()
+    del first
+    assert take(pool).data_ptr() == address
+
+
+def test_sizes_must_be_equal():
+    pool = OutputPool()
+    address = take(pool).data_ptr()
+    assert take(pool, 2 * BYTES).data_ptr() != address
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda tensor: tensor,
+        lambda tensor: tensor[5:],
+        lambda tensor: tensor.view(torch.int32),
+        lambda tensor: tensor.detach(),
+        lambda tensor: tensor.numpy(),
+        lambda tensor: tensor.numpy()[3:],
+        lambda tensor: memoryview(tensor.numpy()),
+        np.from_dlpack,
+        torch.utils.dlpack.to_dlpack,
+        lambda tensor: tensor.untyped_storage(),
+        lambda tensor: [lambda: tensor],
+        lambda tensor: tensor.requires_grad_().exp(),
+    ],
+    ids=[
+        "tensor", "slice", "view", "detached", "array", "array slice", "memoryview", "imported",
+        "capsule", "storage", "closure", "graph",
+    ],
+)  # fmt: skip
+def test_what_somebody_holds_is_never_handed_out(hold: Callable[[torch.Tensor], object]):
+    pool = OutputPool()
+    tensor = take(pool)
+    address = tensor.data_ptr()
+    held = hold(tensor)
+    del tensor
+    assert take(pool).data_ptr() != address
+    del held
+    assert take(pool).data_ptr() == address
+
+
+def test_tensors_have_the_sizes_strides_and_dtype_asked_for():
+    tensor = OutputPool().empty_strided((3, 4), (1, 3), torch.float64, 96)
+    assert (tensor.shape, tensor.stride(), tensor.dtype) == ((3, 4), (1, 3), torch.float64)
+    assert tensor.untyped_storage().nbytes() == 96
+
+
+def test_the_pool_holds_no_more_than_its_capacity():
+    pool = OutputPool(capacity=4 * BYTES)
+    kept = [take(pool) for _ in range(10)]
+    assert pool.held_bytes() <= 4 * BYTES
+    assert len({tensor.data_ptr() for tensor in kept}) == 10
+
+
+def test_the_least_recently_used_go_first():
+    pool = OutputPool(capacity=3 * BYTES)
+    first, second, third = (take(pool) for _ in range(3))
+    recent = first.data_ptr()
+    del first
+    first = take(pool)  # used again, so `second` is now the oldest
+    assert first.data_ptr() == recent
+    fourth = take(pool)
+    del first
+    assert take(pool).data_ptr() == recent
+    del second, third, fourth
+
+
+def test_what_is_larger_than_the_pool_is_not_kept_and_drives_nothing_out():
+    pool = OutputPool(capacity=2 * BYTES)
+    take(pool)
+    take(pool, 8 * BYTES)
+    assert pool.held_bytes() == BYTES
+
+
+def test_clearing_forgets_storages_but_leaves_them_to_their_users():
+    pool = OutputPool()
+    tensor = take(pool).fill_(3)
+    pool.clear()
+    assert pool.held_bytes() == 0
+    assert take(pool).data_ptr() != tensor.data_ptr()
+    assert tensor.sum() == 3 * BYTES // 4
+
+
+def test_threads_never_share_a_storage():
+    pool = OutputPool()
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            tensor = take(pool).fill_(number)
+            if not bool((tensor == number).all()):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_large_outputs_of_an_execution_come_from_the_pool(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("fuser.runtime.executor.POOLED_BYTES", BYTES)
+    output_pool.POOL.clear()
+    x = torch.randn(BYTES)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.neg(fd.define_tensor([-1], dtype=DataType.Float)))
+    (first,) = fd.execute([x])
+    (second,) = fd.execute([2 * x])
+    torch.testing.assert_close(first, -x)
+    torch.testing.assert_close(second, -2 * x)
+    address = first.data_ptr()
+    del first
+    (third,) = fd.execute([x])
+    assert third.data_ptr() == address
+    output_pool.POOL.clear()

@@ -1,0 +1,106 @@
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, megabytes
+from fuser.runtime.stats import stats
+
+
+def softmax_like(fd: FusionDefinition) -> None:
+    """A kernel, a torch call, a kernel and an alias."""
+    x = fd.define_tensor([-1, -1], contiguity=[True, True])
+    y = fd.ops.exp(x)
+    z = fd.ops.div(y, fd.ops.sum(y, [1], keepdim=True))
+    fd.add_output(fd.ops.permute(z, [1, 0]))
+
+
+def plan_for(target: str | None = None, device: str = "cpu") -> Plan:
+    with FusionDefinition() as fd:
+        softmax_like(fd)
+    return fd.plan([torch.empty(64, 100, device=device)], target=target)
+
+
+def test_steps_are_in_order_and_by_kind():
+    plan = plan_for()
+    assert [step.kind for step in plan.steps] == ["kernel", "extern", "kernel", "alias"]
+    assert [type(step) for step in plan.steps] == [KernelStep, ExternStep, KernelStep, AliasStep]
+    assert (len(plan.kernels), len(plan.externs), len(plan.aliases)) == (2, 1, 1)
+
+
+def test_kernels_say_what_they_do():
+    first, second = plan_for("cuda:sm_90").kernels
+    assert first.operations == ("exp",)
+    assert second.operations == ("div",)
+    assert first.scheduler == "pointwise"
+    assert (first.bytes_read, first.bytes_written) == (25600, 25600)
+    assert second.bytes_read == 25600 + 256
+    assert "lane(s)" in first.parameters
+    assert first.reason
+
+
+def test_externs_and_aliases_say_what_they_do():
+    plan = plan_for()
+    (extern,), (alias,) = plan.externs, plan.aliases
+    assert extern.operations == ("sum",)
+    assert (extern.bytes_read, extern.bytes_written) == (25600, 256)
+    assert alias.operations == ("permute",)
+    assert (alias.bytes_read, alias.bytes_written) == (0, 0)
+    assert plan.bytes_moved == sum(s.bytes_read + s.bytes_written for s in plan.steps)
+
+
+@pytest.mark.parametrize("target", [None, "cpu", "emulator", "cuda:sm_80", "cuda:sm_100"])
+def test_meta_tensors_are_planned_as_real_ones_are(target: str | None):
+    real, meta = plan_for(target), plan_for(target, device="meta")
+    assert str(real) == str(meta)
+    assert [k.source for k in real.kernels] == [k.source for k in meta.kernels]
+
+
+def test_planning_runs_and_compiles_nothing():
+    before = stats()
+    plan_for("cuda:sm_90", device="meta")
+    after = stats()
+    assert after["plans_built"] == before["plans_built"] + 1
+    assert after["kernels_compiled"] == before["kernels_compiled"]
+    assert after["kernels_launched"] == before["kernels_launched"]
+
+
+def test_kernels_can_be_compiled_without_running_them():
+    for target in ("cpu", "cuda:sm_90"):
+        resources = plan_for(target, device="meta").kernels[0].compile()
+        assert resources.binary_size
+        assert (resources.registers is None) == (target == "cpu")
+
+
+def test_the_table_is_for_a_person():
+    lines = str(plan_for()).splitlines()
+    assert lines[0] == "plan for cpu"
+    assert lines[1].split()[:3] == ["step", "kind", "scheduler"]
+    assert lines[-1].startswith("total: 2 kernel(s), 1 alias(es), 1 torch call(s), ")
+    assert all(len(line) <= 140 for line in lines)
+
+
+def test_the_emulator_runs_the_text_that_the_device_gets():
+    emulated, device = plan_for("emulator"), plan_for("cuda:sm_90")
+    assert [k.source for k in emulated.kernels] == [k.source for k in device.kernels]
+
+
+def test_a_plan_of_nothing_but_the_input_has_no_steps():
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor([-1]))
+    plan = fd.plan([torch.empty(4)])
+    assert plan.steps == ()
+    assert "0 kernel(s)" in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (100_663_296, "100.7 MB"),
+        (2 * 10**9, "2.0 GB"),
+    ],
+)
+def test_bytes_are_written_for_a_person(count: int, words: str):
+    assert megabytes(count) == words

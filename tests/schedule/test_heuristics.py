@@ -1,0 +1,46 @@
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
+
+PARAMETERS = CudaParameters()
+
+
+@given(
+    st.lists(st.integers(0, 5000), max_size=4),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([32, 128, 256]),
+)
+def test_blocks_have_threads_and_no_more_than_twice_what_is_asked(
+    extents: list[int], lanes: int, threads: int
+):
+    x, y, z = block_shape(extents, lanes, CudaParameters(threads=threads))
+    assert z == 1
+    assert x & (x - 1) == 0
+    assert 1 <= x * y <= 2 * threads
+
+
+def test_a_long_axis_fills_the_block():
+    assert block_shape([1 << 20], 4, PARAMETERS) == (128, 1, 1)
+    assert block_shape([100, 512], 4, PARAMETERS) == (128, 1, 1)
+
+
+def test_rows_of_sixteen_vectors_are_stacked():
+    # The transpose after attention: rows of 64 floats, 12 of them.
+    x, y, _ = block_shape([64, 128, 12, 64], 4, PARAMETERS)
+    assert (x, 12 % y) == (16, 0)
+
+
+def test_no_axes_is_one_thread():
+    assert block_shape([], 1, PARAMETERS) == (1, 1, 1)
+
+
+def test_an_empty_axis_has_a_shape():
+    assert math.prod(block_shape([0, 0], 1, PARAMETERS)) >= 1
+
+
+def test_parameters_say_what_they_are():
+    assert "vector_bytes=16" in str(CudaParameters())
+    assert "serial_work=" in str(CpuParameters())

@@ -1,0 +1,176 @@
+"""How axes map to loops, threads and lanes."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.schedule import CpuParameters, CudaParameters, LoopNest, schedule_cpu, schedule_cuda
+from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, Node, Store
+from fuser.schedule.mapping import kernel_name
+from fuser.segmenter import Segment
+from tests.seeds import gelu, transpose
+from tests.segmented import segment_for
+
+Build = Callable[[FusionDefinition], None]
+
+
+def segment_of(build: Build, *inputs: torch.Tensor) -> Segment:
+    with FusionDefinition() as fd:
+        build(fd)
+    (segment,) = segment_for(fd.fusion, inputs).segments
+    return segment
+
+
+def cuda(
+    build: Build,
+    *inputs: torch.Tensor,
+    alignment: int = 16,
+    parameters: CudaParameters | None = None,
+) -> LoopNest:
+    segment = segment_of(build, *inputs)
+    bases = {lies.base for lies in segment.memory.values()}
+    alignments = dict.fromkeys(bases, 64) | {v: alignment for v in bases if v in segment.loads}
+    return schedule_cuda(segment, alignments, parameters or CudaParameters())
+
+
+def exp_of(given: torch.Tensor) -> Build:
+    return lambda fd: fd.add_output(fd.ops.exp(fd.from_pytorch(given)))
+
+
+def walk(nodes: tuple[Node, ...]) -> list[Node]:
+    """Every node, outermost first."""
+    found: list[Node] = []
+    for node in nodes:
+        found.append(node)
+        if isinstance(node, Loop):
+            found += walk(node.body)
+    return found
+
+
+def widths(nest: LoopNest) -> list[int]:
+    """Lanes of each load and store."""
+    return [node.lanes for node in walk(nest.body) if isinstance(node, Load | Store)]
+
+
+def bindings(nest: LoopNest) -> list[Binding]:
+    return [node.binding for node in walk(nest.body) if isinstance(node, Loop)]
+
+
+def test_the_published_gelu_is_one_loop_of_vectors():
+    nest = cuda(gelu, torch.empty(8192, 3072, device="meta"))
+    assert bindings(nest) == [Binding.THREAD_X, Binding.LANES]
+    assert widths(nest) == [4, 4]
+    assert nest.launch.grid == (8192 * 3072 // (4 * 128), 1, 1)
+
+
+def test_the_published_transpose_has_four_lanes_on_both_sides():
+    nest = cuda(transpose, torch.empty(768, 128, 64, device="meta"))
+    assert len(nest.axes) == 4
+    assert widths(nest) == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lanes"), [(torch.float64, 2), (torch.float16, 8), (torch.int8, 16)]
+)
+def test_vectors_are_sixteen_bytes(dtype: torch.dtype, lanes: int):
+    given = torch.empty(4096, device="meta", dtype=dtype)
+    nest = cuda(
+        lambda fd: fd.add_output(fd.ops.add(fd.from_pytorch(given), fd.from_pytorch(given))),
+        given,
+        given,
+    )
+    assert set(widths(nest)) == {lanes}
+
+
+@pytest.mark.parametrize(("alignment", "lanes"), [(16, 4), (8, 2), (4, 1)])
+def test_misaligned_buffers_are_read_in_narrower_vectors(alignment: int, lanes: int):
+    given = torch.empty(4096, device="meta")
+    assert set(widths(cuda(exp_of(given), given, alignment=alignment))) == {lanes}
+
+
+def test_rows_of_odd_length_keep_vectors_aligned():
+    # Rows of 6 floats with a gap: 24 of every 28 bytes; only single elements are aligned in all.
+    given = torch.empty_strided((64, 6), (7, 1), device="meta")
+    assert set(widths(cuda(exp_of(given), given))) == {1}
+
+
+def test_no_thread_holds_more_of_a_tensor_than_the_parameter_says():
+    wide = torch.empty(4096, device="meta", dtype=torch.float64)
+    narrow = torch.empty(4096, device="meta", dtype=torch.int8)
+
+    def build(fd: FusionDefinition) -> None:
+        fd.add_output(fd.ops.add(fd.from_pytorch(wide), fd.from_pytorch(narrow)))
+
+    assert set(widths(cuda(build, wide, narrow))) == {4}
+
+
+def test_what_all_lanes_share_is_loaded_once_and_what_is_scattered_lane_by_lane():
+    a = torch.empty(64, 1, device="meta")
+    b = torch.empty_strided((64, 64), (1, 64), device="meta")
+    c = torch.empty(64, 64, device="meta")
+
+    def build(fd: FusionDefinition) -> None:
+        total = fd.ops.add(fd.from_pytorch(c), fd.from_pytorch(b))
+        fd.add_output(fd.ops.add(total, fd.from_pytorch(a)))
+
+    nest = cuda(build, c, b, a)
+    lanes = next(n for n in walk(nest.body) if isinstance(n, Loop) and n.binding is Binding.LANES)
+    inside = [node.tensor.name for node in lanes.body if isinstance(node, Load)]
+    vectors = [n.tensor.name for n in walk(nest.body) if isinstance(n, Load) and n.lanes > 1]
+    assert (inside, vectors) == (["T1"], ["T0"])
+    assert [node.name for node in walk(nest.body) if isinstance(node, Lanes)] == ["T4_lanes"]
+
+
+@pytest.mark.parametrize(
+    ("elements", "index"), [(1 << 20, DataType.Int32), (1 << 32, DataType.Int)]
+)
+def test_indices_are_as_wide_as_sizes_need(elements: int, index: DataType):
+    given = torch.empty(elements, device="meta")
+    assert cuda(exp_of(given), given).index_dtype is index
+
+
+def test_offsets_count_for_the_index_width_too():
+    given = torch.empty_strided((4, 4), (1 << 30, 1), device="meta")
+    assert cuda(exp_of(given), given).index_dtype is DataType.Int
+
+
+def test_zero_dimensional_results_are_one_thread():
+    given = torch.empty((), device="meta")
+    nest = cuda(exp_of(given), given)
+    assert (nest.launch.grid, nest.launch.block) == ((1, 1, 1), (1, 1, 1))
+
+
+def test_parameters_can_be_overridden():
+    given = torch.empty(4096, device="meta")
+    nest = cuda(exp_of(given), given, parameters=CudaParameters(vector_bytes=8, threads=64))
+    assert set(widths(nest)) == {2}
+    assert nest.launch.block == (64, 1, 1)
+    assert "vector_bytes=8" in nest.parameters
+
+
+def test_cpu_loops_are_parallel_outside_and_vectors_inside():
+    given = torch.empty_strided((8, 6, 5), (100, 10, 1), device="meta")
+    nest = schedule_cpu(segment_of(exp_of(given), given), CpuParameters())
+    assert bindings(nest) == [Binding.PARALLEL, Binding.PARALLEL, Binding.SIMD]
+    assert not nest.launch.threaded
+
+
+def test_cpu_threads_start_where_there_is_work_for_them():
+    given = torch.empty(1 << 20, device="meta")
+    segment = segment_of(exp_of(given), given)
+    assert schedule_cpu(segment, CpuParameters()).launch.threaded
+    assert not schedule_cpu(segment, CpuParameters(serial_work=1 << 40)).launch.threaded
+
+
+def test_a_kernel_is_named_after_what_it_computes():
+    given = torch.empty(64, device="meta")
+
+    def build(fd: FusionDefinition) -> None:
+        y = fd.ops.mul(fd.from_pytorch(given), 2.0)
+        for name in ("exp", "exp", "neg", "abs", "sin", "cos"):
+            y = getattr(fd.ops, name)(y)
+        fd.add_output(y)
+
+    assert kernel_name(segment_of(build, given)) == "pointwise_mul_exp_neg_abs_sin"

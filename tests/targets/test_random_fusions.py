@@ -1,0 +1,79 @@
+"""Random definitions give the oracle's numbers on every target, and every CUDA kernel compiles.
+
+FUSER_LONG=1 runs many more of them.
+"""
+
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from fuser import FusionDefinition
+from fuser.ir.dtypes import from_torch
+from fuser.ir.interpret import interpret
+from fuser.ir.tolerance import tolerance
+from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.emulator import ThreadOrder
+from tests.strategies import (
+    FACTORIES,
+    METADATA,
+    POINTWISE,
+    REDUCTIONS,
+    SLICES,
+    Definition,
+    definitions,
+)
+
+MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
+CHECKS = list(HealthCheck)
+DEEP = 6
+"""Operations whose errors may add up in one definition, as a length of reduction."""
+
+any_fusion = definitions(
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS), max_operations=20
+)
+pointwise_fusion = definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES), max_operations=10)
+
+
+def check(definition: Definition, target: str) -> None:
+    """Executing on `target` gives what the oracle gives: numbers, dtypes and sizes."""
+    with FusionDefinition() as fd:
+        definition.build(fd)
+    want = interpret(fd.fusion, definition.inputs)
+    for got, expected in zip(fd.execute(definition.inputs, target=target), want, strict=True):
+        dtype = from_torch(expected.dtype)
+        assert dtype is not None
+        relative, absolute = tolerance(dtype, DEEP)
+        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+
+
+@settings(max_examples=60 * MORE, deadline=None, suppress_health_check=CHECKS)
+@given(any_fusion)
+def test_random_fusions_on_the_cpu_target(definition: Definition):
+    check(definition, "cpu")
+
+
+@pytest.mark.parametrize("order", list(ThreadOrder), ids=lambda order: order.name)
+def test_random_fusions_in_the_emulator(order: ThreadOrder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+
+    @settings(max_examples=25 * MORE, deadline=None, suppress_health_check=CHECKS)
+    @given(pointwise_fusion)
+    def run(definition: Definition) -> None:
+        check(definition, "emulator")
+
+    run()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_every_planned_cuda_kernel_compiles(arch: str):
+    @settings(max_examples=20 * MORE, deadline=None, suppress_health_check=CHECKS)
+    @given(pointwise_fusion)
+    def run(definition: Definition) -> None:
+        with FusionDefinition() as fd:
+            definition.build(fd)
+        for kernel in fd.plan(definition.inputs, target=f"cuda:{arch}").kernels:
+            assert kernel.compile().spill_bytes == 0
+
+    run()
