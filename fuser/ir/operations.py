@@ -246,7 +246,6 @@ Operation = (
     | Extern
 )
 
-ScalarOperation = Constant | SizeOf
 MetadataOperation = View | Permute | Broadcast | Expand | Squeeze | Slice
 
 

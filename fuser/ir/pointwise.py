@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 
 from fuser.ir import dtypes, references
 from fuser.ir.dtypes import Category, DataType
-
-Reference = Callable[..., torch.Tensor]
+from fuser.ir.references import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +127,6 @@ _LETTERS = {Category.BOOL: "b", Category.INTEGER: "i", Category.FLOAT: "f", Cate
 def letter(dtype: DataType) -> str:
     """The category letter used by `PointwiseOp.accepts`."""
     return _LETTERS[dtype.category]
-
-
-_normal_quantile = cast("Reference", torch.special.ndtri)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _unary(
@@ -279,7 +274,7 @@ _BINARY = (
 )
 
 _MORE = (
-    PointwiseOp("add_alpha", 3, "ifc", arithmetic, references.add_alpha, "{0} + {2} * {1}", cost=2),
+    PointwiseOp("add_alpha", 3, "ifc", arithmetic, references.add_alpha, "{0} + {2} * {1}", (), 2),
     PointwiseOp(
         "addcmul", 4, "ifc", arithmetic, references.addcmul, "{0} + {3} * {1} * {2}", cost=3
     ),
@@ -287,7 +282,7 @@ _MORE = (
         "clamp", 3, "if", arithmetic, torch.clamp, "minimum(maximum({0}, {1}), {2})", cost=4
     ),
     PointwiseOp("lerp", 3, "bifc", floating, torch.lerp, "lerp({0}, {1}, {2})", cost=6),
-    PointwiseOp("sub_alpha", 3, "ifc", arithmetic, references.sub_alpha, "{0} - {2} * {1}", cost=2),
+    PointwiseOp("sub_alpha", 3, "ifc", arithmetic, references.sub_alpha, "{0} - {2} * {1}", (), 2),
     PointwiseOp("threshold", 3, "if", arithmetic, references.threshold, "{0} <= {1} ? {2} : {0}"),
     PointwiseOp("where", 3, "bifc", selection, torch.where, "{0} ? {1} : {2}"),
 )

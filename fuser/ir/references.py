@@ -5,7 +5,13 @@ Operands have the types of the operation's signature.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+
+Reference = Callable[..., torch.Tensor]
+
+_normal_quantile = cast("Reference", torch.special.ndtri)  # pyright: ignore[reportUnknownMemberType]
 
 
 def erfcinv(x: torch.Tensor) -> torch.Tensor:
