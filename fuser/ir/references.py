@@ -6,6 +6,7 @@ Operands have the types of the operation's signature.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 

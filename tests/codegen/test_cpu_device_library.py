@@ -77,7 +77,7 @@ BOUNDS = {
     "atanh": Bound(2.5),
     "cos": Bound(1.6, result=1.0),
     "cosh": Bound(1.6),
-    "erf": Bound(6.0, result=1.0),
+    "erf": Bound(6.5, result=1.0),
     "erfc": Bound(7.0, result=2.0),
     "erfcinv": Bound(4.0, "erfcinv(x)"),
     "erfinv": Bound(3.5, "erfinv(x)"),

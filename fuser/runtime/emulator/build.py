@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     Argument = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
 
 SOURCES = Path(__file__).parent
-FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-fvisibility=hidden", "-w", f"-I{SOURCES}")
-"""-O1: a test kernel runs few threads, so compiling costs more than running.
-
-Hidden: templates of two kernels may have one name, and their static variables would be shared.
-"""
-
 _STACK = "-DFUSER_STACK_BYTES=65536"
 _ALIGNED = r"(?:(?:alignas|__align__)\s*\([^)]*\)\s*)?"
 _DYNAMIC_SHARED = re.compile(
@@ -106,14 +100,49 @@ def emulator_text(source: str, kernel: str) -> str:
     """What the C++ compiler sees: the CUDA text unchanged, with its own line numbers.
 
     The one exception is a declaration of dynamic shared memory, which C++ cannot spell. It becomes
-    a pointer, and must stand in a function; outside of one the lambda does not compile.
+    a pointer, and must stand in a function; outside of one the lambda does not compile. Raises
+    TargetError for shared memory declared in a template.
     """
+    _check_templates(source)
     pointer = r"\1* \2 = [&] { return static_cast<\1*>(emulator::dynamic_shared()); }();"
     text = _DYNAMIC_SHARED.sub(pointer, source)
     return (
         f'#include "cuda_emulator.h"\n#line 1 "{kernel}.cu"\n{text}\n'
         f"FUSER_EMULATOR_ENTRY({kernel})\n"
     )
+
+
+def kernel_flags() -> tuple[str, ...]:
+    """What compiles a kernel. -O1: it runs few threads, so that compiling costs more. g++ keeps the section of `__shared__` variables in inline
+    functions only where those are not weak; clang++ always does."""
+    gnu = "clang" not in compiler_or_raise().version
+    return ("-std=c++17", "-O1", "-fwrapv", "-w", f"-I{SOURCES}", *(["-fno-weak"] if gnu else []))
+
+
+def _check_templates(source: str) -> None:
+    """g++ has no sections for variables in templates: they would not be poisoned and renewed."""
+    for template in re.finditer(r"\btemplate\s*<", source):
+        body = _braced(source, template.end())
+        if re.search(r"(?<!extern)\s__shared__\b", body):
+            line = source.count("\n", 0, template.start()) + 1
+            reason = (
+                f"the template in line {line} declares __shared__ memory; declare it in the kernel "
+                "and pass its address"
+            )
+            raise TargetError(target="emulator", reason=reason)
+
+
+def _braced(source: str, start: int) -> str:
+    """From the first opening brace after `start` to its counterpart; empty for a declaration."""
+    opening = re.compile(r"[{;]").search(source, start)
+    if opening is None or opening[0] == ";":
+        return ""
+    depth = 0
+    for brace in re.finditer(r"[{}]", source[opening.start() :]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return source[opening.start() : opening.start() + brace.end()]
+    return source[opening.start() :]
 
 
 def compiler_or_raise() -> Compiler:
@@ -139,7 +168,8 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
     stem = directory() / f"{kernel}_{digest}"
     text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     text.write_text(emulator_text(source, kernel))
-    compiler_or_raise().shared_library(text, library, FLAGS)
+    # Hidden: functions of two kernels may have one name, and their variables would be shared.
+    compiler_or_raise().shared_library(text, library, (*kernel_flags(), "-fvisibility=hidden"))
     loaded = ctypes.CDLL(str(library))
     count, *sizes = _parameters(Kernel.in_dll(loaded, "fuser_emulator_kernel"))
     assert count == len(sizes)

@@ -20,7 +20,13 @@ import torch
 
 from fuser.errors import CompilationError
 from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.emulator.build import SOURCES, compiler_or_raise, directory, emulator_text
+from fuser.runtime.emulator.build import (
+    SOURCES,
+    compiler_or_raise,
+    directory,
+    emulator_text,
+    kernel_flags,
+)
 from fuser.runtime.emulator.launch import Extent3, ThreadOrder, make_launch, raise_for
 from fuser.runtime.toolchain import find_compiler
 
@@ -33,8 +39,6 @@ _ALIGNMENT = 64
 
 _FINDINGS = 66
 """The exit code a sanitizer ends the program with when it has found something."""
-
-_COMMON = ("-std=c++17", "-O1", "-g", "-fwrapv", "-w", "-fno-omit-frame-pointer", f"-I{SOURCES}")
 
 
 class Sanitizer(Enum):
@@ -143,8 +147,10 @@ def _compiled(source: Path, place: Path, flags: tuple[str, ...]) -> Path:
     """The object of a source; what is reported of it has paths relative to `place`."""
     place.mkdir(exist_ok=True)
     built = place / f"{source.stem}.o"
-    named = f"-ffile-prefix-map={place}=."
-    _run_compiler(source, [*_COMMON, *flags, named, "-c", "-o", str(built), str(source)], place)
+    debugging = ("-g", "-fno-omit-frame-pointer", f"-ffile-prefix-map={place}=.")
+    _run_compiler(
+        source, [*kernel_flags(), *debugging, *flags, "-c", "-o", str(built), str(source)], place
+    )
     return built
 
 
