@@ -28,7 +28,7 @@ DUMPS: Mapping[str, str] = MappingProxyType(
         "fusion_ir": "each segment's operations as they are scheduled",
         "scheduler_params": "the parameters each segment's schedule was given",
         "kernel_ir": "each segment's loop nest, before it is spelled in a language",
-        "cuda_kernel": "each generated CUDA kernel",
+        "cuda_kernel": "each generated CUDA kernel; for CPU tensors, what CUDA ones would get",
         "cuda_full": "each generated CUDA kernel with its device library",
         "cuda_to_file": "writes __tmp_<kernel>.cu for each generated CUDA kernel",
         "cpu_kernel": "each generated C++ kernel of the CPU target",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -31,6 +32,7 @@ from fuser.runtime.target_name import TargetName, resolve_target
 from fuser.runtime.toolchain import find_compiler
 from fuser.segmenter import SegmentedFusion, draw, segment
 
+_CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
 _drawings = itertools.count()
 
 Inputs = Sequence["torch.Tensor | Number"]
@@ -59,31 +61,40 @@ class Executor:
         self._fusion = fusion
         self._sized_by = [fusion.inputs.index(value) for value in size_inputs(fusion)]
         self._runs: dict[object, Run] = {}
-        self._lock = threading.Lock()
+        self._compiled: dict[object, Compiled] = {}
+        self._lock = threading.RLock()
 
     def execute(
         self, inputs: Inputs, *, target: str | None = None, device: Device = None
     ) -> list[torch.Tensor]:
         """The outputs for these inputs; nothing is launched if an input is refused."""
-        try:
-            key = (target, device, *map(_key_of, inputs), *[inputs[at] for at in self._sized_by])
-        except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
-            check_inputs(self._fusion, inputs)
-            raise
+        key = (target, device, *self._key(inputs))
         run = self._runs.get(key)
         if run is None:
             with self._lock:
                 run = self._runs.get(key) or self._prepare(inputs, target, device)
-                if len(self._runs) >= KEPT_PLANS:
-                    del self._runs[next(iter(self._runs))]
-                self._runs[key] = run
+                _keep(self._runs, key, run)
         return run(inputs)
 
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
         check_inputs(self._fusion, inputs)
-        named = resolve_target(target, _device_of(inputs, None))
-        return compile_plan(self._fusion, inputs, named).plan
+        return self._compile(inputs, resolve_target(target, _device_of(inputs, None))).plan
+
+    def _key(self, inputs: Inputs) -> tuple[object, ...]:
+        """Everything a plan depends on but its target."""
+        try:
+            return (*map(_key_of, inputs), *[inputs[at] for at in self._sized_by])
+        except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
+            check_inputs(self._fusion, inputs)
+            raise
+
+    def _compile(self, inputs: Inputs, target: TargetName) -> Compiled:
+        key = (target, *self._key(inputs))
+        with self._lock:
+            compiled = self._compiled.get(key) or compile_plan(self._fusion, inputs, target)
+            _keep(self._compiled, key, compiled)
+        return compiled
 
     def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
         check_inputs(self._fusion, inputs)
@@ -93,7 +104,7 @@ class Executor:
         if named.kind == "cpu" and find_compiler() is None:
             _warn_without_compiler()
             return oracle_runner(self._fusion, place)
-        compiled = compile_plan(self._fusion, inputs, named)
+        compiled = self._compile(inputs, named)
         debug.dump("fusion_args", "inputs", lambda: "\n".join(map(_describe_input, inputs)))
 
         def load(name: str) -> LoadedKernel:
@@ -106,6 +117,16 @@ class Executor:
         elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
         run = _after_moving(run, place) if elsewhere else run
         return run if place.type == "cpu" else _with_current(place.index or 0, run)
+
+
+Kept = TypeVar("Kept")
+
+
+def _keep(cache: dict[object, Kept], key: object, made: Kept) -> None:
+    """Add to a cache; the oldest entry goes where it is full."""
+    if len(cache) >= KEPT_PLANS:
+        del cache[next(iter(cache))]
+    cache[key] = made
 
 
 def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
@@ -123,6 +144,8 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     debug.dump("segmenter_logging", "decisions", lambda: "\n".join(segmented.log))
     alignments = {value: _alignment(tensor) for value, tensor in given.items()}
     backend = backend_for(target, segmented, alignments)
+    if target.kind == "cpu" and any(map(debug.enabled, _CUDA_TEXT)):
+        backend_for(TargetName("cuda"), segmented, alignments)  # prints what CUDA tensors would get
     plan = describe(segmented, backend, target)
     debug.dump("segmented_fusion", "segments", lambda: print_segments(segmented))
     debug.dump("segmenter_logging", "result", lambda: str(plan))

@@ -12,6 +12,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.ir.tolerance import tolerance
 
 Tensors = list[torch.Tensor]
 
@@ -121,11 +122,6 @@ FAMILIES = (
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-def tolerance(dtype: torch.dtype) -> float:
-    """What one rounding to `dtype`, and the errors of the functions used, may amount to."""
-    return max(4 * torch.finfo(dtype).eps, 1e-14 if dtype is torch.float64 else 2e-6)
-
-
 def check(family: Family, dtype: torch.dtype, device: str, target: str | None = None) -> None:
     """Run a family and compare with float64."""
     inputs = [tensor.to(device, dtype) for tensor in family.inputs()]
@@ -133,5 +129,5 @@ def check(family: Family, dtype: torch.dtype, device: str, target: str | None = 
     (result,) = family.defined_like(inputs).execute(inputs, target=target)
     assert result.dtype is dtype
     assert result.shape == exact.shape
-    bound = tolerance(dtype)
-    torch.testing.assert_close(result.double(), exact, rtol=bound, atol=bound)
+    relative, absolute = tolerance(from_torch(dtype))
+    torch.testing.assert_close(result.double(), exact, rtol=relative, atol=absolute)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuser.codegen.kernel_source import Size
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.index import Axis, Index, Quotient, Term
 
 
@@ -36,6 +36,7 @@ class Sizes:
         """Declare (once) a parameter and return its name."""
         declared = self._parameters.setdefault(name, Size(name, number, self._dtype))
         assert declared.number == number, f"{name} is {declared.number} and {number}"
+        assert holds(self._dtype, number), f"{name} is {number}, too large for {self._dtype.name}"
         return name
 
     def index(self, index: Index, owner: str) -> str:

@@ -16,7 +16,7 @@ from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda_bindings import Driver, Handle, Status
 
 if TYPE_CHECKING:
-    Argument: TypeAlias = ctypes._SimpleCData[Any]  # pyright: ignore[reportPrivateUsage]
+    Argument: TypeAlias = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
 
 Extent3 = tuple[int, int, int]
 

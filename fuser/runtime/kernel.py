@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from fuser.codegen import Argument, Pointer, Scalar
 from fuser.ir.dtypes import DataType
+
+if TYPE_CHECKING:
+    CNumber: TypeAlias = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
 
 Launcher = Callable[..., None]
 """Called with one number for each argument, in order: addresses, scalars, sizes."""
@@ -52,10 +56,10 @@ def scalar_type(dtype: DataType) -> type:
     return _C_TYPES[dtype.compute]
 
 
-def as_c(types: Sequence[type], numbers: Sequence[object]) -> list[object]:
+def as_c(types: Sequence[type], numbers: Sequence[object]) -> list[CNumber]:
     """Arguments as instances of their ctypes types, for launchers that take their addresses."""
     pairs = zip(types, numbers, strict=True)
-    return [number if isinstance(number, type_) else type_(number) for type_, number in pairs]
+    return [number if isinstance(number, type_) else type_(number) for type_, number in pairs]  # pyright: ignore[reportReturnType]
 
 
 def scalar_argument(value: complex, dtype: DataType) -> object:

@@ -65,7 +65,7 @@ class OutputPool:
     def _is_free(self, key: int) -> bool:
         """Whether only the pool holds a storage: no tensor, and nobody else its Python object,
         which is the one that `tensor.untyped_storage()` returns."""
-        address = self._storages[key]._cdata
+        address = self._storages[key]._cdata  # pyright: ignore[reportPrivateUsage]
         tensors_and_object = torch._C._storage_Use_Count(address)  # pyright: ignore
         return tensors_and_object == 1 and sys.getrefcount(self._storages[key]) == _UNSHARED
 

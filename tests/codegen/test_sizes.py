@@ -1,3 +1,5 @@
+import pytest
+
 from fuser.codegen.sizes import Sizes
 from fuser.ir.dtypes import DataType
 from fuser.schedule.index import ZERO, Axis, Index, divide, linear, of_axis
@@ -78,3 +80,8 @@ def test_what_a_division_needs_is_not_taken_for_a_second_load():
     used.index(index(1, 11), "T0_0")
     assert numbers(used)["T0_1_stride_1"] == 10
     assert numbers(used)["T0_0_stride_1"] == 11
+
+
+def test_a_number_that_its_type_cannot_hold_is_a_mistake():
+    with pytest.raises(AssertionError, match="too large for Int32"):
+        sizes().parameter("n0", 1 << 31)

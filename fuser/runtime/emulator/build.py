@@ -113,8 +113,11 @@ def emulator_text(source: str, kernel: str) -> str:
 
 
 def kernel_flags() -> tuple[str, ...]:
-    """What compiles a kernel. -O1: it runs few threads, so that compiling costs more. g++ keeps the section of `__shared__` variables in inline
-    functions only where those are not weak; clang++ always does."""
+    """What compiles a kernel. -O1: it runs few threads, so that compiling costs more.
+
+    g++ keeps the section of `__shared__` variables in inline functions only where those are not
+    weak; clang++ always does.
+    """
     gnu = "clang" not in compiler_or_raise().version
     return ("-std=c++17", "-O1", "-fwrapv", "-w", f"-I{SOURCES}", *(["-fno-weak"] if gnu else []))
 

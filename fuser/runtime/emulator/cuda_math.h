@@ -97,10 +97,13 @@ inline double min(double x, double y) { return fmin(x, y); }
 inline double max(double x, double y) { return fmax(x, y); }
 
 // The inverses of erfc and erf, which the C library lacks: a start within 5e-4 by a rational in
-// sqrt(-2 log(y/2)), then three steps of Halley's method.
+// sqrt(-2 log(y/2)), then three steps of Halley's method. Each uses the other where its own
+// operand has lost digits of the result.
+inline double erfinv(double y);
 inline double erfcinv(double y) {
   if (!(y >= 0 && y <= 2)) return __builtin_nan("");
   if (y == 0 || y == 2) return y == 0 ? __builtin_inf() : -__builtin_inf();
+  if (y >= 0.5 && y <= 1.5) return erfinv(1 - y);
   const double tail = y < 1 ? y : 2 - y;
   const double t = __builtin_sqrt(-2 * __builtin_log(tail / 2));
   double x = 0.70711 * (t - (2.30753 + t * 0.27061) / (1 + t * (0.99229 + t * 0.04481)));
