@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuser.codegen.expressions import ExpressionPrinter
@@ -72,6 +72,7 @@ def test_device_functions_are_noted_with_the_type_they_are_used_for():
     assert "float" not in used.sections
 
 
+@settings(deadline=None)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_float_literals_are_exact(value: float):
     printed = literal(value, FLOAT)
@@ -80,6 +81,7 @@ def test_float_literals_are_exact(value: float):
     assert math.copysign(1, float(printed[:-1])) == math.copysign(1, value)
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_double_literals_are_exact_and_no_integers(value: float):
     printed = literal(value, DataType.Double)

@@ -1,6 +1,6 @@
 import math
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
@@ -8,6 +8,7 @@ from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
 PARAMETERS = CudaParameters()
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 5000), max_size=4),
     st.sampled_from([1, 2, 4, 8]),

@@ -58,6 +58,7 @@ indices = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(indices, indices, st.integers(-3, 12))
 def test_sums_and_products_are_those_of_integers(left: Index, right: Index, factor: int):
     pairs = list(zip(values(left), values(right), strict=True))
@@ -65,6 +66,7 @@ def test_sums_and_products_are_those_of_integers(left: Index, right: Index, fact
     assert values(left * factor) == [a * factor for a, _ in pairs]
 
 
+@settings(deadline=None)
 @given(indices, st.integers(1, 15))
 def test_division_is_that_of_integers(index: Index, divisor: int):
     quotient, remainder = divide(index, divisor)
@@ -72,6 +74,7 @@ def test_division_is_that_of_integers(index: Index, divisor: int):
     assert values(remainder) == [v % divisor for v in values(index)]
 
 
+@settings(deadline=None)
 @given(indices)
 def test_bounds_hold(index: Index):
     low, high = index.bounds()
@@ -79,6 +82,7 @@ def test_bounds_hold(index: Index):
     assert max(values(index)) <= high
 
 
+@settings(deadline=None)
 @given(indices)
 def test_terms_are_unique_and_have_coefficients(index: Index):
     terms = [term for term, _ in index.terms]
@@ -86,6 +90,7 @@ def test_terms_are_unique_and_have_coefficients(index: Index):
     assert all(coefficient for _, coefficient in index.terms)
 
 
+@settings(deadline=None)
 @given(indices, indices)
 def test_substitution_puts_an_index_in_an_axis_place(index: Index, replacement: Index):
     replaced = substitute(index, {AXES[0]: replacement})
@@ -94,6 +99,7 @@ def test_substitution_puts_an_index_in_an_axis_place(index: Index, replacement: 
         assert value(replaced, at) == value(index, {**at, AXES[0]: value(replacement, at)})
 
 
+@settings(deadline=None)
 @given(indices, st.lists(st.integers(1, 6), min_size=1, max_size=4))
 def test_unravel_gives_row_major_coordinates(index: Index, shape: list[int]):
     coordinates = unravel(index, tuple(shape))
@@ -103,6 +109,7 @@ def test_unravel_gives_row_major_coordinates(index: Index, shape: list[int]):
         assert all(0 <= v < size for v in values(coordinate))
 
 
+@settings(deadline=None)
 @given(indices)
 def test_affine_parts_hold_every_axis_that_matters(index: Index):
     named = {term for part in affine_parts(index) for term, _ in part.terms}
@@ -115,7 +122,7 @@ def test_affine_parts_hold_every_axis_that_matters(index: Index):
 factors = st.lists(st.sampled_from([2, 3, 4, 5]), min_size=1, max_size=5)
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(factors, st.data())
 def test_views_whose_factors_nest_need_no_division(sizes: list[int], data: st.DataObject):
     """Both shapes group one list of factors, so axes of those factors address both."""

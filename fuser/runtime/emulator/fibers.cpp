@@ -19,7 +19,7 @@ constexpr unsigned int warp = 32;
 enum State { ready, waiting, passing, done };  // passing: ready, once nobody else is
 
 // After so many turns in which all that could run passed, they pass for ever.
-constexpr unsigned int max_passes = 100000;
+constexpr unsigned int max_passes = 10000;
 constexpr unsigned int block_mask = 0;  // the members of a meeting: the block, or lanes of a warp
 
 struct Thread {
@@ -180,9 +180,6 @@ Word wait(const Site& site, unsigned int mask, Word value, Fold fold, unsigned i
   thread.value = value;
   thread.fold = fold;
   thread.source = source;
-  if (mask != block_mask && !(mask >> lane() & 1)) {
-    fail(site.operation, site.line, "the calling lane is not in its own mask");
-  }
   thread.state = waiting;
   passes = 0;
 #if defined(FUSER_TSAN)
@@ -345,6 +342,11 @@ void run_block() {
 #endif
 }
 
+void check_mask(const Site& site, unsigned int mask) {
+  if (mask >> lane() & 1) return;
+  fail(site.operation, site.line, "the calling lane is not in its own mask");
+}
+
 }  // namespace
 
 Word meet_block(const Site& site, Word value, Fold fold) {
@@ -352,10 +354,12 @@ Word meet_block(const Site& site, Word value, Fold fold) {
 }
 
 Word meet(const Site& site, unsigned int mask, Word value, Fold fold) {
+  check_mask(site, mask);
   return wait(site, mask, value, fold, warp);
 }
 
 Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int source) {
+  check_mask(site, mask);
   return wait(site, mask, value, nullptr, source);
 }
 

@@ -1,0 +1,57 @@
+# Everything runs from .venv, which is made on demand and again when its requirements change.
+PYTHON ?= python3
+JOBS ?= auto
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install demo test test-sanitizers bench-cpu gpu lint format typecheck clean
+
+help:
+	@echo "make demo             install, then run a gelu definition and show its plan and its time"
+	@echo "make test             install, then run all tests that need no sanitizer"
+	@echo "make test-sanitizers  run the CUDA kernels on the CPU under address and thread sanitizers"
+	@echo "make bench-cpu        compare with eager and torch.compile, into benchmarks/results/"
+	@echo "make gpu              everything that needs a GPU: tests, benchmarks, memory checker"
+	@echo "make lint typecheck   what continuous integration checks beside the tests"
+	@echo "make format           rewrite the sources as ruff formats them"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or later is needed; name one: make PYTHON=python3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not sanitizer"
+
+test-sanitizers: $(STAMP)
+	$(BIN)/python -m pytest -m sanitizer
+
+bench-cpu: $(STAMP)
+	$(BIN)/python benchmarks/cpu.py
+
+# Installs nothing: a GPU machine's own torch is used where .venv was not made.
+gpu:
+	PYTHONPATH=. $$(test -x $(BIN)/python && echo $(BIN)/python || echo $(PYTHON)) benchmarks/gpu_all.py
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+typecheck: $(STAMP)
+	$(BIN)/basedpyright
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

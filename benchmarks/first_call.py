@@ -1,0 +1,49 @@
+"""The first call of a definition in a fresh process: prints the seconds it took.
+
+    python benchmarks/first_call.py fuser|cubin|torch.compile
+
+`fuser` and `torch.compile` end with a result, `cubin` with machine code for sm_90. The import of
+torch and fuser is not counted; what a candidate imports later is.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import torch
+from cases import SMALL_GELU
+
+import fuser
+
+
+def first_result(x: torch.Tensor) -> None:
+    with fuser.FusionDefinition() as fd:
+        SMALL_GELU.define(fd)
+    fd.execute([x])
+
+
+def first_cubin(x: torch.Tensor) -> None:
+    with fuser.FusionDefinition() as fd:
+        SMALL_GELU.define(fd)
+    for kernel in fd.plan([x], target="cuda:sm_90").kernels:
+        kernel.compile()
+
+
+def first_compiled(x: torch.Tensor) -> None:
+    torch.compile(SMALL_GELU.written)(x)
+
+
+CANDIDATES = {"fuser": first_result, "cubin": first_cubin, "torch.compile": first_compiled}
+
+
+def main() -> None:
+    (x,) = SMALL_GELU.inputs("cpu")
+    x.exp()  # torch's own start-up
+    start = time.perf_counter()
+    CANDIDATES[sys.argv[1]](x)
+    print(time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main()

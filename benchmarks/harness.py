@@ -1,0 +1,156 @@
+"""Alternating rounds, medians of ratios, and a description of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS = "fuser"
+
+Call = Callable[[], object]
+Clock = Callable[[Call], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Medians over the rounds. `ratio` is this candidate's time over fuser's, round by round."""
+
+    seconds: float
+    ratio: float
+    faults: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What was asked for and what was measured, in words a table can hold."""
+
+    words: str
+    wanted: str
+    measured: str
+    met: bool
+
+
+def wall_clock(call: Call) -> float:
+    """Seconds of one call, its result dropped within them."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def alternate(
+    candidates: Mapping[str, Call], rounds: int, clock: Clock = wall_clock, warm_up: int = 3
+) -> dict[str, Measured]:
+    """Measure all candidates in every round, each round starting with another one."""
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    faults: dict[str, list[int]] = {name: [] for name in candidates}
+    names = list(candidates)
+    for number in range(warm_up + rounds):
+        start = number % len(names)
+        for name in names[start:] + names[:start]:
+            before = _page_faults()
+            taken = clock(candidates[name])
+            if number >= warm_up:
+                faults[name].append(_page_faults() - before)
+                times[name].append(taken)
+    return {
+        name: Measured(
+            statistics.median(taken),
+            statistics.median(their / our for their, our in zip(taken, times[OURS], strict=True)),
+            int(statistics.median(faults[name])),
+        )
+        for name, taken in times.items()
+    }
+
+
+def first(result: object) -> torch.Tensor:
+    """The output, of a call that returns it alone or in a list."""
+    found = result[0] if isinstance(result, list) else result
+    assert isinstance(found, torch.Tensor)
+    return found
+
+
+def error(got: torch.Tensor, exact: torch.Tensor) -> float:
+    """The largest absolute difference, in float64."""
+    return (got.double() - exact).abs().max().item()
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def goal_table(goals: Sequence[Goal]) -> str:
+    """Each goal, and whether it was met."""
+    rows = [[g.words, g.wanted, g.measured, "met" if g.met else "NOT MET"] for g in goals]
+    return table(["goal", "wanted", "measured", ""], rows)
+
+
+def machine() -> dict[str, str]:
+    """What the figures depend on."""
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "commit": _output("git", "rev-parse", "--short", "HEAD") + _changed(),
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "load before": f"{os.getloadavg()[0]:.2f}",
+        "threads": f"{torch.get_num_threads()}, OMP_PROC_BIND={os.environ.get('OMP_PROC_BIND')}",
+        "compiler": _output(os.environ.get("CXX", "g++"), "--version").partition("\n")[0],
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def description(facts: Mapping[str, str]) -> str:
+    return "\n".join(f"{name + ':':<13}{fact}" for name, fact in facts.items())
+
+
+def save(directory: Path, stem: str, text: str, record: Mapping[str, object]) -> None:
+    """Write `<stem>.txt` and `<stem>.json`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{stem}.txt").write_text(text)
+    (directory / f"{stem}.json").write_text(json.dumps(record, indent=1, default=asdict) + "\n")
+    print(f"written: {directory / stem}.txt, .json")
+
+
+def _page_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def _output(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    except FileNotFoundError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def _changed() -> str:
+    changed = _output("git", "status", "--porcelain", "--untracked-files=no") != "unknown"
+    return " with local changes" if changed else ""
+
+
+def _processor() -> str:
+    lines = _output("lscpu").splitlines()
+    wanted = ("Model name:", "CPU family:", "Model:", "L3 cache:")
+    found = [" ".join(line.split()) for line in lines if line.strip().startswith(wanted)]
+    return ", ".join(found) or platform.processor()

@@ -1,0 +1,111 @@
+"""What the repro scripts share: their options, scaled definitions, the check, and the timing."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from fuser import Fusion, FusionDefinition
+
+Definition = Callable[[FusionDefinition], None]
+Candidates = Mapping[str, Callable[[], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line; `rows` is what `--size` stands for."""
+
+    rows: int
+    device: str
+    target: str | None
+    rounds: int
+
+
+def options(description: str, full: int, small: int, unit: int) -> Options:
+    """Read the command line; rows are a multiple of `unit`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--size", default="full", help=f"full ({full}), small ({small}), or a multiple of {unit}"
+    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", default=device, choices=["cpu", "cuda"])
+    parser.add_argument("--target", help="cpu, cuda or emulator; by default, the device's own")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of timing; 0 for none")
+    given = parser.parse_args()
+    size: str = given.size
+    named = {"full": full, "small": small}
+    rows = named[size] if size in named else int(size) if size.isdecimal() else 0
+    if rows < 1 or rows % unit:
+        parser.error(f"--size: expected full, small or a multiple of {unit}, got {size}")
+    return Options(rows, given.device, given.target, given.rounds)
+
+
+def scaled(definition: Definition, sizes: Mapping[str, object]) -> Definition:
+    """`definition` with numbers in its text replaced: the published script at another size."""
+    longest_first = sorted(sizes, key=len, reverse=True)
+    pattern = "|".join(map(re.escape, longest_first))
+    text = re.sub(pattern, lambda found: str(sizes[found[0]]), inspect.getsource(definition))
+    scope: dict[str, Definition] = {}
+    exec(text, definition.__globals__, scope)
+    return scope[definition.__name__]
+
+
+def define(definition: Definition) -> Fusion:
+    """A finished Fusion, as the published scripts make it."""
+    fs = Fusion()
+    with FusionDefinition(fs) as fd:
+        definition(fd)
+    return fs
+
+
+def check(got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:
+    """Compare with torch's results; say what differs and exit with status 1 if anything does."""
+    if len(got) != len(expected):
+        sys.exit(f"WRONG: {len(got)} output(s), torch gives {len(expected)}")
+    for number, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
+        if ours.stride() != theirs.stride():
+            sys.exit(f"WRONG: output {number} has strides {ours.stride()}, not {theirs.stride()}")
+        try:
+            torch.testing.assert_close(ours, theirs)
+        except AssertionError as difference:
+            sys.exit(f"WRONG: output {number} is not what torch computes\n{difference}")
+    print("checked: the outputs are what torch computes\n")
+
+
+def report(candidates: Candidates, device: str, rounds: int) -> None:
+    """Time the candidates in alternation; the first is what the others are compared with."""
+    if rounds == 0:
+        return
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for number in range(rounds + 3):
+        for name, call in candidates.items():
+            taken = _seconds(call, device)
+            if number >= 3:  # the first rounds warm up
+                times[name].append(taken)
+    ours, *_ = times.values()
+    print(f"{'median of ' + str(rounds):<24}{'ms':>10}{'x fuser':>10}")
+    for name, theirs in times.items():
+        ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
+        middle, ratio = statistics.median(theirs) * 1e3, statistics.median(ratios)
+        print(f"{name:<24}{middle:>10.3f}{ratio:>10.2f}")
+
+
+def _seconds(call: Callable[[], object], device: str) -> float:
+    if device == "cpu":
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3
