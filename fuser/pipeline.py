@@ -110,7 +110,7 @@ class Executor:
         def load(name: str) -> LoadedKernel:
             return compiled.backend.load(name, place)
 
-        names = [segment.name for segment in compiled.segmented.segments]
+        names = [s.name for s in compiled.segmented.segments if not s.is_empty]
         with ThreadPoolExecutor(max_workers=max(len(names), 1)) as pool:
             kernels = dict(zip(names, pool.map(load, names), strict=True))
         run = Runner(compiled.segmented, kernels, place).run

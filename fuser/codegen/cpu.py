@@ -1,11 +1,11 @@
-"""C++ for the CPU target: OpenMP over outer loops, `omp simd` or a row copy inside."""
+"""C++ for the CPU target: OpenMP over outer loops, `omp simd`, a chunk or a row copy inside."""
 
 from __future__ import annotations
 
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CPU
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Binding, Load, Loop, Store
+from fuser.schedule.loop_tree import Binding, Load, Loop, Prefetch, Store
 
 
 class CpuPrinter(KernelPrinter):
@@ -17,18 +17,13 @@ class CpuPrinter(KernelPrinter):
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
 
     def loop(self, loop: Loop) -> None:
-        if loop.binding is Binding.STREAM:
-            self._stream(loop)
-            return
         if loop.axis is not self.nest.axes[0]:
-            if loop.binding is Binding.SIMD:
-                self.out.line("#pragma omp simd")
-            self._for(loop)
-        elif self._innermost().binding is Binding.STREAM:
+            self._inner(loop)
+        elif self._innermost().binding in (Binding.STREAM, Binding.CHUNKS):
             self.out.line("#pragma omp parallel if (threaded)")
             with self.out.block(""):
                 self.out.line(f"#pragma omp for{self._collapse()}")
-                self._for(loop)
+                self._inner(loop)
                 self.out.line(f"{self.expressions.use('stream_fence')}();")
         elif loop.binding is Binding.SIMD:
             self.out.line("#pragma omp parallel for simd if (parallel : threaded)")
@@ -37,10 +32,54 @@ class CpuPrinter(KernelPrinter):
             self.out.line(f"#pragma omp parallel for{self._collapse()} if (threaded)")
             self._for(loop)
 
+    def store(self, store: Store) -> None:
+        if store.lanes == 1:
+            super().store(store)
+            return
+        at = self.sizes.index(store.at, store.tensor.name)
+        write = self.expressions.use("stream_chunk")
+        self.out.line(f"{write}({store.tensor}_out + {at}, {store.tensor}_lanes);")
+
+    def prefetch(self, prefetch: Prefetch) -> None:
+        at = self.sizes.index(prefetch.at, prefetch.tensor.name)
+        ask = self.expressions.use("prefetch_ahead")
+        self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
+
+    def _inner(self, loop: Loop) -> None:
+        if loop.binding is Binding.STREAM:
+            self._stream(loop)
+        elif loop.binding is Binding.CHUNKS:
+            self._chunks(loop)
+        elif loop.binding is Binding.SIMD and loop.axis not in self.nest.axes:
+            self._lanes(loop)
+        else:
+            if loop.binding is Binding.SIMD:
+                self.out.line("#pragma omp simd")
+            self._for(loop)
+
     def _for(self, loop: Loop) -> None:
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         index = self.expressions.type(self.nest.index_dtype)
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; ++{name})"):
+            for node in loop.body:
+                self.node(node)
+
+    def _chunks(self, loop: Loop) -> None:
+        """Whole chunks only: the last one starts early enough to end in range."""
+        index = self.expressions.type(self.nest.index_dtype)
+        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        chunks = self.sizes.parameter("chunks", -(-loop.axis.extent // loop.step))
+        last = f"{extent} - {loop.step}"
+        with self.out.block(f"for ({index} chunk = 0; chunk < {chunks}; ++chunk)"):
+            start = f"chunk * {loop.step}"
+            self.out.line(f"const {index} {name} = {start} < {last} ? {start} : {last};")
+            for node in loop.body:
+                self.node(node)
+
+    def _lanes(self, loop: Loop) -> None:
+        self.sizes.name_axis(loop.axis, "lane")
+        self.out.line("#pragma omp simd")
+        with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
             for node in loop.body:
                 self.node(node)
 
@@ -59,7 +98,7 @@ class CpuPrinter(KernelPrinter):
     def _innermost(self) -> Loop:
         loop = self.nest.body[0]
         assert isinstance(loop, Loop)
-        while isinstance(loop.body[0], Loop):
+        while isinstance(loop.body[0], Loop):  # up to a chunk, whose lanes come after other nodes
             loop = loop.body[0]
         return loop
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CUDA
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import Binding, Load, Loop, Store
+from fuser.schedule.loop_tree import Binding, Load, Loop, Prefetch, Store
 
 _THREAD_BINDINGS = (Binding.THREAD_X, Binding.THREAD_Y)
 
@@ -16,7 +16,7 @@ class CudaPrinter(KernelPrinter):
     target = CUDA
 
     def signature(self, parameters: str) -> str:
-        bound = 128 if len(self.nest.axes) <= 1 else 256
+        bound = self.nest.launch.max_threads
         return (
             f'extern "C" __global__ void __launch_bounds__({bound})\n{self.nest.name}({parameters})'
         )
@@ -51,6 +51,9 @@ class CudaPrinter(KernelPrinter):
         source = f"{store.tensor}_lanes"
         write = self.expressions.use("store_part")
         self.out.line(f"{write}({source}, {store.tensor}_out + {_group(at)}, {self._valid()});")
+
+    def prefetch(self, prefetch: Prefetch) -> None:
+        raise AssertionError("other warps hide the latency of loads on a GPU: nothing to prefetch")
 
     def _valid(self) -> str:
         """How many elements are left for this thread's lanes."""

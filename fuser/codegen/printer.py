@@ -18,7 +18,7 @@ from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_input, print_statement
-from fuser.schedule.loop_tree import Lanes, Let, Load, Loop, LoopNest, Node, Store
+from fuser.schedule.loop_tree import Lanes, Let, Load, Loop, LoopNest, Node, Prefetch, Store
 from fuser.segmenter import Segment
 
 
@@ -65,6 +65,8 @@ class KernelPrinter(ABC):
             case Lanes():
                 self.expressions.lane_arrays.add(node.name)
                 self.out.line(f"{self.expressions.type(node.dtype)} {node.name}[{node.count}];")
+            case Prefetch():
+                self.prefetch(node)
             case Loop():
                 self.loop(node)
             case _:
@@ -89,6 +91,10 @@ class KernelPrinter(ABC):
         at = self.sizes.index(store.at, store.tensor.name)
         source = self.expressions.print(store.source, store.tensor.name)
         self.out.line(f"{store.tensor}_out[{at}] = {source};")
+
+    @abstractmethod
+    def prefetch(self, prefetch: Prefetch) -> None:
+        """Print a request for memory that is read soon."""
 
     def _let(self, let: Let) -> None:
         source = self.expressions.print(let.expression, let.name)

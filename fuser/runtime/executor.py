@@ -20,6 +20,7 @@ Environment = list["torch.Tensor | Number | None"]
 """The inputs, then a slot for each buffer that the plan makes."""
 
 Action = Callable[[Environment], None]
+ReadTensor = Callable[[Environment], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +49,24 @@ class Runner:
         for step in segmented.steps:
             if isinstance(step, Segment):
                 self._actions += [self._allocate(value, segmented) for value in step.stores]
-                self._actions.append(self._kernel(kernels[step.name]))
+                if step.name in kernels:
+                    self._actions.append(self._kernel(kernels[step.name]))
             elif isinstance(step, ExternStep):
                 self._actions.append(self._extern(step))
         for value, lies in segmented.memory.items():
             if lies.base is value and value not in self._slots and lies.elements == 0:
                 self._actions.insert(0, self._allocate(value, segmented))  # nobody computes it
-        self._actions += [
-            self._update(output.alias_of, output.value, segmented)
-            for output in segmented.fusion.outputs
-            if output.alias_of is not None
-        ]
         self._made = len(self._slots) - len(segmented.fusion.inputs)
+        self._replaced = frozenset(o.alias_of for o in segmented.fusion.outputs if o.alias_of)
         self._outputs = [
             self._output(output.value, segmented)
             for output in segmented.fusion.outputs
             if output.alias_of is None
+        ]
+        self._updates = [
+            (self._slots[output.alias_of], self._old_value(output.value, segmented))
+            for output in segmented.fusion.outputs
+            if output.alias_of is not None
         ]
 
     def run(self, inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
@@ -71,7 +74,10 @@ class Runner:
         environment: Environment = [*inputs, *([None] * self._made)]
         for action in self._actions:
             action(environment)
-        return [output(environment) for output in self._outputs]
+        outputs = [output(environment) for output in self._outputs]
+        if self._updates:
+            self._update_inputs(environment)
+        return outputs
 
     def _new_slot(self, value: Value) -> int:
         return self._slots.setdefault(value, len(self._slots))
@@ -98,8 +104,6 @@ class Runner:
     def _kernel(self, loaded: LoadedKernel) -> Action:
         """Call the kernel with addresses, runtime scalars and the plan's sizes."""
         source, launch = loaded.source, loaded.launch
-        if any(loaded.segment.memory[value].elements == 0 for value in loaded.segment.stores):
-            return lambda environment: None
         pointers = [
             self._slots[loaded.segment.memory[argument.value].base]
             for argument in source.arguments
@@ -135,17 +139,20 @@ class Runner:
 
         return run
 
-    def _update(self, target: Value, value: Value, segmented: SegmentedFusion) -> Action:
-        """Write a result into the input it replaces, after everything that reads the input."""
-        slot, read = self._slots[target], self._strided(segmented.memory[value])
+    def _update_inputs(self, environment: Environment) -> None:
+        """Write results into the inputs they replace, once everything has read the old values."""
+        with torch.no_grad():
+            results = [(environment[slot], read(environment)) for slot, read in self._updates]
+            for held, result in results:
+                assert isinstance(held, torch.Tensor)
+                held.copy_(result)
 
-        def update(environment: Environment) -> None:
-            held = environment[slot]
-            assert isinstance(held, torch.Tensor)
-            with torch.no_grad():
-                held.copy_(read(environment))
-
-        return update
+    def _old_value(self, value: Value, segmented: SegmentedFusion) -> ReadTensor:
+        """How to read a value that must outlive an update of the inputs: a copy if it is one."""
+        read = self._strided(segmented.memory[value])
+        if segmented.memory[value].base not in segmented.fusion.inputs:
+            return read
+        return lambda environment: read(environment).clone()
 
     def _reader(
         self, lies: Strided | None, value: Value
@@ -156,7 +163,7 @@ class Runner:
             return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
         return self._strided(lies)
 
-    def _strided(self, lies: Strided) -> Callable[[Environment], torch.Tensor]:
+    def _strided(self, lies: Strided) -> ReadTensor:
         slot = self._slots[lies.base]
         shape, strides, offset = lies.shape, lies.strides, lies.offset
 
@@ -167,10 +174,10 @@ class Runner:
 
         return view
 
-    def _output(
-        self, value: Value, segmented: SegmentedFusion
-    ) -> Callable[[Environment], torch.Tensor]:
+    def _output(self, value: Value, segmented: SegmentedFusion) -> ReadTensor:
         lies = segmented.memory[value]
+        if lies.base in self._replaced:
+            return self._old_value(value, segmented)
         made = lies.base not in segmented.fusion.inputs
         if made and (lies.base is value or self._sole_alias.get(lies.base) is value):
             slot = self._slots[lies.base]

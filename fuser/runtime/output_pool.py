@@ -1,8 +1,9 @@
 """Large CPU outputs from a pool.
 
-The allocator returns blocks above 32 MiB to the system at once, so every large output is paged in
-anew: 45 to 55 ms for 100 MB. The pool keeps such storages and hands one out again when nothing but
-the pool holds it: no tensor, no view, no user. New ones ask for huge pages.
+The C library returns freed blocks above 32 MiB to the system at once, and smaller ones at its
+discretion, so a large output is paged in anew: 45 to 55 ms for 100 MB. The pool keeps such
+storages and hands one out again when nothing but the pool holds it: no tensor, no view, no user.
+New ones ask for huge pages.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from collections import OrderedDict
 
 import torch
 
-POOLED_BYTES = 32 << 20
+POOLED_BYTES = 4 << 20
 """Outputs from this size on come from the pool."""
 
-CAPACITY_BYTES = 2 << 30
+CAPACITY_BYTES = 1 << 30
 """What the pool may hold on to while nobody uses it; older storages go first."""
 
 _UNSHARED = 2

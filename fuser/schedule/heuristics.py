@@ -9,12 +9,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class CpuParameters:
     """`serial_work`: instructions below which starting threads costs more than it brings.
-    `stream_bytes`: output size from which a pure copy bypasses the cache, if its rows have at
-    least `stream_row_bytes`."""
+    `stream_bytes`: output size from which stores bypass the cache. `stream_row_bytes`: shortest row
+    a pure copy streams. `chunk`: elements computed in registers before they are streamed."""
 
     serial_work: int = 1 << 17
     stream_bytes: int = 8 << 20
     stream_row_bytes: int = 256
+    chunk: int = 64
 
 
 @dataclass(frozen=True, slots=True)

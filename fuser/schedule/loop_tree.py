@@ -94,6 +94,15 @@ class Lanes:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Asks for memory of `tensor` that is read soon after the `lanes` elements at `at`."""
+
+    tensor: Value
+    at: Index
+    lanes: int
+
+
 class Binding(Enum):
     """What runs the iterations of a loop."""
 
@@ -101,6 +110,7 @@ class Binding(Enum):
     PARALLEL = auto()  # threads of the processor, together with the parallel loop inside
     SIMD = auto()  # vector lanes of a processor, as its compiler arranges them
     STREAM = auto()  # a row copied past the cache; the body is one load and one store
+    CHUNKS = auto()  # `step` elements an iteration; the last chunk is moved back to end in range
     BLOCK = auto()  # one iteration a thread block
     THREAD_Y = auto()  # blockDim.y iterations a thread block
     THREAD_X = auto()  # blockDim.x iterations a thread block, each of `step` elements
@@ -117,15 +127,17 @@ class Loop:
     step: int = 1
 
 
-Node = Load | Let | Store | Lanes | Loop
+Node = Load | Let | Store | Lanes | Prefetch | Loop
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a kernel is started: thread blocks and threads on CUDA, 1 or 0 for threading on CPU."""
+    """How a kernel is started: thread blocks and threads on CUDA, with the most threads a block of
+    any size may have; on the CPU, whether on several threads."""
 
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
+    max_threads: int = 1
     threaded: bool = False
 
 

@@ -22,6 +22,7 @@ from fuser.schedule.loop_tree import (
     Loop,
     LoopNest,
     Node,
+    Prefetch,
     Ref,
 )
 from fuser.segmenter import Segment
@@ -33,13 +34,16 @@ Alignments = Mapping[Value, int]
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
     body = arrange(trace(segment))
-    nodes = _scalar_nodes(body)
-    inner = Binding.SIMD
-    if _streams(body, parameters):
+    nodes, inner, step = _scalar_nodes(body), Binding.SIMD, 1
+    if _is_row_copy(body, parameters):
         inner, body = Binding.STREAM, _in_order_of_reads(body)
+    elif _streams(body, parameters):
+        nodes, inner, step = _chunk(body, parameters.chunk), Binding.CHUNKS, parameters.chunk
     for depth, axis in reversed(list(enumerate(body.axes))):
         innermost = depth == len(body.axes) - 1
-        nodes = (Loop(axis, inner if innermost else Binding.PARALLEL, nodes),)
+        nodes = (
+            Loop(axis, inner, nodes, step) if innermost else Loop(axis, Binding.PARALLEL, nodes),
+        )
     work = _elements(body) * _cost(body)
     return LoopNest(
         name=kernel_name(segment),
@@ -68,7 +72,11 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
         axes=body.axes,
         prologue=body.prologue,
         body=nodes,
-        launch=Launch(grid=(_blocks(extents, lanes, block), 1, 1), block=block),
+        launch=Launch(
+            grid=(_blocks(extents, lanes, block), 1, 1),
+            block=block,
+            max_threads=parameters.threads * (1 if len(extents) <= 1 else 2),
+        ),
         index_dtype=_index_dtype(segment, body),
         parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
     )
@@ -85,19 +93,41 @@ def kernel_name(segment: Segment) -> str:
     return "_".join(["pointwise", *list(names)[:5]])
 
 
-def _streams(body: Body, parameters: CpuParameters) -> bool:
+def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
     """Whether a body is a copy of long rows into an output that no cache holds."""
     if len(body.axes) < 2 or body.lets or len(body.loads) != 1 or len(body.stores) != 1:
         return False
-    (load,), (store,), inner = body.loads, body.stores, body.axes[-1]
-    size = store.tensor.dtype.itemsize
+    (load,), (store,) = body.loads, body.stores
+    row_bytes = body.axes[-1].extent * store.tensor.dtype.itemsize
     return (
         store.source == Ref(load.name, store.tensor.dtype)
-        and _step(load.at, inner) == 1
-        and _step(store.at, inner) == 1
-        and inner.extent * size >= parameters.stream_row_bytes
-        and _elements(body) * size >= parameters.stream_bytes
+        and _step(load.at, body.axes[-1]) == 1
+        and row_bytes >= parameters.stream_row_bytes
+        and _streams(body, parameters)
     )
+
+
+def _streams(body: Body, parameters: CpuParameters) -> bool:
+    """Whether stores should bypass the cache: more than it holds, and consecutive."""
+    if not body.axes or body.axes[-1].extent < parameters.chunk:
+        return False
+    inner = body.axes[-1]
+    stored = sum(store.tensor.dtype.itemsize for store in body.stores) * _elements(body)
+    return (
+        stored >= parameters.stream_bytes
+        and all(_step(store.at, inner) == 1 for store in body.stores)
+        and all(_step(load.at, inner) in (0, 1) for load in body.loads)
+    )
+
+
+def _chunk(body: Body, count: int) -> tuple[Node, ...]:
+    """`count` neighbouring elements: computed into registers, then stored at once."""
+    inner = body.axes[-1]
+    lane, shifted = _with_lanes(body, count)
+    ahead = [Prefetch(n.tensor, n.at, count) for n in body.loads if _step(n.at, inner) == 1]
+    arrays, computed, stores = _store_lanes(body, count)
+    within = (*shifted.loads, *shifted.lets, *computed)
+    return (*ahead, *arrays, Loop(lane, Binding.SIMD, within), *stores)
 
 
 def _in_order_of_reads(body: Body) -> Body:
@@ -123,11 +153,9 @@ def _lanes_of_thread(body: Body, lanes: int) -> tuple[Node, ...]:
     if lanes == 1:
         return _scalar_nodes(body)
     inner = body.axes[-1]
-    lane = Axis((*inner.path, 1), lanes)
-    shifted = map_indices(body, {inner: Index(0, ((inner, 1), (lane, 1)))})
+    lane, shifted = _with_lanes(body, lanes)
     before: list[Node] = []
     within: list[Node] = []
-    after: list[Node] = []
     for load, moved in zip(body.loads, shifted.loads, strict=True):
         step = _step(load.at, inner)
         if step == 1:
@@ -136,17 +164,31 @@ def _lanes_of_thread(body: Body, lanes: int) -> tuple[Node, ...]:
             before.append(load)
         else:
             within.append(moved)
-    within += shifted.lets
-    for store, moved in zip(body.stores, shifted.stores, strict=True):
-        if _step(store.at, inner) != 1:
-            within.append(moved)
-            continue
-        name = f"{store.tensor}_lanes"
-        before.append(Lanes(name, store.tensor.dtype, lanes))
-        within.append(Let(name, store.tensor.dtype, store.source, in_lanes=True))
-        source = Ref(name, store.tensor.dtype)
-        after.append(dataclasses.replace(store, source=source, lanes=lanes))
-    return (*before, Loop(lane, Binding.LANES, tuple(within)), *after)
+    pairs = zip(body.stores, shifted.stores, strict=True)
+    within += [*shifted.lets, *(moved for store, moved in pairs if _step(store.at, inner) != 1)]
+    arrays, computed, stores = _store_lanes(body, lanes)
+    return (*before, *arrays, Loop(lane, Binding.LANES, (*within, *computed)), *stores)
+
+
+def _with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
+    """A lane axis, and the body with it added to the innermost axis."""
+    inner = body.axes[-1]
+    lane = Axis((*inner.path, 1), count)
+    return lane, map_indices(body, {inner: Index(0, ((inner, 1), (lane, 1)))})
+
+
+def _store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[Node]]:
+    """For consecutive stores: arrays of lanes, what fills them lane by lane, and their stores."""
+    consecutive = [store for store in body.stores if _step(store.at, body.axes[-1]) == 1]
+    arrays: list[Node] = []
+    computed: list[Node] = []
+    stores: list[Node] = []
+    for store in consecutive:
+        name, dtype = f"{store.tensor}_lanes", store.tensor.dtype
+        arrays.append(Lanes(name, dtype, count))
+        computed.append(Let(name, dtype, store.source, in_lanes=True))
+        stores.append(dataclasses.replace(store, source=Ref(name, dtype), lanes=count))
+    return arrays, computed, stores
 
 
 def _step(at: Index, axis: Axis) -> int | None:
@@ -219,6 +261,9 @@ def _cost(body: Body) -> int:
 
 
 def _index_dtype(segment: Segment, body: Body) -> DataType:
-    """Int32 where every offset and every rounded-up loop index fits."""
-    largest = max(memory.last_offset for memory in segment.memory.values())
-    return DataType.Int32 if max(largest, _elements(body)) < 2**31 - 2**16 else DataType.Int
+    """Int32 where every offset, every index and every rounded-up loop variable fits."""
+    offsets = [memory.last_offset for memory in segment.memory.values()]
+    parts = [part for index in body.indices() for part in affine_parts(index)]
+    sizes = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
+    largest = max(*offsets, *sizes, _elements(body))
+    return DataType.Int32 if largest < 2**31 - 2**16 else DataType.Int

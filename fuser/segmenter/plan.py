@@ -30,6 +30,11 @@ class Segment:
         return self.fusion.output_values
 
     @property
+    def is_empty(self) -> bool:
+        """Whether what it stores has no elements, so that nothing is to be launched."""
+        return all(self.memory[value].elements == 0 for value in self.stores)
+
+    @property
     def bytes_read(self) -> int:
         """Bytes of distinct elements read; several views of one buffer count once."""
         widest: dict[Value, int] = {}

@@ -11,6 +11,13 @@
 //   T9 = fd.ops.mul(T3, T8)
 typedef long long int64;
 
+// Asks for what a chunk 8 KiB later reads: by then it has come.
+template <int Count, class T>
+static inline void prefetch_ahead(const T* at) {
+  const char* later = reinterpret_cast<const char*>(at) + 8192;
+  for (unsigned int line = 0; line < Count * sizeof(T); line += 64) __builtin_prefetch(later + line);
+}
+
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
 // c0 + c1 x + c2 x^2 + ..., by Horner's scheme, in the type of x.
@@ -39,15 +46,76 @@ FUSER_DEVICE float erf(float x) {
   return capped < -1.0f ? -1.0f : capped;
 }
 
-extern "C" void pointwise_mul_erf_add(const float* __restrict T1_in, float* __restrict T9_out, const int64 n0, const bool threaded) {
-  #pragma omp parallel for simd if (parallel : threaded)
-  for (int64 i0 = 0; i0 < n0; ++i0) {
-    const float T1 = T1_in[i0];
-    const float T3 = T1 * 0.5f;
-    const float T5 = T1 * 0.707107f;
-    const float T6 = erf(T5);
-    const float T8 = T6 + 1.0f;
-    const float T9 = T3 * T8;
-    T9_out[i0] = T9;
+// One store that bypasses the cache, of as many bytes as a vector register holds.
+#if defined(__AVX512F__)
+typedef float stream_vector __attribute__((vector_size(64), may_alias));
+#elif defined(__AVX__)
+typedef float stream_vector __attribute__((vector_size(32), may_alias));
+#else
+typedef float stream_vector __attribute__((vector_size(16), may_alias));
+#endif
+typedef stream_vector stream_unaligned __attribute__((aligned(1)));
+
+static inline void stream(stream_vector* to, stream_vector moved) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(moved, to);
+#elif defined(__AVX512F__)
+  __builtin_ia32_movntps512(reinterpret_cast<float*>(to), moved);
+#elif defined(__AVX__)
+  __builtin_ia32_movntps256(reinterpret_cast<float*>(to), moved);
+#elif defined(__SSE__)
+  __builtin_ia32_movntps(reinterpret_cast<float*>(to), moved);
+#else
+  *to = moved;
+#endif
+}
+
+static inline unsigned long long past_alignment(const void* at) {
+  return reinterpret_cast<unsigned long long>(at) % sizeof(stream_vector);
+}
+
+// Stores a chunk that was computed in registers, past the cache where its place is aligned.
+template <class T, int Count>
+static inline void stream_chunk(T* __restrict to, const T (&from)[Count]) {
+  constexpr int width = sizeof(stream_vector) / sizeof(T);
+  static_assert(Count % width == 0, "whole vectors");
+  if (past_alignment(to) == 0) {
+    for (int i = 0; i < Count; i += width) {
+      stream(reinterpret_cast<stream_vector*>(to + i),
+             *reinterpret_cast<const stream_unaligned*>(from + i));
+    }
+  } else {
+    for (int i = 0; i < Count; ++i) to[i] = from[i];
+  }
+}
+
+// Orders stores that bypassed the cache before whatever another thread reads next.
+static inline void stream_fence() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+extern "C" void pointwise_mul_erf_add(const float* __restrict T1_in, float* __restrict T9_out, const int64 n0, const int64 chunks, const bool threaded) {
+  #pragma omp parallel if (threaded)
+  {
+    #pragma omp for
+    for (int64 chunk = 0; chunk < chunks; ++chunk) {
+      const int64 i0 = chunk * 64 < n0 - 64 ? chunk * 64 : n0 - 64;
+      prefetch_ahead<64>(T1_in + i0);
+      float T9_lanes[64];
+      #pragma omp simd
+      for (int lane = 0; lane < 64; ++lane) {
+        const float T1 = T1_in[i0 + lane];
+        const float T3 = T1 * 0.5f;
+        const float T5 = T1 * 0.707107f;
+        const float T6 = erf(T5);
+        const float T8 = T6 + 1.0f;
+        const float T9 = T3 * T8;
+        T9_lanes[lane] = T9;
+      }
+      stream_chunk(T9_out + i0, T9_lanes);
+    }
+    stream_fence();
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,11 @@ class CudaKernel:
         return f"{self.name}-{self.grid}-{self.block}"
 
     @property
+    def threads(self) -> int:
+        """Of all blocks."""
+        return math.prod((*self.grid, *self.block))
+
+    @property
     def source(self) -> str:
         return (_DIRECTORY / f"{self.name}.cu").read_text()
 
@@ -54,12 +60,6 @@ def launch(
         for given in arguments
     ]
     build(source, name).launch(grid, block, passed, shared_bytes=shared_bytes, order=order)
-
-
-def line_of(source: str, text: str) -> int:
-    """The number of the only line that contains `text`."""
-    (line,) = [n for n, line in enumerate(source.splitlines(), start=1) if text in line]
-    return line
 
 
 def integers(count: int, low: int = -50, high: int = 50) -> torch.Tensor:
@@ -331,7 +331,7 @@ KERNELS = (
     _row_sums(2, 77, 64),
     _shuffles(64, 32),
     _shuffles(64, 8),
-    _transpose(45, 70),
+    _transpose(45, 30),
     _last_block_sum(1000, 7),
     _reversed_blocks(3, 1024),
     _reversed_blocks(2, 33),
@@ -342,7 +342,7 @@ KERNELS = (
     _atomics(3, 50),
     _early_exit(70),
     _coordinates((2, 3, 4), (5, 3, 2)),
-    _coordinates((1, 1, 2), (4, 4, 64)),
+    _coordinates((1, 1, 1), (4, 4, 64)),
     _warp_scan(2),
     _half_warps(),
     _waiting(4, 40),

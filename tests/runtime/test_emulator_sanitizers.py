@@ -1,7 +1,7 @@
 """What sanitizers find in kernels with mistakes, and that they find nothing in those without.
 
-A program takes 0.3 s to build, so all of them are in the default run; `pytest -m sanitizer` (`make
-test-sanitizers`) runs them alone.
+Mistakes are part of every run. Kernels without mistakes are many programs to build: they carry the
+marker `sanitizer`, which `make test` leaves out and `make test-sanitizers` runs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -18,18 +19,20 @@ from fuser.runtime.emulator import (
     EmulatorDeadlockError,
     EmulatorFailureError,
     Sanitizer,
+    SanitizerReport,
     ThreadOrder,
     run_sanitized,
 )
 from fuser.runtime.emulator.sanitize import is_available
-from tests.kernel_families import FAMILIES, Family
+from tests.kernel_families import FAMILIES, Family, from_torch
 from tests.runtime import cuda_bugs
 from tests.runtime.cuda_bugs import THREADS, lines_of, name_of
 from tests.runtime.cuda_kernels import KERNELS, CudaKernel, equal, floats
 from tests.runtime.sanitized_plan import SanitizerFindingError, run_plan_sanitized
 from tests.runtime.test_emulator import PART_LANES, PART_TYPES, conversion_kernel, parts_kernel
 
-pytestmark = pytest.mark.sanitizer
+FEW_THREADS = [kernel for kernel in KERNELS if kernel.threads <= 1024]
+"""A thread takes the thread sanitizer 0.7 ms and 0.8 MB."""
 
 ORDERS = pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
 
@@ -70,6 +73,25 @@ def findings(
     return run_sanitized(
         source, name, grid, block, arguments, sanitizer, shared_bytes=shared_bytes, order=order
     ).findings
+
+
+FIXES = {
+    "// the barrier is missing": "__syncthreads();",
+    "// the fence is missing": "__threadfence();",
+    "float other =": "__syncwarp(); float other =",
+    "*y += x[threadIdx.x]": "atomicAdd(y, x[threadIdx.x])",
+    "y[threadIdx.x + blockIdx.x] =": "if (blockIdx.x == 0) y[threadIdx.x] =",
+    # blocks that all write one output would race
+    "  y[threadIdx.x] =": "  if (blockIdx.x == 0) y[threadIdx.x] =",
+    "  y[t] =": "  if (blockIdx.x == 0) y[t] =",
+}
+
+
+def corrected(source: str) -> str:
+    """A kernel without its mistake, which several blocks may run."""
+    for wrong, right in FIXES.items():
+        source = source.replace(wrong, right)
+    return source
 
 
 def reported_lines(report: str, source: str) -> set[int]:
@@ -135,11 +157,22 @@ def test_nothing_before_a_misaligned_buffer_may_be_read(address: Sanitizer) -> N
 # -- races -----------------------------------------------------------------------------------------
 
 
+@ORDERS
+@pytest.mark.parametrize(
+    "source", [cuda_bugs.READ_BEFORE_WRITE, cuda_bugs.WRITE_BEFORE_READ], ids=name_of
+)
+def test_missing_barriers_are_found_with_both_lines_in_every_order(
+    source: str, order: ThreadOrder, thread: Sanitizer
+) -> None:
+    report = findings(source, thread, order)
+    assert "data race" in report
+    assert reported_lines(report, source) == set(lines_of(source))
+    assert not findings(corrected(source), thread, order, blocks=2)
+
+
 @pytest.mark.parametrize(
     ("source", "blocks"),
     [
-        (cuda_bugs.READ_BEFORE_WRITE, 1),
-        (cuda_bugs.WRITE_BEFORE_READ, 1),
         (cuda_bugs.REUSED_BUFFER, 1),
         (cuda_bugs.LOST_UPDATES, 1),
         (cuda_bugs.BLOCKS_OVERLAP, 2),
@@ -148,38 +181,17 @@ def test_nothing_before_a_misaligned_buffer_may_be_read(address: Sanitizer) -> N
     ],
     ids=lambda value: name_of(value) if isinstance(value, str) else "",
 )
-@ORDERS
-def test_races_are_found_with_both_lines(
-    source: str, blocks: int, order: ThreadOrder, thread: Sanitizer
-) -> None:
-    report = findings(source, thread, order, blocks)
+def test_races_are_found_with_both_lines(source: str, blocks: int, thread: Sanitizer) -> None:
+    report = findings(source, thread, blocks=blocks)
     assert "data race" in report
     assert reported_lines(report, source) == set(lines_of(source))
+    assert not findings(corrected(source), thread, blocks=max(blocks, 2))
 
 
-@pytest.mark.parametrize(
-    ("source", "wrong", "right", "blocks"),
-    [
-        (cuda_bugs.READ_BEFORE_WRITE, "// the barrier is missing", "__syncthreads();", 3),
-        (cuda_bugs.WRITE_BEFORE_READ, "// the barrier is missing", "__syncthreads();", 3),
-        (cuda_bugs.REUSED_BUFFER, "// the barrier is missing", "__syncthreads();", 3),
-        (cuda_bugs.LOST_UPDATES, "*y += x[threadIdx.x]", "atomicAdd(y, x[threadIdx.x])", 3),
-        (cuda_bugs.NO_FENCE, "// the fence is missing", "__threadfence();", 5),
-        (cuda_bugs.NO_WARP_BARRIER, "float other", "__syncwarp(); float other", 3),
-    ],
-    ids=lambda value: name_of(value) if "__global__" in str(value) else "",
-)
-@ORDERS
-def test_corrected_kernels_have_no_races(
-    source: str, wrong: str, right: str, blocks: int, order: ThreadOrder, thread: Sanitizer
-) -> None:
-    assert wrong in source
-    text = source.replace(wrong, right)
-    # one output is enough: blocks that all write it race
-    text = re.sub(
-        r"^  y\[(threadIdx\.x|t)\]", "  if (blockIdx.x == 0) y[threadIdx.x]", text, flags=re.M
-    )
-    assert not findings(text, thread, order, blocks)
+def test_races_name_block_and_thread(thread: Sanitizer) -> None:
+    report = findings(cuda_bugs.BLOCKS_OVERLAP, thread, blocks=2)
+    assert "'block (0, 0, 0) thread " in report
+    assert "'block (1, 0, 0) thread " in report
 
 
 # -- what the emulator reports by itself -----------------------------------------------------------
@@ -204,11 +216,23 @@ def test_arguments_of_other_sizes_than_the_parameters_are_refused(sanitizer: San
 # -- kernels without mistakes ----------------------------------------------------------------------
 
 
-@ORDERS
+def test_every_kernel_runs_under_the_thread_sanitizer() -> None:
+    assert {kernel.name for kernel in FEW_THREADS} == {kernel.name for kernel in KERNELS}
+
+
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
-def test_correct_kernels_have_no_findings(
-    kernel: CudaKernel, order: ThreadOrder, sanitizer: Sanitizer
-) -> None:
+def test_correct_kernels_touch_only_what_they_may(kernel: CudaKernel, address: Sanitizer) -> None:
+    check_clean(kernel, address)
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("kernel", FEW_THREADS, ids=str)
+def test_correct_kernels_have_no_races(kernel: CudaKernel, thread: Sanitizer) -> None:
+    check_clean(kernel, thread)
+
+
+def check_clean(kernel: CudaKernel, sanitizer: Sanitizer) -> None:
     arguments = kernel.arguments()
     report = run_sanitized(
         kernel.source,
@@ -218,12 +242,12 @@ def test_correct_kernels_have_no_findings(
         arguments,
         sanitizer,
         shared_bytes=kernel.shared_bytes,
-        order=order,
     )
     assert report.findings == ""
     kernel.check(*arguments)
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("name", PART_TYPES)
 def test_parts_touch_no_element_past_the_end(name: str, address: Sanitizer) -> None:
     dtype = next(member for member in DataType if member.spelling == name).torch
@@ -238,6 +262,7 @@ def test_parts_touch_no_element_past_the_end(name: str, address: Sanitizer) -> N
         equal(y, x)
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("name", ["half", "bfloat16"])
 def test_conversions_have_no_undefined_behaviour(name: str, address: Sanitizer) -> None:
     dtype = {"half": torch.float16, "bfloat16": torch.bfloat16}[name]
@@ -254,6 +279,7 @@ def test_conversions_have_no_undefined_behaviour(name: str, address: Sanitizer) 
 # -- generated kernels -----------------------------------------------------------------------------
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_generated_kernels_have_no_findings(family: Family, sanitizer: Sanitizer) -> None:
     """Among them the gelu between views and the transposition between views."""
@@ -283,30 +309,49 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 SMALL = (torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.bool)
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
-def test_tails_and_layouts_have_no_findings(
-    dtype: torch.dtype, layout: str, sanitizer: Sanitizer
+def test_tails_and_layouts_stay_in_bounds(
+    dtype: torch.dtype, layout: str, address: Sanitizer
 ) -> None:
+    check_layout(dtype, layout, address)
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tails_and_layouts_have_no_races(layout: str, thread: Sanitizer) -> None:
+    check_layout(torch.bfloat16, layout, thread)
+
+
+def check_layout(dtype: torch.dtype, layout: str, sanitizer: Sanitizer) -> None:
     """Rows of 37 elements have a tail for every width of vector access."""
     x = LAYOUTS[layout](torch.arange(11 * 37).remainder(5).view(11, 37).to(dtype))
     y = torch.arange(37).remainder(3).to(dtype)
     with FusionDefinition() as fd:
         a, b = fd.from_pytorch(x), fd.from_pytorch(y)
-        fd.add_output(fd.ops.where(a > b, a, b))
+        fd.add_output(fd.ops.cast(fd.ops.where(a > b, a, b), dtype=from_torch(dtype)))
         fd.add_output(fd.ops.eq(a, b))
     larger, same = run_plan_sanitized(fd, [x, y], sanitizer)
     equal(larger, torch.maximum(x, y.expand_as(x)))
     equal(same, x == y)
 
 
-def test_a_mistake_in_a_plan_is_found_with_the_kernel_text(
+@pytest.mark.sanitizer
+def test_a_kernel_that_leaves_its_buffers_is_found_in_a_plan(
     address: Sanitizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The buffers of a plan's kernels are no larger than their tensors."""
+    """The buffers of a plan's kernels are no larger than what they hold."""
+
+    def with_larger_sizes(source: str, name: str, *rest: Any, **options: Any) -> SanitizerReport:
+        grid, block, arguments, sanitizer = rest
+        larger = [a if isinstance(a, torch.Tensor) else type(a)(a.value + 1) for a in arguments]
+        return run_sanitized(source, name, grid, block, larger, sanitizer, **options)
+
     with FusionDefinition() as fd:
-        x = fd.from_pytorch(floats(100))
-        fd.add_output(x * 2.0)
-    monkeypatch.setattr("tests.runtime.sanitized_plan.EXTRA_BLOCKS", 1)
+        fd.add_output(fd.from_pytorch(floats(101)) * 2.0)
+    (result,) = run_plan_sanitized(fd, [floats(101)], address)
+    equal(result, floats(101) * 2)
+    monkeypatch.setattr("tests.runtime.sanitized_plan.run_sanitized", with_larger_sizes)
     with pytest.raises(SanitizerFindingError, match="heap-buffer-overflow"):
-        run_plan_sanitized(fd, [floats(100)], address)
+        run_plan_sanitized(fd, [floats(101)], address)

@@ -624,7 +624,8 @@ FUSER_DEVICE double erfcinv(double x) {
   double z = __builtin_sqrt(__builtin_sqrt(k * k + 6.8027210884 * w) - k);
   for (int step = 0; step < 4; ++step) {
     const double error = __builtin_erfc(z) - near;
-    const double newton = -0.88622692545275801 * error * __builtin_exp(z * z);
+    const double root = __builtin_exp(0.5 * z * z);  // twice: its square may overflow
+    const double newton = -0.88622692545275801 * (error * root) * root;
     z -= newton / (1.0 + z * newton);
   }
   const double positive = near == 0.0 ? __builtin_inf() : near == 1.0 ? 0.0 : z;

@@ -1,37 +1,74 @@
 // Moving memory on a CPU: rows written past the cache. Header-free, like cpu.h.
 
-//@ stream_row
+//@ stream_vector
+// One store that bypasses the cache, of as many bytes as a vector register holds.
+#if defined(__AVX512F__)
+typedef float stream_vector __attribute__((vector_size(64), may_alias));
+#elif defined(__AVX__)
+typedef float stream_vector __attribute__((vector_size(32), may_alias));
+#else
+typedef float stream_vector __attribute__((vector_size(16), may_alias));
+#endif
+typedef stream_vector stream_unaligned __attribute__((aligned(1)));
+
+static inline void stream(stream_vector* to, stream_vector moved) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(moved, to);
+#elif defined(__AVX512F__)
+  __builtin_ia32_movntps512(reinterpret_cast<float*>(to), moved);
+#elif defined(__AVX__)
+  __builtin_ia32_movntps256(reinterpret_cast<float*>(to), moved);
+#elif defined(__SSE__)
+  __builtin_ia32_movntps(reinterpret_cast<float*>(to), moved);
+#else
+  *to = moved;
+#endif
+}
+
+static inline unsigned long long past_alignment(const void* at) {
+  return reinterpret_cast<unsigned long long>(at) % sizeof(stream_vector);
+}
+
+//@ stream_row: stream_vector
 // Copies a row with stores that bypass the cache: for outputs larger than it, which would be read
 // in only to be overwritten. Whole vectors from the first aligned address; the ends one by one.
+// What lies 1 KiB further is asked for: rows come in the order of their addresses.
 template <class T>
 static inline void stream_row(T* __restrict to, const T* __restrict from, long long count) {
-#if defined(__AVX512F__)
-  typedef float vector __attribute__((vector_size(64)));
-#elif defined(__AVX__)
-  typedef float vector __attribute__((vector_size(32)));
-#else
-  typedef float vector __attribute__((vector_size(16)));
-#endif
-  typedef vector unaligned __attribute__((aligned(1), may_alias));
-  constexpr long long width = sizeof(vector) / sizeof(T);
-  const unsigned long long past = reinterpret_cast<unsigned long long>(to) % sizeof(vector);
+  constexpr long long width = sizeof(stream_vector) / sizeof(T);
+  const long long head = (sizeof(stream_vector) - past_alignment(to)) % sizeof(stream_vector);
   long long i = 0;
-  for (; i < count && i * sizeof(T) < (sizeof(vector) - past) % sizeof(vector); ++i) to[i] = from[i];
+  for (; i < count && i * (long long)sizeof(T) < head; ++i) to[i] = from[i];
   for (; i + width <= count; i += width) {
-    const vector moved = *reinterpret_cast<const unaligned*>(from + i);
-#if defined(__clang__)
-    __builtin_nontemporal_store(moved, reinterpret_cast<vector*>(to + i));
-#elif defined(__AVX512F__)
-    __builtin_ia32_movntps512(reinterpret_cast<float*>(to + i), moved);
-#elif defined(__AVX__)
-    __builtin_ia32_movntps256(reinterpret_cast<float*>(to + i), moved);
-#elif defined(__SSE__)
-    __builtin_ia32_movntps(reinterpret_cast<float*>(to + i), moved);
-#else
-    *reinterpret_cast<unaligned*>(to + i) = moved;
-#endif
+    __builtin_prefetch(reinterpret_cast<const char*>(from + i) + 1024);
+    stream(reinterpret_cast<stream_vector*>(to + i),
+           *reinterpret_cast<const stream_unaligned*>(from + i));
   }
   for (; i < count; ++i) to[i] = from[i];
+}
+
+//@ stream_chunk: stream_vector
+// Stores a chunk that was computed in registers, past the cache where its place is aligned.
+template <class T, int Count>
+static inline void stream_chunk(T* __restrict to, const T (&from)[Count]) {
+  constexpr int width = sizeof(stream_vector) / sizeof(T);
+  static_assert(Count % width == 0, "whole vectors");
+  if (past_alignment(to) == 0) {
+    for (int i = 0; i < Count; i += width) {
+      stream(reinterpret_cast<stream_vector*>(to + i),
+             *reinterpret_cast<const stream_unaligned*>(from + i));
+    }
+  } else {
+    for (int i = 0; i < Count; ++i) to[i] = from[i];
+  }
+}
+
+//@ prefetch_ahead
+// Asks for what a chunk 8 KiB later reads: by then it has come.
+template <int Count, class T>
+static inline void prefetch_ahead(const T* at) {
+  const char* later = reinterpret_cast<const char*>(at) + 8192;
+  for (unsigned int line = 0; line < Count * sizeof(T); line += 64) __builtin_prefetch(later + line);
 }
 
 //@ stream_fence

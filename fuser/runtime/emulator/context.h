@@ -92,23 +92,40 @@ struct Context {
 #endif
 };
 
-// A stack with a guard page below it. `number` staggers the tops over the cache's sets.
-inline void make_stack(Context& context, size_t number, void (*entry)()) {
-  if (context.stack == nullptr) {
-    void* at = mmap(nullptr, stack_bytes + page_bytes, PROT_READ | PROT_WRITE,
+// Makes `context` start `entry` on the stack of its number, for an array of `count` contexts. The
+// stacks are mapped once, with a guard page below each; for the thread sanitizer always anew and
+// without guards, so that they are new to it. `number` staggers the tops over the cache's sets.
+class Stacks {
+ public:
+  explicit Stacks(size_t count) : bytes_(count * each) {}
+
+  void renew() {
+    if (base_ != nullptr && guarded) return;
+    if (base_ != nullptr) munmap(base_, bytes_);
+    void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) __builtin_trap();
-    mprotect(at, page_bytes, PROT_NONE);
-    context.stack = static_cast<char*>(at) + page_bytes;
+    base_ = static_cast<char*>(at);
+    for (size_t from = 0; guarded && from < bytes_; from += each) {
+      mprotect(base_ + from, page_bytes, PROT_NONE);
+    }
   }
-  start(context.registers, context.stack, stack_bytes - number % 16 * 192, entry);
-}
 
-// Gives a stack back, so that the next one at its address is new to a race detector.
-inline void drop_stack(Context& context) {
-  munmap(context.stack - page_bytes, stack_bytes + page_bytes);
-  context.stack = nullptr;
-}
+  void prepare(Context& context, size_t number, void (*entry)()) {
+    context.stack = base_ + number * each + page_bytes;
+    start(context.registers, context.stack, stack_bytes - number % 16 * 192, entry);
+  }
+
+ private:
+  static constexpr size_t each = stack_bytes + page_bytes;
+#if defined(FUSER_TSAN)
+  static constexpr bool guarded = false;
+#else
+  static constexpr bool guarded = true;
+#endif
+  size_t bytes_;
+  char* base_ = nullptr;
+};
 
 // To be called last thing before the registers are switched.
 inline void leaving([[maybe_unused]] Context& to) {

@@ -35,6 +35,7 @@ struct Thread {
 };
 
 Thread threads[max_threads];
+Stacks stacks(max_threads);
 Context scheduler;
 Thread* current;
 const Kernel* kernel;
@@ -57,6 +58,11 @@ constexpr unsigned int max_masks = 64;  // different masks in one warp
 using Points = Point[max_threads / warp + 1][max_masks];
 Points* points;
 char end_of_launch;
+
+// What a thread did is known for as long as its fiber is kept. Each takes almost a megabyte.
+constexpr unsigned int kept_fibers = 2048;
+void* fibers[kept_fibers];
+unsigned long fibers_made;
 #endif
 
 bool same(const Site& a, const Site& b) {
@@ -96,6 +102,9 @@ void complain(Status what, const char* text) {
   if (status != finished) return;
   status = what;
   snprintf(message, message_size, "%s", text);
+#if defined(FUSER_TSAN)
+  __tsan_release(&end_of_launch);
+#endif
 }
 
 #if defined(FUSER_TSAN)
@@ -286,6 +295,17 @@ void* renewed(void* old, size_t bytes) {
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+void* new_fiber(unsigned int thread) {
+  void*& fiber = fibers[fibers_made++ % kept_fibers];
+  if (fiber != nullptr) __tsan_destroy_fiber(fiber);
+  fiber = __tsan_create_fiber(0);
+  char name[60];
+  snprintf(name, sizeof name, "block (%u, %u, %u) thread %u", blockIdx.x, blockIdx.y, blockIdx.z,
+           thread);
+  __tsan_set_fiber_name(fiber, name);
+  return fiber;
+}
+
 // Shared memory and meetings are new ones for every block: those of the last block are forgotten.
 void forget_last_block() {
   static bool known = false;
@@ -312,17 +332,15 @@ void run_block() {
   live = thread_count;
   at_barrier = passes = 0;
   barrier = nullptr;
+  stacks.renew();
   for (unsigned int i = 0; i < thread_count; ++i) {
     Thread& thread = threads[i];
-    make_stack(thread.context, i, thread_main);
+    stacks.prepare(thread.context, i, thread_main);
     thread.state = ready;
     thread.fenced = false;
     thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
 #if defined(FUSER_TSAN)
-    thread.context.fiber = __tsan_create_fiber(0);
-    char name[60];
-    snprintf(name, sizeof name, "block (%u, %u, %u) thread %u", blockIdx.x, blockIdx.y, blockIdx.z, i);
-    __tsan_set_fiber_name(thread.context.fiber, name);
+    thread.context.fiber = new_fiber(i);
 #endif
   }
   while (live > 0 && status == finished) {
@@ -334,12 +352,6 @@ void run_block() {
     run(*thread);
     if (thread->state == done) check_meetings_after_exit(*thread);
   }
-#if defined(FUSER_TSAN)
-  for (unsigned int i = 0; i < thread_count; ++i) {
-    __tsan_destroy_fiber(threads[i].context.fiber);
-    drop_stack(threads[i].context);
-  }
-#endif
 }
 
 void check_mask(const Site& site, unsigned int mask) {

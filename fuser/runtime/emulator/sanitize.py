@@ -166,7 +166,8 @@ def _run(program: Path, launch: Path) -> subprocess.CompletedProcess[str]:
     options = {
         "ASAN_OPTIONS": f"exitcode={_FINDINGS}:detect_leaks=0:detect_stack_use_after_return=0",
         "UBSAN_OPTIONS": f"exitcode={_FINDINGS}:print_stacktrace=1",
-        "TSAN_OPTIONS": f"exitcode={_FINDINGS}:halt_on_error=1",
+        "TSAN_OPTIONS": f"exitcode={_FINDINGS}:halt_on_error=1:history_size=0:atexit_sleep_ms=0"
+        ":report_thread_leaks=0",
     }
     command = [*_with_fixed_layout(), str(program), str(launch)]
     return subprocess.run(
