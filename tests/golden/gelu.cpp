@@ -13,13 +13,16 @@ typedef long long int64;
 
 // Asks for what is read soon, in two steps: from memory 16 KiB ahead, since the second level holds
 // more requests in flight than the first, and into the first level 2 KiB ahead.
+static inline void prefetch_line(const void* now) {
+  __builtin_prefetch(static_cast<const char*>(now) + 16384, 0, 2);
+  __builtin_prefetch(static_cast<const char*>(now) + 2048, 0, 3);
+}
+
+// Asks for what the chunks after this one read.
 template <int Count, class T>
 static inline void prefetch_ahead(const T* at) {
   const char* now = reinterpret_cast<const char*>(at);
-  for (unsigned int line = 0; line < Count * sizeof(T); line += 64) {
-    __builtin_prefetch(now + line + 16384, 0, 2);
-    __builtin_prefetch(now + line + 2048, 0, 3);
-  }
+  for (unsigned int line = 0; line < Count * sizeof(T); line += 64) prefetch_line(now + line);
 }
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
