@@ -9,8 +9,8 @@ STAMP := $(VENV)/.installed
 
 help:
 	@echo "make demo             install, then run a gelu definition and show its plan and its time"
-	@echo "make test             install, then run all tests that need no sanitizer"
-	@echo "make test-sanitizers  run the CUDA kernels on the CPU under address and thread sanitizers"
+	@echo "make test             install, then run all tests but the long ones under sanitizers"
+	@echo "make test-sanitizers  run the emulated CUDA kernels under address and thread sanitizers"
 	@echo "make bench-cpu        compare with eager and torch.compile, into benchmarks/results/"
 	@echo "make gpu              everything that needs a GPU: tests, benchmarks, memory checker"
 	@echo "make lint typecheck   what continuous integration checks beside the tests"

@@ -2,10 +2,10 @@
 #include "fibers.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "context.h"
+#include "races.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -47,24 +47,6 @@ char* shared_memory;
 Status status;
 char* message;
 unsigned long message_size;
-#if defined(FUSER_TSAN)
-// Where a race detector sees the members of a meeting meet. Two points in turn: one that is slow to
-// leave must not meet those that already are at the next meeting.
-struct Point {
-  unsigned int mask, meetings;
-  char in_turn[2];
-};
-constexpr unsigned int max_masks = 64;  // different masks in one warp
-using Points = Point[max_threads / warp + 1][max_masks];
-Points* points;
-char end_of_launch;
-
-// What a thread did is known for as long as its fiber is kept. Each takes almost a megabyte.
-constexpr unsigned int kept_fibers = 2048;
-void* fibers[kept_fibers];
-unsigned long fibers_made;
-#endif
-
 bool same(const Site& a, const Site& b) {
   return a.line == b.line && strcmp(a.operation, b.operation) == 0;
 }
@@ -102,26 +84,18 @@ void complain(Status what, const char* text) {
   if (status != finished) return;
   status = what;
   snprintf(message, message_size, "%s", text);
-#if defined(FUSER_TSAN)
-  __tsan_release(&end_of_launch);
-#endif
+  races::thread_ends();
 }
 
-#if defined(FUSER_TSAN)
-Point& point_of(const Thread& thread, unsigned int mask) {
+races::Point* point_of(const Thread& thread, unsigned int mask) {
   const unsigned int group = mask == block_mask ? max_threads / warp : number_of(thread) / warp;
-  for (Point& point : (*points)[group]) {
-    if (point.mask == 0 && mask != block_mask) point.mask = mask;
-    if (point.mask == mask) return point;
-  }
-  fail(thread.site->operation, thread.site->line, "too many masks for the thread sanitizer");
+  races::Point* point = races::point_of(group, mask);
+  if (point == nullptr) fail(thread.site->operation, thread.site->line, "too many masks to watch");
+  return point;
 }
-#endif
 
 void release(Thread* first, unsigned int count, unsigned int mask) {
-#if defined(FUSER_TSAN)
-  ++point_of(*first, mask).meetings;
-#endif
+  races::met(point_of(*first, mask));
   for (unsigned int lane = 0; lane < count; ++lane) {
     if (mask != block_mask && !(mask >> lane & 1)) continue;
     if (first[lane].state == waiting) first[lane].state = ready;
@@ -191,11 +165,7 @@ Word wait(const Site& site, unsigned int mask, Word value, Fold fold, unsigned i
   thread.source = source;
   thread.state = waiting;
   passes = 0;
-#if defined(FUSER_TSAN)
-  Point& meeting = point_of(thread, mask);
-  char* point = &meeting.in_turn[meeting.meetings % 2];
-  if (site.orders_memory) __tsan_release(point);
-#endif
+  char* point = races::arrive(point_of(thread, mask), site.orders_memory);
   bool met;
   if (mask == block_mask) {
     if (barrier == nullptr) barrier = &site;
@@ -205,9 +175,7 @@ Word wait(const Site& site, unsigned int mask, Word value, Fold fold, unsigned i
     met = lanes_met(thread);
   }
   if (!met || !(launched->order & run_ahead)) yield_to_scheduler();
-#if defined(FUSER_TSAN)
-  if (site.orders_memory) __tsan_acquire(point);
-#endif
+  races::leave(point, site.orders_memory);
   return thread.result;
 }
 
@@ -216,9 +184,7 @@ Word wait(const Site& site, unsigned int mask, Word value, Fold fold, unsigned i
 void thread_main() {
   arrived(&scheduler);
   kernel->run(arguments);
-#if defined(FUSER_TSAN)
-  __tsan_release(&end_of_launch);
-#endif
+  races::thread_ends();
   Thread& thread = *current;
   thread.state = done;
   --live;
@@ -288,45 +254,8 @@ __attribute__((no_sanitize("address", "thread"))) void poison(char* begin, char*
   for (volatile char* at = begin; at < end; ++at) *at = static_cast<char>(0xff);
 }
 
-#if defined(FUSER_TSAN)
-// Memory that no accesses are known of; free() would count as an access by itself.
-void* renewed(void* old, size_t bytes) {
-  if (old != nullptr) munmap(old, bytes);
-  return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
-
-void* new_fiber(unsigned int thread) {
-  void*& fiber = fibers[fibers_made++ % kept_fibers];
-  if (fiber != nullptr) __tsan_destroy_fiber(fiber);
-  fiber = __tsan_create_fiber(0);
-  char name[60];
-  snprintf(name, sizeof name, "block (%u, %u, %u) thread %u", blockIdx.x, blockIdx.y, blockIdx.z,
-           thread);
-  __tsan_set_fiber_name(fiber, name);
-  return fiber;
-}
-
-// Shared memory and meetings are new ones for every block: those of the last block are forgotten.
-void forget_last_block() {
-  static bool known = false;
-  points = static_cast<Points*>(renewed(points, sizeof *points));
-  shared_memory = static_cast<char*>(renewed(shared_memory, launched->shared_bytes + 1));
-  const unsigned long begin = reinterpret_cast<unsigned long>(kernel->shared_begin);
-  const unsigned long bytes = (kernel->shared_end - kernel->shared_begin + 7) / 8 * 8;
-  if (!known) {
-    __tsan_java_init(begin, bytes);
-  } else {
-    __tsan_java_free(begin, bytes);
-  }
-  __tsan_java_alloc(begin, bytes);
-  known = true;
-}
-#endif
-
 void run_block() {
-#if defined(FUSER_TSAN)
-  forget_last_block();
-#endif
+  shared_memory = races::block_begins(*kernel, shared_memory, launched->shared_bytes);
   poison(kernel->shared_begin, kernel->shared_end);
   poison(shared_memory, shared_memory + launched->shared_bytes);
   live = thread_count;
@@ -339,9 +268,7 @@ void run_block() {
     thread.state = ready;
     thread.fenced = false;
     thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
-#if defined(FUSER_TSAN)
-    thread.context.fiber = new_fiber(i);
-#endif
+    races::begin(thread.context, i);
   }
   while (live > 0 && status == finished) {
     Thread* thread = next_thread();
@@ -419,11 +346,8 @@ extern "C" int fuser_emulator_launch(const emulator::Kernel* kernel, const emula
   gridDim = dim3(launch->grid[0], launch->grid[1], launch->grid[2]);
   blockDim = dim3(launch->block[0], launch->block[1], launch->block[2]);
   thread_count = blockDim.x * blockDim.y * blockDim.z;
-#if defined(FUSER_TSAN)
-  scheduler.fiber = __tsan_get_current_fiber();
-#else
-  shared_memory = static_cast<char*>(malloc(launch->shared_bytes));
-#endif
+  shared_memory = nullptr;
+  races::launch_begins(scheduler);
   for (unsigned int z = 0; z < gridDim.z && status == finished; ++z) {
     for (unsigned int y = 0; y < gridDim.y && status == finished; ++y) {
       for (unsigned int x = 0; x < gridDim.x && status == finished; ++x) {
@@ -432,10 +356,7 @@ extern "C" int fuser_emulator_launch(const emulator::Kernel* kernel, const emula
       }
     }
   }
-#if defined(FUSER_TSAN)
-  __tsan_acquire(&end_of_launch);
-#else
-  free(shared_memory);
-#endif
+  races::launch_ends();
+  races::drop_shared(shared_memory);
   return status;
 }
