@@ -6,6 +6,7 @@ from typing import assert_never
 
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
+from fuser.ir.strided import bytes_moved
 from fuser.runtime.backend import Backend
 from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
 from fuser.runtime.target_name import TargetName
@@ -51,8 +52,8 @@ def _extern(step: SegmentedExtern) -> ExternStep:
     return ExternStep(
         name=step.name,
         operations=_operations(step.fusion),
-        bytes_read=sum(step.memory[value].bytes_touched for value in loads),
-        bytes_written=sum(step.memory[v].bytes_touched for v in step.fusion.output_values),
+        bytes_read=bytes_moved(step.memory[value] for value in loads),
+        bytes_written=bytes_moved(step.memory[v] for v in step.fusion.output_values),
         reason=step.reason,
     )
 

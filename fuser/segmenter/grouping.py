@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ import networkx as nx
 from fuser.ir.nodes import Pointwise, Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import OperationGraph, contract, has_detour
-from fuser.segmenter.profit import kernel_cost
+from fuser.segmenter.profit import kernel_cost, operation_cost
 
 MAX_TENSORS = 48
 """Tensors one kernel may read and store; more make the parameter block and the live set large."""
@@ -26,11 +27,25 @@ class Refusal:
 
 @dataclass(slots=True)
 class Group:
-    """Nodes that will share a kernel."""
+    """Nodes that will share a kernel, and what follows from them.
+
+    `loads` and `stores` are what it moves; `arithmetic` is the cost of its operations by the number
+    of elements they make; `requests` are the segment_sets among them.
+    """
 
     members: list[int]
+    loads: list[Value]
+    stores: list[Value]
+    arithmetic: Counter[int]
+    requests: list[Value]
     refusals: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """(a node of the other group, why the two were not merged), in the order they were tried."""
+
+    @property
+    def domain(self) -> tuple[int, ...] | None:
+        """The one shape of all that it stores; None if there are several."""
+        shapes = {value.shape for value in self.stores}
+        return shapes.pop() if len(shapes) == 1 else None
 
 
 class Grouping:
@@ -41,12 +56,12 @@ class Grouping:
         self.log: list[str] = []
         self._stored = frozenset(stored)
         self._graph: nx.DiGraph[int] = nx.DiGraph(operations.graph)
-        self._groups = {index: Group([index]) for index in range(len(operations.nodes))}
         self._group_of = list(range(len(operations.nodes)))
         self._readers: dict[Value, list[int]] = {}
         for index, reads in enumerate(operations.reads):
             for value in reads:
                 self._readers.setdefault(value, []).append(index)
+        self._groups = {index: self._single(index) for index in range(len(operations.nodes))}
 
     def run(self) -> tuple[list[Group], nx.DiGraph[int]]:
         """Merge until nothing gains; the groups by number, and the graph between them."""
@@ -72,14 +87,18 @@ class Grouping:
                 self._try(self._group_of[producer], self._group_of[consumer], "producer of")
 
     def _merge_side_by_side(self) -> None:
-        by_shape: dict[tuple[int, ...], list[int]] = {}
+        """Join groups over one domain; of those that only share what they read, say why not."""
+        tried: list[int] = []
         for key in sorted(self._groups):
-            shape = self._domain(self._groups[key].members)
-            if shape is None:
+            group = self._groups[key]
+            same = [k for k in tried if self._groups[k].domain == group.domain is not None]
+            if any(self._try(other, key, "beside") for other in same):
                 continue
-            earlier = by_shape.setdefault(shape, [])
-            if not any(self._try(other, key, "beside") for other in earlier):
-                earlier.append(key)
+            loads = set(group.loads)
+            for other in tried:
+                if other not in same and not loads.isdisjoint(self._groups[other].loads):
+                    self._try(other, key, "beside")
+            tried.append(key)
 
     def _try(self, first: int, second: int, relation: str) -> bool:
         """Merge two groups if it is legal and gains; log either way."""
@@ -87,40 +106,71 @@ class Grouping:
             return False
         a, b = self._groups[first], self._groups[second]
         words = f"[{self._names(a)}] {relation} [{self._names(b)}]"
-        refusal = self._legality(first, second)
-        apart = self._cost(a.members) + self._cost(b.members)
-        profit = apart - self._cost(a.members + b.members)
+        joined = self._joined(first, second)
+        refusal = self._legality(first, second, joined)
+        profit = self._cost(a) + self._cost(b) - self._cost(joined)
         if refusal is None and profit <= 0:
             refusal = Refusal(f"recomputation would cost {-profit} bytes' worth more")
         if refusal is not None:
             self.log.append(f"merge refused:    {words}: {refusal.reason}")
-            words = f"not merged with [{self._names(b)}]: {refusal.reason}"
-            a.refusals.append((b.members[0], words))
+            for group, other in ((a, b), (b, a)):
+                reason = f"not merged with [{self._names(other)}]: {refusal.reason}"
+                group.refusals.append((other.members[0], reason))
             return False
         self.log.append(f"merge taken:      {words}: saves {profit} bytes")
         kept, gone = min(first, second), max(first, second)
-        merged = sorted(a.members + b.members)
-        self._groups[kept] = Group(merged, a.refusals + b.refusals)
-        del self._groups[gone]
-        for member in merged:
+        for member in self._groups[gone].members:
             self._group_of[member] = kept
+        self._groups[kept] = joined
+        del self._groups[gone]
         contract(self._graph, kept, gone)
         return True
 
-    def _legality(self, first: int, second: int) -> Refusal | None:
+    def _single(self, index: int) -> Group:
+        """The group of one node."""
+        statement = self.operations.nodes[index]
+        op, out = statement.op, statement.out
+        return Group(
+            members=[index],
+            loads=list(self.operations.reads[index]),
+            stores=[out],
+            arithmetic=Counter({math.prod(out.shape): operation_cost(op)}),
+            requests=[out] if isinstance(op, Pointwise) and op.op == "segment_set" else [],
+        )
+
+    def _joined(self, first: int, second: int) -> Group:
+        """What two groups would be as one: values that pass between them are not moved."""
+        a, b = self._groups[first], self._groups[second]
+        both = (first, second)
+        owner = self.operations.owner
+        loads = dict.fromkeys(a.loads + b.loads)
+        stores = [
+            value
+            for value in a.stores + b.stores
+            if value in self._stored
+            or any(self._group_of[reader] not in both for reader in self._readers.get(value, []))
+        ]
+        return Group(
+            members=sorted(a.members + b.members),
+            loads=[v for v in loads if v not in owner or self._group_of[owner[v]] not in both],
+            stores=sorted(stores, key=lambda value: owner[value]),
+            arithmetic=a.arithmetic + b.arithmetic,
+            requests=a.requests + b.requests,
+            refusals=a.refusals + b.refusals,
+        )
+
+    def _legality(self, first: int, second: int, joined: Group) -> Refusal | None:
         """Why the groups cannot be one kernel; None if they can. Guards, cheapest first."""
-        members = self._groups[first].members + self._groups[second].members
-        asked = self._boundary_asked(first, second)
+        asked = self._boundary_asked(first, second) or self._boundary_asked(second, first)
         if asked is not None:
             return Refusal(f"{asked} asks for a boundary")
-        stored = self._stores(members)
-        sizes = {value: _elements(value) for value in stored}
+        sizes = {value: math.prod(value.shape) for value in joined.stores}
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"{value} has {size}" for value, size in sizes.items())
             return Refusal(f"a kernel stores over one domain, but {listed} elements")
-        if not self._graph.has_edge(first, second) and self._domain(members) is None:
+        if not self._graph.has_edge(first, second) and joined.domain is None:
             return Refusal("nothing relates their domains, and they differ")
-        tensors = len(stored) + len(self._loads(members))
+        tensors = len(joined.stores) + len(joined.loads)
         if tensors > MAX_TENSORS:
             return Refusal(f"{tensors} tensors are more than the {MAX_TENSORS} of one kernel")
         if has_detour(self._graph, first, second) or has_detour(self._graph, second, first):
@@ -129,48 +179,20 @@ class Grouping:
 
     def _boundary_asked(self, first: int, second: int) -> str | None:
         """The segment_set through which one group feeds the other, if any does."""
-        nodes = self.operations.nodes
-        for member in self._groups[first].members:
-            op = nodes[member].op
-            if isinstance(op, Pointwise) and op.op == "segment_set":
-                readers = self._readers.get(nodes[member].out, [])
-                if any(self._group_of[reader] == second for reader in readers):
-                    return f"{nodes[member].out} = segment_set"
+        for value in self._groups[first].requests:
+            if any(self._group_of[reader] == second for reader in self._readers.get(value, [])):
+                return f"{value} = segment_set"
         return None
 
-    def _stores(self, members: list[int]) -> list[Value]:
-        """Values a group of these nodes would write to memory, in order."""
-        inside = set(members)
-        nodes = self.operations.nodes
-        return [
-            nodes[member].out
-            for member in members
-            if nodes[member].out in self._stored
-            or any(reader not in inside for reader in self._readers.get(nodes[member].out, []))
-        ]
-
-    def _loads(self, members: list[int]) -> list[Value]:
-        inside = set(members)
-        reads = (value for member in members for value in self.operations.reads[member])
-        owner = self.operations.owner
-        return [v for v in dict.fromkeys(reads) if owner.get(v, -1) not in inside]
-
-    def _domain(self, members: list[int]) -> tuple[int, ...] | None:
-        """The one shape of all that a group stores; None if there are several."""
-        found = {value.shape for value in self._stores(members)}
-        return found.pop() if len(found) == 1 else None
-
-    def _cost(self, members: list[int]) -> int:
-        statements = (self.operations.nodes[member] for member in members)
-        return kernel_cost(
-            self._loads(members), self._stores(members), statements, self.operations.free
-        )
+    def _cost(self, group: Group) -> int:
+        return kernel_cost(group.loads, group.stores, group.arithmetic, self.operations.free)
 
     def _names(self, group: Group) -> str:
-        statements = [self.operations.nodes[member] for member in group.members]
-        names = [f"{s.out}={operation_name(s.op)}" for s in statements]
-        return ", ".join(names if len(names) <= 4 else [*names[:2], "...", names[-1]])
+        def name(member: int) -> str:
+            statement = self.operations.nodes[member]
+            return f"{statement.out}={operation_name(statement.op)}"
 
-
-def _elements(value: Value) -> int:
-    return math.prod(value.shape)
+        members = group.members
+        if len(members) <= 4:
+            return ", ".join(map(name, members))
+        return f"{name(members[0])}, {name(members[1])}, ..., {name(members[-1])}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.ir.nodes import Fusion, Value
-from fuser.ir.strided import Strided
+from fuser.ir.strided import Strided, bytes_moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,12 @@ class Segment:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of distinct elements read; several views of one buffer count once."""
-        widest: dict[Value, int] = {}
-        for value in self.loads:
-            memory = self.memory[value]
-            widest[memory.base] = max(widest.get(memory.base, 0), memory.bytes_touched)
-        return sum(widest.values())
+        """Bytes of distinct elements read."""
+        return bytes_moved(self.memory[value] for value in self.loads)
 
     @property
     def bytes_written(self) -> int:
-        return sum(self.memory[value].bytes_touched for value in self.stores)
+        return bytes_moved(self.memory[value] for value in self.stores)
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,3 +207,29 @@ def test_segmentation_is_the_same_each_time():
         return d.segment(d.ops.sub(y, total), d.ops.neg(d.handles[1])).log
 
     assert log() == log()
+
+
+def test_a_boundary_asked_for_holds_in_merges_side_by_side():
+    # a = neg(x); c = segment_set(exp(y)) | a + c
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1], contiguity=True)
+        y = fd.define_tensor(shape=[-1], contiguity=True)
+        a = fd.ops.neg(x)
+        c = fd.ops.segment_set(fd.ops.exp(y))
+        fd.add_output(fd.ops.add(a, c))
+    plan = fd.plan([torch.randn(8), torch.randn(8)])
+    assert [kernel.operations for kernel in plan.kernels][-1][-1] == "add"
+    assert len(plan.kernels) == 2
+    assert "segment_set asks for a boundary" in plan.kernels[0].reason
+
+
+def test_kernels_that_read_the_same_but_differ_in_domain_say_so():
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        fd.add_output(t * 2.0)
+        fd.add_output(fd.ops.slice(t * 3.0, [0, 0], [2, 4]))
+    plan = fd.plan([torch.randn(4, 4)])
+    assert len(plan.kernels) == 2
+    assert all(
+        "one domain" in kernel.reason or "differ" in kernel.reason for kernel in plan.kernels
+    )
