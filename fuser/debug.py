@@ -30,15 +30,15 @@ DUMPS: Mapping[str, str] = MappingProxyType(
         "kernel_ir": "each segment's loop nest, before it is spelled in a language",
         "cuda_kernel": "each generated CUDA kernel; for CPU tensors, what CUDA ones would get",
         "cuda_full": "each generated CUDA kernel with its device library",
-        "cuda_to_file": "writes __tmp_<kernel>.cu for each generated CUDA kernel",
+        "cuda_to_file": "writes __tmp_<segment>_<kernel>.cu for each generated CUDA kernel",
         "cpu_kernel": "each generated C++ kernel of the CPU target",
-        "compile_params": "the compiler and its options, for each compilation",
+        "compile_params": "the options each kernel is compiled with",
         "ptxas_verbose": "registers, spills and shared memory of each compiled CUDA kernel",
         "sass": "the machine code of each compiled CUDA kernel",
         "index_type": "int32 or int64 indexing, for each kernel",
-        "launch_param": "grid, block and shared memory of each launch",
-        "kernel_args": "the arguments of each launch",
-        "fusion_args": "dtype, sizes, strides and device of an execution's inputs and outputs",
+        "launch_param": "grid and block of each kernel, or whether it runs on several threads",
+        "kernel_args": "what each kernel is called with: buffers, scalars and the plan's sizes",
+        "fusion_args": "dtype, sizes, strides and device of the inputs a plan is made for",
     }
 )
 """Each dump's name, which is nvFuser's where nvFuser has it, and what it prints."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -72,8 +73,10 @@ class Executor:
         run = self._runs.get(key)
         if run is None:
             with self._lock:
-                run = self._runs.get(key) or self._prepare(inputs, target, device)
-                _keep(self._runs, key, run)
+                run = self._runs.get(key)
+                if run is None:
+                    run = self._prepare(inputs, target, device)
+                    _keep(self._runs, key, run)
         return run(inputs)
 
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
@@ -92,8 +95,10 @@ class Executor:
     def _compile(self, inputs: Inputs, target: TargetName) -> Compiled:
         key = (target, *self._key(inputs))
         with self._lock:
-            compiled = self._compiled.get(key) or compile_plan(self._fusion, inputs, target)
-            _keep(self._compiled, key, compiled)
+            compiled = self._compiled.get(key)
+            if compiled is None:
+                compiled = compile_plan(self._fusion, inputs, target)
+                _keep(self._compiled, key, compiled)
         return compiled
 
     def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
@@ -111,7 +116,7 @@ class Executor:
             return compiled.backend.load(name, place)
 
         names = [s.name for s in compiled.segmented.segments if not s.is_empty]
-        with ThreadPoolExecutor(max_workers=max(len(names), 1)) as pool:
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             kernels = dict(zip(names, pool.map(load, names), strict=True))
         run = Runner(compiled.segmented, kernels, place).run
         elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
@@ -147,14 +152,14 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     if target.kind == "cpu" and any(map(debug.enabled, _CUDA_TEXT)):
         backend_for(TargetName("cuda"), segmented, alignments)  # prints what CUDA tensors would get
     plan = describe(segmented, backend, target)
-    debug.dump("segmented_fusion", "segments", lambda: print_segments(segmented))
+    debug.dump("segmented_fusion", "segments", lambda: _print_segments(segmented))
     debug.dump("segmenter_logging", "result", lambda: str(plan))
     if debug.enabled("draw_segmented_fusion"):
         Path(f"segmented_fusion_{next(_drawings)}.dot").write_text(draw(segmented))
     return Compiled(segmented, backend, plan)
 
 
-def print_segments(segmented: SegmentedFusion) -> str:
+def _print_segments(segmented: SegmentedFusion) -> str:
     """Each segment as a definition."""
     return "\n".join(f"# {s.name}\n{print_fusion(s.fusion)}" for s in segmented.segments)
 
@@ -188,9 +193,9 @@ def _scalars(fusion: Fusion, inputs: Inputs) -> dict[Value, Number]:
 def _key_of(given: torch.Tensor | Number) -> object:
     """Everything about an input that a plan depends on."""
     if isinstance(given, torch.Tensor):
-        address = given.data_ptr() & 15
         lazy = given.is_conj() or given.is_neg()
-        return given.shape, given.stride(), given.dtype, given.device, address, lazy
+        aligned = _alignment(given)
+        return given.shape, given.stride(), given.dtype, given.device, aligned, lazy
     return type(given)
 
 

@@ -173,7 +173,7 @@ def test_every_dump_has_output(tmp_path: Path):
         if name == "draw_segmented_fusion":
             assert any(file.endswith(".dot") for file in files)
         elif name == "cuda_to_file":
-            assert any(file.startswith("__tmp_pointwise") for file in files)
+            assert any(file.startswith("__tmp_kernel0_pointwise") for file in files)
         else:
             assert f"=== {name}: " in printed, name
 

@@ -32,12 +32,6 @@ class FusionBuilder:
         """Declare the next output."""
         self._outputs.append(Output(value, alias_of))
 
-    def owns(self, value: Value) -> bool:
-        """Whether `value` was made by this builder."""
-        return any(value is known for known in self._inputs) or any(
-            value is out for statement in self._statements for out in statement.outs
-        )
-
     @property
     def fusion(self) -> Fusion:
         return Fusion(tuple(self._inputs), tuple(self._statements), tuple(self._outputs))

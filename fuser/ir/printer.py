@@ -37,6 +37,25 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.types import ScalarType, TensorType, row_major_order
 
+_NAMES: dict[type, str] = {
+    Constant: "define_scalar",
+    SizeOf: "size",
+    Cast: "cast",
+    View: "reshape",
+    Permute: "permute",
+    Broadcast: "broadcast",
+    Expand: "expand",
+    Squeeze: "squeeze",
+    Slice: "slice",
+    StrideOrder: "stride_order",
+    Full: "full",
+    Iota: "iota",
+    Pad: "pad",
+    Cat: "cat",
+    Scatter: "scatter",
+}
+"""What users call the operations whose class says it all."""
+
 HEADER = "def nvfuser_fusion(fd: FusionDefinition) -> None:"
 
 
@@ -134,8 +153,17 @@ def print_operation(op: Operation) -> str:
 
 def operation_name(op: Operation) -> str:
     """The name a user calls the operation by: `mul`, `reshape`, `cast`, ..."""
-    call = print_operation(op)
-    return call[: call.index("(")].removeprefix("fd.ops.").removeprefix("fd.")
+    match op:
+        case Pointwise() | Reduce() | Scan():
+            return op.op
+        case Gather():
+            return op.mode
+        case Random():
+            return op.distribution
+        case Extern():
+            return op.function
+        case _:
+            return _NAMES[type(op)]
 
 
 def print_number(value: Number) -> str:

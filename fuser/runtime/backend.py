@@ -60,7 +60,7 @@ class Backend(ABC):
         debug.dump("index_type", nest.name, nest.index_dtype.name)
         debug.dump("launch_param", nest.name, repr(nest.launch))
         debug.dump("kernel_args", nest.name, lambda: "\n".join(map(repr, source.arguments)))
-        self.dump_source(source)
+        self.dump_source(segment.name, source)
 
     @abstractmethod
     def schedule(self, segment: Segment) -> LoopNest:
@@ -71,7 +71,7 @@ class Backend(ABC):
         """The text of a segment's kernel."""
 
     @abstractmethod
-    def dump_source(self, source: KernelSource) -> None:
+    def dump_source(self, segment_name: str, source: KernelSource) -> None:
         """Print or write the text where a dump asks for it."""
 
     @abstractmethod
@@ -92,7 +92,7 @@ class CpuBackend(Backend):
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         return CpuPrinter(segment, nest).run()
 
-    def dump_source(self, source: KernelSource) -> None:
+    def dump_source(self, segment_name: str, source: KernelSource) -> None:
         debug.dump("cpu_kernel", source.name, source.text)
         debug.dump("compile_params", source.name, " ".join(FLAGS))
 
@@ -121,13 +121,13 @@ class CudaBackend(Backend):
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         return CudaPrinter(segment, nest).run()
 
-    def dump_source(self, source: KernelSource) -> None:
+    def dump_source(self, segment_name: str, source: KernelSource) -> None:
         kernel = source.code[source.code.index('extern "C"') :]
         debug.dump("cuda_kernel", source.name, source.header + kernel)
         debug.dump("cuda_full", source.name, source.text)
         debug.dump("compile_params", source.name, " ".join(OPTIONS))
         if debug.enabled("cuda_to_file"):
-            Path(f"__tmp_{source.name}.cu").write_text(source.text)
+            Path(f"__tmp_{segment_name}_{source.name}.cu").write_text(source.text)
 
     def resources(self, source: KernelSource) -> Resources:
         cubin = compile_cuda(source, self._target.arch)

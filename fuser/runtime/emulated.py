@@ -6,8 +6,6 @@ from fuser.codegen import KernelSource
 from fuser.runtime.emulator import ThreadOrder, build
 from fuser.runtime.kernel import Launcher, as_c, c_type
 
-ORDERS = (ThreadOrder.ASCENDING, ThreadOrder.RUN_AHEAD)
-
 
 def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
     """A function that runs every thread block of the kernel in the emulator.

@@ -43,13 +43,15 @@ class Runner:
         device: torch.device,
     ) -> None:
         self._device = device
+        self._inputs = frozenset(segmented.fusion.inputs)
         self._slots: dict[Value, int] = {v: i for i, v in enumerate(segmented.fusion.inputs)}
         self._sole_alias = _sole_aliases(segmented)
         self._actions: list[Action] = []
+        self._launches = len(kernels)
         for step in segmented.steps:
             if isinstance(step, Segment):
                 self._actions += [self._allocate(value, segmented) for value in step.stores]
-                if step.name in kernels:
+                if step.name in kernels:  # one that stores nothing is not there
                     self._actions.append(self._kernel(kernels[step.name]))
             elif isinstance(step, ExternStep):
                 self._actions.append(self._extern(step))
@@ -74,6 +76,7 @@ class Runner:
         environment: Environment = [*inputs, *([None] * self._made)]
         for action in self._actions:
             action(environment)
+        count("kernels_launched", self._launches)
         outputs = [output(environment) for output in self._outputs]
         if self._updates:
             self._update_inputs(environment)
@@ -121,7 +124,6 @@ class Runner:
             addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore
             numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore
             launch(*addresses, *numbers, *constants)
-            count("kernels_launched")
 
         return run
 
@@ -150,7 +152,7 @@ class Runner:
     def _old_value(self, value: Value, segmented: SegmentedFusion) -> ReadTensor:
         """How to read a value that must outlive an update of the inputs: a copy if it is one."""
         read = self._strided(segmented.memory[value])
-        if segmented.memory[value].base not in segmented.fusion.inputs:
+        if segmented.memory[value].base not in self._inputs:
             return read
         return lambda environment: read(environment).clone()
 
@@ -167,18 +169,23 @@ class Runner:
         slot = self._slots[lies.base]
         shape, strides, offset = lies.shape, lies.strides, lies.offset
 
-        def view(environment: Environment) -> torch.Tensor:
+        def of_input(environment: Environment) -> torch.Tensor:
             base = environment[slot]
             assert isinstance(base, torch.Tensor)
             return base.detach().as_strided(shape, strides, base.storage_offset() + offset)
 
-        return view
+        def of_buffer(environment: Environment) -> torch.Tensor:
+            base = environment[slot]
+            assert isinstance(base, torch.Tensor)
+            return base.as_strided(shape, strides, base.storage_offset() + offset)
+
+        return of_input if lies.base in self._inputs else of_buffer
 
     def _output(self, value: Value, segmented: SegmentedFusion) -> ReadTensor:
         lies = segmented.memory[value]
         if lies.base in self._replaced:
             return self._old_value(value, segmented)
-        made = lies.base not in segmented.fusion.inputs
+        made = lies.base not in self._inputs
         if made and (lies.base is value or self._sole_alias.get(lies.base) is value):
             slot = self._slots[lies.base]
             return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]

@@ -45,7 +45,7 @@ def compile_cubin(source: str, kernel: str, arch: str) -> Cubin:
 
 
 def nvrtc_version() -> str:
-    """NVRTC's version (`13.5`), a part of cache keys. Raises TargetError if it is not installed."""
+    """NVRTC's version (`13.5`), for messages. Raises TargetError if it is not installed."""
     try:
         status, major, minor = cuda_bindings.nvrtc().nvrtcVersion()
     except RuntimeError as error:

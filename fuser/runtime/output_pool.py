@@ -43,6 +43,7 @@ class OutputPool:
         """An uninitialized CPU tensor in a storage of `nbytes` that nobody else holds."""
         with self._lock:
             storage = self._take(nbytes) or self._make(nbytes)
+            self._evict()
             tensor = torch.empty(0, dtype=dtype)
             return tensor.set_(storage, 0, sizes, strides)  # pyright: ignore[reportArgumentType]
 
@@ -64,8 +65,11 @@ class OutputPool:
         return None
 
     def _is_free(self, key: int) -> bool:
-        """Whether only the pool holds a storage: no tensor, and nobody else its Python object,
-        which is the one that `tensor.untyped_storage()` returns."""
+        """Whether only the pool holds a storage: no tensor, nobody else its Python object, which is
+        the one that `tensor.untyped_storage()` returns, and no other process, for which its memory
+        would have moved."""
+        if self._storages[key].data_ptr() != key:
+            return False
         address = self._storages[key]._cdata  # pyright: ignore[reportPrivateUsage]
         tensors_and_object = torch._C._storage_Use_Count(address)  # pyright: ignore
         return tensors_and_object == 1 and sys.getrefcount(self._storages[key]) == _UNSHARED
@@ -74,15 +78,20 @@ class OutputPool:
         storage = torch.UntypedStorage(nbytes)
         _ask_for_huge_pages(storage.data_ptr(), nbytes)
         if nbytes <= self._capacity:
-            self._evict(nbytes)
             self._storages[storage.data_ptr()] = storage
         return storage
 
-    def _evict(self, more: int) -> None:
-        """Forget storages, least recently used first, until `more` bytes fit."""
-        held = sum(storage.nbytes() for storage in self._storages.values())
-        while held + more > self._capacity:
-            held -= self._storages.popitem(last=False)[1].nbytes()
+    def _evict(self) -> None:
+        """Forget unused storages, the oldest first, down to the capacity; and those that moved."""
+        for key in [key for key in self._storages if self._storages[key].data_ptr() != key]:
+            del self._storages[key]
+        unused = {key: self._storages[key].nbytes() for key in self._storages if self._is_free(key)}
+        held = sum(unused.values())
+        for key, nbytes in unused.items():
+            if held <= self._capacity:
+                return
+            held -= nbytes
+            del self._storages[key]
 
 
 def _ask_for_huge_pages(address: int, nbytes: int) -> None:

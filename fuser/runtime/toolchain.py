@@ -16,7 +16,7 @@ _CANDIDATES = ("g++", "clang++", "c++")
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C++ compiler on this machine. `version` is part of every cache key."""
+    """A C++ compiler on this machine."""
 
     path: str
     version: str

@@ -106,7 +106,6 @@ class Prefetch:
 class Binding(Enum):
     """What runs the iterations of a loop."""
 
-    SERIAL = auto()
     PARALLEL = auto()  # threads of the processor, together with the parallel loop inside
     SIMD = auto()  # vector lanes of a processor, as its compiler arranges them
     STREAM = auto()  # a row copied past the cache; the body is one load and one store

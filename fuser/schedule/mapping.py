@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.pointwise import TABLE
+from fuser.ir.printer import operation_name
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
 from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
@@ -84,12 +85,8 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
 
 def kernel_name(segment: Segment) -> str:
     """`pointwise_mul_erf_add`: the scheduler, then what is computed, without repeats."""
-    names: dict[str, None] = {}
-    for statement in segment.fusion.statements:
-        op = statement.op
-        if statement.outs[0].is_tensor:
-            name = getattr(op, "op", type(op).__name__.lower())
-            names[str(name)] = None
+    statements = (s for s in segment.fusion.statements if s.outs[0].is_tensor)
+    names = dict.fromkeys(operation_name(statement.op) for statement in statements)
     return "_".join(["pointwise", *list(names)[:5]])
 
 

@@ -1,7 +1,7 @@
 """The graph that is grouped: kernel operations as nodes, the tensors between them as edges.
 
 Metadata operations inside are not nodes: they cost nothing, and a group repeats those it reads
-through. The one module that builds networkx graphs.
+through. Grouping contracts a copy of it.
 """
 
 from __future__ import annotations
