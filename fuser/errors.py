@@ -79,6 +79,10 @@ class UnknownOperationError(FuserError, AttributeError):
     template = "fd.ops has no operation {name!r}{hint}"
 
 
+class UnknownMemberError(FuserError, AttributeError):
+    template = "a FusionDefinition has no {name!r}{hint}"
+
+
 class ArgumentError(FuserError):
     template = "{operation}: {argument} = {got!r}: {expected}"
 
@@ -181,6 +185,14 @@ class VerifyError(FuserError):
     template = "malformed fusion {stage}: {statement}: {reason}"
 
 
+class AliasUpdateError(FuserError):
+    template = "output {output} cannot be written into input {input}: {reason}"
+
+
+class ScalarEvaluationError(FuserError):
+    template = "{statement}: the scalar has no value: {reason}"
+
+
 # -- compiling and running -----------------------------------------------------------------------
 
 
@@ -190,6 +202,10 @@ class TargetError(FuserError):
 
 class CompilationError(FuserError):
     template = "{compiler} could not compile {source}:\n{log}"
+
+
+class ExternError(FuserError):
+    template = "{operation}, which torch runs, failed: {reason}"
 
 
 class LaunchError(FuserError):

@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 
 from fuser import debug
-from fuser.errors import TargetError
+from fuser.errors import AliasUpdateError, TargetError
 from fuser.ir.binding import check_inputs
 from fuser.ir.concretize import concretize, size_inputs
 from fuser.ir.nodes import Fusion, Number, Value
@@ -140,6 +140,7 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
     fusion = concretize(fusion, _shapes(fusion, inputs), _scalars(fusion, inputs))
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
+    _check_updates(fusion, inputs)
     fusion = _run_passes(fusion)
     debug.dump("fusion_ir_preseg", "before segmentation", lambda: print_fusion(fusion))
     tensors = zip(fusion.inputs, inputs, strict=True)
@@ -178,6 +179,22 @@ def _run_passes(fusion: Fusion) -> Fusion:
     return fusion
 
 
+def _check_updates(fusion: Fusion, inputs: Inputs) -> None:
+    """Raises AliasUpdateError unless every updated input can hold the output written into it."""
+    for output in fusion.outputs:
+        if output.alias_of is None:
+            continue
+        held = inputs[fusion.inputs.index(output.alias_of)]
+        assert isinstance(held, torch.Tensor)
+        reason = ""
+        if output.value.shape != tuple(held.shape):
+            reason = f"their sizes differ: {list(output.value.shape)} and {list(held.shape)}"
+        elif 0 in [s for s, n in zip(held.stride(), held.shape, strict=True) if n > 1]:
+            reason = "the input is expanded: several of its elements are one in memory"
+        if reason:
+            raise AliasUpdateError(output=output.value, input=output.alias_of, reason=reason)
+
+
 def _shapes(fusion: Fusion, inputs: Inputs) -> dict[Value, tuple[int, ...]]:
     pairs = zip(fusion.inputs, inputs, strict=True)
     return {value: tuple(given.shape) for value, given in pairs if isinstance(given, torch.Tensor)}
@@ -196,7 +213,15 @@ def _key_of(given: torch.Tensor | Number) -> object:
         lazy = given.is_conj() or given.is_neg()
         aligned = _alignment(given)
         return given.shape, given.stride(), given.dtype, given.device, aligned, lazy
+    if isinstance(given, int):
+        return type(given), given < 0, _width(given)  # whether it fits is checked once for each
     return type(given)
+
+
+def _width(number: int) -> int:
+    """The bits of the smallest of torch's integer types whose size a number fits; 0 for none."""
+    bits = (~number if number < 0 else number).bit_length()
+    return next((width for width in (7, 8, 15, 31, 63) if bits <= width), 0)
 
 
 def _alignment(tensor: torch.Tensor) -> int:
@@ -258,8 +283,10 @@ _warned = threading.Event()
 def _warn_without_compiler() -> None:
     if not _warned.is_set():
         _warned.set()
+        named = os.environ.get("CXX")
+        why = f"CXX names {named}, which is not there" if named else "no C++ compiler was found"
         warnings.warn(
-            "no C++ compiler was found, so fusions run unfused in torch; install g++ or clang++ "
+            f"{why}, so fusions run unfused in torch; install g++ or clang++ "
             "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX",
             RuntimeWarning,
             stacklevel=4,

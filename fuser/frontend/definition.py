@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 import torch
 
@@ -18,12 +18,14 @@ from fuser.errors import (
     FuserError,
     NoOutputError,
     RedefinitionError,
+    UnknownMemberError,
 )
 from fuser.frontend.declarations import Declarations
 from fuser.frontend.ops import Operations
 from fuser.frontend.recorder import Recorder, State
 from fuser.ir import nodes
 from fuser.ir.nodes import Number
+from fuser.ir.pointwise import TABLE
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
 
@@ -188,6 +190,11 @@ class FusionDefinition(Declarations):
     def fusion(self) -> nodes.Fusion:
         """The inputs, statements and outputs written so far."""
         return self._recorder.fusion
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises UnknownMemberError, which is an AttributeError; it tells where operations are."""
+        known = name in TABLE or hasattr(Operations, name)
+        raise UnknownMemberError(name=name, hint=f"; did you mean fd.ops.{name}?" if known else "")
 
     def id(self) -> int:
         """The number of the Fusion it fills."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 import torch
 
+from fuser.errors import ScalarEvaluationError
 from fuser.ir.infer import infer
 from fuser.ir.interpret import evaluate
 from fuser.ir.nodes import (
@@ -36,6 +37,7 @@ from fuser.ir.nodes import (
     map_operands,
     operands,
 )
+from fuser.ir.printer import print_statement
 from fuser.ir.types import TensorType
 
 _CPU = torch.device("cpu")
@@ -119,7 +121,11 @@ class _Concretizer:
         elif isinstance(op, Constant | Pointwise | Cast) and not statement.out.is_tensor:
             if not all(operand in self._known for operand in operands(op)):
                 return None
-            (number,) = evaluate(op, self._known, _CPU)
+            try:
+                (number,) = evaluate(op, self._known, _CPU)
+            except RuntimeError as error:  # such as an integer division by zero
+                text = print_statement(statement)
+                raise ScalarEvaluationError(statement=text, reason=error) from error
         else:
             return None
         self._known[statement.out] = number

@@ -148,7 +148,7 @@ def promote(tensors: list[DataType], zero_dim: list[DataType], scalars: list[Dat
     groups = [_join(group) for group in (tensors, zero_dim) if group]
     if scalars:
         scalar = _join(scalars)
-        groups.append(_default_width(scalar) if groups else scalar)
+        groups.append(default_width(scalar) if groups else scalar)
     result = groups[0]
     for weaker in groups[1:]:
         if weaker.category.value > result.category.value:
@@ -163,7 +163,8 @@ def _join(group: list[DataType]) -> DataType:
     return result
 
 
-def _default_width(dtype: DataType) -> DataType:
+def default_width(dtype: DataType) -> DataType:
+    """What a scalar of `dtype` makes of a tensor: float32 and complex64 where it is wider."""
     if dtype.is_complex:
         return DataType.ComplexFloat
     return DataType.Float if dtype.is_floating else dtype

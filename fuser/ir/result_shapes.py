@@ -31,7 +31,7 @@ def factory(operation: str, shape: tuple[Extent, ...]) -> tuple[int, ...]:
     """The shape of a tensor that is made: no literal size below 0."""
     for extent in shape:
         if not isinstance(extent, Value) and extent < 0:
-            raise _argument(operation, "shape", list(map(str, shape)), "sizes are 0 or more")
+            raise _argument(operation, "shape", _sizes(shape), "sizes are 0 or more")
     return tuple(map(static_extent, shape))
 
 
@@ -40,7 +40,7 @@ def view(op: View) -> tuple[int, ...]:
     literals = [extent for extent in op.shape if not isinstance(extent, Value)]
     if literals.count(DYNAMIC) > 1 or min(literals, default=0) < DYNAMIC:
         expected = "sizes are 0 or more, and at most one is -1"
-        raise _argument("reshape", "new_shape", list(map(str, op.shape)), expected)
+        raise _argument("reshape", "new_shape", _sizes(op.shape), expected)
     sizes = tuple(map(static_extent, op.shape))
     if len(literals) < len(sizes):
         return sizes
@@ -62,7 +62,7 @@ def broadcast(op: Broadcast) -> tuple[int, ...]:
 
 def expand(op: Expand) -> tuple[int, ...]:
     """The wanted extents; -1 keeps the operand's."""
-    original, wanted = op.arg.shape, list(map(str, op.shape))
+    original, wanted = op.arg.shape, _sizes(op.shape)
     if len(op.shape) != len(original):
         expected = f"expected {len(original)} sizes, one for each dimension of {op.arg}"
         raise _argument("expand", "shape", wanted, expected)
@@ -243,3 +243,8 @@ def _product(op: Extern) -> ArgumentError:
 
 def _argument(operation: str, argument: str, got: object, expected: str) -> ArgumentError:
     return ArgumentError(operation=operation, argument=argument, got=got, expected=expected)
+
+
+def _sizes(shape: tuple[Extent, ...]) -> list[int | str]:
+    """Sizes as an error shows them: numbers, and the names of scalars."""
+    return [extent if isinstance(extent, int) else extent.name for extent in shape]

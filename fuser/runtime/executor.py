@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from fuser.codegen import KernelSource, Pointer, Scalar
+from fuser.errors import ExternError
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Number, Value
 from fuser.ir.strided import Strided
@@ -130,12 +131,15 @@ class Runner:
     def _extern(self, step: ExternStep) -> Action:
         reads = [self._reader(step.memory.get(value), value) for value in step.fusion.inputs]
         slots = [self._new_slot(value) for value in step.fusion.output_values]
-        fusion, device = step.fusion, self._device
+        fusion, device, name = step.fusion, self._device, step.name
 
         def run(environment: Environment) -> None:
             operands = [read(environment) for read in reads]
-            with torch.no_grad():
-                results = interpret(fusion, operands, device)
+            try:
+                with torch.no_grad():
+                    results = interpret(fusion, operands, device)
+            except (RuntimeError, IndexError) as error:
+                raise ExternError(operation=name, reason=error) from error
             for slot, result in zip(slots, results, strict=True):
                 environment[slot] = result.contiguous()
 

@@ -30,6 +30,8 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
 
     Raises TargetError for a name that is none of "cpu", "cuda", "cuda:sm_NN", "emulator".
     """
+    if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TargetError(target=name, reason="a target is named by a string, such as cuda:sm_90")
     if name is None:
         name = "cuda" if device.type == "cuda" else "cpu"
     if name in ("cpu", "emulator"):

@@ -1,0 +1,100 @@
+"""Mistakes that show only when a definition is executed: each is refused before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fuser
+from fuser import DataType, FusionDefinition, errors, pipeline
+
+
+def _launched() -> int:
+    return fuser.stats()["kernels_launched"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "too_large"),
+    [(DataType.Int32, 2**40 + 5), (DataType.Int, 2**63), (DataType.Int, 2**70)],
+)
+def test_an_integer_scalar_out_of_range_is_refused_at_every_call(
+    dtype: DataType, too_large: int
+) -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.full([2], fd.define_scalar(dtype=dtype), DataType.Float))
+    assert fd.execute([1])[0].tolist() == [1.0, 1.0]
+    with pytest.raises(errors.ScalarInputError):
+        fd.execute([too_large])
+
+
+def test_an_update_that_does_not_fit_leaves_every_input_as_it_was() -> None:
+    with FusionDefinition() as fd:
+        a = fd.define_tensor(shape=[-1], contiguity=True)
+        b = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(a + 1.0, alias_input=a)
+        fd.add_output(a + b, alias_input=b)
+    before, first = _launched(), torch.ones(5)
+    with pytest.raises(errors.AliasUpdateError, match="sizes differ"):
+        fd.execute([first, torch.ones(1)])
+    assert torch.equal(first, torch.ones(5))
+    assert _launched() == before
+
+
+def test_an_expanded_input_cannot_be_updated() -> None:
+    with FusionDefinition() as fd:
+        a = fd.define_tensor(shape=[-1], contiguity=False)
+        fd.add_output(a + 1.0, alias_input=a)
+    with pytest.raises(errors.FuserError):
+        fd.execute([torch.ones(1).expand(5)])
+
+
+def test_a_size_without_a_value_names_the_scalar() -> None:
+    with FusionDefinition() as fd:
+        i, j = fd.define_scalar(dtype=DataType.Int), fd.define_scalar(dtype=DataType.Int)
+        fd.add_output(fd.ops.full([fd.ops.div(i, j)], 1.0, DataType.Float))
+    with pytest.raises(errors.ScalarEvaluationError, match="div"):
+        fd.execute([3, 0])
+
+
+def test_a_failure_in_torch_names_the_operation() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1], contiguity=True)
+        index = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Int)
+        fd.add_output(fd.ops.index_select(t, index, dim=0))
+    with pytest.raises(errors.ExternError, match="index_select"):
+        fd.execute([torch.ones(3), torch.tensor([7])])
+
+
+def test_a_target_that_is_no_string_is_named() -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) + 1.0)
+    with pytest.raises(errors.TargetError, match="3"):
+        fd.execute([torch.ones(3)], target=3)  # type: ignore[arg-type]
+
+
+def test_an_operation_looked_up_on_the_definition_tells_where_it_is() -> None:
+    with (
+        pytest.raises(errors.UnknownMemberError, match=r"fd\.ops\.permute"),
+        FusionDefinition() as fd,
+    ):
+        fd.permute(None)
+
+
+def test_scalar_branches_of_where_have_the_default_width() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(fd.ops.where(t > 0.0, 1.0, 0.0))
+    x = torch.tensor([-1.0, 2.0])
+    (chosen,) = fd.execute([x])
+    assert chosen.dtype == torch.where(x > 0, 1.0, 0.0).dtype
+    assert chosen.tolist() == [0.0, 1.0]
+
+
+def test_a_compiler_that_cxx_names_in_vain_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/nonexistent")
+    monkeypatch.setattr(pipeline, "find_compiler", lambda: None)
+    monkeypatch.setattr(pipeline, "_warned", type(pipeline._warned)())
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) + 1.0)
+    with pytest.warns(RuntimeWarning, match="CXX names /nonexistent"):
+        assert torch.equal(fd.execute([torch.ones(3)])[0], torch.full((3,), 2.0))
