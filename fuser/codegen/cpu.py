@@ -103,5 +103,6 @@ class CpuPrinter(KernelPrinter):
         return loop
 
     def _collapse(self) -> str:
-        depth = len(self.nest.axes) - 1
+        # Two loops have enough iterations for the threads; those inside keep their base addresses.
+        depth = min(len(self.nest.axes) - 1, 2)
         return f" collapse({depth})" if depth > 1 else ""

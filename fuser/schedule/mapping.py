@@ -37,7 +37,7 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     body = arrange(trace(segment))
     nodes, inner, step = _scalar_nodes(body), Binding.SIMD, 1
     if _is_row_copy(body, parameters):
-        inner, body = Binding.STREAM, _in_order_of_reads(body)
+        inner = Binding.STREAM
     elif _streams(body, parameters):
         nodes, inner, step = _chunk(body, parameters.chunk), Binding.CHUNKS, parameters.chunk
     for depth, axis in reversed(list(enumerate(body.axes))):
@@ -125,14 +125,6 @@ def _chunk(body: Body, count: int) -> tuple[Node, ...]:
     arrays, computed, stores = _store_lanes(body, count)
     within = (*shifted.loads, *shifted.lets, *computed)
     return (*ahead, *arrays, Loop(lane, Binding.SIMD, within), *stores)
-
-
-def _in_order_of_reads(body: Body) -> Body:
-    """`body` with its outer axes as the load's memory has them: rows are read one after another,
-    and whole rows that bypass the cache may be written anywhere."""
-    at, (*outer, inner) = body.loads[0].at, body.axes
-    outer.sort(key=lambda axis: -at.coefficient(axis))
-    return dataclasses.replace(body, axes=(*outer, inner))
 
 
 # -- one thread's work ---------------------------------------------------------------------------
