@@ -103,6 +103,10 @@ class CpuPrinter(KernelPrinter):
         return loop
 
     def _collapse(self) -> str:
-        # Two loops have enough iterations for the threads; those inside keep their base addresses.
-        depth = min(len(self.nest.axes) - 1, 2)
+        """How many loops are divided over the threads: those outside the vector loop, at most two.
+
+        Two have enough iterations, and the loops inside them keep their base addresses.
+        """
+        in_chunks = self._innermost().binding is Binding.CHUNKS
+        depth = min(len(self.nest.axes) if in_chunks else len(self.nest.axes) - 1, 2)
         return f" collapse({depth})" if depth > 1 else ""
