@@ -38,7 +38,7 @@ class CpuPrinter(KernelPrinter):
             return
         at = self.sizes.index(store.at, store.tensor.name)
         write = self.expressions.use("stream_chunk")
-        self.out.line(f"{write}({store.tensor}_out + {at}, {store.tensor}_lanes);")
+        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)});")
 
     def prefetch(self, prefetch: Prefetch) -> None:
         at = self.sizes.index(prefetch.at, prefetch.tensor.name)

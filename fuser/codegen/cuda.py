@@ -48,7 +48,7 @@ class CudaPrinter(KernelPrinter):
             super().store(store)
             return
         at = self.sizes.index(store.at, store.tensor.name)
-        source = f"{store.tensor}_lanes"
+        source = self.lanes_of(store)
         write = self.expressions.use("store_part")
         self.out.line(f"{write}({source}, {store.tensor}_out + {_group(at)}, {self._valid()});")
 

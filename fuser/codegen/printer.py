@@ -18,7 +18,7 @@ from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_input, print_statement
-from fuser.schedule.loop_tree import Lanes, Let, Load, Loop, LoopNest, Node, Prefetch, Store
+from fuser.schedule.loop_tree import Lanes, Let, Load, Loop, LoopNest, Node, Prefetch, Ref, Store
 from fuser.segmenter import Segment
 
 
@@ -95,6 +95,11 @@ class KernelPrinter(ABC):
     @abstractmethod
     def prefetch(self, prefetch: Prefetch) -> None:
         """Print a request for memory that is read soon."""
+
+    def lanes_of(self, store: Store) -> str:
+        """The array that a store of several lanes writes."""
+        assert isinstance(store.source, Ref), "lanes are computed before they are stored"
+        return store.source.name
 
     def _let(self, let: Let) -> None:
         source = self.expressions.print(let.expression, let.name)

@@ -61,9 +61,7 @@ def bytes_moved(tensors: Iterable[Strided]) -> int:
     touched: dict[Value, int] = {}
     for memory in dict.fromkeys(tensors):
         touched[memory.base] = touched.get(memory.base, 0) + memory.bytes_touched
-    return sum(
-        min(found, math.prod(base.shape) * base.dtype.itemsize) for base, found in touched.items()
-    )
+    return sum(min(found, base.elements * base.dtype.itemsize) for base, found in touched.items())
 
 
 def row_major(value: Value) -> Strided:

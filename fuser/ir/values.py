@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
@@ -38,6 +39,11 @@ class Value:
     def shape(self) -> tuple[int, ...]:
         """Extents; () for a scalar."""
         return self.type.shape if isinstance(self.type, TensorType) else ()
+
+    @property
+    def elements(self) -> int:
+        """How many elements; 1 for a scalar. Sizes must be static."""
+        return math.prod(self.shape)
 
     @property
     def is_tensor(self) -> bool:

@@ -7,7 +7,6 @@ a division (`[8192, 3072]` seen as `[64, 128, 3072]`), and merged again where me
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -143,9 +142,9 @@ class _Tracer:
         found: list[tuple[Value, Coordinates]] = []
         definition = self._definitions.get(value)
         if definition is not None:
-            count = math.prod(value.shape)
+            count = value.elements
             pulled = pull(definition, known[value])
-            found += [(v, at) for v, at in pulled if math.prod(v.shape) == count]
+            found += [(v, at) for v, at in pulled if v.elements == count]
         for reader in self._uses.get(value, []):
             at = push(reader, value, known[value]) if reader.out.is_tensor else None
             if at is not None:

@@ -47,7 +47,4 @@ def _look(statement: Statement, colours: dict[Value, str]) -> str:
 
 
 def _bytes(value: Value) -> str:
-    size = value.dtype.itemsize
-    for extent in value.shape:
-        size *= extent
-    return f"{size:,} B"
+    return f"{value.elements * value.dtype.itemsize:,} B"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -134,7 +133,7 @@ class Grouping:
             members=[index],
             loads=list(self.operations.reads[index]),
             stores=[out],
-            arithmetic=Counter({math.prod(out.shape): operation_cost(op)}),
+            arithmetic=Counter({out.elements: operation_cost(op)}),
             requests=[out] if isinstance(op, Pointwise) and op.op == "segment_set" else [],
         )
 
@@ -164,7 +163,7 @@ class Grouping:
         asked = self._boundary_asked(first, second) or self._boundary_asked(second, first)
         if asked is not None:
             return Refusal(f"{asked} asks for a boundary")
-        sizes = {value: math.prod(value.shape) for value in joined.stores}
+        sizes = {value: value.elements for value in joined.stores}
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"{value} has {size}" for value, size in sizes.items())
             return Refusal(f"a kernel stores over one domain, but {listed} elements")

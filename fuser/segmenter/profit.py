@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
 from fuser.ir.nodes import Operation, Pointwise, Value
@@ -45,6 +44,6 @@ def _traffic(values: Iterable[Value], memory: Mapping[Value, Strided]) -> int:
 
 def _repeated_arithmetic(arithmetic: Mapping[int, int], stores: list[Value]) -> int:
     """Bytes' worth of arithmetic repeated where a small value is computed per domain element."""
-    domain = max((math.prod(value.shape) for value in stores), default=0)
+    domain = max((value.elements for value in stores), default=0)
     repeated = sum(cost * max(0, domain - elements) for elements, cost in arithmetic.items())
     return repeated // OPERATIONS_PER_BYTE
