@@ -208,6 +208,14 @@ class ExternError(FuserError):
     template = "{operation}, which torch runs, failed: {reason}"
 
 
+class NotGeneratedError(FuserError):
+    template = "{kernel} has no code to compile: torch runs its operations, {operations}"
+
+
+class IndexOutOfRangeError(FuserError, IndexError):
+    template = "{operation}: index {index} is out of range; allowed: {allowed}"
+
+
 class LaunchError(FuserError):
     template = "kernel {kernel}: {reason}"
 

@@ -31,7 +31,7 @@ from fuser.runtime.plan import Plan
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
 from fuser.runtime.toolchain import find_compiler
-from fuser.segmenter import SegmentedFusion, draw, segment
+from fuser.segmenter import SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
 _drawings = itertools.count()
@@ -115,7 +115,9 @@ class Executor:
         def load(name: str) -> LoadedKernel:
             return compiled.backend.load(name, place)
 
-        names = [s.name for s in compiled.segmented.segments if not s.is_empty]
+        segments = compiled.segmented.segments
+        generated = compiled.backend.sources
+        names = [s.name for s in segments if s.name in generated and not s.is_empty]
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             kernels = dict(zip(names, pool.map(load, names), strict=True))
         run = Runner(compiled.segmented, kernels, place).run
@@ -156,7 +158,8 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     debug.dump("segmented_fusion", "segments", lambda: _print_segments(segmented))
     debug.dump("segmenter_logging", "result", lambda: str(plan))
     if debug.enabled("draw_segmented_fusion"):
-        Path(f"segmented_fusion_{next(_drawings)}.dot").write_text(draw(segmented))
+        text, suffix = render(segmented)
+        Path(f"segmented_fusion_{next(_drawings)}{suffix}").write_text(text)
     return Compiled(segmented, backend, plan)
 
 

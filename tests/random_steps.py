@@ -192,6 +192,16 @@ def permute(writer: Writer) -> None:
         writer.add(lambda fd, v: fd.ops.permute(v[position], dims), writer.facts[position])
 
 
+def flip(writer: Writer) -> None:
+    """Some dimensions in reverse order."""
+    position = writer.operand(lambda h, k: _tensor(h, k) and len(h.value.shape) > 0)
+    if position is not None:
+        dims = writer.draw(
+            st.lists(st.sampled_from(range(len(writer.shape(position)))), unique=True)
+        )
+        writer.add(lambda fd, v: fd.ops.flip(v[position], dims), writer.facts[position])
+
+
 def broadcast(writer: Writer) -> None:
     """A new dimension of size 1, or of size 3."""
     position = writer.operand(
@@ -288,7 +298,7 @@ def reduce_(writer: Writer) -> None:
 
 
 POINTWISE = (unary, binary, binary, select, divide, cast)
-METADATA = (reshape, reshape, permute, broadcast, expand)
+METADATA = (reshape, reshape, permute, flip, broadcast, expand)
 FACTORIES = (factory,)
 SLICES = (slice_,)
 REDUCTIONS = (reduce_,)

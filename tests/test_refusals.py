@@ -58,10 +58,18 @@ def test_a_size_without_a_value_names_the_scalar() -> None:
 
 def test_a_failure_in_torch_names_the_operation() -> None:
     with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1] * 4, contiguity=True)
+        fd.add_output(fd.ops.sdpfa_fwd(t, t, t, dropout_p=0.5)[0])
+    with pytest.raises(errors.ExternError, match=r"sdpfa_fwd.*dropout"):
+        fd.execute([torch.ones(1, 1, 2, 8)])
+
+
+def test_an_index_out_of_range_names_the_operation() -> None:
+    with FusionDefinition() as fd:
         t = fd.define_tensor(shape=[-1], contiguity=True)
         index = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Int)
         fd.add_output(fd.ops.index_select(t, index, dim=0))
-    with pytest.raises(errors.ExternError, match="index_select"):
+    with pytest.raises(errors.IndexOutOfRangeError, match=r"index_select: index 7 .* 0 to 2"):
         fd.execute([torch.ones(3), torch.tensor([7])])
 
 

@@ -44,14 +44,14 @@ class Sizes:
         parts = [self._product(term, coefficient, owner) for term, coefficient in index.terms]
         if index.constant:
             parts.append(self.parameter(f"{owner}_offset", index.constant))
-        return " + ".join(parts) or "0"
+        return " + ".join(parts).replace("+ -", "- ") or "0"
 
     def _product(self, term: Term, coefficient: int, owner: str) -> str:
         if not isinstance(term, Axis):
             return self._scaled(self._division(term, owner), coefficient, owner)
         name = self._names[term]
-        if coefficient == 1:
-            return name
+        if coefficient in (1, -1):
+            return name if coefficient == 1 else f"-{name}"
         return (
             f"{name} * {self._nested(term, coefficient) or self._stride(term, coefficient, owner)}"
         )

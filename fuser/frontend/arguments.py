@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard, TypeVar
 
 from fuser.errors import ArgumentError, ArgumentTypeError, OriginalShapeError
 from fuser.frontend.handles import Handle, Scalar
@@ -19,6 +19,7 @@ from fuser.ir.types import (
 )
 
 Shape = Sequence[int | Handle]
+T = TypeVar("T")
 
 
 def one_of(operation: str, **spellings: object) -> object:
@@ -87,18 +88,42 @@ def ints(operation: str, argument: str, given: object) -> list[int]:
 def integer(operation: str, argument: str, given: object) -> int:
     """An int. Raises ArgumentTypeError."""
     if not is_int(given):
-        got = repr(given) if isinstance(given, Handle) else type(given).__name__
-        raise ArgumentTypeError(operation=operation, argument=argument, expected="an int", got=got)
+        raise _wrong_type(operation, argument, "an int", given)
     return given
+
+
+def number(operation: str, argument: str, given: object) -> float:
+    """An int or float, as a float. Raises ArgumentTypeError."""
+    if not is_int(given) and not isinstance(given, float):
+        raise _wrong_type(operation, argument, "a Python number", given)
+    return float(given)
 
 
 def boolean(operation: str, argument: str, given: object) -> bool:
     """A bool. Raises ArgumentTypeError."""
     if not isinstance(given, bool):
-        raise ArgumentTypeError(
-            operation=operation, argument=argument, expected="a bool", got=type(given).__name__
-        )
+        raise _wrong_type(operation, argument, "a bool", given)
     return given
+
+
+def string(operation: str, argument: str, given: object) -> str:
+    """A str. Raises ArgumentTypeError."""
+    if not isinstance(given, str):
+        raise _wrong_type(operation, argument, "a str", given)
+    return given
+
+
+Read = Callable[[str, str, object], T]
+
+
+def optional(read: Read[T], operation: str, argument: str, given: object) -> T | None:
+    """What `read` makes of an argument, or None where it is None."""
+    return None if given is None else read(operation, argument, given)
+
+
+def _wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:
+    got = repr(given) if isinstance(given, Handle) else type(given).__name__
+    return ArgumentTypeError(operation=operation, argument=argument, expected=expected, got=got)
 
 
 def dtype(operation: str, given: object) -> DataType:

@@ -1,15 +1,19 @@
-"""Reads and writes at computed coordinates, and the operations torch runs."""
+"""Reads and writes at computed coordinates."""
 
 from __future__ import annotations
 
-from fuser.frontend.arguments import one_of
+from fuser.frontend.arguments import integer, one_of, string
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
-from fuser.ir.nodes import Extern, Gather, Scatter
+from fuser.ir.nodes import CheckIndex, Gather, Scatter
 
 
 class IndexOps(OperationGroup):
-    """`fd.ops`: gathers, scatter, matmul and linear. `arg1` is an older name of `arg`."""
+    """`fd.ops`: gathers and scatters. `arg1` is an older name of `arg`.
+
+    An index is 0 to size - 1; where it may count from the end too, the operation says so. Others
+    are an error at execution; on the CPU it is IndexOutOfRangeError.
+    """
 
     def index_select(self, arg: Handle, index: Handle, dim: int) -> Handle:
         """The slices of `arg` at `index` (0 or 1 dimension) along `dim`."""
@@ -34,12 +38,15 @@ class IndexOps(OperationGroup):
         *,
         arg1: Handle | None = None,
     ) -> Handle:
-        """gather whose operands broadcast against each other in every dimension but `dim`."""
+        """gather whose operands broadcast against each other in every dimension but `dim`.
+
+        Negative indices count from the end.
+        """
         data = one_of("take_along_axis", arg=arg, arg1=arg1)
         return self._gather("take_along_axis", data, index, dim)
 
     def select(self, arg: Handle, index: Operand, dim: int) -> Handle:
-        """The slice of `arg` at one position along `dim`, which is removed."""
+        """The slice of `arg` at one position along `dim`, which is removed; -1 is the last."""
         value = self._recorder.tensor("select", "arg", arg)
         along = self._recorder.dim("select", value, dim)
         position = self._recorder.scalar("select", "index", index)
@@ -55,27 +62,53 @@ class IndexOps(OperationGroup):
         arg1: Handle | None = None,
     ) -> Handle:
         """A copy of `arg` with `src` (a tensor or a number) written at `index` along `dim`."""
+        data = one_of("scatter", arg=arg, arg1=arg1)
+        return self._scatter("scatter", data, index, src, dim)
+
+    def scatter_add(self, arg: Handle, index: Handle, src: Handle, dim: int) -> Handle:
+        """A copy of `arg` with the elements of `src` added at `index` along `dim`."""
+        return self._scatter("scatter_add", arg, index, src, dim)
+
+    def index_add(self, arg: Handle, index: Handle, src: Handle, dim: int) -> Handle:
+        """A copy of `arg` with slice i of `src` added to the slice at index[i] along `dim`.
+
+        `index` has 0 or 1 dimension, `src` the sizes of `arg` but for that many slices.
+        """
+        return self._scatter("index_add", arg, index, src, dim)
+
+    def index_put_accumulate(self, acc: Handle, index: Handle, value: Handle) -> Handle:
+        """A copy of `acc` with row [i, ...] of `value` added to its row at index[i, ...].
+
+        `value` has the sizes of `index`, then those of a row. Negative indices count from the end.
+        """
+        return self._scatter("index_put_accumulate", acc, index, value, 0, ("acc", "value"))
+
+    def check_index(self, arg: Handle, size: int, operation: str = "check_index") -> Handle:
+        """The Int or Int32 tensor `arg`; its elements must be in 0 to size - 1 at execution.
+
+        IndexOutOfRangeError, raised if one is not, names `operation`.
+        """
+        value = self._recorder.tensor("check_index", "arg", arg)
+        limit = integer("check_index", "size", size)
+        return self._recorder.add(
+            "check_index", CheckIndex(value, limit, string("check_index", "operation", operation))
+        )
+
+    def _scatter(
+        self,
+        mode: str,
+        arg: object,
+        index: object,
+        src: object,
+        dim: object,
+        names: tuple[str, str] = ("arg", "src"),
+    ) -> Handle:
         recorder = self._recorder
-        value = recorder.tensor("scatter", "arg", one_of("scatter", arg=arg, arg1=arg1))
-        at = recorder.tensor("scatter", "index", index)
-        along = recorder.dim("scatter", value, dim)
-        return recorder.add(
-            "scatter", Scatter(value, at, recorder.operand("scatter", "src", src), along)
-        )
-
-    def matmul(self, arg1: Handle, arg2: Handle) -> Handle:
-        """torch.matmul, run by torch."""
-        args = (
-            self._recorder.tensor("matmul", "arg1", arg1),
-            self._recorder.tensor("matmul", "arg2", arg2),
-        )
-        return self._recorder.add("matmul", Extern("matmul", args))
-
-    def linear(self, arg1: Handle, arg2: Handle, bias: Handle | None = None) -> Handle:
-        """arg1 @ arg2.T + bias, run by torch."""
-        given = {"arg1": arg1, "arg2": arg2} | ({} if bias is None else {"bias": bias})
-        args = tuple(self._recorder.tensor("linear", name, arg) for name, arg in given.items())
-        return self._recorder.add("linear", Extern("linear", args))
+        value = recorder.tensor(mode, names[0], arg)
+        at = recorder.tensor(mode, "index", index)
+        along = recorder.dim(mode, value, dim)
+        given = recorder.operand if mode == "scatter" else recorder.tensor
+        return recorder.add(mode, Scatter(value, at, given(mode, names[1], src), along, mode))
 
     def _gather(self, mode: str, arg: object, index: object, dim: object) -> Handle:
         value = self._recorder.tensor(mode, "arg", arg)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 
 from fuser.errors import ArgumentError, ArgumentTypeError, UnknownOperationError
+from fuser.frontend.extern_ops import ExternOps
 from fuser.frontend.factory_ops import FactoryOps
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.index_ops import IndexOps
@@ -33,7 +34,7 @@ _PARAMETERS = {
 }
 
 
-class Operations(ShapeOps, ReductionOps, IndexOps, FactoryOps):
+class Operations(ShapeOps, ReductionOps, IndexOps, ExternOps, FactoryOps):
     """Operations by name. The rows of the pointwise table need no method: each is found by name.
 
     Operands are handles of the definition or Python numbers, which become constants.

@@ -27,6 +27,7 @@ from fuser.ir.nodes import (
     Cast,
     Cat,
     Expand,
+    Flip,
     Pad,
     Permute,
     Slice,
@@ -149,6 +150,13 @@ class ShapeOps(OperationGroup):
         ends = tuple(ints("slice", "end_indices", end_indices))
         steps = (1,) * len(starts) if strides is None else tuple(ints("slice", "strides", strides))
         return self._recorder.add("slice", Slice(value, starts, ends, steps))
+
+    def flip(self, arg: Handle, dims: Sequence[int] | int) -> Handle:
+        """The elements in reverse order along each of `dims`."""
+        value = self._recorder.tensor("flip", "arg", arg)
+        listed = [dims] if is_int(dims) else ints("flip", "dims", dims)
+        wrapped = tuple(self._recorder.dim("flip", value, dim) for dim in listed)
+        return self._recorder.add("flip", Flip(value, wrapped))
 
     def stride_order(self, arg: Handle, stride_order: Sequence[int]) -> Handle:
         """The same tensor, laid out so that dimension d has stride rank stride_order[d]."""

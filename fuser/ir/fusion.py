@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.ir.operations import Operation, operands
+from fuser.ir.operands import operands
+from fuser.ir.operations import Operation
 from fuser.ir.values import Value
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import assert_never
 
-from fuser.errors import OperandDtypeError
-from fuser.ir import result_shapes, shapes
+from fuser.ir import externs, result_shapes, shapes
+from fuser.ir.dtype_rules import (
+    category_words,
+    check_dtype,
+    check_index,
+    check_same_dtype,
+    refused,
+)
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
     Cat,
+    CheckIndex,
     Constant,
     Expand,
     Extern,
+    Flip,
     Full,
     Gather,
     Iota,
@@ -35,32 +42,6 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.pointwise import TABLE, Operand, Signature, common_dtype, letter
 from fuser.ir.types import ScalarType, TensorType, ValueType
-
-_CATEGORY_WORDS = {"b": "bool", "i": "integer", "f": "floating", "c": "complex"}
-
-_ACCEPTED = {
-    "all": "bifc",
-    "any": "bifc",
-    "argmax": "if",
-    "argmin": "if",
-    "cummax": "bif",
-    "cummin": "bif",
-    "cumprod": "bifc",
-    "cumsum": "bifc",
-    "iota": "if",
-    "linear": "fc",
-    "matmul": "fc",
-    "max": "bif",
-    "mean": "fc",
-    "min": "bif",
-    "normal": "f",
-    "prod": "bifc",
-    "sum": "bifc",
-    "uniform": "f",
-    "var": "fc",
-    "var_mean": "fc",
-}
-"""The dtype categories that operations outside the pointwise table compute in."""
 
 
 def infer(op: Operation) -> tuple[ValueType, ...]:
@@ -87,40 +68,39 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
             return (TensorType(op.arg.dtype, result_shapes.squeeze(op)),)
         case Slice():
             return (TensorType(op.arg.dtype, result_shapes.slice_(op)),)
+        case Flip():
+            result_shapes.check_dims("flip", op.arg, op.dims)
+            return (TensorType(op.arg.dtype, op.arg.shape),)
         case StrideOrder():
             shapes.check_permutation("stride_order", "stride_order", op.order, len(op.arg.shape))
             return (TensorType(op.arg.dtype, op.arg.shape),)
         case Full():
             return (TensorType(op.dtype, result_shapes.factory("full", op.shape)),)
         case Iota():
-            _check_dtype("iota", op.dtype, [])
+            check_dtype("iota", op.dtype, [])
             return (TensorType(op.dtype, result_shapes.factory("iota", (op.length,))),)
         case Random():
-            _check_dtype(op.distribution, op.dtype, [])
+            check_dtype(op.distribution, op.dtype, [])
             return (TensorType(op.dtype, result_shapes.factory(op.distribution, op.shape)),)
         case Reduce():
             return _reduce_types(op)
         case Scan():
-            _check_dtype(op.op, op.arg.dtype, [op.arg])
-            sums = op.op in ("cumsum", "cumprod") and op.arg.dtype.is_integral
-            return (TensorType(DataType.Int if sums else op.arg.dtype.compute, op.arg.shape),)
+            return (_scan_type(op),)
         case Pad():
             return (TensorType(op.arg.dtype, result_shapes.pad(op)),)
         case Cat():
-            _check_same_dtype("cat", op.args)
+            check_same_dtype("cat", op.args)
             return (TensorType(op.args[0].dtype, result_shapes.cat(op)),)
         case Gather():
-            _check_index(op.mode, op.index)
+            check_index(op.mode, op.index)
             return (TensorType(op.arg.dtype, result_shapes.gather(op)),)
         case Scatter():
-            _check_index("scatter", op.index)
-            if op.src.is_tensor:
-                _check_same_dtype("scatter", (op.arg, op.src))
-            return (TensorType(op.arg.dtype, result_shapes.scatter(op)),)
+            return (_scatter_type(op),)
+        case CheckIndex():
+            check_index(op.operation, op.arg)
+            return (TensorType(op.arg.dtype, result_shapes.check_index(op)),)
         case Extern():
-            _check_same_dtype(op.function, op.args)
-            _check_dtype(op.function, op.args[0].dtype, op.args)
-            return (TensorType(op.args[0].dtype, result_shapes.extern(op)),)
+            return externs.result_types(op)
         case _:
             assert_never(op)
 
@@ -132,9 +112,11 @@ def signature(op: Pointwise) -> Signature:
     signature_ = row.rule(operand_types)
     tested = common_dtype(operand_types[1:] if op.op == "where" else operand_types)
     if letter(tested) not in row.accepts:
-        raise _refused(op.op, f"takes {_words(row.accepts)} operands, as torch does", op.args)
+        raise refused(
+            op.op, f"takes {category_words(row.accepts)} operands, as torch does", op.args
+        )
     if op.op == "where" and op.args[0].dtype is not DataType.Bool:
-        raise _refused(op.op, "the condition must be Bool", op.args)
+        raise refused(op.op, "the condition must be Bool", op.args)
     return signature_
 
 
@@ -146,12 +128,25 @@ def _like(operation: str, args: tuple[Value, ...], dtype: DataType) -> ValueType
 
 
 def _reduce_types(op: Reduce) -> tuple[ValueType, ...]:
-    _check_dtype(op.op, op.dtype or op.arg.dtype, [op.arg])
+    check_dtype(op.op, op.dtype or op.arg.dtype, [op.arg])
     shape = result_shapes.reduce_(op)
     result = TensorType(op.dtype or _reduced_dtype(op), shape)
     if op.op != "var_mean":
         return (result,)
     return (result, TensorType(op.arg.dtype.compute, shape))
+
+
+def _scan_type(op: Scan) -> TensorType:
+    check_dtype(op.op, op.arg.dtype, [op.arg])
+    sums = op.op in ("cumsum", "cumprod") and op.arg.dtype.is_integral
+    return TensorType(DataType.Int if sums else op.arg.dtype.compute, op.arg.shape)
+
+
+def _scatter_type(op: Scatter) -> TensorType:
+    check_index(op.mode, op.index)
+    if op.src.is_tensor:
+        check_same_dtype(op.mode, (op.arg, op.src))
+    return TensorType(op.arg.dtype, result_shapes.scatter(op))
 
 
 def _reduced_dtype(op: Reduce) -> DataType:
@@ -164,28 +159,3 @@ def _reduced_dtype(op: Reduce) -> DataType:
     if op.op in ("var", "var_mean"):
         return op.arg.dtype.compute.real
     return op.arg.dtype.compute
-
-
-def _check_dtype(operation: str, dtype: DataType, args: Sequence[Value]) -> None:
-    accepted = _ACCEPTED[operation]
-    if letter(dtype) not in accepted:
-        raise _refused(operation, f"computes in {_words(accepted)} types", args or [dtype])
-
-
-def _check_same_dtype(operation: str, args: Sequence[Value]) -> None:
-    if any(arg.dtype is not args[0].dtype for arg in args):
-        raise _refused(operation, "the tensors must have one dtype; cast them", args)
-
-
-def _check_index(operation: str, index: Value) -> None:
-    if index.dtype not in (DataType.Int, DataType.Int32):
-        raise _refused(operation, "the index must be Int or Int32", [index])
-
-
-def _refused(operation: str, reason: str, got: Sequence[Value | DataType]) -> OperandDtypeError:
-    names = (arg.name if isinstance(arg, DataType) else f"{arg} {arg.dtype.name}" for arg in got)
-    return OperandDtypeError(operation=operation, reason=reason, got=", ".join(names))
-
-
-def _words(letters: str) -> str:
-    return ", ".join(_CATEGORY_WORDS[code] for code in letters)

@@ -7,19 +7,23 @@ from typing import assert_never
 
 import torch
 
+from fuser.ir import externs, indexing
 from fuser.ir.infer import infer, signature
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
     Cat,
+    CheckIndex,
     Constant,
     Expand,
     Extent,
     Extern,
+    Flip,
     Full,
     Fusion,
     Gather,
     Iota,
+    MetadataOperation,
     Number,
     Operation,
     Pad,
@@ -83,20 +87,8 @@ def evaluate(
             return (_pointwise(op, environment),)
         case Cast():
             return (_convert(get(op.arg), op.dtype.torch),)
-        case View():
-            return (get(op.arg).reshape([size(extent) for extent in op.shape]),)
-        case Permute():
-            return (get(op.arg).permute(op.dims),)
-        case Broadcast():
-            index = tuple(None if new else slice(None) for new in op.is_broadcast)
-            return (get(op.arg)[index],)
-        case Expand():
-            return (get(op.arg).expand([size(extent) for extent in op.shape]),)
-        case Squeeze():
-            return (get(op.arg).squeeze(op.dims),)
-        case Slice():
-            spans = zip(op.starts, op.ends, op.steps, strict=True)
-            return (get(op.arg)[tuple(slice(*span) for span in spans)],)
+        case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice() | Flip():
+            return (_relabelled(op, get(op.arg), size),)
         case StrideOrder():
             return (_laid_out(get(op.arg), op.order),)
         case Full():
@@ -116,21 +108,40 @@ def evaluate(
         case Cat():
             return (torch.cat([get(arg) for arg in op.args], op.dim),)
         case Gather():
-            return (_gather(op, get(op.arg), get(op.index)),)
+            return (indexing.gather(op, get(op.arg), get(op.index)),)
         case Scatter():
-            src = get(op.src)
-            src = src if op.src.is_tensor else _convert(src, op.arg.dtype.torch).item()
-            return (torch.scatter(get(op.arg), op.dim, get(op.index).long(), src),)
+            src = get(op.src) if op.src.is_tensor else _convert(get(op.src), op.arg.dtype.torch)
+            return (indexing.scatter(op, get(op.arg), get(op.index), src),)
+        case CheckIndex():
+            return (indexing.check_index(op, get(op.arg)),)
         case Extern():
-            return (_EXTERNS[op.function](*map(get, op.args)),)
+            tensors = (None if arg is None else get(arg) for arg in externs.arguments(op))
+            return externs.run(op, tuple(tensors))
         case _:
             assert_never(op)
 
 
-_EXTERNS: dict[str, Callable[..., torch.Tensor]] = {
-    "matmul": torch.matmul,
-    "linear": torch.nn.functional.linear,
-}
+def _relabelled(
+    op: MetadataOperation, tensor: torch.Tensor, size: Callable[[Extent], int]
+) -> torch.Tensor:
+    match op:
+        case View():
+            return tensor.reshape([size(extent) for extent in op.shape])
+        case Permute():
+            return tensor.permute(op.dims)
+        case Broadcast():
+            return tensor[tuple(None if new else slice(None) for new in op.is_broadcast)]
+        case Expand():
+            return tensor.expand([size(extent) for extent in op.shape])
+        case Squeeze():
+            return tensor.squeeze(op.dims)
+        case Slice():
+            spans = zip(op.starts, op.ends, op.steps, strict=True)
+            return tensor[tuple(slice(*span) for span in spans)]
+        case Flip():
+            return tensor.flip(op.dims)
+        case _:
+            assert_never(op)
 
 
 def _pointwise(op: Pointwise, environment: Environment) -> torch.Tensor:
@@ -216,18 +227,6 @@ def _reduce(op: Reduce, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
         case _:
             result = getattr(torch, op.op)(tensor, dims, keepdim=op.keepdim)
     return (result.to(infer(op)[0].dtype.torch),)
-
-
-def _gather(op: Gather, tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    match op.mode:
-        case "select":
-            return torch.select(tensor, op.dim, int(index.item()))
-        case "index_select":
-            return torch.index_select(tensor, op.dim, index)
-        case "gather":
-            return torch.gather(tensor, op.dim, index.long())
-        case _:
-            return torch.take_along_dim(tensor, index.long(), op.dim)
 
 
 def _device_of(inputs: Sequence[torch.Tensor | Number]) -> torch.device:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from fuser.ir.fusion import Fusion, Output, Statement
+from fuser.ir.operands import map_operands, operands
 from fuser.ir.operations import (
     Broadcast,
     Cast,
     Cat,
+    CheckIndex,
     Constant,
     Expand,
     Extern,
+    Flip,
     Full,
     Gather,
     Iota,
@@ -27,8 +30,6 @@ from fuser.ir.operations import (
     Squeeze,
     StrideOrder,
     View,
-    map_operands,
-    operands,
 )
 from fuser.ir.values import Extent, Number, Value, scalar
 
@@ -36,10 +37,12 @@ __all__ = [
     "Broadcast",
     "Cast",
     "Cat",
+    "CheckIndex",
     "Constant",
     "Expand",
     "Extent",
     "Extern",
+    "Flip",
     "Full",
     "Fusion",
     "Gather",

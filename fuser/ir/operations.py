@@ -6,12 +6,8 @@ Equal operations are therefore common subexpressions. Each question about an ope
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import struct
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.values import Extent, Number, Value
@@ -118,6 +114,14 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Flip:
+    """The elements in reverse order along `dims`."""
+
+    arg: Value
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StrideOrder:
     """The same values, laid out so that dimension d has stride rank `order[d]` (0 is fastest)."""
 
@@ -206,20 +210,34 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """`arg` with `src` (tensor or scalar) written at `index` along `dim`."""
+    """`arg` with `src` (tensor or scalar) written, or added, at `index` along `dim`.
+
+    mode: scatter, scatter_add, index_add or index_put_accumulate.
+    """
 
     arg: Value
     index: Value
     src: Value
     dim: int
+    mode: str = "scatter"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckIndex:
+    """`arg`, whose elements must be in 0 to size - 1; `operation` is named where one is not."""
+
+    arg: Value
+    size: int
+    operation: str
 
 
 @dataclass(frozen=True, slots=True)
 class Extern:
-    """An operation torch runs: matmul or linear."""
+    """An operation torch runs: a row of `externs.TABLE`. Optional tensors may be None."""
 
     function: str
-    args: tuple[Value, ...]
+    args: tuple[Value | None, ...]
+    options: tuple[object, ...] = ()
 
 
 Operation = (
@@ -233,6 +251,7 @@ Operation = (
     | Expand
     | Squeeze
     | Slice
+    | Flip
     | StrideOrder
     | Full
     | Iota
@@ -243,41 +262,8 @@ Operation = (
     | Cat
     | Gather
     | Scatter
+    | CheckIndex
     | Extern
 )
 
-MetadataOperation = View | Permute | Broadcast | Expand | Squeeze | Slice
-
-
-# -- generic access to operands ------------------------------------------------------------------
-
-Node = TypeVar("Node", bound=Operation)
-
-
-@functools.cache
-def _field_names(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(cls))
-
-
-def operands(op: Operation) -> Iterator[Value]:
-    """The values an operation reads, sizes included, in field order."""
-    for name in _field_names(type(op)):
-        field: object = getattr(op, name)
-        if isinstance(field, Value):
-            yield field
-        elif isinstance(field, tuple):
-            yield from (part for part in field if isinstance(part, Value))  # pyright: ignore[reportUnknownVariableType]
-
-
-def map_operands(op: Node, replace: Callable[[Value], Value | int]) -> Node:
-    """The same operation on replaced operands. Only sizes may be replaced by an int."""
-    changes: dict[str, object] = {}
-    for name in _field_names(type(op)):
-        field: object = getattr(op, name)
-        if isinstance(field, Value):
-            changes[name] = replace(field)
-        elif isinstance(field, tuple):
-            parts: tuple[object, ...] = field  # pyright: ignore[reportUnknownVariableType]
-            if any(isinstance(part, Value) for part in parts):
-                changes[name] = tuple(replace(p) if isinstance(p, Value) else p for p in parts)
-    return dataclasses.replace(op, **changes) if changes else op
+MetadataOperation = View | Permute | Broadcast | Expand | Squeeze | Slice | Flip

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from typing import assert_never
 
+from fuser.ir import externs
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
     Cat,
+    CheckIndex,
     Constant,
     Expand,
     Extern,
+    Flip,
     Full,
     Fusion,
     Gather,
@@ -34,6 +38,7 @@ from fuser.ir.nodes import (
     StrideOrder,
     Value,
     View,
+    operands,
 )
 from fuser.ir.types import ScalarType, TensorType, row_major_order
 
@@ -47,12 +52,13 @@ _NAMES: dict[type, str] = {
     Expand: "expand",
     Squeeze: "squeeze",
     Slice: "slice",
+    Flip: "flip",
     StrideOrder: "stride_order",
     Full: "full",
     Iota: "iota",
     Pad: "pad",
     Cat: "cat",
-    Scatter: "scatter",
+    CheckIndex: "check_index",
 }
 """What users call the operations whose class says it all."""
 
@@ -60,11 +66,23 @@ HEADER = "def nvfuser_fusion(fd: FusionDefinition) -> None:"
 
 
 def print_fusion(fusion: Fusion) -> str:
-    """`def nvfuser_fusion(fd: FusionDefinition) -> None:` with one line a statement."""
-    lines = [(value.id, f"{value} = {print_input(value)}") for value in fusion.inputs]
-    lines += [(s.outs[0].id, print_statement(s)) for s in fusion.statements]
-    body = [line for _, line in sorted(lines, key=lambda numbered: numbered[0])]
-    body += [_output(output) for output in fusion.outputs]
+    """`def nvfuser_fusion(fd: FusionDefinition) -> None:` with one line a statement.
+
+    An input is declared before the first statement that has a larger number, or that reads it.
+    """
+    place = {value: number for number, value in enumerate(fusion.inputs)}
+    inputs = [f"{value} = {print_input(value)}" for value in fusion.inputs]
+    body: list[str] = []
+    declared = 0
+    for statement in fusion.statements:
+        wanted = max((place.get(value, -1) + 1 for value in operands(statement.op)), default=0)
+        first = declared
+        while declared < len(inputs) and (
+            declared < wanted or fusion.inputs[declared].id < statement.outs[0].id
+        ):
+            declared += 1
+        body += [*inputs[first:declared], print_statement(statement)]
+    body += [*inputs[declared:], *map(_output, fusion.outputs)]
     return "\n".join([HEADER, *(f"    {line}" for line in body or ["pass"])]) + "\n"
 
 
@@ -120,6 +138,8 @@ def print_operation(op: Operation) -> str:
                 f"fd.ops.slice({op.arg}, start_indices={list(op.starts)}, "
                 f"end_indices={list(op.ends)}, strides={list(op.steps)})"
             )
+        case Flip():
+            return f"fd.ops.flip({op.arg}, dims={list(op.dims)})"
         case StrideOrder():
             return f"fd.ops.stride_order({op.arg}, stride_order={list(op.order)})"
         case Full():
@@ -144,9 +164,12 @@ def print_operation(op: Operation) -> str:
         case Gather():
             return f"fd.ops.{op.mode}({op.arg}, {op.index}, dim={op.dim})"
         case Scatter():
-            return f"fd.ops.scatter({op.arg}, {op.index}, {op.src}, dim={op.dim})"
+            return _scatter(op)
+        case CheckIndex():
+            name = json.dumps(op.operation)
+            return f"fd.ops.check_index({op.arg}, size={op.size}, operation={name})"
         case Extern():
-            return f"fd.ops.{op.function}({', '.join(map(str, op.args))})"
+            return _extern(op)
         case _:
             assert_never(op)
 
@@ -156,7 +179,7 @@ def operation_name(op: Operation) -> str:
     match op:
         case Pointwise() | Reduce() | Scan():
             return op.op
-        case Gather():
+        case Gather() | Scatter():
             return op.mode
         case Random():
             return op.distribution
@@ -183,6 +206,25 @@ def _reduce(op: Reduce) -> str:
     if op.dtype is not None:
         parts.append(f"dtype={op.dtype!r}")
     return f"fd.ops.{op.op}({', '.join(parts)})"
+
+
+def _scatter(op: Scatter) -> str:
+    dim = "" if op.mode == "index_put_accumulate" else f", dim={op.dim}"
+    return f"fd.ops.{op.mode}({op.arg}, {op.index}, {op.src}{dim})"
+
+
+def _extern(op: Extern) -> str:
+    """Tensors that come first by position, others by name; options that are not the default's."""
+    row = externs.TABLE[op.function]
+    args = externs.arguments(op)
+    parts = [str(arg) for arg in args[: row.positional] if arg is not None]
+    named = zip(row.args[row.positional :], args[row.positional :], strict=True)
+    parts += [f"{name}={arg}" for name, arg in named if arg is not None]
+    for name, option in externs.options(op).items():
+        if option != row.options[name]:
+            text = print_number(option) if isinstance(option, int | float) else repr(option)
+            parts.append(f"{name}={text}")
+    return f"fd.ops.{op.function}({', '.join(parts)})"
 
 
 def _output(output: Output) -> str:

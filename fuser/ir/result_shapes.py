@@ -7,9 +7,9 @@ from fuser.ir import shapes
 from fuser.ir.nodes import (
     Broadcast,
     Cat,
+    CheckIndex,
     Expand,
     Extent,
-    Extern,
     Gather,
     Pad,
     Reduce,
@@ -79,7 +79,7 @@ def expand(op: Expand) -> tuple[int, ...]:
 
 def squeeze(op: Squeeze) -> tuple[int, ...]:
     """The operand's extents without those of `dims`."""
-    _check_dims("squeeze", op.arg, op.dims)
+    check_dims("squeeze", op.arg, op.dims)
     for dim in op.dims:
         if op.arg.shape[dim] not in (1, DYNAMIC):
             expected = f"dimension {dim} of {op.arg} has size {op.arg.shape[dim]}, not 1"
@@ -136,7 +136,7 @@ def cat(op: Cat) -> tuple[int, ...]:
 
 def reduce_(op: Reduce) -> tuple[int, ...]:
     """The operand's extents without those of `dims`, or with 1 for them."""
-    _check_dims(op.op, op.arg, op.dims)
+    check_dims(op.op, op.arg, op.dims)
     if op.op in ("max", "min", "argmax", "argmin"):
         for dim in op.dims:
             if op.arg.shape[dim] == 0:
@@ -152,14 +152,13 @@ def reduce_(op: Reduce) -> tuple[int, ...]:
 def gather(op: Gather) -> tuple[int, ...]:
     """The extents of a select, index_select, gather or take_along_axis."""
     data, index = op.arg.shape, op.index.shape
-    _check_dims(op.mode, op.arg, (op.dim,))
+    check_dims(op.mode, op.arg, (op.dim,))
     match op.mode:
         case "select":
-            return data[: op.dim] + data[op.dim + 1 :]
+            return _replaced(data, op.dim, ())
         case "index_select":
-            if len(index) > 1:
-                raise _argument(op.mode, "index", list(index), "expected 0 or 1 dimension")
-            return data[: op.dim] + (index or (1,)) + data[op.dim + 1 :]
+            _check_at_most_one_dim(op.mode, op.index)
+            return _replaced(data, op.dim, index or (1,))
         case "gather":
             _check_within(op.mode, op.index, op.arg, op.dim)
             return index
@@ -170,34 +169,48 @@ def gather(op: Gather) -> tuple[int, ...]:
 
 
 def scatter(op: Scatter) -> tuple[int, ...]:
-    """The extents of the data; index and source must lie within."""
-    _check_dims("scatter", op.arg, (op.dim,))
-    _check_within("scatter", op.index, op.arg, op.dim)
-    if op.src.is_tensor:
-        _check_within("scatter", op.index, op.src, None)
+    """The extents of the data; index and source must lie within, or be slices of it."""
+    check_dims(op.mode, op.arg, (op.dim,))
+    if op.mode != "scatter" and not op.src.is_tensor:
+        raise _argument(op.mode, "src", str(op.src), "expected a tensor, as it is added")
+    match op.mode:
+        case "scatter" | "scatter_add":
+            _check_within(op.mode, op.index, op.arg, op.dim)
+            if op.src.is_tensor:
+                _check_within(op.mode, op.index, op.src, None)
+        case "index_add":
+            _check_at_most_one_dim(op.mode, op.index)
+            along = op.index.shape or (1,)
+            _check_sizes(op.mode, "src", op.src, _replaced(op.arg.shape, op.dim, along))
+        case "index_put_accumulate":
+            if op.dim != 0:
+                raise _argument(op.mode, "dim", op.dim, "expected 0: rows are added to")
+            _check_sizes(op.mode, "value", op.src, _replaced(op.arg.shape, 0, op.index.shape))
+        case _:
+            raise _argument("scatter", "mode", op.mode, "not a scatter")
     return op.arg.shape
 
 
-def extern(op: Extern) -> tuple[int, ...]:
-    """The extents of a matmul or linear."""
-    return _linear(op) if op.function == "linear" else _matmul(op)
+def check_index(op: CheckIndex) -> tuple[int, ...]:
+    """The operand's extents; the size must be one of a dimension."""
+    if op.size < 0:
+        raise _argument(op.operation, "size", op.size, "sizes are 0 or more")
+    return op.arg.shape
 
 
-def _linear(op: Extern) -> tuple[int, ...]:
-    left, right = op.args[0].shape, op.args[1].shape
-    bias = [arg.shape for arg in op.args[2:]]
-    agree = left and len(right) in (1, 2) and _same(left[-1], right[-1])
-    if not agree or any(len(b) > 1 or not _same((*b, 1)[0], (*right[:-1], 1)[0]) for b in bias):
-        raise _product(op)
-    return left[:-1] + right[:-1]
+def check_dims(operation: str, operand: Value, dims: tuple[int, ...]) -> None:
+    """Raises DimensionError or ArgumentError unless `dims` are different ones of the operand."""
+    rank = len(operand.shape)
+    for dim in dims:
+        if not 0 <= dim < rank:
+            raise DimensionError(operation=operation, dim=dim, operand=operand.name, rank=rank)
+    if len(set(dims)) < len(dims):
+        raise _argument(operation, "dims", list(dims), "expected each dimension at most once")
 
 
-def _matmul(op: Extern) -> tuple[int, ...]:
-    left, right = op.args[0].shape, op.args[1].shape
-    if not left or not right or not _same(left[-1], right[-2:][0]):
-        raise _product(op)
-    batch = shapes.broadcast("matmul", [left[:-2], right[:-2]])
-    return batch + left[-2:-1] + (right[-1:] if len(right) > 1 else ())
+def same_size(left: int, right: int) -> bool:
+    """Whether two extents may be equal at execution."""
+    return DYNAMIC in (left, right) or left == right
 
 
 def _take_along_axis(op: Gather) -> tuple[int, ...]:
@@ -223,22 +236,21 @@ def _check_within(operation: str, index: Value, data: Value, free: int | None) -
         raise _argument(operation, "index", list(index.shape), expected)
 
 
-def _check_dims(operation: str, operand: Value, dims: tuple[int, ...]) -> None:
-    rank = len(operand.shape)
-    for dim in dims:
-        if not 0 <= dim < rank:
-            raise DimensionError(operation=operation, dim=dim, operand=operand.name, rank=rank)
-    if len(set(dims)) < len(dims):
-        raise _argument(operation, "dims", list(dims), "expected each dimension at most once")
+def _replaced(shape: tuple[int, ...], dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape` with `sizes` in the place of dimension `dim`."""
+    return shape[:dim] + sizes + shape[dim + 1 :]
 
 
-def _same(left: int, right: int) -> bool:
-    return DYNAMIC in (left, right) or left == right
+def _check_at_most_one_dim(operation: str, index: Value) -> None:
+    if len(index.shape) > 1:
+        raise _argument(operation, "index", list(index.shape), "expected 0 or 1 dimension")
 
 
-def _product(op: Extern) -> ArgumentError:
-    expected = "these sizes cannot be multiplied: the inner ones must be equal"
-    return _argument(op.function, "operands", [list(arg.shape) for arg in op.args], expected)
+def _check_sizes(operation: str, argument: str, given: Value, sizes: tuple[int, ...]) -> None:
+    """Raises ArgumentError unless a tensor has these sizes, as far as they are known."""
+    if len(given.shape) != len(sizes) or not all(map(same_size, given.shape, sizes)):
+        expected = f"expected sizes {list(sizes)}, a slice of the data for each index"
+        raise _argument(operation, argument, list(given.shape), expected)
 
 
 def _argument(operation: str, argument: str, got: object, expected: str) -> ArgumentError:

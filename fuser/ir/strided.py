@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
+    CheckIndex,
     Expand,
+    Flip,
     MetadataOperation,
     Permute,
     Pointwise,
@@ -83,13 +85,14 @@ def stride_order(memory: Strided) -> tuple[int, ...]:
 
 def is_metadata(op: object) -> bool:
     """Whether an operation only relabels elements, so that it may cost nothing."""
-    return isinstance(op, View | Permute | Broadcast | Expand | Squeeze | Slice)
+    return isinstance(op, View | Permute | Broadcast | Expand | Squeeze | Slice | Flip)
 
 
 def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Strided | None:
     """Where the result of `op`, of sizes `shape`, lies if its operand lies in `memory`.
 
-    None where torch would have to copy: a view whose dimensions are not nested in memory.
+    None where torch would have to copy: a view whose dimensions are not nested in memory, or a
+    flip, as no stride is negative.
     """
     strides = memory.strides
     match op:
@@ -111,6 +114,8 @@ def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Str
             starts = sum(start * stride for start, stride in zip(op.starts, strides, strict=True))
             stepped = tuple(step * stride for step, stride in zip(op.steps, strides, strict=True))
             return replace(memory, shape=shape, strides=stepped, offset=memory.offset + starts)
+        case Flip():
+            return memory if all(shape[dim] <= 1 for dim in op.dims) else None
 
 
 def _unsqueezed(is_new: tuple[bool, ...], memory: Strided) -> tuple[int, ...]:
@@ -134,23 +139,32 @@ Order = tuple[int, ...]
 def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided:
     """How torch would lay out a computed value, from how its operands lie.
 
-    Metadata operations keep the memory where they can; a pointwise result is dense and follows the
-    first operand of its own sizes that has a stride order; everything else is row-major.
+    Metadata operations keep the memory where they can; a pointwise or flipped result is dense and
+    follows the first operand of its own sizes that has a stride order; everything else is
+    row-major. Of an operation with several results, this is the first one.
     """
     out, op = statement.outs[0], statement.op
     match op:
         case StrideOrder():
             return dense(out, op.order)
         case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice():
-            return alias(op, held[op.arg], out.shape) or row_major(out)
-        case Cast() | Pointwise():
+            return alias(op, _lies(op.arg, held), out.shape) or row_major(out)
+        case CheckIndex():
+            return _lies(op.arg, held)
+        case Cast() | Pointwise() | Flip():
             args = op.args if isinstance(op, Pointwise) else (op.arg,)
-            same = (held[arg] for arg in args if arg.is_tensor and arg.shape == out.shape)
+            same = (_lies(arg, held) for arg in args if arg.is_tensor and arg.shape == out.shape)
             orders = (order_of(memory) for memory in same)
             known = next((order for order in orders if order is not None), None)
             return row_major(out) if known is None else dense(out, known)
         case _:
             return row_major(out)
+
+
+def _lies(value: Value, held: Mapping[Value, Strided]) -> Strided:
+    """Where a value lies; row-major if what is held is the first of several results."""
+    memory = held[value]
+    return memory if memory.shape == value.shape else row_major(value)
 
 
 def order_of(memory: Strided) -> Order | None:

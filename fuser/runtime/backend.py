@@ -26,6 +26,7 @@ from fuser.schedule import (
     CpuParameters,
     CudaParameters,
     LoopNest,
+    can_schedule,
     schedule_cpu,
     schedule_cuda,
 )
@@ -36,7 +37,10 @@ _ALLOCATOR_ALIGNMENT = 64
 
 
 class Backend(ABC):
-    """The kernels of one segmented fusion, for one target."""
+    """The kernels of one segmented fusion, for one target.
+
+    `sources` lacks the segments for which no loops can be made yet; torch runs those.
+    """
 
     scheduler = "pointwise"
 
@@ -48,7 +52,8 @@ class Backend(ABC):
         self.nests: dict[str, LoopNest] = {}
         self.sources: dict[str, KernelSource] = {}
         for segment in segmented.segments:
-            self._lower(segment)
+            if can_schedule(segment):
+                self._lower(segment)
 
     def _lower(self, segment: Segment) -> None:
         nest = self.schedule(segment)

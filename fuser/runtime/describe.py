@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from fuser.ir.nodes import Fusion
-from fuser.ir.printer import operation_name
+from fuser.ir.printer import operation_name, print_fusion
 from fuser.ir.strided import bytes_moved
 from fuser.runtime.backend import Backend
 from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
@@ -29,17 +29,27 @@ def describe(segmented: SegmentedFusion, backend: Backend, target: TargetName) -
                 steps.append(_extern(step))
             case _:
                 assert_never(step)
-    return Plan(str(target), tuple(steps), segmented.log)
+    return Plan(str(target), tuple(steps), _boundaries(segmented, backend), segmented.log)
+
+
+def _boundaries(segmented: SegmentedFusion, backend: Backend) -> tuple[str, ...]:
+    """Why there is more than one kernel, a line for each two that might have been one."""
+
+    def name(segment: str) -> str:
+        return backend.nests[segment].name if segment in backend.nests else segment
+
+    return tuple(f"{name(b.first)} | {name(b.second)}: {b.reason}" for b in segmented.boundaries)
 
 
 def _kernel(segment: Segment, backend: Backend) -> KernelStep:
-    nest = backend.nests[segment.name]
+    nest = backend.nests.get(segment.name)
     return KernelStep(
-        name=nest.name,
-        scheduler=backend.scheduler,
+        name=segment.name if nest is None else nest.name,
+        scheduler="torch" if nest is None else backend.scheduler,
         operations=_operations(segment.fusion),
-        kernel_source=backend.sources[segment.name],
-        parameters=nest.parameters,
+        definition=print_fusion(segment.fusion),
+        kernel_source=backend.sources.get(segment.name),
+        parameters="" if nest is None else nest.parameters,
         bytes_read=segment.bytes_read,
         bytes_written=segment.bytes_written,
         reason=segment.reason,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from fuser.codegen import KernelSource, Pointer, Scalar
-from fuser.errors import ExternError
+from fuser.errors import ExternError, FuserError
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Number, Value
 from fuser.ir.strided import Strided
@@ -52,8 +52,10 @@ class Runner:
         for step in segmented.steps:
             if isinstance(step, Segment):
                 self._actions += [self._allocate(value, segmented) for value in step.stores]
-                if step.name in kernels:  # one that stores nothing is not there
+                if step.name in kernels:
                     self._actions.append(self._kernel(kernels[step.name]))
+                elif not step.is_empty:  # no loops can be made for it
+                    self._actions.append(self._interpreted(step))
             elif isinstance(step, ExternStep):
                 self._actions.append(self._extern(step))
         for value, lies in segmented.memory.items():
@@ -129,21 +131,42 @@ class Runner:
         return run
 
     def _extern(self, step: ExternStep) -> Action:
-        reads = [self._reader(step.memory.get(value), value) for value in step.fusion.inputs]
+        compute = self._in_torch(step)
         slots = [self._new_slot(value) for value in step.fusion.output_values]
-        fusion, device, name = step.fusion, self._device, step.name
 
         def run(environment: Environment) -> None:
-            operands = [read(environment) for read in reads]
-            try:
-                with torch.no_grad():
-                    results = interpret(fusion, operands, device)
-            except (RuntimeError, IndexError) as error:
-                raise ExternError(operation=name, reason=error) from error
-            for slot, result in zip(slots, results, strict=True):
+            for slot, result in zip(slots, compute(environment), strict=True):
                 environment[slot] = result.contiguous()
 
         return run
+
+    def _interpreted(self, step: Segment) -> Action:
+        """A segment run by torch, one operation at a time, into the buffers of its stores."""
+        compute = self._in_torch(step)
+        stores = [self._strided(step.memory[value]) for value in step.stores]
+
+        def run(environment: Environment) -> None:
+            for store, result in zip(stores, compute(environment), strict=True):
+                store(environment).copy_(result)
+
+        return run
+
+    def _in_torch(self, step: ExternStep | Segment) -> Callable[[Environment], list[torch.Tensor]]:
+        """The results of a step, by the oracle."""
+        reads = [self._reader(step.memory.get(value), value) for value in step.fusion.inputs]
+        fusion, device, name = step.fusion, self._device, step.name
+
+        def compute(environment: Environment) -> list[torch.Tensor]:
+            operands = [read(environment) for read in reads]
+            try:
+                with torch.no_grad():
+                    return interpret(fusion, operands, device)
+            except FuserError:
+                raise
+            except (RuntimeError, IndexError) as error:
+                raise ExternError(operation=name, reason=error) from error
+
+        return compute
 
     def _update_inputs(self, environment: Environment) -> None:
         """Write results into the inputs they replace, once everything has read the old values."""

@@ -7,17 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fuser.codegen import KernelSource
+from fuser.errors import NotGeneratedError
 from fuser.runtime.resources import Resources
+from fuser.segmenter import byte_count
 
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """A generated kernel. Bytes are of distinct elements in device memory."""
+    """A kernel. Bytes are of distinct elements in device memory.
+
+    Where no loops can be made yet for its operations, there is no `kernel_source`: torch runs them
+    one by one, and the scheduler is "torch". `definition` is the segment as a definition.
+    """
 
     name: str
     scheduler: str
     operations: tuple[str, ...]
-    kernel_source: KernelSource
+    definition: str
+    kernel_source: KernelSource | None
     parameters: str
     bytes_read: int
     bytes_written: int
@@ -28,11 +35,16 @@ class KernelStep:
 
     @property
     def source(self) -> str:
-        """The full text of the kernel."""
-        return self.kernel_source.text
+        """The full text of the kernel; the definition, where there is no kernel text."""
+        return self.definition if self.kernel_source is None else self.kernel_source.text
 
     def compile(self) -> Resources:
-        """Compile for the plan's target, without running; raises CompilationError."""
+        """Compile for the plan's target, without running.
+
+        Raises CompilationError, and NotGeneratedError where torch runs the operations.
+        """
+        if self.kernel_source is None:
+            raise NotGeneratedError(kernel=self.name, operations=", ".join(self.operations))
         return self.compiler(self.kernel_source)
 
 
@@ -74,10 +86,14 @@ Step = KernelStep | AliasStep | ExternStep
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps of one execution, in order, for one set of input sizes, strides and dtypes."""
+    """The steps of one execution, in order, for one set of input sizes, strides and dtypes.
+
+    `boundaries` say why kernels that might have been one are not; `log` tells every decision.
+    """
 
     target: str
     steps: tuple[Step, ...]
+    boundaries: tuple[str, ...]
     log: tuple[str, ...]
 
     @property
@@ -106,20 +122,16 @@ class Plan:
         lines.append("  ".join("-" * width for width in widths))
         for row in rows:
             lines += _wrapped(row, widths)
+        if self.boundaries:
+            lines.append("why this is not one kernel:")
+            for boundary in self.boundaries:
+                lines += textwrap.wrap(boundary, 100, initial_indent="  ", subsequent_indent="    ")
         kernels, aliases, externs = map(len, (self.kernels, self.aliases, self.externs))
         lines.append(
             f"total: {kernels} kernel(s), {aliases} alias(es), {externs} torch call(s), "
-            f"{megabytes(self.bytes_moved)} moved"
+            f"{byte_count(self.bytes_moved)} moved"
         )
         return "\n".join(lines)
-
-
-def megabytes(count: int) -> str:
-    """Bytes for a person: `805.3 MB`."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"
 
 
 def _row(number: int, step: Step) -> tuple[str, ...]:
@@ -128,8 +140,8 @@ def _row(number: int, step: Step) -> tuple[str, ...]:
         step.kind,
         step.scheduler,
         ", ".join(step.operations) or "-",
-        megabytes(step.bytes_read),
-        megabytes(step.bytes_written),
+        byte_count(step.bytes_read),
+        byte_count(step.bytes_written),
         step.reason,
     )
 

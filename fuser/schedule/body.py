@@ -42,6 +42,8 @@ from fuser.segmenter import Segment
 
 COPIES = ("set", "segment_set")
 
+_SCHEDULED = Pointwise | Cast | StrideOrder | Full | Iota
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -60,6 +62,15 @@ class Body:
             let.expression.index for let in self.lets if isinstance(let.expression, IndexValue)
         ]
         return found
+
+
+def can_schedule(segment: Segment) -> bool:
+    """Whether loops can be made for every operation of a segment."""
+    return all(
+        isinstance(statement.op, _SCHEDULED) or is_metadata(statement.op)
+        for statement in segment.fusion.statements
+        if statement.outs[0].is_tensor
+    )
 
 
 def trace(segment: Segment) -> Body:

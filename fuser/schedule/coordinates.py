@@ -12,6 +12,7 @@ from fuser.ir.nodes import (
     Broadcast,
     Cast,
     Expand,
+    Flip,
     Operation,
     Permute,
     Pointwise,
@@ -54,6 +55,8 @@ def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates |
             return tuple(index for dim, index in enumerate(at) if dim not in op.dims)
         case Slice():
             return at  # it has every element, so each is in its place
+        case Flip():
+            return _flipped(op, shape, at)
         case _:
             return None
 
@@ -80,5 +83,14 @@ def _pull(op: Operation, operand: Value, at: Coordinates) -> Coordinates:
         case Slice():
             spans = zip(at, op.starts, op.steps, strict=True)
             return tuple(index * step + Index(start) for index, start, step in spans)
+        case Flip():
+            return _flipped(op, operand.shape, at)
         case _:
             raise AssertionError(f"{type(op).__name__} does not run in a kernel")
+
+
+def _flipped(op: Flip, shape: tuple[int, ...], at: Coordinates) -> Coordinates:
+    return tuple(
+        Index(size - 1) + index * -1 if dim in op.dims else index
+        for dim, (size, index) in enumerate(zip(shape, at, strict=True))
+    )

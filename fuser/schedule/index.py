@@ -111,8 +111,10 @@ def divide(index: Index, divisor: int) -> tuple[Index, Index]:
     reduced, left = divmod(rest, common)
     scaled = Index(reduced, tuple((t, c // common) for t, c in part.items()))
     inner = divisor // common
+    below = -(scaled.bounds()[0] // inner) if scaled.bounds()[0] < 0 else 0
+    scaled += Index(below * inner)  # C rounds towards 0, so nothing negative is divided
     return (
-        quotient + _term(Quotient(scaled, inner)),
+        quotient + _term(Quotient(scaled, inner)) + Index(-below),
         _term(Remainder(scaled, inner)) * common + Index(left),
     )
 
@@ -159,9 +161,9 @@ def affine_parts(index: Index) -> Iterator[Index]:
 
 def _cut(of: Index, divisor: int) -> tuple[Axis, int] | None:
     for term, coefficient in of.terms:
-        if not isinstance(term, Axis) or coefficient <= 0 or divisor % coefficient:
+        if not isinstance(term, Axis) or divisor % coefficient:
             continue
-        inner = divisor // coefficient
+        inner = divisor // abs(coefficient)
         if inner < term.extent and term.extent % inner == 0:
             return term, inner
     return None

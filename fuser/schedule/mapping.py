@@ -113,7 +113,7 @@ def _streams(body: Body, parameters: CpuParameters) -> bool:
     return (
         stored >= parameters.stream_bytes
         and all(_step(store.at, inner) == 1 for store in body.stores)
-        and all(_step(load.at, inner) in (0, 1) for load in body.loads)
+        and all(_step(load.at, inner) in (-1, 0, 1) for load in body.loads)
     )
 
 

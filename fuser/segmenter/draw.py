@@ -1,50 +1,103 @@
-"""A segmented fusion as a picture: a Graphviz text, one colour per segment."""
+"""A segmented fusion drawn: Graphviz text, and SVG where something is installed that makes it."""
 
 from __future__ import annotations
 
-from fuser.ir.nodes import Statement, Value, operands
-from fuser.ir.printer import operation_name
-from fuser.segmenter.plan import AliasStep, SegmentedFusion
+import importlib
+import importlib.util
+import shutil
+import subprocess
+from collections.abc import Callable
+from html import escape
+from typing import cast
 
-_COLOURS = ("#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffff99", "#1f78b4", "#33a02c")
+from fuser.segmenter.picture import Edge, Entry, Look, Node, Picture, picture_of
+from fuser.segmenter.plan import SegmentedFusion
+
+_HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+LARGEST = 1000
+"""Nodes of the largest picture that is laid out; one of more is not legible."""
+
+PATIENCE = 20.0
+"""Seconds Graphviz may take. It is quick up to 500 nodes, then its time explodes."""
+
+_NODE = 'shape=box, style="filled,rounded", fillcolor="#ffffff", fontname="Helvetica", fontsize=11'
+_EDGE = 'fontname="Helvetica", fontsize=9, arrowsize=0.6'
+_LOOKS = {
+    Look.INPUT: "shape=ellipse",
+    Look.OUTPUT: "shape=ellipse, penwidth=2",
+    Look.KERNEL: "",
+    Look.HOST: 'style="filled,rounded,dashed"',
+    Look.TORCH: "shape=hexagon, style=filled",
+}
+_STROKES = {look: "dashed" if look is Look.HOST else "solid" for look in Look}
 
 
 def draw(segmented: SegmentedFusion) -> str:
-    """DOT text: operations in the colour of their segment, bookends dashed, bytes on the edges."""
-    colours = _colours(segmented)
-    nodes = {value: str(value) for value in segmented.fusion.inputs}
-    lines = [f"{value} [shape=ellipse];" for value in segmented.fusion.inputs if value.is_tensor]
-    for statement in segmented.fusion.statements:
-        if not statement.outs[0].is_tensor:
-            continue
-        name = f"{statement.outs[0]}_op"
-        nodes.update((out, name) for out in statement.outs)
-        lines.append(f"{name} [{_look(statement, colours)}];")
-        reads = (value for value in dict.fromkeys(operands(statement.op)) if value.is_tensor)
-        lines += [f'{nodes[value]} -> {name} [label="{_bytes(value)}"];' for value in reads]
-    for value in dict.fromkeys(segmented.fusion.output_values):
-        lines.append(f'out_{value} [shape=ellipse, label="{value}"];')
-        lines.append(f'{nodes[value]} -> out_{value} [label="{_bytes(value)}"];')
-    body = "".join(f"  {line}\n" for line in ["node [shape=box, style=filled];", *lines])
-    return f"digraph segmented_fusion {{\n{body}}}\n"
+    """DOT text: a colour for each kernel, host metadata dashed, torch calls as hexagons.
+
+    Edges are tensors with their bytes, grey where they stay in a kernel's registers.
+    """
+    return _dot_text(picture_of(segmented))
 
 
-def _colours(segmented: SegmentedFusion) -> dict[Value, str]:
-    """The colour of each value a kernel or torch computes; what only relabels has none."""
-    colours: dict[Value, str] = {}
-    steps = [step for step in segmented.steps if not isinstance(step, AliasStep)]
-    for number, step in enumerate(steps):
-        for statement in step.fusion.statements:
-            colour = _COLOURS[number % len(_COLOURS)]
-            colours.update((out, colour) for out in statement.outs)
-    return colours
+def render(segmented: SegmentedFusion) -> tuple[str, str]:
+    """The picture and its file suffix: SVG by Graphviz or else matplotlib, or else DOT text."""
+    picture = picture_of(segmented)
+    text = _dot_text(picture)
+    if len(picture.nodes) > LARGEST:
+        return text, ".dot"
+    drawn = _by_graphviz(text)
+    if drawn is not None:
+        return drawn, ".svg"
+    if _HAS_MATPLOTLIB:
+        # Loaded when a picture is asked for: `import fuser` need not take as long as matplotlib.
+        drawing = importlib.import_module("fuser.segmenter.draw_matplotlib")
+        return cast("Callable[[Picture], str]", drawing.svg)(picture), ".svg"
+    return text, ".dot"
 
 
-def _look(statement: Statement, colours: dict[Value, str]) -> str:
-    label = f"{', '.join(map(str, statement.outs))} = {operation_name(statement.op)}"
-    colour = colours.get(statement.outs[0])
-    return f'label="{label}", ' + (f'fillcolor="{colour}"' if colour else "style=dashed")
+def _by_graphviz(text: str) -> str | None:
+    """SVG, where Graphviz is installed and does not take too long."""
+    dot = shutil.which("dot")
+    if dot is None:
+        return None
+    try:
+        done = subprocess.run(
+            [dot, "-Tsvg"], input=text, capture_output=True, text=True, timeout=PATIENCE, check=True
+        )
+    except (subprocess.SubprocessError, OSError):
+        return None
+    return done.stdout
 
 
-def _bytes(value: Value) -> str:
-    return f"{value.elements * value.dtype.itemsize:,} B"
+def _dot_text(picture: Picture) -> str:
+    lines = [f"node [{_NODE}];", f"edge [{_EDGE}];", *_legend(picture.legend)]
+    lines += [_node(node) for node in picture.nodes]
+    lines += [_edge(edge) for edge in picture.edges]
+    return "digraph segmented_fusion {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+
+
+def _node(node: Node) -> str:
+    colour = "" if node.look in (Look.INPUT, Look.OUTPUT) else f'fillcolor="{node.colour}"'
+    words = "\\n".join(node.label)
+    attributes = [f'label="{words}"', _LOOKS[node.look], colour]
+    return f"{node.name} [{', '.join(filter(None, attributes))}];"
+
+
+def _edge(edge: Edge) -> str:
+    tone = ', color="#999999", fontcolor="#777777"' if edge.in_registers else ""
+    return f'{edge.source} -> {edge.target} [label="{edge.label}"{tone}];'
+
+
+def _legend(entries: tuple[Entry, ...]) -> list[str]:
+    """A node without frame that holds a table."""
+    if not entries:
+        return []
+    rows = [
+        f'<tr><td width="24" bgcolor="{entry.colour}" style="{_STROKES[entry.look]}"></td>'
+        f'<td border="0" align="left">{escape(entry.words)}</td></tr>'
+        for entry in entries
+    ]
+    table = f'<table border="0" cellborder="1" cellspacing="3">{"".join(rows)}</table>'
+    return [f"legend [shape=plain, style=solid, label=<{table}>];"]

@@ -1,7 +1,7 @@
 """The graph that is grouped: kernel operations as nodes, the tensors between them as edges.
 
 Metadata operations inside are not nodes: they cost nothing, and a group repeats those it reads
-through. Grouping contracts a copy of it.
+through.
 """
 
 from __future__ import annotations
@@ -13,16 +13,35 @@ import networkx as nx
 
 from fuser.ir.nodes import (
     Cast,
+    Cat,
+    CheckIndex,
     Full,
     Fusion,
+    Gather,
     Iota,
+    Pad,
     Pointwise,
+    Reduce,
     Statement,
     StrideOrder,
     Value,
     operands,
 )
 from fuser.ir.strided import Strided, is_metadata
+from fuser.segmenter.atoms import NONE, Atoms, AtomSet
+
+KERNEL_OPERATIONS = (
+    Pointwise | Cast | StrideOrder | CheckIndex | Full | Iota | Reduce | Gather | Pad | Cat
+)
+"""What a kernel computes, beside metadata operations; torch runs the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A value that reaches a node, and the atoms at which it is read out of place."""
+
+    value: Value
+    misplaced: AtomSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +49,28 @@ class OperationGraph:
     """`nodes[i]` is a statement; `graph` has an edge i -> j where j reads, through metadata, i.
 
     Numbers from `len(nodes)` on stand for `externs`, so that paths through torch are seen.
-    `reads[j]` lists the values that reach node j from outside its own statement: results of other
-    nodes, and free values (inputs, extern results and aliases of them).
+    `reads[j]` lists what reaches node j from outside its own statement: results of other nodes, and
+    free values (inputs, extern results and aliases of them). `kept[j]` are the atoms that a
+    reduction keeps. `maker` numbers the node or extern that makes a value.
     """
 
     nodes: tuple[Statement, ...]
     externs: tuple[Statement, ...]
     graph: nx.DiGraph[int]
-    reads: tuple[tuple[Value, ...], ...]
-    owner: dict[Value, int]
+    reads: tuple[tuple[Read, ...], ...]
+    kept: Mapping[int, AtomSet]
+    maker: Mapping[Value, int]
     free: Mapping[Value, Strided]
+    atoms: Atoms
+
+    def node_of(self, value: Value) -> int | None:
+        """The node that makes a value; None for one that is free."""
+        return None if value in self.free else self.maker.get(value)
 
 
 def runs_in_kernel(statement: Statement) -> bool:
-    """Whether generated code can compute a statement; torch runs the others."""
-    return isinstance(statement.op, Pointwise | Cast | StrideOrder | Full | Iota) or is_metadata(
-        statement.op
-    )
+    """Whether a kernel can compute a statement; torch runs the others."""
+    return isinstance(statement.op, KERNEL_OPERATIONS) or is_metadata(statement.op)
 
 
 def is_extern(statement: Statement) -> bool:
@@ -63,43 +87,42 @@ def build_graph(
     nodes = tuple(
         statement
         for statement in fusion.statements
-        if statement.outs[0] in needed
+        if not needed.isdisjoint(statement.outs)
         and runs_in_kernel(statement)
         and statement.outs[0].is_tensor
         and (not is_metadata(statement.op) or statement.outs[0] in stored)
     )
     externs = tuple(statement for statement in fusion.statements if is_extern(statement))
-    owner = {statement.out: index for index, statement in enumerate(nodes)}
-    makers = {out: number for number, s in enumerate((*nodes, *externs)) for out in s.outs}
+    maker = {out: number for number, s in enumerate((*nodes, *externs)) for out in s.outs}
+    atoms = Atoms(fusion)
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(len(nodes) + len(externs)))
-    reads: list[tuple[Value, ...]] = []
+    reads: list[tuple[Read, ...]] = []
     for number, statement in enumerate((*nodes, *externs)):
-        sources = _sources(statement, definitions, free, owner)
-        reads.append(tuple(sources))
-        origins = (free[value].base if value in free else value for value in sources)
-        graph.add_edges_from((makers[value], number) for value in origins if value in makers)
-    return OperationGraph(nodes, externs, graph, tuple(reads[: len(nodes)]), owner, free)
+        sources = _reads(statement, definitions, free, maker, atoms)
+        reads.append(sources)
+        origins = (free[read.value].base if read.value in free else read.value for read in sources)
+        graph.add_edges_from((maker[value], number) for value in origins if value in maker)
+    _match_domains(nodes, atoms)
+    reads = [tuple(Read(r.value, atoms.leaves(r.misplaced)) for r in own) for own in reads]
+    kept = {
+        number: atoms.of(statement.outs[0])
+        for number, statement in enumerate(nodes)
+        if isinstance(statement.op, Reduce)
+    }
+    reads = reads[: len(nodes)]
+    return OperationGraph(nodes, externs, graph, tuple(reads), kept, maker, free, atoms)
 
 
-def has_detour(graph: nx.DiGraph[int], first: int, second: int) -> bool:
-    """Whether a path leads from `first` to `second` through a third node."""
-    return any(
-        successor != second and nx.has_path(graph, successor, second)
-        for successor in graph.successors(first)
-    )
-
-
-def contract(graph: nx.DiGraph[int], kept: int, gone: int) -> None:
-    """Move the edges of `gone` to `kept` and remove it."""
-    graph.add_edges_from((before, kept) for before in graph.predecessors(gone) if before != kept)
-    graph.add_edges_from((kept, after) for after in graph.successors(gone) if after != kept)
-    graph.remove_node(gone)
-
-
-def execution_order(graph: nx.DiGraph[int]) -> list[int]:
-    """Nodes in dependency order; of several that are ready, the lowest number first."""
-    return list(nx.lexicographical_topological_sort(graph))
+def _match_domains(nodes: tuple[Statement, ...], atoms: Atoms) -> None:
+    """Let reductions of one pattern, which nothing else relates, share their rows."""
+    first: dict[tuple[tuple[int, ...], tuple[int, ...]], Value] = {}
+    for statement in nodes:
+        if isinstance(statement.op, Reduce):
+            arg = statement.op.arg
+            other = first.setdefault((arg.shape, statement.op.dims), arg)
+            if atoms.of(arg).isdisjoint(atoms.of(other)):
+                atoms.match(arg, other)
 
 
 def _needed(
@@ -118,21 +141,24 @@ def _needed(
     return needed
 
 
-def _sources(
+def _reads(
     statement: Statement,
     definitions: Mapping[Value, Statement],
     free: Mapping[Value, Strided],
-    owner: Mapping[Value, int],
-) -> list[Value]:
+    maker: Mapping[Value, int],
+    atoms: Atoms,
+) -> tuple[Read, ...]:
     """Tensors a statement reads, looking through metadata operations that are not nodes."""
-    sources: dict[Value, None] = {}
-    pending = list(operands(statement.op))[::-1]
+    found: dict[Value, AtomSet] = {}
+    pending = [(statement.outs[0], operand, NONE) for operand in operands(statement.op)][::-1]
     while pending:
-        value = pending.pop()
+        reader, value, outside = pending.pop()
         if not value.is_tensor:
             continue
-        if value in free or value in owner:
-            sources[value] = None
+        outside |= atoms.misplaced(reader, value)
+        if value in free or value in maker:
+            found[value] = found.get(value, NONE) | (outside & atoms.of(value))
         else:
-            pending += list(operands(definitions[value].op))[::-1]
-    return list(sources)
+            further = operands(definitions[value].op)
+            pending += [(value, operand, outside) for operand in further][::-1]
+    return tuple(Read(value, misplaced) for value, misplaced in found.items())

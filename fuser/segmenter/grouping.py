@@ -1,197 +1,280 @@
-"""Grouping: which operations share a kernel, with a reason for every refusal."""
+"""Grouping: which operations share a kernel, a profit for every merge and a reason for the rest.
+
+Each node starts as a group of its own. Neighbours are groups one of which reads the other, or which
+read the same memory; the merge of neighbours that saves most is taken first. Then groups that
+nothing relates but their domain are set side by side.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import heapq
+import itertools
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import networkx as nx
-
-from fuser.ir.nodes import Pointwise, Value
+from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_name
-from fuser.segmenter.graph import OperationGraph, contract, has_detour
-from fuser.segmenter.profit import kernel_cost, operation_cost
+from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.groups import Group, GroupMaker, group_cost
+from fuser.segmenter.order import MergeOrder
+from fuser.segmenter.rows import Refusal
 
-MAX_TENSORS = 48
-"""Tensors one kernel may read and store; more make the parameter block and the live set large."""
+SHARING = 4
+"""How many later readers of a buffer a reader is tried with."""
+
+ROUNDS = 3
+"""How often all boundaries are looked at, as long as operations move over them."""
+
+SIDE_BY_SIDE = 8
+"""How many earlier groups over its domain a group is tried with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why two groups do not become one."""
+class Boundary:
+    """Why two neighbouring groups are not one. They are named by their keys."""
 
+    first: int
+    second: int
     reason: str
 
 
-@dataclass(slots=True)
-class Group:
-    """Nodes that will share a kernel, and what follows from them.
-
-    `loads` and `stores` are what it moves; `arithmetic` is the cost of its operations by the number
-    of elements they make; `requests` are the segment_sets among them.
-    """
-
-    members: list[int]
-    loads: list[Value]
-    stores: list[Value]
-    arithmetic: Counter[int]
-    requests: list[Value]
-    refusals: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    """(a node of the other group, why the two were not merged), in the order they were tried."""
-
-    @property
-    def domain(self) -> tuple[int, ...] | None:
-        """The one shape of all that it stores; None if there are several."""
-        shapes = {value.shape for value in self.stores}
-        return shapes.pop() if len(shapes) == 1 else None
-
-
 class Grouping:
-    """Groups under construction, one node each at first."""
+    """Groups under construction. The key of a group is one of its nodes."""
 
     def __init__(self, operations: OperationGraph, stored: Collection[Value]) -> None:
         self.operations = operations
+        self.order = MergeOrder(operations.graph)
+        self._maker = GroupMaker(operations, stored)
         self.log: list[str] = []
-        self._stored = frozenset(stored)
-        self._graph: nx.DiGraph[int] = nx.DiGraph(operations.graph)
-        self._group_of = list(range(len(operations.nodes)))
-        self._readers: dict[Value, list[int]] = {}
-        for index, reads in enumerate(operations.reads):
-            for value in reads:
-                self._readers.setdefault(value, []).append(index)
-        self._groups = {index: self._single(index) for index in range(len(operations.nodes))}
+        numbers = range(len(operations.nodes))
+        self.groups = {number: self._maker.single(number) for number in numbers}
+        self._group_of = list(numbers)
+        self._versions = [0] * len(numbers)
+        self._pairs = self._neighbouring_nodes()
+        self._queue: list[tuple[int, int, int, int, int]] = []
+        self._waiting: dict[int, list[tuple[int, int]]] = {number: [] for number in numbers}
+        """By group: pairs of nodes whose merge was refused, to be tried again when it grows."""
+        self.boundaries: list[Boundary] = []
+        """Why neighbouring groups stayed apart, each pair once."""
 
-    def run(self) -> tuple[list[Group], nx.DiGraph[int]]:
-        """Merge until nothing gains; the groups by number, and the graph between them."""
-        self._merge_along_edges()
+    def run(self) -> None:
+        """Merge until nothing gains."""
+        for first, second in self._pairs:
+            self._enqueue(first, second)
+        self._merge_queued()
         self._merge_side_by_side()
-        return [self._groups[key] for key in sorted(self._groups)], self._graph
+        self._merge_queued()
+        self._move_over_boundaries()
+        while not self._settled():
+            self._merge_queued()
 
-    def key_of(self, group: Group) -> int:
-        """The group's node in the graph that `run` returned."""
-        return self._group_of[group.members[0]]
+    def step_of(self, number: int) -> int:
+        """The key of the group a node is in; an extern's own number."""
+        return self._group_of[number] if number < len(self._group_of) else number
 
-    def boundaries(self, group: Group) -> list[str]:
-        """Why the group did not grow further, without what later merges settled."""
-        own = self.key_of(group)
-        reasons = (words for other, words in group.refusals if self._group_of[other] != own)
-        return list(dict.fromkeys(reasons))
+    def names(self, key: int) -> str:
+        """The operations of a group, as a person reads them."""
+        return self._maker.names(self.groups[key])
 
-    def _merge_along_edges(self) -> None:
-        edges: list[tuple[int, int]] = list(self.operations.graph.edges)
-        externs_from = len(self.operations.nodes)
-        for producer, consumer in sorted(edges, key=lambda edge: (edge[1], edge[0])):
-            if max(producer, consumer) < externs_from:
-                self._try(self._group_of[producer], self._group_of[consumer], "producer of")
+    def _neighbouring_nodes(self) -> list[tuple[int, int]]:
+        """Pairs of nodes, one of which reads the other or both of which read the same memory."""
+        operations, count = self.operations, len(self.operations.nodes)
+        edges: list[tuple[int, int]] = list(operations.graph.edges)
+        pairs = dict.fromkeys(pair for pair in sorted(edges) if max(pair) < count)
+        readers: dict[Value, dict[int, None]] = {}
+        for node, reads in enumerate(operations.reads):
+            for read in reads:
+                lies = operations.free.get(read.value)
+                base = read.value if lies is None else lies.base
+                readers.setdefault(base, {})[node] = None
+        for nodes in readers.values():
+            for distance in range(1, SHARING + 1):
+                pairs.update(dict.fromkeys(zip(nodes, itertools.islice(nodes, distance, None))))  # noqa: B905
+        return list(pairs)
+
+    def _enqueue(self, first_node: int, second_node: int) -> None:
+        """Queue a pair of nodes by what merging their groups would save."""
+        first, second = self._group_of[first_node], self._group_of[second_node]
+        if first == second:
+            return
+        saved = self._profit(first, second, self._join(first, second))
+        versions = self._versions[first], self._versions[second]
+        heapq.heappush(self._queue, (-saved, first_node, second_node, *versions))
+
+    def _merge_queued(self) -> None:
+        while self._queue:
+            _, first_node, second_node, *versions = heapq.heappop(self._queue)
+            first, second = self._group_of[first_node], self._group_of[second_node]
+            if first == second:
+                continue
+            if versions != [self._versions[first], self._versions[second]]:
+                self._enqueue(first_node, second_node)
+            elif not self._try(first, second):
+                for key in (first, second):
+                    self._waiting[key].append((first_node, second_node))
 
     def _merge_side_by_side(self) -> None:
-        """Join groups over one domain; of those that only share what they read, say why not."""
-        tried: list[int] = []
-        for key in sorted(self._groups):
-            group = self._groups[key]
-            same = [k for k in tried if self._groups[k].domain == group.domain is not None]
-            if any(self._try(other, key, "beside") for other in same):
+        """Join groups over one domain that nothing else relates."""
+        by_domain: dict[object, list[int]] = {}
+        for node in sorted(self.groups, key=self.order.position.__getitem__):
+            key = self._group_of[node]
+            if key != node:
                 continue
-            loads = set(group.loads)
-            for other in tried:
-                if other not in same and not loads.isdisjoint(self._groups[other].loads):
-                    self._try(other, key, "beside")
-            tried.append(key)
+            group = self.groups[key]
+            domain = group.domain if group.rows is None else group.rows.kept
+            if domain is None:
+                continue
+            earlier = by_domain.setdefault(domain, [])
+            candidates = list(dict.fromkeys(map(self._group_of.__getitem__, earlier)))
+            if not any(self._try(other, key) for other in candidates[-SIDE_BY_SIDE:]):
+                earlier.append(key)
 
-    def _try(self, first: int, second: int, relation: str) -> bool:
-        """Merge two groups if it is legal and gains; log either way."""
-        if first == second:
+    def _move_over_boundaries(self) -> None:
+        """Put single operations on the side of a boundary where fewer bytes cross it.
+
+            [max sub exp sum] | [div add]     exp and sum cross
+            [max sub exp sum div] | [add]     div does
+
+        Merging takes the best pair first, so it may decide for an operation before a boundary near
+        it is known. A move is right where what an operation reads still comes before it: then
+        positions stay valid.
+        """
+        for _ in range(ROUNDS):
+            moves = [pair for pair in self._pairs if self._move(*pair) or self._move(*pair[::-1])]
+            self.order.regroup(self.operations.graph, self.step_of)
+            if not moves:
+                break
+
+    def _move(self, node: int, neighbour: int) -> bool:
+        """Move a node to the group of its neighbour, if it may and that saves bytes."""
+        source, goal = self._group_of[node], self._group_of[neighbour]
+        if source == goal or not self._stays_in_order(node, goal):
             return False
-        a, b = self._groups[first], self._groups[second]
-        words = f"[{self._names(a)}] {relation} [{self._names(b)}]"
-        joined = self._joined(first, second)
-        refusal = self._legality(first, second, joined)
-        profit = self._cost(a) + self._cost(b) - self._cost(joined)
-        if refusal is None and profit <= 0:
-            refusal = Refusal(f"recomputation would cost {-profit} bytes' worth more")
-        if refusal is not None:
-            self.log.append(f"merge refused:    {words}: {refusal.reason}")
-            for group, other in ((a, b), (b, a)):
-                reason = f"not merged with [{self._names(other)}]: {refusal.reason}"
-                group.refusals.append((other.members[0], reason))
+        left = [member for member in self.groups[source].members if member != node]
+        if not left:
             return False
-        self.log.append(f"merge taken:      {words}: saves {profit} bytes")
-        kept, gone = min(first, second), max(first, second)
-        for member in self._groups[gone].members:
-            self._group_of[member] = kept
-        self._groups[kept] = joined
-        del self._groups[gone]
-        contract(self._graph, kept, gone)
+        changed: dict[int, Group] = {}
+        for key, nodes in ((source, left), (goal, [*self.groups[goal].members, node])):
+            group = self._maker.checked(self._maker.of_nodes(nodes), related=False)
+            if isinstance(group, Refusal) or self._maker.boundary_asked_inside(group):
+                return False
+            changed[key] = group
+        before = sum(group_cost(self.groups[key], self.operations) for key in changed)
+        saved = before - sum(group_cost(group, self.operations) for group in changed.values())
+        if saved <= 0:
+            return False
+        words = f"{self._maker.name(node)} from [{self.names(source)}] to [{self.names(goal)}]"
+        self.log.append(f"moved:            {words}: saves {saved} bytes")
+        self.groups.update(changed)
+        self._group_of[node] = goal
+        if source == node:
+            self._rename(source, left[0])
         return True
 
-    def _single(self, index: int) -> Group:
-        """The group of one node."""
-        statement = self.operations.nodes[index]
-        op, out = statement.op, statement.out
-        return Group(
-            members=[index],
-            loads=list(self.operations.reads[index]),
-            stores=[out],
-            arithmetic=Counter({out.elements: operation_cost(op)}),
-            requests=[out] if isinstance(op, Pointwise) and op.op == "segment_set" else [],
+    def _rename(self, old: int, new: int) -> None:
+        """Give a group another of its nodes as key."""
+        self.groups[new] = self.groups.pop(old)
+        self.order.position[new] = self.order.position.pop(old)
+        self._waiting[new] = self._waiting.pop(old)
+        for member in self.groups[new].members:
+            self._group_of[member] = new
+
+    def _stays_in_order(self, node: int, goal: int) -> bool:
+        """Whether what the node reads comes before a group, and what reads it comes after."""
+        graph, place = self.operations.graph, self.order.position
+        end = place[goal]
+        return all(place[self.step_of(n)] <= end for n in graph.pred[node]) and all(
+            place[self.step_of(n)] >= end for n in graph.succ[node]
         )
 
-    def _joined(self, first: int, second: int) -> Group:
-        """What two groups would be as one: values that pass between them are not moved."""
-        a, b = self._groups[first], self._groups[second]
-        both = (first, second)
-        owner = self.operations.owner
-        loads = dict.fromkeys(a.loads + b.loads)
-        stores = [
-            value
-            for value in a.stores + b.stores
-            if value in self._stored
-            or any(self._group_of[reader] not in both for reader in self._readers.get(value, []))
-        ]
-        return Group(
-            members=sorted(a.members + b.members),
-            loads=[v for v in loads if v not in owner or self._group_of[owner[v]] not in both],
-            stores=sorted(stores, key=lambda value: owner[value]),
-            arithmetic=a.arithmetic + b.arithmetic,
-            requests=a.requests + b.requests,
-            refusals=a.refusals + b.refusals,
+    def _settled(self) -> bool:
+        """Whether all that neighbour stay apart for a reason; the reasons are the boundaries."""
+        found: dict[tuple[int, int], Boundary] = {}
+        for nodes in self._pairs:
+            first, second = (self._group_of[node] for node in nodes)
+            if first == second or (first, second) in found:
+                continue
+            verdict = self._joined(first, second)
+            if not isinstance(verdict, Refusal):
+                return not self._try(first, second)
+            found[first, second] = Boundary(first, second, verdict.reason)
+        self.boundaries = list(found.values())
+        for boundary in self.boundaries:
+            words = self._words(boundary.first, boundary.second)
+            self.log.append(f"merge refused:    {words}: {boundary.reason}")
+        return True
+
+    def _try(self, first: int, second: int) -> bool:
+        """Merge two groups if it is legal and gains."""
+        joined = self._joined(first, second)
+        if isinstance(joined, Refusal):
+            return False
+        saved = self._profit(first, second, joined)
+        self.log.append(f"merge taken:      {self._words(first, second)}: saves {saved} bytes")
+        sizes = {key: len(self.groups[key].members) for key in (first, second)}
+        kept, gone = (first, second) if sizes[first] >= sizes[second] else (second, first)
+        self.order.merge(kept, gone)
+        for member in self.groups.pop(gone).members:
+            self._group_of[member] = kept
+        self.groups[kept] = joined
+        self._versions[kept] += 1
+        again = self._waiting.pop(gone) + self._waiting[kept]
+        self._waiting[kept] = []
+        for pair in dict.fromkeys(again):
+            self._enqueue(*pair)
+        return True
+
+    def _words(self, first: int, second: int) -> str:
+        if self.order.graph.has_edge(second, first):
+            first, second = second, first
+        relation = "producer of" if self.order.graph.has_edge(first, second) else "beside"
+        return f"[{self.names(first)}] {relation} [{self.names(second)}]"
+
+    def _step(self, key: int) -> str:
+        """A group or an extern, as a person reads it."""
+        if key in self.groups:
+            return f"[{self.names(key)}]"
+        extern = self.operations.externs[key - len(self.operations.nodes)]
+        return f"torch's {extern.outs[0]}={operation_name(extern.op)}"
+
+    def _join(self, first: int, second: int) -> Group:
+        group_of = self._group_of
+        return self._maker.join(
+            self.groups[first], self.groups[second], lambda node: group_of[node] in (first, second)
         )
 
-    def _legality(self, first: int, second: int, joined: Group) -> Refusal | None:
-        """Why the groups cannot be one kernel; None if they can. Guards, cheapest first."""
-        asked = self._boundary_asked(first, second) or self._boundary_asked(second, first)
-        if asked is not None:
-            return Refusal(f"{asked} asks for a boundary")
-        sizes = {value: value.elements for value in joined.stores}
-        if len(set(sizes.values())) > 1:
-            listed = ", ".join(f"{value} has {size}" for value, size in sizes.items())
-            return Refusal(f"a kernel stores over one domain, but {listed} elements")
-        if not self._graph.has_edge(first, second) and joined.domain is None:
-            return Refusal("nothing relates their domains, and they differ")
-        tensors = len(joined.stores) + len(joined.loads)
-        if tensors > MAX_TENSORS:
-            return Refusal(f"{tensors} tensors are more than the {MAX_TENSORS} of one kernel")
-        if has_detour(self._graph, first, second) or has_detour(self._graph, second, first):
-            return Refusal("another segment would have to run between them")
-        return None
+    def _profit(self, first: int, second: int, joined: Group) -> int:
+        """Bytes that a merge saves."""
+        apart = sum(group_cost(self.groups[key], self.operations) for key in (first, second))
+        return apart - group_cost(joined, self.operations)
 
-    def _boundary_asked(self, first: int, second: int) -> str | None:
+    def _joined(self, first: int, second: int) -> Group | Refusal:
+        """Two groups as one, or why they cannot be. Guards, cheapest first."""
+        refusal = self._boundary_asked(first, second)
+        if refusal is not None:
+            return refusal
+        between = self.order.detour(first, second)
+        if between is not None:
+            return Refusal(f"{self._step(between)} has to run between them")
+        related = self.order.graph.has_edge(first, second)
+        joined = self._maker.checked(self._join(first, second), related)
+        if isinstance(joined, Refusal):
+            return joined
+        return self._loss(self._profit(first, second, joined), joined) or joined
+
+    def _boundary_asked(self, first: int, second: int) -> Refusal | None:
         """The segment_set through which one group feeds the other, if any does."""
-        for value in self._groups[first].requests:
-            if any(self._group_of[reader] == second for reader in self._readers.get(value, [])):
-                return f"{value} = segment_set"
+        for producer, consumer in ((first, second), (second, first)):
+            for value in self.groups[producer].requests:
+                readers = self._maker.readers.get(value, ())
+                if any(self._group_of[reader] == consumer for reader in readers):
+                    return Refusal(f"{value} = segment_set asks for a boundary")
         return None
 
-    def _cost(self, group: Group) -> int:
-        return kernel_cost(group.loads, group.stores, group.arithmetic, self.operations.free)
-
-    def _names(self, group: Group) -> str:
-        def name(member: int) -> str:
-            statement = self.operations.nodes[member]
-            return f"{statement.out}={operation_name(statement.op)}"
-
-        members = group.members
-        if len(members) <= 4:
-            return ", ".join(map(name, members))
-        return f"{name(members[0])}, {name(members[1])}, ..., {name(members[-1])}"
+    @staticmethod
+    def _loss(saved: int, joined: Group) -> Refusal | None:
+        if saved >= 0:
+            return None
+        if joined.repeated:
+            return Refusal(f"recomputation would cost {-saved} bytes' worth more")
+        return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.ir.nodes import Fusion, Value
-from fuser.ir.strided import Strided, bytes_moved
+from fuser.ir.strided import Strided
+from fuser.segmenter.traffic import bytes_read, bytes_written, elements_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,11 @@ class Segment:
     @property
     def bytes_read(self) -> int:
         """Bytes of distinct elements read."""
-        return bytes_moved(self.memory[value] for value in self.loads)
+        return bytes_read(elements_read(self.fusion), self.memory)
 
     @property
     def bytes_written(self) -> int:
-        return bytes_moved(self.memory[value] for value in self.stores)
+        return bytes_written(self.stores, self.memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +69,26 @@ Step = Segment | ExternStep | AliasStep
 
 
 @dataclass(frozen=True, slots=True)
+class Boundary:
+    """Why two neighbouring segments, given by name, are not one."""
+
+    first: str
+    second: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentedFusion:
     """The whole fusion, segmented.
 
-    `memory` places every input, every stored value and every alias of one; `log` is the story of
-    the decisions, a line each.
+    `memory` places every input, every stored value and every alias of one. `boundaries` say why
+    neighbouring segments are apart; `log` is the story of the decisions, a line each.
     """
 
     fusion: Fusion
     steps: tuple[Step, ...]
     memory: dict[Value, Strided]
+    boundaries: tuple[Boundary, ...]
     log: tuple[str, ...]
 
     @property

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-
-import networkx as nx
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from fuser.ir.nodes import Fusion, Output, Statement, Value, operands
 from fuser.ir.printer import operation_name
@@ -16,9 +14,10 @@ from fuser.segmenter.bookends import (
     place_chains,
     stride_orders,
 )
-from fuser.segmenter.graph import build_graph, execution_order, is_extern
-from fuser.segmenter.grouping import Group, Grouping
-from fuser.segmenter.plan import AliasStep, ExternStep, Segment, SegmentedFusion, Step
+from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
+from fuser.segmenter.grouping import Grouping
+from fuser.segmenter.plan import AliasStep, Boundary, ExternStep, Segment, SegmentedFusion, Step
+from fuser.segmenter.recompute import Recomputation
 
 
 def segment(fusion: Fusion, memory: Mapping[Value, Strided]) -> SegmentedFusion:
@@ -35,8 +34,14 @@ class _Segmenter:
     def __init__(self, fusion: Fusion, memory: Mapping[Value, Strided]) -> None:
         self._fusion = fusion
         self._definitions = fusion.definitions()
+        self._numbers = {s.outs[0]: number for number, s in enumerate(fusion.statements)}
         self._log: list[str] = []
         self._externs = [s for s in fusion.statements if is_extern(s)]
+        self._torch_reads: dict[Value, list[str]] = {}
+        """The names of the torch operations that read each value."""
+        for statement in self._externs:
+            for value in operands(statement.op):
+                self._torch_reads.setdefault(value, []).append(operation_name(statement.op))
         results = {out: row_major(out) for s in self._externs for out in s.outs}
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
@@ -51,14 +56,17 @@ class _Segmenter:
         stored = [v for v in self._placed if v not in self._free and self._placed[v].base is v]
         operations = build_graph(self._fusion, self._free, stored)
         grouping = Grouping(operations, stored)
-        groups, graph = grouping.run()
-        self._log += grouping.log
+        grouping.run()
+        recomputation = Recomputation(grouping, stored)
+        recomputation.run()
+        self._log += grouping.log + recomputation.log
         # What crosses from one group to another is stored too, through metadata where it is free.
-        crossing = self._crossing(groups, grouping)
-        self._place(crossing)
-        steps = self._ordered_steps(groups, grouping, graph)
+        self._place(recomputation.crossing())
+        empty = [key for key, stores in recomputation.stores.items() if not stores]
+        steps, boundaries = self._ordered_steps(operations, grouping, empty)
         steps += self._alias_steps()
-        return SegmentedFusion(self._fusion, tuple(steps), self._placed, tuple(self._log))
+        log, placed = tuple(self._log), self._placed
+        return SegmentedFusion(self._fusion, tuple(steps), placed, boundaries, log)
 
     def _place(self, demanded: Collection[Value]) -> None:
         chains = output_chains(self._fusion, demanded, self._placed)
@@ -67,77 +75,68 @@ class _Segmenter:
         self._chains += chains
         self._log += log
 
-    def _crossing(self, groups: list[Group], grouping: Grouping) -> list[Value]:
-        owner = grouping.operations.owner
-        found: dict[Value, None] = {}
-        for group in groups:
-            inside = set(group.members)
-            for member in group.members:
-                reads = grouping.operations.reads[member]
-                found.update((v, None) for v in reads if v in owner and owner[v] not in inside)
-        return list(found)
-
     def _ordered_steps(
-        self, groups: list[Group], grouping: Grouping, graph: nx.DiGraph[int]
-    ) -> list[Step]:
-        """Kernels and torch operations, each after what it reads."""
-        by_key = {grouping.key_of(group): group for group in groups}
-        first = len(grouping.operations.nodes)
-        steps: list[Step] = []
-        for number in execution_order(graph):
-            if number >= first:
-                steps.append(self._extern_step(self._externs[number - first]))
-            else:
-                steps.append(self._segment(by_key[number], grouping, len(steps)))
-        return steps
+        self, operations: OperationGraph, grouping: Grouping, empty: Collection[int]
+    ) -> tuple[list[Step], tuple[Boundary, ...]]:
+        """Kernels and torch operations, each after what it reads, and why the kernels are apart.
 
-    def _segment(self, group: Group, grouping: Grouping, number: int) -> Segment:
-        nodes = [grouping.operations.nodes[member] for member in group.members]
-        outs = [node.out for node in nodes]
+        Groups that are `empty` have nothing left to do.
+        """
+        first_extern = len(operations.nodes)
+        order = [key for key in grouping.order.execution_order() if key not in empty]
+        kernels = (key for key in order if key < first_extern)
+        names = {key: f"kernel{number}" for number, key in enumerate(kernels)}
+        between = [b for b in grouping.boundaries if b.first in names and b.second in names]
+        refusals: dict[int, list[str]] = {key: [] for key in names}
+        for boundary in between:
+            ends = boundary.first, boundary.second
+            for own, other in (ends, ends[::-1]):
+                words = f"not merged with [{grouping.names(other)}]: {boundary.reason}"
+                refusals[own].append(words)
+        steps: list[Step] = []
+        for key in order:
+            if key >= first_extern:
+                steps.append(self._extern_step(self._externs[key - first_extern]))
+                continue
+            nodes = [operations.nodes[member] for member in grouping.groups[key].members]
+            steps.append(self._segment(names[key], nodes, refusals[key]))
+        return steps, tuple(Boundary(names[b.first], names[b.second], b.reason) for b in between)
+
+    def _segment(self, name: str, nodes: list[Statement], refusals: list[str]) -> Segment:
+        outs = [out for node in nodes for out in node.outs]
+        own = frozenset(outs)
         stores = [v for v in outs if v in self._placed and self._placed[v].base is v]
         sub = self._subfusion(
-            stores, stop=lambda v: v in self._placed and self._placed[v].base not in outs
+            stores, stop=lambda v: v in self._placed and self._placed[v].base not in own
         )
         memory = {v: self._placed[v] for v in (*sub.inputs, *stores) if v.is_tensor}
-        reason = "; ".join(grouping.boundaries(group)) or self._end_reason(stores)
-        return Segment(f"kernel{number}", sub, memory, reason)
+        reason = "; ".join(dict.fromkeys([*self._ends(stores), *refusals]))
+        return Segment(name, sub, memory, reason)
 
-    def _subfusion(self, stores: list[Value], stop: Callable[[Value], bool]) -> Fusion:
-        """The statements that compute `stores`, reading every value for which `stop` is true."""
-        needed: set[Value] = set()
+    def _subfusion(self, results: Iterable[Value], stop: Callable[[Value], bool]) -> Fusion:
+        """The statements that compute `results`, reading every value for which `stop` is true."""
+        needed: dict[int, Statement] = {}
         loads: set[Value] = set()
-        pending = list(stores)
+        results = tuple(results)
+        seen = set(results)
+        pending = list(results)
         while pending:
             value = pending.pop()
-            if value in needed or value in loads:
-                continue
-            if value not in self._definitions or stop(value):
+            statement = self._definitions.get(value)
+            if statement is None or (value not in results and stop(value)):
                 loads.add(value)
                 continue
-            needed.add(value)
-            pending += operands(self._definitions[value].op)
-        statements = tuple(s for s in self._fusion.statements if s.outs[0] in needed)
+            needed[self._numbers[statement.outs[0]]] = statement
+            unseen = [v for v in operands(statement.op) if v not in seen]
+            seen.update(unseen)
+            pending += unseen
+        statements = tuple(needed[number] for number in sorted(needed))
         inputs = tuple(sorted(loads, key=lambda value: value.id))
-        return Fusion(inputs, statements, tuple(map(Output, stores)))
+        return Fusion(inputs, statements, tuple(map(Output, results)))
 
     def _extern_step(self, statement: Statement) -> ExternStep:
-        scalars = {value: None for value in operands(statement.op) if not value.is_tensor}
-        own = [statement]
-        pending = list(scalars)
-        seen: set[Value] = set()
-        while pending:
-            value = pending.pop()
-            if value in seen or value not in self._definitions:
-                continue
-            seen.add(value)
-            own.append(self._definitions[value])
-            pending += operands(self._definitions[value].op)
-        statements = tuple(sorted(own, key=lambda s: s.outs[0].id))
-        defined = {out for s in statements for out in s.outs}
-        read = {v for s in statements for v in operands(s.op) if v not in defined}
-        inputs = tuple(sorted(read, key=lambda value: value.id))
-        sub = Fusion(inputs, statements, tuple(map(Output, statement.outs)))
-        memory = {v: self._placed[v] for v in (*inputs, *statement.outs) if v.is_tensor}
+        sub = self._subfusion(statement.outs, stop=lambda v: v.is_tensor)
+        memory = {v: self._placed[v] for v in (*sub.inputs, *statement.outs) if v.is_tensor}
         name = operation_name(statement.op)
         return ExternStep(name, sub, memory, f"{name} has no kernel here; torch runs it")
 
@@ -158,16 +157,20 @@ class _Segmenter:
             steps.append(AliasStep(value, lies, tuple(operations), reason))
         return steps
 
-    def _end_reason(self, stores: list[Value]) -> str:
-        """Why a segment that was refused nothing ends at what it stores."""
+    def _ends(self, stores: list[Value]) -> list[str]:
+        """How stored values leave a segment, if not for another segment."""
         outputs = set(self._fusion.output_values)
-        parts: list[str] = []
+        words: list[str] = []
         for value in stores:
-            chain = next((c for c in self._chains if c.root is value and c.statements), None)
-            if chain is not None:
-                parts.append(f"{value} leaves through {' -> '.join(chain.operations)}, metadata")
-            elif value in outputs:
-                parts.append(f"{value} is an output")
-            else:
-                parts.append(f"{value} is read by torch")
-        return "; ".join(parts)
+            chains = [c for c in self._chains if c.root is value and c.statements]
+            ends = [chain.end for chain in chains]
+            if value in outputs:
+                words.append(f"{value} is an output")
+            words += [
+                f"{value} leaves through {' -> '.join(chain.operations)}, metadata"
+                for chain in chains
+                if chain.end in outputs
+            ]
+            readers = {r: None for end in (value, *ends) for r in self._torch_reads.get(end, ())}
+            words += [f"{value} is read by {reader}, which torch runs" for reader in readers]
+        return words

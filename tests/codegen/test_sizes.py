@@ -37,6 +37,12 @@ def test_an_offset_is_a_parameter():
     assert numbers(used)["T3_offset"] == 12
 
 
+def test_an_axis_walked_backward_is_subtracted():
+    used = sizes()
+    assert used.index(index(6, -1, offset=5), "T0") == "i0 * n1 - i1 + T0_offset"
+    assert used.index(index(-1, 8), "T1") == "-i0 + i1 * T1_stride_1"
+
+
 def test_nothing_is_zero():
     assert sizes().index(ZERO, "T0") == "0"
 

@@ -39,6 +39,17 @@ def refused(
             define(fd.ops, x)
 
 
+def attention_gradients(o: Operations, x: Handle) -> tuple[Handle, ...]:
+    output, logsumexp, seed, offset = o.sdpfa_fwd(x, x, x, is_causal=True)
+    return o.sdpfa_bwd(x, x, x, x, output, logsumexp, 0.0, True, seed, offset)
+
+
+def exact_gradients(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    leaves = [x.reshape(1, 1, 3, 4).clone().requires_grad_() for _ in range(3)]
+    output = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=True)
+    return torch.autograd.grad(output, leaves, x.reshape(1, 1, 3, 4))
+
+
 SPELLINGS: list[tuple[Define, Reference]] = [
     # views
     (lambda o, x: o.reshape(x, new_shape=[4, 3]), lambda x: x.reshape(4, 3)),
@@ -78,6 +89,9 @@ SPELLINGS: list[tuple[Define, Reference]] = [
         ),
         lambda x: x,
     ),
+    (lambda o, x: o.flip(x, 1), lambda x: x.flip(1)),
+    (lambda o, x: o.flip(x, dims=[-1, 0]), lambda x: x.flip(0, 1)),
+    (lambda o, x: o.flip(x, ()), lambda x: x),
     # parts
     (lambda o, x: o.slice(x, [0, 1], [2, 3]), lambda x: x[0:2, 1:3]),
     (
@@ -159,6 +173,55 @@ SPELLINGS: list[tuple[Define, Reference]] = [
         lambda o, x: o.scatter(arg1=x, index=o.full([1, 2], 1, DataType.Int), src=-x, dim=0),
         lambda x: x.scatter(0, torch.tensor([[1, 1]]), -x),
     ),
+    (
+        lambda o, x: o.scatter_add(x, o.full([2, 3], 1, DataType.Int), o.neg(x), dim=-2),
+        lambda x: x.scatter_add(0, torch.ones(2, 3).long(), -x),
+    ),
+    (
+        lambda o, x: o.index_add(arg=x, index=o.iota(2, 1), src=o.slice(x, [0, 0], [3, 2]), dim=1),
+        lambda x: x.index_add(1, torch.tensor([1, 2]), x[:, :2]),
+    ),
+    (
+        lambda o, x: o.index_put_accumulate(x, o.iota(3, -3, 0), value=x),
+        lambda x: torch.cat([x[:1] + x.sum(0, keepdim=True), x[1:]]),
+    ),
+    (
+        lambda o, x: o.check_index(o.cast(o.abs(x), DataType.Int), 4),
+        lambda x: x.abs().long(),
+    ),
+    (
+        lambda o, x: o.check_index(o.iota(3), size=3, operation="gather"),
+        lambda x: torch.arange(3),
+    ),
+    # run by torch
+    (lambda o, x: o.topk(x, 2, sorted=True), lambda x: tuple(x.topk(2))),
+    (
+        lambda o, x: o.topk(x, k=3, dim=0, largest=False, sorted=True),
+        lambda x: tuple(x.topk(3, 0, largest=False)),
+    ),
+    (lambda o, x: o.argsort(x, 0), lambda x: x.argsort(0)),
+    (
+        lambda o, x: o.argsort(x, dim=-1, descending=True, stable=True),
+        lambda x: x.argsort(1, descending=True),
+    ),
+    (lambda o, x: o.embedding_fwd(o.iota(2, 1), x), lambda x: x[1:]),
+    (
+        lambda o, x: o.embedding_fwd(o.iota(2, 1), weight=x, padding_idx=-1, max_norm=1),
+        lambda x: x[1:] / x[1:].norm(dim=1, keepdim=True),
+    ),
+    (
+        lambda o, x: o.sdpfa_fwd(*[o.reshape(x, [1, 1, 3, 4])] * 3, None, None, 0.0, True, 2)[0],
+        lambda x: torch.nn.functional.scaled_dot_product_attention(
+            *[x[None, None]] * 3, is_causal=True, scale=2.0
+        ),
+    ),
+    (
+        lambda o, x: o.sdpfa_fwd(*[o.reshape(x, [1, 1, 3, 4])] * 3, mask=o.iota(3) < 2)[0],
+        lambda x: torch.nn.functional.scaled_dot_product_attention(
+            *[x[None, None]] * 3, attn_mask=(torch.arange(3) < 2).expand(3, 3)
+        ),
+    ),
+    (lambda o, x: attention_gradients(o, o.reshape(x, [1, 1, 3, 4])), exact_gradients),
     (lambda o, x: o.matmul(x, o.permute(x, [1, 0])), lambda x: x @ x.t()),
     (lambda o, x: o.linear(x, x), lambda x: x @ x.t()),
     (lambda o, x: o.linear(x, x, bias=o.sum(x, 1)), lambda x: x @ x.t() + x.sum(1)),
@@ -256,7 +319,7 @@ def test_unknown_operation_suggests_others() -> None:
             fd.ops.reshap  # noqa: B018
         with pytest.raises(AttributeError, match="'batch_norm'"):
             fd.ops.batch_norm  # noqa: B018
-        assert not hasattr(fd.ops, "sdpfa_fwd")
+        assert not hasattr(fd.ops, "grouped_mm")
 
 
 # -- refusals ------------------------------------------------------------------------------------
@@ -335,6 +398,49 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.select(x, 0, 2), [3, 4], errors.DimensionError),
     (lambda o, x: o.select(x, 0.5, 0), [3, 4], errors.OperandDtypeError),
     (lambda o, x: o.scatter(x, o.iota(3), 1.0, 0), [3, 4], errors.ArgumentError),
+    (lambda o, x: o.flip(x, 2), [3, 4], errors.DimensionError),
+    (lambda o, x: o.flip(x, [0, -2]), [3, 4], errors.ArgumentError),
+    (lambda o, x: o.flip(x, 0.5), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.flip(x, [o.size(x, 0)]), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.flip(x, 0), [], errors.DimensionError),
+    (lambda o, x: o.scatter_add(x, o.full([1, 1], 0), 1.0, 0), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.scatter_add(x, o.iota(3), x, 0), [3, 4], errors.ArgumentError),
+    (lambda o, x: o.scatter_add(x, x, x, 0), [3, 4], errors.OperandDtypeError),
+    (lambda o, x: o.index_add(x, o.iota(2), x, 0), [3, 4], errors.ArgumentError),
+    (lambda o, x: o.index_add(x, o.iota(3), x, 2), [3, 4], errors.DimensionError),
+    (lambda o, x: o.index_add(x, x, x, 0), [3, 4], errors.OperandDtypeError),
+    (lambda o, x: o.index_put_accumulate(x, o.iota(2), x), [3, 4], errors.ArgumentError),
+    (lambda o, x: o.index_put_accumulate(x, o.iota(3), 1.0), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.index_put_accumulate(x, o.iota(3), x), [], errors.DimensionError),
+    (lambda o, x: o.check_index(x, 3), [3], errors.OperandDtypeError),
+    (lambda o, x: o.check_index(o.iota(3), -1), [3], errors.ArgumentError),
+    (lambda o, x: o.check_index(o.iota(3), o.size(x, 0)), [3], errors.ArgumentTypeError),
+    (lambda o, x: o.check_index(o.iota(3), 3, 3), [3], errors.ArgumentTypeError),
+    (lambda o, x: o.topk(x, 5), [3, 4], errors.ArgumentError),
+    (lambda o, x: o.topk(x, -1), [-1, -1], errors.ArgumentError),
+    (lambda o, x: o.topk(x, o.size(x, 0)), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.topk(x, 2, 2), [3, 4], errors.DimensionError),
+    (lambda o, x: o.topk(x, 2, largest=1), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.argsort(x, 0, stable=None), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.argsort(x, o.size(x, 0)), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.embedding_fwd(x, x), [3, 4], errors.OperandDtypeError),
+    (lambda o, x: o.embedding_fwd(o.iota(2), x, 3), [3, 4], errors.ArgumentError),
+    (lambda o, x: o.embedding_fwd(o.iota(2), x, max_norm="1"), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.embedding_fwd(None, x), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.sdpfa_fwd(x, x, x), [3, 4], errors.ArgumentError),
+    (lambda o, x: o.sdpfa_fwd(x, x, None), [1, 1, 3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.sdpfa_fwd(x, x, x, dropout_p=1.0), [1, 1, 3, 4], errors.ArgumentError),
+    (lambda o, x: o.sdpfa_fwd(x, x, x, is_causal=0), [1, 1, 3, 4], errors.ArgumentTypeError),
+    (
+        lambda o, x: o.sdpfa_fwd(x, x, x, scale=o.size(x, 0)),
+        [1, 1, 3, 4],
+        errors.ArgumentTypeError,
+    ),
+    (
+        lambda o, x: o.sdpfa_bwd(x, x, x, x, x, x, 0.0, False, x, x),
+        [1, 1, 3, 4],
+        errors.OperandDtypeError,
+    ),
     (lambda o, x: o.matmul(x, x), [3, 4], errors.ArgumentError),
     (lambda o, x: o.linear(x, o.permute(x, [1, 0])), [3, 4], errors.ArgumentError),
     (lambda o, x: o.matmul(x, o.cast(x, DataType.Half)), [3, 3], errors.OperandDtypeError),
@@ -358,3 +464,23 @@ def test_refused_operation_leaves_the_definition_usable() -> None:
             fd.ops.add(x, fd.ops.sum(x, 1))
         fd.add_output(fd.ops.add(x, x))
     assert torch.equal(fd.execute([X])[0], X + X)
+
+
+def test_a_handle_where_a_literal_is_needed_is_named() -> None:
+    refused(
+        lambda o, x: o.topk(x, o.size(x, 0)),
+        [-1, 4],
+        errors.ArgumentTypeError,
+        r"topk: k must be an int, got Scalar\(S\d+: Int\)",
+    )
+    refused(
+        lambda o, x: o.sdpfa_fwd(x, x, x, dropout_p=o.size(x, 0)),
+        [1, 1, 3, 4],
+        errors.ArgumentTypeError,
+        r"sdpfa_fwd: dropout_p must be a Python number, got Scalar",
+    )
+
+
+def test_an_index_out_of_range_names_the_operation() -> None:
+    with pytest.raises(errors.IndexOutOfRangeError, match=r"attention: index 3 .* 0 to 2"):
+        run(lambda o, x: o.check_index(o.iota(4), 3, "attention"), X)

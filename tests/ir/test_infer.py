@@ -15,9 +15,11 @@ from fuser.ir.nodes import (
     Broadcast,
     Cast,
     Cat,
+    CheckIndex,
     Constant,
     Expand,
     Extern,
+    Flip,
     Full,
     Gather,
     Iota,
@@ -110,6 +112,7 @@ def test_rows_give_the_inferred_dtype_or_refuse(name: str, dtype: DataType) -> N
 
 X = tensor(0, 3, -1, 1)
 INDEX = tensor(1, 2, -1, 1, dtype=DataType.Int)
+ROWS = tensor(1, 7, dtype=DataType.Int32)
 N = number(2, DataType.Int)
 
 EXTENTS: list[tuple[Operation, tuple[int, ...] | None]] = [
@@ -130,6 +133,7 @@ EXTENTS: list[tuple[Operation, tuple[int, ...] | None]] = [
     (Slice(X, (1, 0, 0), (9, 5, 1), (1, 2, 1)), (2, -1, 1)),
     (Slice(tensor(0, 7), (1,), (7,), (3,)), (2,)),
     (Slice(tensor(0, 7), (9,), (12,), (1,)), (0,)),
+    (Flip(X, (2, 0)), (3, -1, 1)),
     (StrideOrder(X, (0, 1, 2)), (3, -1, 1)),
     (Full((2, N), N, DataType.Half), (2, -1)),
     (Iota(5, N, N, DataType.Int), (5,)),
@@ -148,6 +152,16 @@ EXTENTS: list[tuple[Operation, tuple[int, ...] | None]] = [
     (Gather("gather", X, INDEX, 0), (2, -1, 1)),
     (Gather("take_along_axis", X, tensor(1, 1, 9, 1, dtype=DataType.Int), 1), (3, 9, 1)),
     (Scatter(X, INDEX, N, 0), (3, -1, 1)),
+    (Scatter(X, INDEX, X, 0, "scatter_add"), (3, -1, 1)),
+    (Scatter(X, ROWS, tensor(3, 3, 7, 1), 1, "index_add"), (3, -1, 1)),
+    (Scatter(X, tensor(1, dtype=DataType.Int), tensor(3, 1, 9, 1), 0, "index_add"), (3, -1, 1)),
+    (Scatter(X, ROWS, tensor(3, 7, 4, 1), 0, "index_put_accumulate"), (3, -1, 1)),
+    (Scatter(X, INDEX, tensor(3, 2, 5, 1, 4, 1), 0, "index_put_accumulate"), (3, -1, 1)),
+    (
+        Scatter(X, tensor(1, dtype=DataType.Int), tensor(3, 4, 1), 0, "index_put_accumulate"),
+        X.shape,
+    ),
+    (CheckIndex(INDEX, 3, "scatter"), (2, -1, 1)),
     (Extern("matmul", (tensor(0, 5, 1, 3, 4), tensor(1, 2, 4, 6))), (5, 2, 3, 6)),
     (Extern("matmul", (tensor(0, 4), tensor(1, 2, 4, 6))), (2, 6)),
     (Extern("matmul", (tensor(0, 2, 3, 4), tensor(1, 4))), (2, 3)),
@@ -218,6 +232,21 @@ REFUSED = [
     Squeeze(X, (0,)),
     Cat((X, tensor(1, 3, 3)), 0),
     Gather("gather", X, tensor(1, 4, 5, 1, dtype=DataType.Int), 1),
+    Flip(X, (3,)),
+    Flip(X, (0, 0)),
+    Scatter(X, INDEX, N, 0, "scatter_add"),
+    Scatter(X, INDEX, X, 0, "scatter_max"),
+    Scatter(X, INDEX, tensor(3, 1, 4, 1), 0, "scatter_add"),
+    Scatter(X, INDEX, tensor(3, 3, 4, 1, dtype=DataType.Half), 0, "scatter_add"),
+    Scatter(X, X, X, 0, "scatter_add"),
+    Scatter(X, INDEX, X, 0, "index_add"),
+    Scatter(X, ROWS, X, 0, "index_add"),
+    Scatter(X, ROWS, tensor(3, 7, 4, 2), 0, "index_add"),
+    Scatter(X, ROWS, tensor(3, 7, 4, 2), 0, "index_put_accumulate"),
+    Scatter(X, ROWS, tensor(3, 7, 4), 0, "index_put_accumulate"),
+    Scatter(X, ROWS, tensor(3, 3, 7, 1), 1, "index_put_accumulate"),
+    CheckIndex(X, 3, "scatter"),
+    CheckIndex(INDEX, -1, "scatter"),
     Extern("linear", (tensor(0, 2, 3), tensor(1, 4, 3), tensor(2, 5))),
     Extern("matmul", (tensor(0), tensor(1, 4))),
 ]

@@ -15,9 +15,11 @@ from fuser.ir.nodes import (
     Broadcast,
     Cast,
     Cat,
+    CheckIndex,
     Constant,
     Expand,
     Extern,
+    Flip,
     Full,
     Gather,
     Iota,
@@ -54,6 +56,7 @@ CASES: list[tuple[Make, object]] = [
     (lambda x, i, s: Expand(x, (-1, 4)), X),
     (lambda x, i, s: Squeeze(x, ()), X),
     (lambda x, i, s: Slice(x, (1, 0), (9, 4), (1, 2)), X[1:, ::2]),
+    (lambda x, i, s: Flip(x, (1,)), X.flip(1)),
     (lambda x, i, s: StrideOrder(x, (0, 1)), X),
     (lambda x, i, s: Full((2,), s, DataType.Float), torch.full((2,), 0.5)),
     (lambda x, i, s: Iota(3, s, s, DataType.Float), torch.tensor([0.5, 1.0, 1.5])),
@@ -73,7 +76,10 @@ CASES: list[tuple[Make, object]] = [
     (lambda x, i, s: Gather("take_along_axis", x, i, 0), X.gather(0, I)),
     (lambda x, i, s: Scatter(x, i, s, 0), X.scatter(0, I, 0.5)),
     (lambda x, i, s: Scatter(x, i, x, 0), X.scatter(0, I, X)),
+    (lambda x, i, s: Scatter(x, i, x, 0, "scatter_add"), X.scatter_add(0, I, X)),
+    (lambda x, i, s: CheckIndex(i, 3, "gather"), I),
     (lambda x, i, s: Extern("linear", (x, x)), X @ X.t()),
+    (lambda x, i, s: Extern("topk", (x,), (2, 1, True, True)), tuple(X.topk(2))),
 ]
 
 

@@ -12,6 +12,7 @@ from fuser.ir.interpret import evaluate
 from fuser.ir.nodes import (
     Broadcast,
     Expand,
+    Flip,
     Operation,
     Permute,
     Pointwise,
@@ -57,6 +58,8 @@ OPERATIONS = [
     ((3, 1, 4), lambda v: Squeeze(v, (1,))),
     ((6, 9), lambda v: Slice(v, (1, 2), (6, 9), (2, 3))),
     ((6, 9), lambda v: Slice(v, (0, 0), (6, 9), (1, 1))),
+    ((6, 9), lambda v: Flip(v, (1,))),
+    ((2, 3, 4), lambda v: Flip(v, (2, 0))),
     ((6, 9), lambda v: StrideOrder(v, (0, 1))),
     ((6, 9), lambda v: Pointwise("neg", (v,))),
 ]

@@ -50,7 +50,7 @@ indices = st.recursive(
     st.one_of(st.integers(0, 9).map(Index), st.sampled_from(AXES).map(of_axis)),
     lambda inner: st.one_of(
         st.tuples(inner, inner).map(lambda pair: pair[0] + pair[1]),
-        st.tuples(inner, st.integers(0, 12)).map(lambda pair: pair[0] * pair[1]),
+        st.tuples(inner, st.integers(-3, 12)).map(lambda pair: pair[0] * pair[1]),
         st.tuples(inner, st.integers(1, 12)).map(lambda pair: divide(*pair)[0]),
         st.tuples(inner, st.integers(1, 12)).map(lambda pair: divide(*pair)[1]),
     ),
@@ -72,6 +72,15 @@ def test_division_is_that_of_integers(index: Index, divisor: int):
     quotient, remainder = divide(index, divisor)
     assert values(quotient) == [v // divisor for v in values(index)]
     assert values(remainder) == [v % divisor for v in values(index)]
+
+
+@settings(deadline=None)
+@given(indices, st.integers(1, 15))
+def test_nothing_negative_is_divided(index: Index, divisor: int):
+    """C rounds a negative quotient towards 0."""
+    for part in divide(index, divisor):
+        for inner in list(affine_parts(part))[1:]:
+            assert min(values(inner)) >= 0
 
 
 @settings(deadline=None)
@@ -168,6 +177,16 @@ def test_a_clean_cut_removes_a_division():
     outer, inner = axis.split(4)
     replaced = substitute(quotient, {axis: total([(of_axis(outer), 4), (of_axis(inner), 1)])})
     assert replaced == of_axis(outer)
+
+
+def test_a_clean_cut_removes_a_division_of_an_index_that_falls():
+    axis = Axis((0,), 12)
+    quotient, remainder = divide(Index(11) + of_axis(axis) * -1, 4)
+    assert clean_cut(quotient) == clean_cut(remainder) == (axis, 4)
+    outer, inner = axis.split(4)
+    halves = {axis: total([(of_axis(outer), 4), (of_axis(inner), 1)])}
+    assert substitute(quotient, halves) == Index(2) + of_axis(outer) * -1
+    assert substitute(remainder, halves) == Index(3) + of_axis(inner) * -1
 
 
 def test_no_cut_is_clean_where_sizes_do_not_nest():

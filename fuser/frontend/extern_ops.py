@@ -1,0 +1,144 @@
+"""The operations torch runs. Numbers that choose what they do are Python literals, not handles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fuser.frontend.arguments import boolean, integer, number, optional
+from fuser.frontend.handles import Handle
+from fuser.frontend.operation_group import OperationGroup
+from fuser.ir.externs import TABLE
+from fuser.ir.nodes import Extern, Value
+
+
+class ExternOps(OperationGroup):
+    """`fd.ops`: products, topk, argsort, embedding and attention, run by torch."""
+
+    def matmul(self, arg1: Handle, arg2: Handle) -> Handle:
+        """torch.matmul."""
+        return self._recorder.add("matmul", self._extern("matmul", {"arg1": arg1, "arg2": arg2}))
+
+    def linear(self, arg1: Handle, arg2: Handle, bias: Handle | None = None) -> Handle:
+        """arg1 @ arg2.T + bias."""
+        args = {"arg1": arg1, "arg2": arg2, "bias": bias}
+        return self._recorder.add("linear", self._extern("linear", args))
+
+    def topk(
+        self, arg: Handle, k: int, dim: int = -1, largest: bool = True, sorted: bool = False
+    ) -> tuple[Handle, Handle]:
+        """The `k` largest (or smallest) elements along `dim`, and where they are, as Int."""
+        value = self._recorder.tensor("topk", "arg", arg)
+        options = (
+            integer("topk", "k", k),
+            self._recorder.dim("topk", value, dim),
+            boolean("topk", "largest", largest),
+            boolean("topk", "sorted", sorted),
+        )
+        values, indices = self._recorder.add_all("topk", Extern("topk", (value,), options))
+        return values, indices
+
+    def argsort(
+        self, arg: Handle, dim: int, descending: bool = False, stable: bool = False
+    ) -> Handle:
+        """The indices, as Int, that sort `arg` along `dim`; with `stable`, equals keep order."""
+        value = self._recorder.tensor("argsort", "arg", arg)
+        options = (
+            self._recorder.dim("argsort", value, dim),
+            boolean("argsort", "descending", descending),
+            boolean("argsort", "stable", stable),
+        )
+        return self._recorder.add("argsort", Extern("argsort", (value,), options))
+
+    def embedding_fwd(
+        self,
+        input: Handle,
+        weight: Handle,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float | None = None,
+        scale_grad_by_freq: bool | None = None,
+        sparse: bool | None = None,
+    ) -> Handle:
+        """The rows of `weight` at the Int or Int32 tensor `input`.
+
+        With `max_norm`, rows whose `norm_type`-norm (2) is larger are scaled down to it in the
+        result; torch changes them in `weight` too. The other options matter for gradients only.
+        """
+        name = "embedding_fwd"
+        options = (
+            optional(integer, name, "padding_idx", padding_idx),
+            optional(number, name, "max_norm", max_norm),
+            optional(number, name, "norm_type", norm_type),
+            optional(boolean, name, "scale_grad_by_freq", scale_grad_by_freq),
+            optional(boolean, name, "sparse", sparse),
+        )
+        op = self._extern(name, {"input": input, "weight": weight}, options)
+        return self._recorder.add(name, op)
+
+    def sdpfa_fwd(
+        self,
+        query: Handle,
+        key: Handle,
+        value: Handle,
+        bias: Handle | None = None,
+        mask: Handle | None = None,
+        dropout_p: float | None = None,
+        is_causal: bool | None = None,
+        scale: float | None = None,
+    ) -> tuple[Handle, Handle, Handle, Handle]:
+        """Attention: (output, logsumexp, philox_seed, philox_offset); the last two are Int.
+
+        query [B, H, L, E], key and value [B, H, S, E]. What broadcasts to [B, H, L, S]: `bias` is
+        added to the scores, `mask` (Bool) says which are kept. `scale` is by default E ** -0.5.
+        """
+        name = "sdpfa_fwd"
+        args = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask}
+        options = (
+            optional(number, name, "dropout_p", dropout_p),
+            optional(boolean, name, "is_causal", is_causal),
+            optional(number, name, "scale", scale),
+        )
+        results = self._recorder.add_all(name, self._extern(name, args, options))
+        output, logsumexp, seed, offset = results
+        return output, logsumexp, seed, offset
+
+    def sdpfa_bwd(
+        self,
+        grad_output: Handle,
+        query: Handle,
+        key: Handle,
+        value: Handle,
+        output: Handle,
+        logsumexp: Handle,
+        dropout_p: float,
+        is_causal: bool,
+        philox_seed: Handle,
+        philox_offset: Handle,
+        scale: float | None = None,
+    ) -> tuple[Handle, Handle, Handle]:
+        """The gradients of query, key and value, of an `sdpfa_fwd` without bias and mask."""
+        name = "sdpfa_bwd"
+        args = {"grad_output": grad_output, "query": query, "key": key, "value": value}
+        args |= {"output": output, "logsumexp": logsumexp}
+        args |= {"philox_seed": philox_seed, "philox_offset": philox_offset}
+        options = (
+            number(name, "dropout_p", dropout_p),
+            boolean(name, "is_causal", is_causal),
+            optional(number, name, "scale", scale),
+        )
+        results = self._recorder.add_all(name, self._extern(name, args, options))
+        query_, key_, value_ = results
+        return query_, key_, value_
+
+    def _extern(
+        self, name: str, given: Mapping[str, Handle | None], options: tuple[object, ...] = ()
+    ) -> Extern:
+        """The operation on tensors, of which only optional ones may be None."""
+        absent = {argument for argument in TABLE[name].optional if given[argument] is None}
+        args: list[Value | None] = [
+            None if argument in absent else self._recorder.tensor(name, argument, handle)
+            for argument, handle in given.items()
+        ]
+        while args and args[-1] is None:
+            args.pop()
+        return Extern(name, tuple(args), options)

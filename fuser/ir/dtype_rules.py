@@ -1,0 +1,71 @@
+"""The dtypes that operations outside the pointwise table take, and how others are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser.errors import OperandDtypeError
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
+from fuser.ir.pointwise import letter
+
+_CATEGORY_WORDS = {"b": "bool", "i": "integer", "f": "floating", "c": "complex"}
+
+_ACCEPTED = {
+    "all": "bifc",
+    "any": "bifc",
+    "argmax": "if",
+    "argmin": "if",
+    "argsort": "bif",
+    "cummax": "bif",
+    "cummin": "bif",
+    "cumprod": "bifc",
+    "cumsum": "bifc",
+    "embedding_fwd": "f",
+    "iota": "if",
+    "linear": "fc",
+    "matmul": "fc",
+    "max": "bif",
+    "mean": "fc",
+    "min": "bif",
+    "normal": "f",
+    "prod": "bifc",
+    "sdpfa_bwd": "f",
+    "sdpfa_fwd": "f",
+    "sum": "bifc",
+    "topk": "if",
+    "uniform": "f",
+    "var": "fc",
+    "var_mean": "fc",
+}
+"""The dtype categories that operations outside the pointwise table compute in."""
+
+
+def check_dtype(operation: str, dtype: DataType, args: Sequence[Value]) -> None:
+    """Raises OperandDtypeError unless the operation computes in `dtype`; names `args`, if any."""
+    accepted = _ACCEPTED[operation]
+    if letter(dtype) not in accepted:
+        raise refused(operation, f"computes in {category_words(accepted)} types", args or [dtype])
+
+
+def check_same_dtype(operation: str, args: Sequence[Value]) -> None:
+    """Raises OperandDtypeError unless all tensors have the dtype of the first."""
+    if any(arg.dtype is not args[0].dtype for arg in args):
+        raise refused(operation, "the tensors must have one dtype; cast them", args)
+
+
+def check_index(operation: str, index: Value) -> None:
+    """Raises OperandDtypeError unless the index is Int or Int32."""
+    if index.dtype not in (DataType.Int, DataType.Int32):
+        raise refused(operation, "the index must be Int or Int32", [index])
+
+
+def refused(operation: str, reason: str, got: Sequence[Value | DataType]) -> OperandDtypeError:
+    """The error that names each operand with its dtype."""
+    names = (arg.name if isinstance(arg, DataType) else f"{arg} {arg.dtype.name}" for arg in got)
+    return OperandDtypeError(operation=operation, reason=reason, got=", ".join(names))
+
+
+def category_words(letters: str) -> str:
+    """The words for a row's category letters: "if" is "integer, floating"."""
+    return ", ".join(_CATEGORY_WORDS[code] for code in letters)

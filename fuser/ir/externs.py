@@ -1,0 +1,248 @@
+"""The operations torch runs: a row says their arguments, their results and how torch computes them.
+
+Arguments are tensors; optional ones may be None or, at the end, left out. Options are Python
+literals and part of the operation. Results lie in memory as torch likes: a step of a plan makes
+them contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from fuser.errors import ArgumentError
+from fuser.ir import attention, shapes
+from fuser.ir.dtype_rules import check_dtype, check_index, check_same_dtype
+from fuser.ir.dtypes import DataType
+from fuser.ir.indexing import check_range
+from fuser.ir.nodes import Extern, Value
+from fuser.ir.result_shapes import check_dims, same_size
+from fuser.ir.types import DYNAMIC, TensorType
+
+Types = tuple[TensorType, ...]
+Results = tuple[torch.Tensor, ...]
+
+REQUIRED = object()
+"""Stands where an option has no default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`args` are the tensors' names; the first `positional` come first in a user's call.
+
+    `options` are names with defaults. `types` takes the arguments' values and the options by name;
+    it gives the results' types, and raises what `infer` raises. `compute` takes tensors instead.
+    Arguments in `optional` may be None.
+    """
+
+    args: tuple[str, ...]
+    positional: int
+    options: dict[str, object]
+    types: Callable[..., Types]
+    compute: Callable[..., Results]
+    optional: tuple[str, ...] = ()
+
+
+def arguments(op: Extern) -> tuple[Value | None, ...]:
+    """The values in the row's order, None for absent ones."""
+    return op.args + (None,) * (len(TABLE[op.function].args) - len(op.args))
+
+
+def options(op: Extern) -> dict[str, object]:
+    """The options by name, with defaults for those left out."""
+    defaults = TABLE[op.function].options
+    return defaults | dict(zip(defaults, op.options, strict=False))
+
+
+def result_types(op: Extern) -> Types:
+    """The types of the results. Raises OperandDtypeError, ArgumentError, DimensionError."""
+    return TABLE[op.function].types(*arguments(op), **options(op))
+
+
+def run(op: Extern, tensors: tuple[torch.Tensor | None, ...]) -> Results:
+    """What torch computes; the tensors are those of `arguments(op)`."""
+    return TABLE[op.function].compute(*tensors, **options(op))
+
+
+# -- products ------------------------------------------------------------------------------------
+
+
+def _matmul_types(arg1: Value, arg2: Value) -> Types:
+    dtype = _product_dtype("matmul", [arg1, arg2])
+    left, right = arg1.shape, arg2.shape
+    if not left or not right or not same_size(left[-1], right[-2:][0]):
+        raise _product_error("matmul", [arg1, arg2])
+    batch = shapes.broadcast("matmul", [left[:-2], right[:-2]])
+    return (TensorType(dtype, batch + left[-2:-1] + (right[-1:] if len(right) > 1 else ())),)
+
+
+def _linear_types(arg1: Value, arg2: Value, bias: Value | None) -> Types:
+    given = [arg1, arg2] if bias is None else [arg1, arg2, bias]
+    dtype = _product_dtype("linear", given)
+    left, right = arg1.shape, arg2.shape
+    agree = left and len(right) in (1, 2) and same_size(left[-1], right[-1])
+    if not agree or (bias is not None and not _is_bias(bias.shape, right[:-1])):
+        raise _product_error("linear", given)
+    return (TensorType(dtype, left[:-1] + right[:-1]),)
+
+
+def _is_bias(bias: tuple[int, ...], rows: tuple[int, ...]) -> bool:
+    return len(bias) <= 1 and same_size((*bias, 1)[0], (*rows, 1)[0])
+
+
+def _product_dtype(operation: str, given: list[Value]) -> DataType:
+    check_same_dtype(operation, given)
+    check_dtype(operation, given[0].dtype, given)
+    return given[0].dtype
+
+
+def _product_error(operation: str, given: list[Value]) -> ArgumentError:
+    expected = "these sizes cannot be multiplied: the inner ones must be equal"
+    got = [list(value.shape) for value in given]
+    return ArgumentError(operation=operation, argument="operands", got=got, expected=expected)
+
+
+def _matmul(arg1: torch.Tensor, arg2: torch.Tensor) -> Results:
+    return (torch.matmul(arg1, arg2),)
+
+
+def _linear(arg1: torch.Tensor, arg2: torch.Tensor, bias: torch.Tensor | None) -> Results:
+    return (torch.nn.functional.linear(arg1, arg2, bias),)
+
+
+# -- order ---------------------------------------------------------------------------------------
+
+
+def _topk_types(arg: Value, *, k: int, dim: int, largest: bool, sorted: bool) -> Types:
+    check_dtype("topk", arg.dtype, [arg])
+    check_dims("topk", arg, (dim,))
+    size = arg.shape[dim]
+    if k < 0 or (size != DYNAMIC and k > size):
+        limit = "" if size == DYNAMIC else f", and at most {size}, as {arg} has in dimension {dim}"
+        expected = f"expected 0 or more{limit}"
+        raise ArgumentError(operation="topk", argument="k", got=k, expected=expected)
+    shape = (*arg.shape[:dim], k, *arg.shape[dim + 1 :])
+    return TensorType(arg.dtype, shape), TensorType(DataType.Int, shape)
+
+
+def _topk(arg: torch.Tensor, *, k: int, dim: int, largest: bool, sorted: bool) -> Results:
+    values, indices = torch.topk(arg, k, dim, largest, sorted)
+    return values, indices
+
+
+def _argsort_types(arg: Value, *, dim: int, descending: bool, stable: bool) -> Types:
+    check_dtype("argsort", arg.dtype, [arg])
+    check_dims("argsort", arg, (dim,))
+    return (TensorType(DataType.Int, arg.shape),)
+
+
+def _argsort(arg: torch.Tensor, *, dim: int, descending: bool, stable: bool) -> Results:
+    return (torch.argsort(arg, dim=dim, descending=descending, stable=stable),)
+
+
+# -- embedding -----------------------------------------------------------------------------------
+
+
+def _embedding_types(
+    input: Value,
+    weight: Value,
+    *,
+    padding_idx: int | None,
+    max_norm: float | None,
+    norm_type: float | None,
+    scale_grad_by_freq: bool | None,
+    sparse: bool | None,
+) -> Types:
+    check_index("embedding_fwd", input)
+    if len(weight.shape) != 2:
+        got, expected = list(weight.shape), "expected 2 dimensions: rows of numbers"
+        raise ArgumentError(
+            operation="embedding_fwd", argument="weight", got=got, expected=expected
+        )
+    rows, width = weight.shape
+    if padding_idx is not None and rows != DYNAMIC and not -rows <= padding_idx < rows:
+        raise ArgumentError(
+            operation="embedding_fwd",
+            argument="padding_idx",
+            got=padding_idx,
+            expected=f"expected one of the {rows} rows of {weight}",
+        )
+    if max_norm is not None:
+        check_dtype("embedding_fwd", weight.dtype, [weight])
+    return (TensorType(weight.dtype, (*input.shape, width)),)
+
+
+def _embedding(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    *,
+    padding_idx: int | None,
+    max_norm: float | None,
+    norm_type: float | None,
+    scale_grad_by_freq: bool | None,
+    sparse: bool | None,
+) -> Results:
+    """The rows; with `max_norm`, longer ones scaled down, which torch does in `weight` too.
+
+    The other options say how torch would compute a gradient.
+    """
+    check_range("embedding_fwd", input, weight.shape[0])
+    if max_norm is None:
+        return (torch.nn.functional.embedding(input, weight),)
+    norm = 2.0 if norm_type is None else norm_type
+    scaled = torch.nn.functional.embedding(input, weight.clone(), None, max_norm, norm)
+    return (scaled,)
+
+
+TABLE = {
+    "matmul": Row(("arg1", "arg2"), 2, {}, _matmul_types, _matmul),
+    "linear": Row(("arg1", "arg2", "bias"), 3, {}, _linear_types, _linear, ("bias",)),
+    "topk": Row(
+        ("arg",),
+        1,
+        {"k": REQUIRED, "dim": -1, "largest": True, "sorted": False},
+        _topk_types,
+        _topk,
+    ),
+    "argsort": Row(
+        ("arg",),
+        1,
+        {"dim": REQUIRED, "descending": False, "stable": False},
+        _argsort_types,
+        _argsort,
+    ),
+    "embedding_fwd": Row(
+        ("input", "weight"),
+        2,
+        {
+            "padding_idx": None,
+            "max_norm": None,
+            "norm_type": None,
+            "scale_grad_by_freq": None,
+            "sparse": None,
+        },
+        _embedding_types,
+        _embedding,
+    ),
+    "sdpfa_fwd": Row(
+        ("query", "key", "value", "bias", "mask"),
+        3,
+        {"dropout_p": None, "is_causal": None, "scale": None},
+        attention.forward_types,
+        attention.forward,
+        ("bias", "mask"),
+    ),
+    "sdpfa_bwd": Row(
+        (
+            *("grad_output", "query", "key", "value", "output", "logsumexp"),
+            *("philox_seed", "philox_offset"),
+        ),
+        6,
+        {"dropout_p": REQUIRED, "is_causal": REQUIRED, "scale": None},
+        attention.backward_types,
+        attention.backward,
+    ),
+}
+"""By the user's name of the operation."""

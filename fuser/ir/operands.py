@@ -1,0 +1,42 @@
+"""Generic access to what an operation reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from fuser.ir.operations import Operation
+from fuser.ir.values import Value
+
+Node = TypeVar("Node", bound=Operation)
+
+
+@functools.cache
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
+def operands(op: Operation) -> Iterator[Value]:
+    """The values an operation reads, sizes included, in field order."""
+    for name in _field_names(type(op)):
+        field: object = getattr(op, name)
+        if isinstance(field, Value):
+            yield field
+        elif isinstance(field, tuple):
+            yield from (part for part in field if isinstance(part, Value))  # pyright: ignore[reportUnknownVariableType]
+
+
+def map_operands(op: Node, replace: Callable[[Value], Value | int]) -> Node:
+    """The same operation on replaced operands. Only sizes may be replaced by an int."""
+    changes: dict[str, object] = {}
+    for name in _field_names(type(op)):
+        field: object = getattr(op, name)
+        if isinstance(field, Value):
+            changes[name] = replace(field)
+        elif isinstance(field, tuple):
+            parts: tuple[object, ...] = field  # pyright: ignore[reportUnknownVariableType]
+            if any(isinstance(part, Value) for part in parts):
+                changes[name] = tuple(replace(p) if isinstance(p, Value) else p for p in parts)
+    return dataclasses.replace(op, **changes) if changes else op

@@ -1,0 +1,231 @@
+"""Groups: operations that would share a kernel, what that kernel moves, and whether it can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fuser.ir.nodes import Pointwise, Value
+from fuser.ir.printer import operation_name
+from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.profit import kernel_cost, operation_cost, repeated_arithmetic
+from fuser.segmenter.rows import Refusal, Rows, find_rows
+from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
+
+MAX_TENSORS = 48
+"""Tensors one kernel may read and store: more make its parameter block large."""
+
+MAX_LIVE = 64
+"""Values that one kernel may hold at a time: more do not fit the registers."""
+
+MAX_OPERATIONS = 1024
+"""Operations of one kernel: more take long to compile, and no longer fit the instruction cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that will share a kernel, in the fusion's order, and what follows from them.
+
+    `loads` counts the elements read of each value it loads; `stores` is what it writes.
+    `arithmetic` is the cost of its operations by the number of elements they make, `live` bounds
+    the values it holds at a time, `requests` are the segment_sets among them. `moved` is in bytes.
+    """
+
+    members: tuple[int, ...]
+    loads: Mapping[Value, int]
+    stores: tuple[Value, ...]
+    arithmetic: Counter[int]
+    live: int
+    requests: tuple[Value, ...]
+    moved: int
+    rows: Rows | None
+
+    @property
+    def domain(self) -> tuple[int, ...] | None:
+        """The one shape, sizes of 1 left out, of all that it stores; None if there are several."""
+        shapes = {tuple(size for size in value.shape if size != 1) for value in self.stores}
+        return shapes.pop() if len(shapes) == 1 else None
+
+    @property
+    def repeated(self) -> int:
+        """Instructions done more often than there are elements."""
+        if self.rows is not None:
+            return self.rows.repeated
+        domain = max((value.elements for value in self.stores), default=0)
+        return repeated_arithmetic(self.arithmetic, domain)
+
+
+class GroupMaker:
+    """Makes groups of nodes, given which values must be stored whatever shares a kernel."""
+
+    def __init__(self, operations: OperationGraph, stored: Collection[Value]) -> None:
+        self.operations = operations
+        self._stored = frozenset(stored)
+        self.readers: dict[Value, list[int]] = {}
+        """The nodes that read each value."""
+        for index, reads in enumerate(operations.reads):
+            for read in reads:
+                self.readers.setdefault(read.value, []).append(index)
+
+    def single(self, index: int) -> Group:
+        """The group of one node."""
+        statement = self.operations.nodes[index]
+        op, outs = statement.op, statement.outs
+        made = max(out.elements for out in outs)
+        reads = self.operations.reads[index]
+        loads = {read.value: elements_of(statement, read.value, made) for read in reads}
+        used = tuple(v for v in outs if v in self._stored or v in self.readers)
+        return Group(
+            members=(index,),
+            loads=loads,
+            stores=used,
+            arithmetic=Counter({made: operation_cost(op)}),
+            live=1 + len(reads),
+            requests=outs if isinstance(op, Pointwise) and op.op == "segment_set" else (),
+            moved=self._moved(loads, used),
+            rows=_rows_or_none(find_rows(self.operations, (index,), used)),
+        )
+
+    def join(self, a: Group, b: Group, inside: Callable[[int], bool]) -> Group:
+        """What two groups would be as one: values that pass between them are not moved.
+
+        `inside` tells the nodes of both. The rows of the result are not known yet.
+        """
+        node_of = self.operations.node_of
+        loads: dict[Value, int] = {}
+        for value, elements in (*a.loads.items(), *b.loads.items()):
+            node = node_of(value)
+            if node is None or not inside(node):
+                loads[value] = min(value.elements, loads.get(value, 0) + elements)
+        stores = [
+            value
+            for value in (*a.stores, *b.stores)
+            if value in self._stored
+            or any(not inside(reader) for reader in self.readers.get(value, ()))
+        ]
+        stores.sort(key=lambda value: value.id)
+        return Group(
+            members=tuple(sorted(a.members + b.members)),
+            loads=loads,
+            stores=tuple(stores),
+            arithmetic=a.arithmetic + b.arithmetic,
+            live=a.live + b.live,
+            requests=a.requests + b.requests,
+            moved=self._moved(loads, stores),
+            rows=None,
+        )
+
+    def of_nodes(self, nodes: Sequence[int]) -> Group:
+        """The group of several nodes. Its rows are not known yet."""
+        inside = frozenset(nodes)
+        singles = [self.single(node) for node in sorted(nodes)]
+        loads: dict[Value, int] = {}
+        for value, elements in (item for single in singles for item in single.loads.items()):
+            if self.operations.node_of(value) not in inside:
+                loads[value] = min(value.elements, loads.get(value, 0) + elements)
+        stores = tuple(
+            value
+            for single in singles
+            for value in single.stores
+            if value in self._stored or not inside.issuperset(self.readers.get(value, ()))
+        )
+        return Group(
+            members=tuple(sorted(nodes)),
+            loads=loads,
+            stores=stores,
+            arithmetic=sum((single.arithmetic for single in singles), Counter[int]()),
+            live=sum(single.live for single in singles),
+            requests=tuple(value for single in singles for value in single.requests),
+            moved=self._moved(loads, stores),
+            rows=None,
+        )
+
+    def checked(self, group: Group, related: bool) -> Group | Refusal:
+        """A group with its rows, or why it cannot be a kernel. Guards, cheapest first.
+
+        `related` tells that edges lead from all of its operations to all others.
+        """
+        refusal = _too_large(group)
+        if refusal is not None:
+            return refusal
+        if group.live > MAX_LIVE:
+            group = replace(group, live=self._live_values(group))
+            if group.live > MAX_LIVE:
+                return Refusal(f"{group.live} values at a time do not fit the registers")
+        rows = find_rows(self.operations, group.members, group.stores)
+        if isinstance(rows, Refusal):
+            return rows
+        refusal = _domains_differ(group, related) if rows is None else None
+        return refusal or replace(group, rows=rows)
+
+    def _live_values(self, group: Group) -> int:
+        """How many values a group holds at a time, from where each is made to its last reader."""
+        inside = {member: number for number, member in enumerate(group.members)}
+        changes = [0] * (len(inside) + 1)
+        for number, member in enumerate(group.members):
+            for out in self.operations.nodes[member].outs:
+                last = max((inside.get(r, 0) for r in self.readers.get(out, ())), default=0)
+                changes[number] += 1
+                changes[max(last, number)] -= 1
+        for value in group.loads:
+            uses = [inside[reader] for reader in self.readers[value] if reader in inside]
+            changes[min(uses)] += 1
+            changes[max(uses) + 1] -= 1
+        held = most = 0
+        for change in changes:
+            held += change
+            most = max(most, held)
+        return most
+
+    def boundary_asked_inside(self, group: Group) -> bool:
+        """Whether a segment_set is in the group together with what reads it."""
+        inside = frozenset(group.members)
+        return any(not inside.isdisjoint(self.readers.get(value, ())) for value in group.requests)
+
+    def names(self, group: Group) -> str:
+        """The operations of a group, as a person reads them; only the ends of a long one."""
+        members = group.members
+        if len(members) <= 4:
+            return ", ".join(map(self.name, members))
+        first, second, last = map(self.name, (members[0], members[1], members[-1]))
+        return f"{first}, {second}, ..., {last}"
+
+    def name(self, member: int) -> str:
+        statement = self.operations.nodes[member]
+        return f"{statement.outs[0]}={operation_name(statement.op)}"
+
+    def _moved(self, loads: Mapping[Value, int], stores: Sequence[Value]) -> int:
+        free = self.operations.free
+        return bytes_read(loads, free) + bytes_written(stores, free)
+
+
+def _too_large(group: Group) -> Refusal | None:
+    tensors = len(group.stores) + len(group.loads)
+    if tensors > MAX_TENSORS:
+        return Refusal(f"{tensors} tensors are more than the {MAX_TENSORS} of one kernel")
+    if len(group.members) > MAX_OPERATIONS:
+        return Refusal(f"a kernel of more than {MAX_OPERATIONS} operations compiles slowly")
+    return None
+
+
+def _domains_differ(group: Group, related: bool) -> Refusal | None:
+    sizes = {value: value.elements for value in group.stores}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{value} has {size}" for value, size in sizes.items())
+        return Refusal(f"a kernel stores over one domain, but {listed} elements")
+    if related or group.domain is not None:
+        return None
+    return Refusal("nothing relates their domains, and they differ")
+
+
+def group_cost(group: Group, operations: OperationGraph) -> int:
+    """The cost of a group as one kernel, in bytes."""
+    rows = group.rows
+    few = rows is not None and rows.swept_again
+    count = operations.atoms.elements(rows.kept) if rows is not None and few else None
+    return kernel_cost(group.moved, group.repeated, count)
+
+
+def _rows_or_none(found: Rows | Refusal | None) -> Rows | None:
+    return found if isinstance(found, Rows) else None

@@ -1,0 +1,146 @@
+"""Recomputation: a value that several kernels read may be cheaper made again than stored.
+
+    [cast] -> T1 Float | [sum] | [mul]     ->     [cast sum] | [cast mul]
+    T0 BFloat16                                   T0 is read twice, T1 is never stored
+
+What a kernel makes only for other kernels is looked at, last first. It is made again by each of its
+readers if few and cheap pointwise operations lead to it from values that are in memory anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from fuser.ir.nodes import Cast, Full, Iota, Pointwise, StrideOrder, Value
+from fuser.segmenter.grouping import Grouping
+from fuser.segmenter.groups import MAX_TENSORS
+from fuser.segmenter.profit import LAUNCH_BYTES, OPERATIONS_PER_BYTE, operation_cost
+from fuser.segmenter.traffic import bytes_read, bytes_written
+
+MAX_REPEATED = 8
+"""Operations that one value may take to make again."""
+
+Loads = dict[Value, int]
+"""Elements read of each value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How to make a value again: from what is in memory, by how many instructions an element."""
+
+    sources: tuple[Value, ...]
+    instructions: int
+
+
+class Recomputation:
+    """What the kernels of a finished grouping load and store, by group, once `run` has decided."""
+
+    def __init__(self, grouping: Grouping, stored: Collection[Value]) -> None:
+        self._grouping = grouping
+        self._operations = grouping.operations
+        self._stored = frozenset(stored)
+        self.loads: dict[int, Loads] = {k: dict(g.loads) for k, g in grouping.groups.items()}
+        self.stores = {key: dict.fromkeys(group.stores) for key, group in grouping.groups.items()}
+        self._readers: dict[Value, dict[int, None]] = {}
+        for key, loads in self.loads.items():
+            for value in loads:
+                self._readers.setdefault(value, {})[key] = None
+        self.log: list[str] = []
+
+    def run(self) -> None:
+        """Decide for each value that only other kernels read."""
+        for value in sorted(self._readers, key=lambda value: -value.id):
+            if self._crosses(value):
+                self._consider(value)
+
+    def crossing(self) -> list[Value]:
+        """What one kernel makes and another reads."""
+        read = dict.fromkeys(value for loads in self.loads.values() for value in loads)
+        return [value for value in read if self._operations.node_of(value) is not None]
+
+    def _consider(self, value: Value) -> None:
+        """Make a value again where it is read, if that costs less than storing it."""
+        recipe = self._recipe(value)
+        maker, readers = self._key(value), list(self._readers[value])
+        if recipe is None or not readers:
+            return
+        saved = bytes_written([value], self._operations.free)
+        if list(self.stores[maker]) == [value]:
+            saved += self._bytes(self.loads[maker]) + LAUNCH_BYTES
+        changed = {key: self._with_sources(key, value, recipe) for key in readers}
+        for key, loads in changed.items():
+            if len(loads) + len(self.stores[key]) > MAX_TENSORS:
+                return
+            saved += self._bytes(self.loads[key]) - self._bytes(loads)
+            saved -= recipe.instructions * self._points(key, value) // OPERATIONS_PER_BYTE
+        if saved <= 0:
+            return
+        for key, loads in changed.items():
+            self._set_loads(key, loads)
+        del self.stores[maker][value]
+        if not self.stores[maker]:
+            self._set_loads(maker, {})
+        where = ", ".join(f"[{self._grouping.names(key)}]" for key in readers)
+        self.log.append(f"made again:       {value} in {where}: saves {saved} bytes")
+
+    def _set_loads(self, key: int, loads: Loads) -> None:
+        for value in self.loads[key]:
+            del self._readers[value][key]
+        self.loads[key] = loads
+        for value in loads:
+            self._readers.setdefault(value, {})[key] = None
+
+    def _recipe(self, value: Value) -> _Recipe | None:
+        """The operations that lead to a value from memory; None if too many or too costly."""
+        sources: dict[Value, None] = {}
+        made: dict[int, int] = {}
+        pending = [value]
+        while pending:
+            wanted = pending.pop()
+            node = self._operations.node_of(wanted)
+            if node is None or (wanted is not value and self._in_memory(wanted)):
+                sources[wanted] = None
+                continue
+            op = self._operations.nodes[node].op
+            asked = isinstance(op, Pointwise) and op.op == "segment_set"
+            if not isinstance(op, Pointwise | Cast | StrideOrder | Full | Iota) or asked:
+                return None
+            made[node] = operation_cost(op)
+            if len(made) > MAX_REPEATED:
+                return None
+            pending += [read.value for read in self._operations.reads[node]]
+        return _Recipe(tuple(sources), sum(made.values()))
+
+    def _with_sources(self, key: int, value: Value, recipe: _Recipe) -> Loads:
+        """What a group loads if it makes a value itself."""
+        loads = {v: elements for v, elements in self.loads[key].items() if v is not value}
+        for source in recipe.sources:
+            if self._key(source) != key:
+                wanted = loads.get(source, 0) + min(source.elements, self.loads[key][value])
+                loads[source] = min(source.elements, wanted)
+        return loads
+
+    def _points(self, key: int, value: Value) -> int:
+        """How often a group would make a value: at every point of its domain, or once a row."""
+        group, atoms = self._grouping.groups[key], self._operations.atoms
+        if value.elements == 1:
+            return 0
+        if group.rows is not None:
+            return atoms.elements(atoms.of(value) | group.rows.kept)
+        return max(value.elements, *(stored.elements for stored in group.stores))
+
+    def _crosses(self, value: Value) -> bool:
+        return self._operations.node_of(value) is not None and value not in self._stored
+
+    def _in_memory(self, value: Value) -> bool:
+        """Whether a kernel stores it, as far as decided."""
+        return value in self.stores[self._key(value)]
+
+    def _key(self, value: Value) -> int:
+        """The group that makes a value; -1 for one that is free."""
+        node = self._operations.node_of(value)
+        return -1 if node is None else self._grouping.step_of(node)
+
+    def _bytes(self, loads: Loads) -> int:
+        return bytes_read(loads, self._operations.free)

@@ -1,0 +1,167 @@
+"""Rows: the one shape of iteration that a kernel with reductions has.
+
+    softmax of T0 [8192, 768]         rows: the 8192      amax, sum: a number for each row
+                                      sweeps: the 768     sub, exp, div: along the row
+    its mean loss                     epilogue            the sum over all rows, and what follows
+
+The atoms that a kernel's reductions keep number its rows. Within a row, values are swept over any
+further atoms, reductions among them give row values, and those are read again in later sweeps of
+the same row. A reduction over the rows themselves accumulates while they are done; what follows
+from it is computed at the very end, by whoever is last, and is no row's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from fuser.ir.nodes import Cast, Pointwise, Reduce, Value
+from fuser.segmenter.atoms import AtomSet
+from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.profit import operation_cost
+
+MAX_EPILOGUE = 1 << 16
+"""Elements that one block may be left to finish after all rows are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why operations do not share a kernel."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How a kernel with reductions iterates: over `kept`, with row values in between.
+
+    `swept_again` tells that some value of a whole row depends on a row value, so that a row cannot
+    be shared out freely; `repeated` is the number of instructions done again for every row.
+    """
+
+    kept: AtomSet
+    swept_again: bool
+    repeated: int
+
+
+def find_rows(
+    operations: OperationGraph, members: Sequence[int], stores: Collection[Value]
+) -> Rows | Refusal | None:
+    """The rows of a group; None if it has no reduction. `members` are in the fusion's order."""
+    reductions = [m for m in members if isinstance(operations.nodes[m].op, Reduce)]
+    if not reductions:
+        return None
+    atoms = operations.atoms
+    candidates = dict.fromkeys(operations.kept[m] for m in reductions)
+    most_rows_first = sorted(candidates, key=lambda kept: (-atoms.elements(kept), sorted(kept)))
+    furthest, refusal = -1, None
+    for kept in most_rows_first:
+        walk = _Walk(operations, kept)
+        found = walk.run(members, stores)
+        if isinstance(found, Rows):
+            return found
+        if walk.visited > furthest:
+            furthest, refusal = walk.visited, found
+    return refusal
+
+
+class _Walk:
+    """One walk over a group, for one guess at its rows."""
+
+    def __init__(self, operations: OperationGraph, kept: AtomSet) -> None:
+        self._operations = operations
+        self._atoms = operations.atoms
+        self._kept = kept
+        self._row_bound: set[Value] = set()
+        """Values that depend on a row value."""
+        self._final: set[Value] = set()
+        """Values that are known when all rows are done."""
+        self._swept_again = False
+        self._repeated = 0
+        self.visited = 0
+        """How many operations it came past: the later it fails, the better the guess."""
+
+    def run(self, members: Sequence[int], stores: Collection[Value]) -> Rows | Refusal:
+        inside = frozenset(members)
+        for member in members:
+            refusal = self._visit(member, inside)
+            if refusal is not None:
+                return refusal
+            self.visited += 1
+        for value in stores:
+            refusal = self._check_store(value)
+            if refusal is not None:
+                return refusal
+        return Rows(self._kept, self._swept_again, self._repeated)
+
+    def _visit(self, member: int, inside: frozenset[int]) -> Refusal | None:
+        statement = self._operations.nodes[member]
+        out = statement.outs[0]
+        own = [
+            r for r in self._operations.reads[member] if self._operations.node_of(r.value) in inside
+        ]
+        final = next((read.value for read in own if read.value in self._final), None)
+        row_bound = [read for read in own if read.value in self._row_bound]
+        if final is not None and row_bound:
+            return Refusal(
+                f"{out} needs {row_bound[0].value} of every row after {final} of all rows"
+            )
+        for read in row_bound:
+            if not read.misplaced.isdisjoint(self._kept):
+                return Refusal(f"{out} needs {read.value} of other rows than its own")
+        if isinstance(statement.op, Reduce):
+            return self._reduce(member, statement.op, final)
+        if final is not None:
+            whole = self._atoms.of(out) <= self._atoms.of(final)
+            if not whole or not isinstance(statement.op, Pointwise | Cast):
+                return Refusal(f"{out} needs {final}, which is known when all rows are done")
+            self._final.update(statement.outs)
+            return None
+        if row_bound:
+            self._row_bound.update(statement.outs)
+            self._swept_again |= not self._atoms.of(out) <= self._kept
+        self._count(out, operation_cost(statement.op))
+        return None
+
+    def _reduce(self, member: int, op: Reduce, final: Value | None) -> Refusal | None:
+        outs = self._operations.nodes[member].outs
+        if final is not None:
+            return Refusal(f"{outs[0]} reduces {final}, which is known when all rows are done")
+        kept, held = self._operations.kept[member], self._atoms.of(op.arg)
+        self._swept_again |= op.arg in self._row_bound and not held <= self._kept
+        if kept == self._kept:
+            self._row_bound.update(outs)
+        elif self._kept and self._kept <= held and kept.isdisjoint(self._kept):
+            self._final.update(outs)
+        else:
+            return Refusal(
+                f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "
+                f"{self._words(self._kept)}"
+            )
+        self._count(op.arg, operation_cost(op))
+        return None
+
+    def _check_store(self, value: Value) -> Refusal | None:
+        held = self._atoms.of(value)
+        if value in self._final:
+            if value.elements > MAX_EPILOGUE:
+                return Refusal(
+                    f"{value}, {value.elements} elements, would be finished by one block"
+                )
+        elif not self._kept <= held:
+            return Refusal(
+                f"{value} has {value.elements} elements, none for some of the "
+                f"{self._atoms.elements(self._kept)} rows"
+            )
+        return None
+
+    def _count(self, value: Value, instructions: int) -> None:
+        """Add what is done again for every row. What has one element is kept in a register."""
+        held = self._atoms.of(value)
+        if held and not self._kept <= held:
+            points = self._atoms.elements(held | self._kept) - self._atoms.elements(held)
+            self._repeated += instructions * points
+
+    def _words(self, kept: AtomSet) -> str:
+        sizes = self._atoms.sizes(kept)
+        return f"rows of {' x '.join(map(str, sizes))}" if sizes else "one number"

@@ -1,0 +1,66 @@
+"""What a kernel reads: elements of each tensor, and bytes of device memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fuser.ir.nodes import Fusion, Gather, Reduce, Statement, Value, operands
+from fuser.ir.strided import Strided, row_major
+
+
+def elements_read(fusion: Fusion) -> dict[Value, int]:
+    """How many elements of each input are needed to compute the outputs.
+
+    A gather, a slice and what cuts in other ways need no more of an operand than they make.
+    """
+    wanted: dict[Value, int] = {value: value.elements for value in fusion.output_values}
+    for statement in reversed(fusion.statements):
+        made = max(wanted.get(out, 0) for out in statement.outs)
+        for operand in dict.fromkeys(operands(statement.op)):
+            read = elements_of(statement, operand, made)
+            wanted[operand] = min(operand.elements, wanted.get(operand, 0) + read)
+    return {value: wanted.get(value, 0) for value in fusion.inputs if value.is_tensor}
+
+
+def elements_of(reader: Statement, operand: Value, made: int) -> int:
+    """How many elements of an operand are read to make `made` elements of the result, at most."""
+    op = reader.op
+    if isinstance(op, Reduce):
+        return operand.elements if made else 0
+    if isinstance(op, Gather) and operand is op.index and op.mode == "index_select":
+        return operand.elements if made else 0
+    return min(operand.elements, made)
+
+
+def bytes_read(loads: Mapping[Value, int], memory: Mapping[Value, Strided]) -> int:
+    """Bytes moved to read so many elements of each tensor.
+
+    Tensors that lie in the same place are read once; other views of one buffer are taken to be
+    disjoint as far as the buffer has room for it. What `memory` does not place has its own buffer.
+    """
+    by_place: dict[Strided, int] = {}
+    for value, elements in loads.items():
+        lies = memory.get(value) or row_major(value)
+        nbytes = min(lies.bytes_touched, elements * value.dtype.itemsize)
+        by_place[lies] = max(nbytes, by_place.get(lies, 0))
+    return _by_buffer(by_place.items())
+
+
+def bytes_written(stores: Iterable[Value], memory: Mapping[Value, Strided]) -> int:
+    """Bytes moved to store tensors whole."""
+    return bytes_read({value: value.elements for value in stores}, memory)
+
+
+def byte_count(count: int) -> str:
+    """Bytes for a person: `805.3 MB`."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"
+
+
+def _by_buffer(parts: Iterable[tuple[Strided, int]]) -> int:
+    touched: dict[Value, int] = {}
+    for lies, nbytes in parts:
+        touched[lies.base] = touched.get(lies.base, 0) + nbytes
+    return sum(min(found, base.elements * base.dtype.itemsize) for base, found in touched.items())

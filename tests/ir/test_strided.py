@@ -1,0 +1,73 @@
+"""Memory of flipped tensors: an alias where nothing moves, else laid out as torch lays it out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuser.ir.builder import FusionBuilder
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import CheckIndex, Extern, Flip, Pointwise, Value
+from fuser.ir.strided import Strided, alias, eager_memory, is_metadata
+from fuser.ir.types import TensorType
+from tests.strategies import tensors
+
+
+def lies(value: Value, tensor: torch.Tensor) -> Strided:
+    return Strided(value, tuple(tensor.shape), tuple(tensor.stride()))
+
+
+def operand(*shape: int, dtype: DataType = DataType.Float) -> tuple[FusionBuilder, Value]:
+    builder = FusionBuilder()
+    return builder, builder.input(TensorType(dtype, shape))
+
+
+@given(tensors([DataType.Float]), st.data())
+def test_a_flip_is_laid_out_as_in_torch(tensor: torch.Tensor, data: st.DataObject) -> None:
+    dims = (
+        data.draw(st.lists(st.sampled_from(range(tensor.dim())), unique=True, min_size=1))
+        if (tensor.dim())
+        else []
+    )
+    builder, value = operand(*tensor.shape)
+    (out,) = builder.add(Flip(value, tuple(dims)))
+    memory = eager_memory(builder.fusion.statements[0], {value: lies(value, tensor)})
+    expected = tensor.flip(dims)
+    assert memory.base is out
+    assert memory.shape == tuple(expected.shape)
+    if expected.numel():
+        steps = zip(expected.shape, memory.strides, expected.stride(), strict=True)
+        assert all(size == 1 or have == want for size, have, want in steps)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "free"),
+    [((3, 4), (0,), False), ((1, 4), (0,), True), ((1, 4), (0, 1), False), ((0, 4), (0,), True)],
+)
+def test_a_flip_is_free_where_nothing_moves(
+    shape: tuple[int, ...], dims: tuple[int, ...], free: bool
+) -> None:
+    _, value = operand(*shape)
+    memory = Strided(value, shape, (40, 2), offset=7)
+    op = Flip(value, dims)
+    assert is_metadata(op)
+    assert alias(op, memory, shape) == (memory if free else None)
+
+
+def test_a_checked_index_keeps_its_layout() -> None:
+    builder, value = operand(3, 4, dtype=DataType.Int)
+    builder.add(CheckIndex(value, 5, "gather"))
+    held = Strided(value, (3, 4), (1, 3))
+    assert eager_memory(builder.fusion.statements[0], {value: held}) == held
+
+
+def test_what_reads_a_further_result_has_a_layout_of_its_own_sizes() -> None:
+    builder, query = operand(2, 3, 5, 8)
+    _, logsumexp, _, _ = builder.add(Extern("sdpfa_fwd", (query, query, query)))
+    builder.add(Pointwise("neg", (logsumexp,)))
+    attention, negated = builder.fusion.statements
+    first = eager_memory(attention, {})
+    memory = eager_memory(negated, dict.fromkeys(attention.outs, first))
+    assert memory.strides == (15, 5, 1)

@@ -1,0 +1,40 @@
+"""The same definition gives the same plan, in any process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import torch
+from benchmarks.transformer import transformer
+from fuser.ir.strided import row_major
+from fuser.passes import PASSES
+from fuser.segmenter import draw, segment
+
+fusion = transformer(120)
+for rewrite in PASSES:
+    fusion = rewrite(fusion)
+segmented = segment(fusion, {v: row_major(v) for v in fusion.inputs if v.is_tensor})
+print(*segmented.log, sep="\\n")
+print(*segmented.boundaries, sep="\\n")
+print(*segmented.steps, sep="\\n")
+print(draw(segmented))
+"""
+
+
+def plan_with(hash_seed: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_the_plan_does_not_depend_on_the_hash_seed():
+    first, second, third = map(plan_with, ("0", "1", "4242"))
+    assert "merge taken" in first
+    assert "merge refused" in first
+    assert first == second == third

@@ -1,0 +1,45 @@
+"""The segmenter against the best division of random fusions, found by trying all.
+
+The fusions of the other tests are checked where they are written: see definition.py.
+"""
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from fuser import FusionDefinition
+from fuser.ir.nodes import Fusion
+from fuser.segmenter import profit, segment
+from tests.segmented import Inputs, concrete, memory_of
+from tests.segmenter.brute_force import BruteForce
+from tests.strategies import FACTORIES, METADATA, POINTWISE, REDUCTIONS, SLICES, definitions
+
+MOST_NODES = 9
+
+
+def check(fusion: Fusion, inputs: Inputs) -> None:
+    fusion = concrete(fusion, inputs)
+    memory = memory_of(fusion, inputs)
+    all_divisions = BruteForce(fusion, memory)
+    assume(2 <= all_divisions.count <= MOST_NODES)
+    all_divisions.check(segment(fusion, memory))
+
+
+STEPS = (*POINTWISE, *POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *REDUCTIONS)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(definitions(STEPS, max_operations=20))
+def test_random_fusions_are_divided_as_well_as_can_be(definition):
+    with FusionDefinition() as fd:
+        definition.build(fd)
+    check(fd.fusion, definition.inputs)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(definitions(STEPS, max_operations=20))
+def test_so_are_they_where_launches_cost_next_to_nothing(definition):
+    with FusionDefinition() as fd:
+        definition.build(fd)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(profit, "LAUNCH_BYTES", 64)
+        check(fd.fusion, definition.inputs)

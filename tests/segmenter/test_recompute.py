@@ -1,0 +1,72 @@
+"""Values made again instead of stored. Pictures: [a b] is one kernel, `x | y` a boundary."""
+
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.segmenter import SegmentedFusion
+from tests.segmented import segment_for
+from tests.segmenter.definition import Definition, kernels
+
+
+def made_again(segmented: SegmentedFusion) -> list[str]:
+    return [line for line in segmented.log if line.startswith("made again")]
+
+
+def test_a_cast_is_made_again_by_each_of_two_kernels():
+    # cast -> sums over either dimension, each needed at every element
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], dtype=DataType.BFloat16)
+        y = fd.ops.cast(x, DataType.Float)
+        rows = fd.ops.sub(y, fd.ops.max(y, [1], keepdim=True))
+        columns = fd.ops.sub(y, fd.ops.max(y, [0], keepdim=True))
+        fd.add_output(rows)
+        fd.add_output(columns)
+    segmented = segment_for(fd.fusion, [torch.empty(1024, 1024, device="meta").bfloat16()])
+    assert kernels(segmented) == ["cast max sub", "cast max sub"]
+    assert all(s.bytes_read == 2 * 1024 * 1024 for s in segmented.segments)
+
+
+def test_what_is_an_output_is_stored_and_read():
+    d = Definition((64, 32))
+    y = d.ops.neg(d.handles[0])
+    segmented = d.segment(y, d.ops.abs(d.ops.segment_set(y)))
+    assert kernels(segmented) == ["neg segment_set", "abs"]
+
+
+def test_a_reduction_is_not_made_again():
+    d = Definition((64, 32))
+    total = d.ops.sum(d.handles[0], [1])
+    segmented = d.segment(d.ops.sub(total, d.ops.sum(total, [0])), d.ops.exp(total))
+    assert not made_again(segmented)
+
+
+def test_a_factory_is_made_where_it_is_used():
+    # [iota add segment_set] | [iota mul]
+    d = Definition((64, 64))
+    numbers = d.ops.iota(64, 0, 1, DataType.Int)
+    y = d.ops.segment_set(d.ops.add(d.handles[0], numbers))
+    assert kernels(d.segment(d.ops.mul(y, numbers))) == ["iota add segment_set", "iota mul"]
+
+
+def test_costly_values_are_stored_and_read():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        y = x
+        for _ in range(4):
+            y = fd.ops.lgamma(y)
+        fd.add_output(fd.ops.sub(y, fd.ops.max(y, [1], keepdim=True)))
+        fd.add_output(fd.ops.sub(y, fd.ops.max(y, [0], keepdim=True)))
+    segmented = segment_for(fd.fusion, [torch.empty(4096, 4096, device="meta")])
+    assert not made_again(segmented)
+
+
+def test_a_row_is_not_made_again_for_every_element():
+    # row [1, 4096] -> lgamma x 4 -> add [16384, 4096]
+    with FusionDefinition() as fd:
+        row = fd.define_tensor([1, 4096])
+        matrix = fd.define_tensor([16384, 4096])
+        for _ in range(4):
+            row = fd.ops.lgamma(row)
+        fd.add_output(fd.ops.add(row, matrix))
+    inputs = [torch.empty(1, 4096, device="meta"), torch.empty(16384, 4096, device="meta")]
+    assert not made_again(segment_for(fd.fusion, inputs))

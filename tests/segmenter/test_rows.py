@@ -1,0 +1,208 @@
+"""Kernels with reductions. Pictures: [a b] is one kernel, `x | y` a boundary."""
+
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.segmenter.rows import MAX_EPILOGUE
+from tests.segmented import segment_for
+from tests.segmenter.definition import Definition, kernels, refusals
+
+
+def softmax(d: Definition, x: Handle, dim: int) -> Handle:
+    e = d.ops.exp(d.ops.sub(x, d.ops.max(x, [dim], keepdim=True)))
+    return d.ops.div(e, d.ops.sum(e, [dim], keepdim=True))
+
+
+def layernorm(d: Definition, x: Handle) -> Handle:
+    variance, mean = d.ops.var_mean(x, [-1], correction=0, keepdim=True)
+    return d.ops.mul(d.ops.sub(x, mean), d.ops.rsqrt(d.ops.add(variance, 1e-5)))
+
+
+def test_a_softmax_is_one_kernel_along_any_dimension():
+    # [max sub exp sum div]
+    for dim in (0, 1, 2):
+        d = Definition((6, 5, 4))
+        segmented = d.segment(softmax(d, d.handles[0], dim))
+        assert kernels(segmented) == ["max sub exp sum div"]
+        assert segmented.segments[0].bytes_read == segmented.segments[0].bytes_written == 6 * 5 * 16
+
+
+def test_a_normalization_with_work_around_it_is_one_kernel():
+    # residual add -> layernorm -> scale, bias -> gelu-like tail
+    d = Definition((8, 6), (8, 6), (6,), (6,))
+    x, residual, weight, bias = d.handles
+    total = d.ops.add(x, residual)
+    y = d.ops.add(d.ops.mul(layernorm(d, total), weight), bias)
+    segmented = d.segment(total, d.ops.tanh(y))
+    assert len(segmented.segments) == 1
+    assert segmented.segments[0].bytes_written == 2 * 8 * 6 * 4
+
+
+def test_a_view_that_splits_rows_stays_inside():
+    # softmax over the last of [2, 4, 6], seen as [8, 6] before and after
+    d = Definition((8, 6))
+    y = softmax(d, d.ops.neg(d.ops.reshape(d.handles[0], [2, 4, 6])), 2)
+    assert len(d.segment(d.ops.neg(d.ops.reshape(y, [8, 6]))).segments) == 1
+
+
+def test_two_norms_over_different_dimensions_are_two_kernels():
+    # [softmax over 1] | [softmax over 0]
+    d = Definition((8, 6))
+    segmented = d.segment(softmax(d, softmax(d, d.handles[0], 1), 0))
+    assert kernels(segmented) == ["max sub exp sum div", "max sub exp sum div"]
+    assert "of every row after T6 of all rows" in refusals(segmented)
+
+
+def test_sums_over_rows_and_columns_of_one_tensor_share_a_kernel():
+    # T0 -> [sum over 0, sum over 1, sum over both]: T0 is read once
+    d = Definition((8, 6))
+    (x,) = d.handles
+    segmented = d.segment(d.ops.sum(x, [0]), d.ops.sum(x, [1]), d.ops.sum(x))
+    assert kernels(segmented) == ["sum sum sum"]
+    assert segmented.segments[0].bytes_read == 8 * 6 * 4
+
+
+def test_the_backward_pass_of_a_layernorm_is_one_kernel():
+    # dx needs sums along rows, dw and db sums over rows
+    d = Definition((8, 6), (8, 6), (6,), (8, 1), (8, 1))
+    x, grad, weight, mean, rstd = d.handles
+    normed = d.ops.mul(d.ops.sub(x, mean), rstd)
+    scaled = d.ops.mul(grad, weight)
+    a = d.ops.mean(scaled, [1], keepdim=True)
+    b = d.ops.mean(d.ops.mul(scaled, normed), [1], keepdim=True)
+    dx = d.ops.mul(rstd, d.ops.sub(d.ops.sub(scaled, a), d.ops.mul(normed, b)))
+    dw, db = d.ops.sum(d.ops.mul(grad, normed), [0]), d.ops.sum(grad, [0])
+    segmented = d.segment(dx, dw, db)
+    assert len(segmented.segments) == 1
+
+
+def test_a_sum_over_rows_may_be_finished_by_arithmetic():
+    # softmax-free mean loss: [neg sum cast div]
+    d = Definition((8, 6))
+    row = d.ops.sum(d.handles[0], [1])
+    loss = d.ops.div(d.ops.sum(d.ops.neg(row), [0]), 8.0)
+    assert kernels(d.segment(loss)) == ["sum neg sum div"]
+
+
+def test_rows_that_need_a_sum_of_all_rows_are_another_kernel():
+    # [sum over 1] -> minus its total: every row would wait for all
+    d = Definition((8, 6))
+    row = d.ops.sum(d.handles[0], [1])
+    segmented = d.segment(d.ops.sub(row, d.ops.sum(row, [0])))
+    assert len(segmented.segments) == 2
+    assert refusals(segmented)
+
+
+def test_a_column_sum_needed_at_every_element_is_another_kernel():
+    # layernorm, then minus the mean over rows: known when all rows are done
+    d = Definition((8, 6))
+    y = layernorm(d, d.handles[0])
+    segmented = d.segment(d.ops.sub(y, d.ops.mean(y, [0], keepdim=True)))
+    assert len(segmented.segments) == 2
+
+
+def test_what_one_block_would_have_to_finish_is_another_kernel():
+    # column sums of [4, n] beside row sums, and a tail over the n columns
+    n = MAX_EPILOGUE + 8
+    d = Definition((4, n))
+    (x,) = d.handles
+    norm = layernorm(d, x)
+    columns = d.ops.exp(d.ops.sum(norm, [0]))
+    segmented = d.segment(norm, columns)
+    assert "would be finished by one block" in refusals(segmented)
+
+
+def test_row_values_are_not_read_from_other_rows():
+    # s = sum over 1; s + flip(s): row i needs row n - i
+    d = Definition((8, 6))
+    total = d.ops.sum(d.handles[0], [1])
+    segmented = d.segment(d.ops.add(total, d.ops.flip(total, [0])))
+    assert len(segmented.segments) == 2
+    assert "of other rows than its own" in refusals(segmented)
+
+
+def test_a_tensor_plus_its_transpose_after_a_softmax_is_another_kernel():
+    d = Definition((6, 6))
+    y = softmax(d, d.handles[0], 1)
+    segmented = d.segment(d.ops.add(y, d.ops.permute(y, [1, 0])))
+    assert len(segmented.segments) == 2
+
+
+def test_a_softmax_of_a_slice_computes_what_it_needs():
+    # exp -> slice -> softmax: the exp is computed at the slice only
+    d = Definition((8, 6))
+    part = d.ops.slice(d.ops.exp(d.handles[0]), [0, 0], [8, 4])
+    segmented = d.segment(softmax(d, part, 1))
+    assert len(segmented.segments) == 1
+    assert segmented.segments[0].bytes_read <= 8 * 6 * 4
+
+
+def test_a_slice_of_a_softmax_is_stored_alone():
+    d = Definition((8, 6))
+    y = d.ops.slice(softmax(d, d.handles[0], 1), [0, 0], [8, 2])
+    segmented = d.segment(y)
+    assert len(segmented.segments) == 1
+    assert segmented.segments[0].bytes_written == 8 * 2 * 4
+
+
+def test_independent_softmaxes_over_one_domain_share_a_launch():
+    d = Definition((8, 6), (8, 6))
+    a, b = d.handles
+    assert len(d.segment(softmax(d, a, 1), softmax(d, b, 1)).segments) == 1
+
+
+def test_a_row_that_is_one_number_for_a_large_tensor_is_not_kept_in_one_kernel():
+    # x / sum(x) over 2^26 elements: one row would leave most of the processor idle
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        fd.add_output(fd.ops.div(x, fd.ops.sum(x)))
+    segmented = segment_for(fd.fusion, [torch.empty(8192, 8192, device="meta")])
+    assert kernels(segmented) == ["sum", "div"]
+    assert "too few rows" in refusals(segmented)
+
+
+def test_a_long_row_alone_is_still_one_kernel():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        e = fd.ops.exp(fd.ops.sub(x, fd.ops.max(x, [1], keepdim=True)))
+        fd.add_output(fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True)))
+    segmented = segment_for(fd.fusion, [torch.empty(1, 262144, device="meta")])
+    assert len(segmented.segments) == 1
+
+
+def test_a_value_for_no_row_is_another_kernel():
+    # a scaled weight is an output beside a layernorm that uses it
+    d = Definition((8, 6), (6,))
+    x, weight = d.handles
+    scaled = d.ops.mul(weight, 2.0)
+    segmented = d.segment(scaled, d.ops.mul(layernorm(d, x), scaled))
+    assert len(segmented.segments) == 2
+    assert "none for some of the 8 rows" in refusals(segmented)
+
+
+def test_a_mask_per_row_is_stored_by_the_kernel_that_has_the_rows():
+    d = Definition((8, 6))
+    target = d.index(6, 8)
+    kept = d.ops.ne(target, 3)
+    y = d.ops.mul(softmax(d, d.handles[0], 1), d.ops.broadcast(kept, [False, True]))
+    segmented = d.segment(kept, y)
+    assert len(segmented.segments) == 1
+
+
+def test_reductions_of_reductions_over_one_row_are_two_kernels_that_say_why():
+    d = Definition((4, 6, 5))
+    y = d.ops.sum(d.ops.max(d.handles[0], [2]), [0])
+    segmented = d.segment(y)
+    assert kernels(segmented) == ["max", "sum"]
+    assert "T2 is reduced to rows of 6, while others are reduced to rows of 4 x 6" in refusals(
+        segmented
+    )
+
+
+def test_reductions_to_bool_and_index_are_rows_too():
+    d = Definition((8, 6))
+    (x,) = d.handles
+    segmented = d.segment(d.ops.argmax(x, [1]), d.ops.any(d.ops.gt(x, 1.0), [1]))
+    assert len(segmented.segments) == 1
+    assert [value.dtype for value in segmented.segments[0].stores] == [DataType.Int, DataType.Bool]
