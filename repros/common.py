@@ -14,9 +14,15 @@ from dataclasses import dataclass
 import torch
 
 from fuser import Fusion, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.pipeline import Plan
+from fuser.segmenter import byte_count
 
 Definition = Callable[[FusionDefinition], None]
 Candidates = Mapping[str, Callable[[], object]]
+Cut = Callable[[Handle], Handle]
+"""Stands where nvFuser must cut: `segment_set` to plan as it would, `uncut` to plan as we do."""
+Graph = Callable[[FusionDefinition, Cut], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,9 @@ def define(definition: Definition) -> Fusion:
     return fs
 
 
-def check(got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:
+def check(
+    got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], quiet: bool = False
+) -> None:
     """Compare with torch's results; say what differs and exit with status 1 if anything does."""
     if len(got) != len(expected):
         sys.exit(f"WRONG: {len(got)} output(s), torch gives {len(expected)}")
@@ -77,7 +85,60 @@ def check(got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None
             torch.testing.assert_close(ours, theirs)
         except AssertionError as difference:
             sys.exit(f"WRONG: output {number} is not what torch computes\n{difference}")
-    print("checked: the outputs are what torch computes\n")
+    if not quiet:
+        print("checked: the outputs are what torch computes\n")
+
+
+def uncut(value: Handle) -> Handle:
+    return value
+
+
+def plan_for(graph: Graph, cut: bool, inputs: Sequence[torch.Tensor], target: str | None) -> Plan:
+    """Our plan, or with nvFuser's cuts; nothing is run."""
+    with FusionDefinition() as fd:
+        graph(fd, fd.ops.segment_set if cut else uncut)
+    return fd.plan(inputs, target=target)
+
+
+def segments(plan: Plan) -> int:
+    """Kernels and torch calls."""
+    return len(plan.kernels) + len(plan.externs)
+
+
+def brief(plan: Plan) -> str:
+    """A plan without its reasons."""
+    head = ["", "operations", "read", "written"]
+    rows: list[list[str]] = []
+    for number, step in enumerate(plan.steps):
+        sizes = byte_count(step.bytes_read), byte_count(step.bytes_written)
+        rows.append([str(number), ", ".join(step.operations), *sizes])
+    return table(head, rows)
+
+
+def compare_plans(plans: Mapping[str, Plan]) -> str:
+    """How many segments each plan has, and what they move."""
+    head = ["", "segments", "read", "written", "moved"]
+    rows: list[list[str]] = []
+    for name, plan in plans.items():
+        read = sum(step.bytes_read for step in plan.steps)
+        written = sum(step.bytes_written for step in plan.steps)
+        sizes = map(byte_count, (read, written, plan.bytes_moved))
+        rows.append([name, str(segments(plan)), *sizes])
+    return table(head, rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns: words to the left, what starts with a number to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [list(head), ["-" * width for width in widths], *map(list, rows)]
+    right = [all(row[column][:1].isdigit() for row in rows) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
 
 
 def report(candidates: Candidates, device: str, rounds: int) -> None:

@@ -1,8 +1,10 @@
-"""The repro scripts run, say what they ran, and fail where the answer is wrong."""
+"""The repro scripts run, say what they ran, and fail where the answer or the plan is wrong."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from repros.common import check
+from fuser import FusionDefinition
+from repros.common import check, compare_plans, table
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = ("gelu_bookend_views.py", "transpose_bookend_views.py")
@@ -32,6 +35,51 @@ def test_one_kernel_that_is_right(script: str, target: str) -> None:
     assert "eager" in done.stdout
 
 
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_views_in_all_eight_ways_are_one_kernel(target: str) -> None:
+    done = run("view_chain_segments.py", "--size", "small", "--target", target, "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.endswith("6.3 MB")]
+    reported = [line.partition(": ")[0][-1] for line in rows[:8]]
+    assert reported == list("32221111")
+    assert len(rows) == 8 + 3
+    assert all(re.search(r" 1 +0 +[01]  6\.3 MB$", line) for line in rows)
+    assert "checked" in done.stdout
+    assert "eager" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_cross_entropy_writes_no_log_probabilities_for_its_loss(target: str) -> None:
+    done = run("cross_entropy.py", "--size", "small", "--target", target, "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("checked") == 3
+    moved = compared(done.stdout)
+    assert moved["forward, loss only"] == ["1", "1.0 MB", "4 B", "1.0 MB"]
+    assert moved["backward"] == ["1", "1.0 MB", "1.0 MB", "2.1 MB"]
+    assert moved["forward, loss only, nvFuser's cuts"] == ["4", "1.0 MB", "1.0 MB", "2.1 MB"]
+    assert moved["backward, nvFuser's cuts"] == ["4", "3.1 MB", "3.1 MB", "6.3 MB"]
+    assert "F.cross_entropy" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_the_gradient_of_a_slice_is_a_pad(target: str) -> None:
+    done = run("gather_to_slice.py", "--size", "small", "--target", target, "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("checked") == 2
+    moved = compared(done.stdout)
+    assert moved["forward"] == ["1", "1.6 MB", "786.4 kB", "2.4 MB"]
+    assert moved["backward"] == ["1", "786.4 kB", "1.6 MB", "2.4 MB"]
+    assert int(moved["backward, nvFuser's cuts"][0]) > 1
+
+
+def compared(printed: str) -> dict[str, list[str]]:
+    """The cells of the table of plans, by the plan's name."""
+    _, _, after = printed.partition("segments  ")
+    rows = after.partition("\n\n")[0].splitlines()[2:]
+    cells = [re.split(" {2,}", row) for row in rows]
+    return {name: figures for name, *figures in cells}
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_size_that_does_not_fit_is_refused(script: str) -> None:
     done = run(script, "--size", "100")
@@ -47,3 +95,37 @@ def test_a_wrong_answer_ends_with_status_1() -> None:
         check([right], [right.t()])
     with pytest.raises(SystemExit, match="torch gives 1"):
         check([], [right])
+
+
+def test_a_loss_that_writes_its_log_probabilities_is_refused(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "repros"))
+    script = importlib.import_module("cross_entropy")
+    saved = [torch.zeros(8, dtype=torch.int64), torch.rand(8, script.COLUMNS)]
+    saved += [torch.ones(()), torch.ones(())]
+    inputs = saved[1], saved[0]
+    good = script.plan_for(script.forward, False, inputs, "cpu")
+    cut = script.plan_for(script.forward, True, inputs, "cpu")
+    back = script.plan_for(script.backward, False, saved, "cpu")
+    cut_back = script.plan_for(script.backward, True, saved, "cpu")
+
+    assert script.verdict({"forward, loss only": good, "backward": back}, 8) == []
+    wrong = script.verdict({"forward, loss only": cut, "backward": cut_back}, 8)
+    assert [words.partition(" takes ")[0] for words in wrong[::2]] == ["the loss", "the backward"]
+    assert "the loss writes" in wrong[1]
+
+
+def test_plans_are_compared_by_what_they_move() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(fd.ops.exp(x))
+    plan = fd.plan([torch.ones(1000)])
+    assert compared(compare_plans({"exp": plan})) == {"exp": ["1", "4.0 kB", "4.0 kB", "8.0 kB"]}
+
+
+def test_tables_align_numbers_to_the_right() -> None:
+    assert table(["name", "size"], [["a", "1 B"], ["bc", "10 B"]]).splitlines() == [
+        "name  size",
+        "----  ----",
+        "a      1 B",
+        "bc    10 B",
+    ]

@@ -1,7 +1,18 @@
 """Loop nest -> kernel text."""
 
 from fuser.codegen.cpu import CpuPrinter
+from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.cuda import CudaPrinter
-from fuser.codegen.kernel_source import Argument, KernelSource, Pointer, Scalar, Size
+from fuser.codegen.kernel_source import Argument, IndexCheck, KernelSource, Pointer, Scalar, Size
 
-__all__ = ["Argument", "CpuPrinter", "CudaPrinter", "KernelSource", "Pointer", "Scalar", "Size"]
+__all__ = [
+    "Argument",
+    "CpuPrinter",
+    "CpuRowPrinter",
+    "CudaPrinter",
+    "IndexCheck",
+    "KernelSource",
+    "Pointer",
+    "Scalar",
+    "Size",
+]

@@ -28,7 +28,7 @@ class ExpressionPrinter:
         self._target = target
         self._sizes = sizes
         self.sections: dict[str, None] = {}
-        self.lane_arrays: set[str] = set()
+        self.lane_arrays = sizes.lane_arrays
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""

@@ -47,6 +47,15 @@ Argument = Pointer | Scalar | Size
 
 
 @dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """What an index must be: from 0 to `size` - 1, or from -`size` where it `wraps`."""
+
+    operation: str
+    size: int
+    wraps: bool
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSource:
     """A kernel's text and arguments.
 
@@ -59,6 +68,9 @@ class KernelSource:
     code: str
     arguments: tuple[Argument, ...]
     launch: Launch
+    checks: tuple[IndexCheck, ...] = ()
+    """Where there are some, the kernel takes an address of two numbers: which check failed, counted
+    from 1, and the index."""
 
     @property
     def text(self) -> str:

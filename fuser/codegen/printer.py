@@ -8,6 +8,7 @@ from typing import assert_never
 from fuser.codegen.expressions import ExpressionPrinter
 from fuser.codegen.kernel_source import (
     Argument,
+    IndexCheck,
     KernelSource,
     Pointer,
     Scalar,
@@ -18,7 +19,22 @@ from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_input, print_statement
-from fuser.schedule.loop_tree import Lanes, Let, Load, Loop, LoopNest, Node, Prefetch, Ref, Store
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    CheckedIndex,
+    Combine,
+    Finish,
+    Lanes,
+    Let,
+    Load,
+    Loop,
+    LoopNest,
+    Node,
+    Prefetch,
+    Ref,
+    Region,
+    Store,
+)
 from fuser.segmenter import Segment
 
 
@@ -33,6 +49,7 @@ class KernelPrinter(ABC):
         self.sizes = Sizes(nest.axes, nest.index_dtype)
         self.expressions = ExpressionPrinter(self.target, self.sizes)
         self.out = Writer()
+        self.checks: list[IndexCheck] = []
 
     def run(self) -> KernelSource:
         index = self.expressions.type(self.nest.index_dtype)
@@ -50,7 +67,12 @@ class KernelPrinter(ABC):
         library = self.target.library.text(list(self.expressions.sections))
         code = f"{library}\n\n{head} {{\n{_indented(body)}}}\n"
         return KernelSource(
-            self.nest.name, self._header(), code.lstrip("\n"), arguments, self.nest.launch
+            self.nest.name,
+            self._header(),
+            code.lstrip("\n"),
+            arguments,
+            self.nest.launch,
+            tuple(self.checks),
         )
 
     def node(self, node: Node) -> None:
@@ -63,12 +85,21 @@ class KernelPrinter(ABC):
             case Let():
                 self._let(node)
             case Lanes():
-                self.expressions.lane_arrays.add(node.name)
-                self.out.line(f"{self.expressions.type(node.dtype)} {node.name}[{node.count}];")
+                self._lanes_array(node)
             case Prefetch():
                 self.prefetch(node)
             case Loop():
                 self.loop(node)
+            case CheckedIndex():
+                self.checked_index(node)
+            case Region():
+                self.region(node)
+            case Combine():
+                self.combine(node)
+            case Accumulate():
+                self.accumulate(node)
+            case Finish():
+                self.finish(node)
             case _:
                 assert_never(node)
 
@@ -84,13 +115,34 @@ class KernelPrinter(ABC):
         """Print a load of one element."""
         type_ = self.expressions.type(load.tensor.dtype)
         at = self.sizes.index(load.at, load.name)
-        self.out.line(f"const {type_} {load.name} = {load.tensor}_in[{at}];")
+        name = f"{load.name}[lane]" if load.in_lanes else f"const {type_} {load.name}"
+        self.out.line(f"{name} = {load.tensor}_in[{at}];")
 
     def store(self, store: Store) -> None:
         """Print a store of one element."""
         at = self.sizes.index(store.at, store.tensor.name)
         source = self.expressions.print(store.source, store.tensor.name)
         self.out.line(f"{store.tensor}_out[{at}] = {source};")
+
+    def checked_index(self, node: CheckedIndex) -> None:
+        """Print an index that is reported where it is out of range."""
+        raise AssertionError("pointwise kernels do not gather")
+
+    def region(self, node: Region) -> None:
+        """Print the rows, and what is done when all are."""
+        raise AssertionError("pointwise kernels have no rows")
+
+    def combine(self, node: Combine) -> None:
+        """Print a fold's result from its lanes."""
+        raise AssertionError("pointwise kernels fold nothing")
+
+    def accumulate(self, node: Accumulate) -> None:
+        """Print one more value of a fold over the rows."""
+        raise AssertionError("pointwise kernels fold nothing")
+
+    def finish(self, node: Finish) -> None:
+        """Print a result of a fold over the rows."""
+        raise AssertionError("pointwise kernels fold nothing")
 
     @abstractmethod
     def prefetch(self, prefetch: Prefetch) -> None:
@@ -100,6 +152,14 @@ class KernelPrinter(ABC):
         """The array that a store of several lanes writes."""
         assert isinstance(store.source, Ref), "lanes are computed before they are stored"
         return store.source.name
+
+    def _lanes_array(self, lanes: Lanes) -> None:
+        self.expressions.lane_arrays.add(lanes.name)
+        self.out.line(f"{self.expressions.type(lanes.dtype)} {lanes.name}[{lanes.count}];")
+        if lanes.fill is not None:
+            fill = self.expressions.print(lanes.fill, lanes.name)
+            each = f"for (int lane = 0; lane < {lanes.count}; ++lane)"
+            self.out.line(f"{each} {lanes.name}[lane] = {fill};")
 
     def _let(self, let: Let) -> None:
         source = self.expressions.print(let.expression, let.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuser.codegen.kernel_source import Size
 from fuser.ir.dtypes import DataType, holds
-from fuser.schedule.index import Axis, Index, Quotient, Term
+from fuser.schedule.index import Axis, Index, Quotient, Remainder, Term
 
 
 class Sizes:
@@ -16,6 +16,8 @@ class Sizes:
         self._names = {axis: f"i{depth}" for depth, axis in enumerate(axes)}
         self._parameters: dict[str, Size] = {}
         self._divisors = 0
+        self.lane_arrays: set[str] = set()
+        """Variables that hold one number a lane."""
 
     @property
     def parameters(self) -> tuple[Size, ...]:
@@ -47,14 +49,16 @@ class Sizes:
         return " + ".join(parts).replace("+ -", "- ") or "0"
 
     def _product(self, term: Term, coefficient: int, owner: str) -> str:
-        if not isinstance(term, Axis):
+        if isinstance(term, Quotient | Remainder):
             return self._scaled(self._division(term, owner), coefficient, owner)
-        name = self._names[term]
+        if isinstance(term, Axis):
+            name = self._names[term]
+        else:
+            name = f"{term.name}[lane]" if term.name in self.lane_arrays else term.name
         if coefficient in (1, -1):
             return name if coefficient == 1 else f"-{name}"
-        return (
-            f"{name} * {self._nested(term, coefficient) or self._stride(term, coefficient, owner)}"
-        )
+        nested = self._nested(term, coefficient) if isinstance(term, Axis) else None
+        return f"{name} * {nested or self._stride(name, coefficient, owner)}"
 
     def _nested(self, axis: Axis, coefficient: int) -> str | None:
         """The stride of an axis of a row-major tensor: the product of the extents inside it."""
@@ -69,12 +73,11 @@ class Sizes:
                 return " * ".join(self.extent(a) for a in inner_axes[: len(names)])
         return None
 
-    def _stride(self, axis: Axis, coefficient: int, owner: str) -> str:
-        suffix = self._names[axis].removeprefix("i")
+    def _stride(self, name: str, coefficient: int, owner: str) -> str:
+        suffix = name.removeprefix("i").removesuffix("[lane]")
         return self.parameter(f"{owner}_stride_{suffix}", coefficient)
 
-    def _division(self, term: Term, owner: str) -> str:
-        assert not isinstance(term, Axis)
+    def _division(self, term: Quotient | Remainder, owner: str) -> str:
         number = self._divisors
         self._divisors += 1
         inner = self.index(term.of, f"{owner}_part_{number}")  # `T0_1` is the second load of T0

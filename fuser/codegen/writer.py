@@ -17,13 +17,13 @@ class Writer:
         self._lines.append("  " * self._depth + text if text else "")
 
     @contextmanager
-    def block(self, head: str) -> Generator[None]:
+    def block(self, head: str, end: str = "}") -> Generator[None]:
         """`head {`, the lines written meanwhile, `}`."""
         self.line(f"{head} {{".lstrip())
         self._depth += 1
         yield
         self._depth -= 1
-        self.line("}")
+        self.line(end)
 
     @property
     def text(self) -> str:

@@ -5,19 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuser.ir.nodes import Fusion
+from fuser.passes.cast_chains import compose_casts
 from fuser.passes.common_subexpressions import merge_common_subexpressions
 from fuser.passes.compose_metadata import compose_metadata
+from fuser.passes.constant_folding import fold_constants
 from fuser.passes.dead_code import remove_dead_code
+from fuser.passes.gather_above_pointwise import move_gathers_up
+from fuser.passes.range_gather import slice_range_gathers
+from fuser.passes.range_scatter import pad_range_scatters
+from fuser.passes.scatter_where import compare_in_scatters
 
 Pass = Callable[[Fusion], Fusion]
+
+_SIMPLIFY: tuple[Pass, ...] = (
+    # First: an operation that changes nothing would keep two casts or two views apart.
+    fold_constants,
+    compose_casts,
+    compose_metadata,
+    # Last: only then are two chains of views that end in one shape equal.
+    merge_common_subexpressions,
+)
 
 PASSES: tuple[Pass, ...] = (
     # First, so that later passes do not look at what nobody reads.
     remove_dead_code,
-    # Before common subexpressions: two chains of views that end in one shape become equal.
-    compose_metadata,
-    merge_common_subexpressions,
-    # Last, for the links of chains that were composed past.
+    # Before index operations: ranges and zeros are known by their constants, and of two equal
+    # gathers both would be rewritten.
+    *_SIMPLIFY,
+    slice_range_gathers,
+    pad_range_scatters,
+    # After ranges: a pad at a known place reads less than a comparison with every place.
+    compare_in_scatters,
+    # After ranges: a slice reads no index, and moved up it would be a gather of each operand.
+    move_gathers_up,
+    # Again, for the constants, casts, slices and permutes that came of index operations.
+    *_SIMPLIFY,
+    # Last, for what was composed past.
     remove_dead_code,
 )
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from fuser.ir import externs
 from fuser.ir.nodes import (
+    Extern,
     Fusion,
     Operation,
     Output,
@@ -20,6 +22,7 @@ from fuser.ir.nodes import (
     Statement,
     Value,
     map_operands,
+    operands,
 )
 
 
@@ -29,15 +32,23 @@ def merge_common_subexpressions(fusion: Fusion) -> Fusion:
     replaced: dict[Value, Value] = {}
     statements: list[Statement] = []
     for statement in fusion.statements:
-        op = map_operands(statement.op, lambda value: replaced.get(value, value))
+        op = statement.op
+        if not replaced.keys().isdisjoint(operands(op)):
+            op = map_operands(op, lambda value: replaced.get(value, value))
         if _is_pure(op) and op in first:
             replaced.update(zip(statement.outs, first[op], strict=True))
             continue
         first[op] = statement.outs
-        statements.append(Statement(statement.outs, op))
+        statements.append(statement if op is statement.op else Statement(statement.outs, op))
     outputs = tuple(Output(replaced.get(o.value, o.value), o.alias_of) for o in fusion.outputs)
     return dataclasses.replace(fusion, statements=tuple(statements), outputs=outputs)
 
 
 def _is_pure(op: Operation) -> bool:
-    return not isinstance(op, Random) and not (isinstance(op, Pointwise) and op.op == "segment_set")
+    match op:
+        case Random() | Pointwise(op="segment_set"):
+            return False
+        case Extern():
+            return not externs.options(op).get("dropout_p")
+        case _:
+            return True

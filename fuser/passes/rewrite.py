@@ -1,33 +1,216 @@
-"""The walk that passes share: statements in order, operands replaced as earlier rules decided."""
+"""The walk that passes share: statements in order, operands replaced as earlier rules decided.
+
+    T5 = fd.ops.index_select(T0, T3, dim=1)
+->  T9 = fd.ops.slice(T0, ...)                  rule: emit.add(Slice(T0, ...)), then
+    T5 = fd.ops.expand(T9, shape=[4, 8])        return emit.add(Expand(T9, (4, 8)))
+
+No output's strides change, whatever a rule does.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
-from fuser.ir.nodes import Fusion, Operation, Output, Statement, Value, map_operands
+from fuser.ir.infer import infer
+from fuser.ir.nodes import (
+    Fusion,
+    Operation,
+    Output,
+    Statement,
+    StrideOrder,
+    Value,
+    map_operands,
+    operands,
+)
+from fuser.ir.types import TensorType, ValueType
+from fuser.passes.layouts import (
+    Layouts,
+    Seen,
+    alike,
+    layout_to_restore,
+    seen_layouts,
+)
 
-Definitions = dict[Value, Statement]
-Rule = Callable[[Statement, Definitions], Operation | Value | None]
-"""What becomes of a statement with one result: another operation, an earlier value that it equals,
-or None for no change. The definitions are those rewritten so far."""
+
+class Emitter:
+    """The statements a rewritten fusion has so far; a rule looks at them and adds to them."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        values = (*fusion.inputs, *(out for s in fusion.statements for out in s.outs))
+        self._next_id = 1 + max((value.id for value in values), default=-1)
+        self._definitions: dict[Value, Statement] = {}
+        self._added: dict[Operation, Value] = {}
+        self.statements: list[Statement] = []
+
+    def add(self, op: Operation) -> Value:
+        """The result of one more statement, numbered above all others, or of an equal one added."""
+        if op in self._added:
+            return self._added[op]
+        (type_,) = infer(op)
+        out = Value(self._next_id, type_)
+        self._next_id += 1
+        self._added[op] = out
+        self.append(Statement((out,), op))
+        return out
+
+    def append(self, statement: Statement) -> None:
+        """Add a statement whose results are numbered."""
+        self.statements.append(statement)
+        for out in statement.outs:
+            self._definitions[out] = statement
+
+    def producer(self, value: Value) -> Operation | None:
+        """The operation that makes a value; None for an input."""
+        statement = self._definitions.get(value)
+        return None if statement is None else statement.op
+
+    def drop(self, length: int) -> None:
+        """Take back all statements but the first `length`."""
+        for statement in self.statements[length:]:
+            self._added.pop(statement.op, None)
+            for out in statement.outs:
+                del self._definitions[out]
+        del self.statements[length:]
 
 
-def rewrite(fusion: Fusion, rule: Rule) -> Fusion:
-    """`fusion` with `rule` applied to each statement once, in order."""
-    replaced: dict[Value, Value] = {}
-    definitions: Definitions = {}
-    statements: list[Statement] = []
-    for original in fusion.statements:
-        op = map_operands(original.op, lambda value: replaced.get(value, value))
-        statement = original if op == original.op else Statement(original.outs, op)
-        change = rule(statement, definitions)
-        if isinstance(change, Value):
-            replaced[statement.out] = change
-            continue
-        if change is not None:
-            statement = Statement(statement.outs, change)
-        statements.append(statement)
-        definitions.update((out, statement) for out in statement.outs)
-    outputs = tuple(Output(replaced.get(o.value, o.value), o.alias_of) for o in fusion.outputs)
-    return dataclasses.replace(fusion, statements=tuple(statements), outputs=outputs)
+Rule = Callable[[Statement, Emitter], Operation | Value | None]
+"""What becomes of a statement with one result, whose operands are rewritten: another operation, an
+earlier value that it equals or one that the rule has added, or None for no change. Of the
+operations added before None is returned, nothing stays."""
+
+
+def rewrite(fusion: Fusion, rule: Rule, *, may_copy: bool = False) -> Fusion:
+    """`fusion` with `rule` applied to each statement once, in order.
+
+    A change is not made that would alter the strides of an output, or hand out as an output what is
+    an input or another output. If the rewrite `may_copy`, it is made with a `StrideOrder` that lays
+    the result out as before.
+    """
+    return _Rewrite(fusion, rule, may_copy).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a result is made by, or what it equals, and its type."""
+
+    to: Operation | Value
+    type: ValueType
+
+
+class _Rewrite:
+    """Carries what is replaced by what."""
+
+    def __init__(self, fusion: Fusion, rule: Rule, may_copy: bool) -> None:
+        self._fusion = fusion
+        self._rule = rule
+        self._may_copy = may_copy
+        self._emit = Emitter(fusion)
+        self._replaced: dict[Value, Value] = {}
+        self._followed = 0
+
+    def run(self) -> Fusion:
+        for statement in self._fusion.statements:
+            self._visit(_renamed(statement, self._replaced))
+        outputs = tuple(
+            Output(self._replaced.get(output.value, output.value), output.alias_of)
+            for output in self._fusion.outputs
+        )
+        statements = tuple(self._emit.statements)
+        return dataclasses.replace(self._fusion, statements=statements, outputs=outputs)
+
+    def _visit(self, statement: Statement) -> None:
+        emit = self._emit
+        before = len(emit.statements)
+        change = self._rule(statement, emit)
+        if change is not None and self._accept(statement.out, self._change(change, before)):
+            return
+        emit.drop(before)
+        self._followed = min(self._followed, before)
+        emit.append(statement)
+
+    def _change(self, change: Operation | Value, before: int) -> _Change:
+        """What a rule gave; the operation of the last statement it has added, if it is that."""
+        if not isinstance(change, Value):
+            return _Change(change, infer(change)[0])
+        statements = self._emit.statements
+        if len(statements) == before or statements[-1].out != change:
+            return _Change(change, _computed(change.type))
+        op = statements[-1].op
+        self._emit.drop(len(statements) - 1)
+        return _Change(op, change.type)
+
+    def _accept(self, out: Value, change: _Change) -> bool:
+        """Make the change, unless an output would show it."""
+        assert change.type == out.type, f"{out} would become {change.type}, not {out.type}"
+        to = change.to
+        if not self._keeps_layout(out, to):
+            order = layout_to_restore(out, self._old[out]) if self._may_copy else None
+            if order is None:
+                return False
+            to = StrideOrder(to if isinstance(to, Value) else self._emit.add(to), order)
+        if isinstance(to, Value):
+            self._replaced[out] = to
+        else:
+            self._emit.append(Statement((out,), to))
+        return True
+
+    # -- layouts, looked at only where something changes -----------------------------------------
+
+    def _keeps_layout(self, out: Value, change: Operation | Value) -> bool:
+        seen = self._seen.get(out, Seen.NOTHING)
+        if seen is Seen.NOTHING or not out.is_tensor:
+            return True
+        for statement in self._emit.statements[self._followed :]:
+            self._new.follow(statement)
+        self._followed = len(self._emit.statements)
+        is_value = isinstance(change, Value)
+        old, new = self._old[out], self._new[change] if is_value else self._new.result(change, out)
+        if not alike(old, new, seen):
+            return False
+        if seen is Seen.MEMORY and old.base != new.base:
+            if old.base in self._inputs or new.base in self._shared:
+                return False
+            self._shared.add(new.base)
+        return True
+
+    @cached_property
+    def _seen(self) -> dict[Value, Seen]:
+        return seen_layouts(self._fusion)
+
+    @cached_property
+    def _old(self) -> Layouts:
+        layouts = Layouts(self._fusion)
+        for statement in self._fusion.statements:
+            layouts.follow(statement)
+        return layouts
+
+    @cached_property
+    def _new(self) -> Layouts:
+        return Layouts(self._fusion, beside=self._old)
+
+    @cached_property
+    def _inputs(self) -> frozenset[Value]:
+        return frozenset(self._fusion.inputs)
+
+    @cached_property
+    def _shared(self) -> set[Value]:
+        """Values whose memory callers hold, as an input or as an output."""
+        outputs = (self._old[value].base for value in self._fusion.output_values)
+        return {*self._inputs, *outputs}
+
+
+def _renamed(statement: Statement, replaced: dict[Value, Value]) -> Statement:
+    if not replaced or replaced.keys().isdisjoint(operands(statement.op)):
+        return statement
+    op = map_operands(statement.op, lambda value: replaced.get(value, value))
+    return Statement(statement.outs, op)
+
+
+def _computed(type_: ValueType) -> ValueType:
+    """A type without what is declared of inputs only."""
+    if isinstance(type_, TensorType) and (type_.layout is not None or type_.is_cpu):
+        return TensorType(type_.dtype, type_.shape)
+    return type_

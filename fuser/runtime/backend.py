@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from fuser import debug
-from fuser.codegen import CpuPrinter, CudaPrinter, KernelSource
+from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, KernelSource
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_fusion
 from fuser.runtime.cpu import FLAGS, compile_cpu
@@ -24,11 +24,14 @@ from fuser.runtime.target_name import TargetName
 from fuser.schedule import (
     Alignments,
     CpuParameters,
+    CpuRowParameters,
     CudaParameters,
     LoopNest,
-    can_schedule,
+    Scheduler,
     schedule_cpu,
     schedule_cuda,
+    schedule_rows_cpu,
+    scheduler_of,
 )
 from fuser.segmenter import Segment, SegmentedFusion
 
@@ -42,7 +45,8 @@ class Backend(ABC):
     `sources` lacks the segments for which no loops can be made yet; torch runs those.
     """
 
-    scheduler = "pointwise"
+    schedulers: tuple[Scheduler, ...] = (Scheduler.POINTWISE,)
+    """The schedulers that the target has."""
 
     def __init__(self, segmented: SegmentedFusion, alignments: Alignments) -> None:
         made = {value: _ALLOCATOR_ALIGNMENT for s in segmented.segments for value in s.stores}
@@ -52,7 +56,7 @@ class Backend(ABC):
         self.nests: dict[str, LoopNest] = {}
         self.sources: dict[str, KernelSource] = {}
         for segment in segmented.segments:
-            if can_schedule(segment):
+            if scheduler_of(segment) in self.schedulers:
                 self._lower(segment)
 
     def _lower(self, segment: Segment) -> None:
@@ -91,11 +95,16 @@ class Backend(ABC):
 class CpuBackend(Backend):
     """C++ through the system compiler."""
 
+    schedulers = (Scheduler.POINTWISE, Scheduler.ROWS)
+
     def schedule(self, segment: Segment) -> LoopNest:
+        if scheduler_of(segment) is Scheduler.ROWS:
+            return schedule_rows_cpu(segment, CpuRowParameters())
         return schedule_cpu(segment, CpuParameters())
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
-        return CpuPrinter(segment, nest).run()
+        in_rows = scheduler_of(segment) is Scheduler.ROWS
+        return (CpuRowPrinter if in_rows else CpuPrinter)(segment, nest).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         debug.dump("cpu_kernel", source.name, source.text)

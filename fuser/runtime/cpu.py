@@ -67,7 +67,8 @@ def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
     count("kernels_compiled")
     function = getattr(ctypes.CDLL(str(library)), source.name)
     function.restype = None
-    function.argtypes = [*map(c_type, source.arguments), ctypes.c_bool]
+    errors = [ctypes.c_void_p] if source.checks else []
+    function.argtypes = [*map(c_type, source.arguments), *errors, ctypes.c_bool]
     return CpuKernel(function, Resources(binary_size=library.stat().st_size))
 
 

@@ -10,6 +10,7 @@ from fuser.ir.strided import bytes_moved
 from fuser.runtime.backend import Backend
 from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
 from fuser.runtime.target_name import TargetName
+from fuser.schedule import scheduler_of
 from fuser.segmenter import AliasStep as SegmentedAlias
 from fuser.segmenter import ExternStep as SegmentedExtern
 from fuser.segmenter import Segment, SegmentedFusion
@@ -42,10 +43,10 @@ def _boundaries(segmented: SegmentedFusion, backend: Backend) -> tuple[str, ...]
 
 
 def _kernel(segment: Segment, backend: Backend) -> KernelStep:
-    nest = backend.nests.get(segment.name)
+    nest, scheduler = backend.nests.get(segment.name), scheduler_of(segment)
     return KernelStep(
         name=segment.name if nest is None else nest.name,
-        scheduler="torch" if nest is None else backend.scheduler,
+        scheduler="torch" if scheduler is None or nest is None else scheduler.value,
         operations=_operations(segment.fusion),
         definition=print_fusion(segment.fusion),
         kernel_source=backend.sources.get(segment.name),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from fuser.codegen import KernelSource, Pointer, Scalar
+from fuser.codegen import IndexCheck, KernelSource, Pointer, Scalar
 from fuser.errors import ExternError, FuserError
+from fuser.ir.indexing import index_error
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Number, Value
 from fuser.ir.strided import Strided
@@ -121,14 +123,14 @@ class Runner:
             if isinstance(argument, Scalar)
         ]
         sizes = [a.number for a in source.arguments if not isinstance(a, Pointer | Scalar)]
-        constants = (*sizes, *loaded.tail)
+        tail = loaded.tail
 
-        def run(environment: Environment) -> None:
+        def run(environment: Environment, *errors: int) -> None:
             addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore
             numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore
-            launch(*addresses, *numbers, *constants)
+            launch(*addresses, *numbers, *sizes, *errors, *tail)
 
-        return run
+        return _checking(run, source.checks) if source.checks else run
 
     def _extern(self, step: ExternStep) -> Action:
         compute = self._in_torch(step)
@@ -217,6 +219,20 @@ class Runner:
             slot = self._slots[lies.base]
             return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
         return self._strided(lies)
+
+
+def _checking(run: Callable[..., None], checks: Sequence[IndexCheck]) -> Action:
+    """Run a kernel, and raise IndexOutOfRangeError if an index of it was out of range."""
+
+    def run_checked(environment: Environment) -> None:
+        errors = (ctypes.c_longlong * 2)()
+        run(environment, ctypes.addressof(errors))
+        number, index = int(errors[0]), int(errors[1])
+        if number:
+            check = checks[number - 1]
+            raise index_error(check.operation, index, check.size, wraps=check.wraps)
+
+    return run_checked
 
 
 def _sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:

@@ -21,7 +21,7 @@ def coalesce(body: Body) -> Body:
     position = len(body.axes) - 2
     while position >= 0:
         outer, inner = body.axes[position : position + 2]
-        if all(_walks_as_one(index, outer, inner) for index in body.indices()):
+        if all(walks_as_one(index, outer, inner) for index in body.indices()):
             merged = Axis(outer.path, outer.extent * inner.extent)
             replacements = {outer: Index(), inner: Index(0, ((merged, 1),))}
             axes = (*body.axes[:position], merged, *body.axes[position + 2 :])
@@ -54,7 +54,7 @@ def map_indices(body: Body, replacements: dict[Axis, Index]) -> Body:
     )
 
 
-def _walks_as_one(index: Index, outer: Axis, inner: Axis) -> bool:
+def walks_as_one(index: Index, outer: Axis, inner: Axis) -> bool:
     """Whether stepping past the end of `inner` is one step of `outer`, wherever either appears."""
     return all(
         part.coefficient(outer) == part.coefficient(inner) * inner.extent

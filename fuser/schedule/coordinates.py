@@ -11,6 +11,7 @@ import math
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
+    CheckIndex,
     Expand,
     Flip,
     Operation,
@@ -42,7 +43,7 @@ def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates |
     match op:
         case _ if math.prod(operand.shape) != math.prod(shape):
             return None
-        case Pointwise() | Cast() | StrideOrder() | Expand():
+        case Pointwise() | Cast() | StrideOrder() | CheckIndex() | Expand():
             return (ZERO,) * (len(shape) - len(at)) + at
         case View():
             return unravel(linear(at, row_major_strides(operand.shape)), shape)
@@ -63,7 +64,7 @@ def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates |
 
 def _pull(op: Operation, operand: Value, at: Coordinates) -> Coordinates:
     match op:
-        case Pointwise() | Cast() | StrideOrder() | Expand():
+        case Pointwise() | Cast() | StrideOrder() | CheckIndex() | Expand():
             aligned = at[len(at) - len(operand.shape) :]
             pairs = zip(operand.shape, aligned, strict=True)
             return tuple(ZERO if size == 1 else index for size, index in pairs)

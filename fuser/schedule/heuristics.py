@@ -19,6 +19,23 @@ class CpuParameters:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuRowParameters:
+    """`serial_work`: as above. `lanes`: elements of a row that are folded side by side; fewer in
+    short rows. `tile`: neighbouring rows that are folded side by side."""
+
+    serial_work: int = 1 << 17
+    lanes: int = 64
+    tile: int = 512
+
+    def lanes_for(self, extent: int) -> int:
+        """Lanes along a row of that many elements: at least four rounds of them, if it may be."""
+        lanes = self.lanes
+        while lanes > 4 and lanes * 4 > extent:
+            lanes //= 2
+        return lanes
+
+
+@dataclass(frozen=True, slots=True)
 class CudaParameters:
     """`vector_bytes`: the widest access aimed at. `max_lane_bytes`: the most bytes of one tensor
     that one thread holds. `threads`: threads a block."""

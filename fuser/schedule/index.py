@@ -7,7 +7,7 @@ leaves no division behind; `clean_cut` finds the axis that, split in two, remove
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -21,6 +21,14 @@ class Axis:
     def split(self, inner: int) -> tuple[Axis, Axis]:
         """(outer, inner) with axis = outer * inner.extent + inner."""
         return Axis((*self.path, 0), self.extent // inner), Axis((*self.path, 1), inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A number that the kernel reads or computes: 0 <= variable < extent."""
+
+    name: str
+    extent: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class Remainder:
     divisor: int
 
 
-Term = Axis | Quotient | Remainder
+Term = Axis | Variable | Quotient | Remainder
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,16 @@ ZERO = Index()
 def of_axis(axis: Axis) -> Index:
     """The axis itself; 0 where it has one element."""
     return ZERO if axis.extent == 1 else Index(0, ((axis, 1),))
+
+
+def compose(axes: Sequence[Axis]) -> Index:
+    """The coordinate that several axes number, the outermost first."""
+    parts: list[tuple[Index, int]] = []
+    stride = 1
+    for axis in reversed(axes):
+        parts.append((of_axis(axis), stride))
+        stride *= axis.extent
+    return total(parts)
 
 
 def total(parts: Iterable[tuple[Index, int]]) -> Index:
@@ -131,7 +149,7 @@ def unravel(index: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
 def clean_cut(index: Index) -> tuple[Axis, int] | None:
     """An axis and the inner extent at which to split it so that a division in `index` goes away."""
     for term, _ in index.terms:
-        if isinstance(term, Axis):
+        if isinstance(term, Axis | Variable):
             continue
         found = clean_cut(term.of) or _cut(term.of, term.divisor)
         if found is not None:
@@ -145,6 +163,8 @@ def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
     for term, coefficient in index.terms:
         if isinstance(term, Axis):
             parts.append((replacements.get(term, Index(0, ((term, 1),))), coefficient))
+        elif isinstance(term, Variable):
+            parts.append((_term(term), coefficient))
         else:
             quotient, remainder = divide(substitute(term.of, replacements), term.divisor)
             parts.append((quotient if isinstance(term, Quotient) else remainder, coefficient))
@@ -155,7 +175,7 @@ def affine_parts(index: Index) -> Iterator[Index]:
     """`index` and every index inside its quotients and remainders."""
     yield index
     for term, _ in index.terms:
-        if not isinstance(term, Axis):
+        if not isinstance(term, Axis | Variable):
             yield from affine_parts(term.of)
 
 
@@ -190,8 +210,8 @@ def _term(term: Term) -> Index:
 
 def _term_bounds(term: Term) -> tuple[int, int]:
     match term:
-        case Axis():
-            return 0, term.extent - 1
+        case Axis() | Variable():
+            return 0, max(term.extent - 1, 0)
         case Quotient():
             low, high = term.of.bounds()
             return low // term.divisor, high // term.divisor
@@ -206,5 +226,7 @@ def _order(item: tuple[Term, int]) -> tuple[object, ...]:
 def _term_key(term: Term) -> tuple[object, ...]:
     if isinstance(term, Axis):
         return (0, term.path, 0)
+    if isinstance(term, Variable):
+        return (3, (), term.name)
     inner = tuple((_term_key(t), c) for t, c in term.of.terms)
     return (1 if isinstance(term, Quotient) else 2, (), term.divisor, term.of.constant, inner)

@@ -57,12 +57,16 @@ Expression = Ref | Literal | Convert | Call | IndexValue
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`name` = `lanes` consecutive elements of `tensor` from element `at`."""
+    """`name` = `lanes` consecutive elements of `tensor` from element `at`.
+
+    With `in_lanes`, one element into an array that `Lanes` declared.
+    """
 
     name: str
     tensor: Value
     at: Index
     lanes: int = 1
+    in_lanes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +90,80 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedIndex:
+    """`name` = an index as a number from 0 to `size` - 1; another one is an error of `operation`.
+
+    With `wraps`, negative numbers count from the end.
+    """
+
+    name: str
+    value: Expression
+    size: int
+    operation: str
+    wraps: bool
+    in_lanes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Lanes:
-    """Declares `name` as `count` values of a type, held in registers."""
+    """Declares `name` as `count` values of a type, held in registers, all `fill` if it is given."""
 
     name: str
     dtype: DataType
     count: int
+    fill: Literal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """`name` = the `count` lanes of an array of type `kept`, joined by a pointwise operation."""
+
+    name: str
+    dtype: DataType
+    lanes: str
+    kept: DataType
+    count: int
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Results of folds over the rows: `slots` of them, which each thread keeps as `kept` until all
+    rows are done. `fill` is what nothing folds to.
+    """
+
+    name: str
+    dtype: DataType
+    kept: DataType
+    operation: str
+    slots: int
+    fill: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Joins `value` to result `at` of a partial, by its operation."""
+
+    partial: Partial
+    at: Index
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """`partial.name` = result `at` of a partial, over all threads."""
+
+    partial: Partial
+    at: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """`body`, the rows, on several threads; then `epilogue`, which may finish the partials."""
+
+    partials: tuple[Partial, ...]
+    body: tuple[Node, ...]
+    epilogue: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +186,10 @@ class Binding(Enum):
     THREAD_Y = auto()  # blockDim.y iterations a thread block
     THREAD_X = auto()  # blockDim.x iterations a thread block, each of `step` elements
     LANES = auto()  # unrolled over the lanes of one thread
+    SERIAL = auto()  # one after the other
+    SWEEP = auto()  # `step` lanes at a time, and what is left one by one
+    TILE = auto()  # `step` neighbouring rows an iteration, fewer in the last, over threads
+    TILE_LANES = auto()  # the rows of a tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +202,19 @@ class Loop:
     step: int = 1
 
 
-Node = Load | Let | Store | Lanes | Prefetch | Loop
+Node = (
+    Load
+    | Let
+    | CheckedIndex
+    | Store
+    | Lanes
+    | Combine
+    | Accumulate
+    | Finish
+    | Prefetch
+    | Loop
+    | Region
+)
 
 
 @dataclass(frozen=True, slots=True)

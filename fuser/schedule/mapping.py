@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.pointwise import TABLE
-from fuser.ir.printer import operation_name
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
 from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
@@ -26,6 +25,7 @@ from fuser.schedule.loop_tree import (
     Prefetch,
     Ref,
 )
+from fuser.schedule.names import kernel_name
 from fuser.segmenter import Segment
 
 Alignments = Mapping[Value, int]
@@ -47,7 +47,7 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
         )
     work = _elements(body) * _cost(body)
     return LoopNest(
-        name=kernel_name(segment),
+        name=kernel_name("pointwise", segment),
         axes=body.axes,
         prologue=body.prologue,
         body=nodes,
@@ -69,7 +69,7 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
         binding = inner_bindings[depth] if depth < 2 else Binding.BLOCK
         nodes = (Loop(axis, binding, nodes, lanes if depth == 0 else 1),)
     return LoopNest(
-        name=kernel_name(segment),
+        name=kernel_name("pointwise", segment),
         axes=body.axes,
         prologue=body.prologue,
         body=nodes,
@@ -81,13 +81,6 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
         index_dtype=_index_dtype(segment, body),
         parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
     )
-
-
-def kernel_name(segment: Segment) -> str:
-    """`pointwise_mul_erf_add`: the scheduler, then what is computed, without repeats."""
-    statements = (s for s in segment.fusion.statements if s.outs[0].is_tensor)
-    names = dict.fromkeys(operation_name(statement.op) for statement in statements)
-    return "_".join(["pointwise", *list(names)[:5]])
 
 
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:

@@ -80,6 +80,14 @@ class Atoms:
             self._sets[value] = found
         return found
 
+    def factors(self, value: Value) -> tuple[Dimension, ...]:
+        """The atoms of each dimension of a tensor, outermost first."""
+        return tuple(map(self._leaves, self._dims[value]))
+
+    def size(self, atom: int) -> int:
+        """The extent of one atom."""
+        return self._table.sizes[atom]
+
     def along(self, value: Value, dims: Iterable[int]) -> AtomSet:
         """The atoms of some dimensions of a tensor."""
         held = self._dims[value]

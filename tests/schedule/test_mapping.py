@@ -8,7 +8,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.schedule import CpuParameters, CudaParameters, LoopNest, schedule_cpu, schedule_cuda
 from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, Node, Store
-from fuser.schedule.mapping import kernel_name
+from fuser.schedule.names import kernel_name
 from fuser.segmenter import Segment
 from tests.seeds import gelu, transpose
 from tests.segmented import segment_for
@@ -173,4 +173,4 @@ def test_a_kernel_is_named_after_what_it_computes():
             y = getattr(fd.ops, name)(y)
         fd.add_output(y)
 
-    assert kernel_name(segment_of(build, given)) == "pointwise_mul_exp_neg_abs_sin"
+    assert kernel_name("pointwise", segment_of(build, given)) == "pointwise_mul_exp_neg_abs_sin"

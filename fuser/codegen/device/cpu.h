@@ -778,3 +778,36 @@ FUSER_DEVICE double atan2(double y, double x) { return __builtin_atan2(y, x); }
 
 //@ pow(double): FUSER_DEVICE
 FUSER_DEVICE double pow(double x, double y) { return __builtin_pow(x, y); }
+
+//@ thread_count
+extern "C" int omp_get_max_threads();
+static inline int thread_count() { return omp_get_max_threads(); }
+
+//@ thread_number
+extern "C" int omp_get_thread_num();
+static inline int thread_number() { return omp_get_thread_num(); }
+
+//@ join_lanes
+// All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
+template <int count, class T, class Join>
+static inline T join_lanes(T* lanes, Join join) {
+  if constexpr (count == 1) {
+    return lanes[0];
+  } else {
+    for (int lane = 0; lane < count / 2; ++lane) {
+      lanes[lane] = join(lanes[lane], lanes[lane + count / 2]);
+    }
+    return join_lanes<count / 2>(lanes, join);
+  }
+}
+
+//@ checked_index
+// An index in range; one that is not is reported, and 0 taken instead. Any thread may report last.
+static inline long long checked_index(long long index, long long size, bool wraps, long long check,
+                                      long long* errors) {
+  const long long at = wraps && index < 0 ? index + size : index;
+  if (at >= 0 && at < size) return at;
+  __atomic_store_n(errors + 1, index, __ATOMIC_RELAXED);
+  __atomic_store_n(errors, check, __ATOMIC_RELAXED);
+  return 0;
+}

@@ -1,0 +1,186 @@
+"""C++ for rows on the CPU target: threads over rows, lanes along a row or across rows."""
+
+from __future__ import annotations
+
+from fuser.codegen.kernel_source import IndexCheck
+from fuser.codegen.printer import KernelPrinter
+from fuser.codegen.target import CPU
+from fuser.ir.dtypes import DataType
+from fuser.schedule.emit import convert
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    Call,
+    CheckedIndex,
+    Combine,
+    Finish,
+    Loop,
+    Node,
+    Partial,
+    Prefetch,
+    Ref,
+    Region,
+)
+
+_OVER_THREADS = (Binding.PARALLEL, Binding.TILE)
+
+
+class CpuRowPrinter(KernelPrinter):
+    """`extern "C" void name(..., const bool threaded)`, with `long long* errors` before it where
+    indices are checked."""
+
+    target = CPU
+    _threads_started = False
+    """Whether a parallel region is open, so that loops only share out their iterations."""
+    _dividing = False
+    """Whether an outer loop shares out its iterations."""
+    _sweeps = 0
+
+    def signature(self, parameters: str) -> str:
+        errors = ", long long* errors" if self.checks else ""
+        return f'extern "C" void {self.nest.name}({parameters}{errors}, const bool threaded)'
+
+    def region(self, node: Region) -> None:
+        if not node.partials:
+            self._all(node.body)
+            return
+        count = self.expressions.use("thread_count")
+        self.out.line(f"const int threads = threaded ? {count}() : 1;")
+        for partial in node.partials:
+            type_ = self.expressions.type(partial.kept)
+            slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
+            room = f"sizeof({type_}) * threads * {slots}"
+            self.out.line(
+                f"{type_}* const {partial.name}_parts = "
+                f"static_cast<{type_}*>(__builtin_malloc({room}));"
+            )
+        self.out.line("#pragma omp parallel num_threads(threads)")
+        with self.out.block(""):
+            for partial in node.partials:
+                self._own_part(partial)
+            self._threads_started = True
+            self._all(node.body)
+        self._all(node.epilogue)
+        for partial in node.partials:
+            self.out.line(f"__builtin_free({partial.name}_parts);")
+
+    def loop(self, loop: Loop) -> None:
+        match loop.binding:
+            case Binding.PARALLEL | Binding.TILE:
+                self._over_threads(loop)
+            case Binding.SWEEP:
+                self._sweep(loop)
+            case Binding.TILE_LANES:
+                self.sizes.name_axis(loop.axis, "lane")
+                self.out.line("#pragma omp simd")
+                with self.out.block("for (int lane = 0; lane < rows; ++lane)"):
+                    self._all(loop.body)
+            case Binding.SIMD:
+                self.out.line("#pragma omp simd")
+                self._for(loop)
+            case _:
+                self._for(loop)
+
+    def checked_index(self, node: CheckedIndex) -> None:
+        self.checks.append(IndexCheck(node.operation, node.size, node.wraps))
+        value = self.expressions.print(convert(node.value, DataType.Int), node.name)
+        size = self.sizes.parameter(f"{node.name}_size", node.size)
+        check = f"{'true' if node.wraps else 'false'}, {len(self.checks)}, errors"
+        name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
+        call = self.expressions.use("checked_index")
+        self.out.line(f"{name} = {call}({value}, {size}, {check});")
+
+    def combine(self, node: Combine) -> None:
+        type_ = self.expressions.type(node.kept)
+        x, y = Ref("x", node.kept), Ref("y", node.kept)
+        joined = self.expressions.print(Call(node.operation, (x, y), node.kept), node.name)
+        join = f"[]({type_} x, {type_} y) {{ return {joined}; }}"
+        lanes = f"{self.expressions.use('join_lanes')}<{node.count}>({node.lanes}, {join})"
+        self._result(node.name, node.dtype, lanes, node.kept)
+
+    def accumulate(self, node: Accumulate) -> None:
+        partial = node.partial
+        at = self.sizes.index(node.at, partial.name)
+        held = Ref(f"{partial.name}_part[{at}]", partial.kept)
+        value = convert(node.value, partial.kept)
+        joined = self.expressions.print(
+            Call(partial.operation, (held, value), partial.kept), partial.name
+        )
+        self.out.line(f"{held.name} = {joined};")
+
+    def finish(self, node: Finish) -> None:
+        partial = node.partial
+        type_, name = self.expressions.type(partial.kept), f"{partial.name}_all"
+        at = self.sizes.index(node.at, partial.name)
+        part = f"{partial.name}_parts[thread * {partial.name}_slots + {at}]"
+        parts = Ref(name, partial.kept), Ref(part, partial.kept)
+        joined = self.expressions.print(Call(partial.operation, parts, partial.kept), name)
+        self.out.line(f"{type_} {name} = {self.expressions.print(partial.fill, name)};")
+        self.out.line(f"for (int thread = 0; thread < threads; ++thread) {name} = {joined};")
+        self._result(partial.name, partial.dtype, name, partial.kept)
+
+    def prefetch(self, prefetch: Prefetch) -> None:
+        raise AssertionError("rows are read in order: nothing to prefetch")
+
+    def _all(self, nodes: tuple[Node, ...]) -> None:
+        for node in nodes:
+            self.node(node)
+
+    def _result(self, name: str, dtype: DataType, value: str, kept: DataType) -> None:
+        type_ = self.expressions.type(dtype)
+        converted = value if dtype is kept else f"{type_}({value})"
+        self.out.line(f"const {type_} {name} = {converted};")
+
+    def _own_part(self, partial: Partial) -> None:
+        """This thread's part of a fold over the rows, empty."""
+        type_, name = self.expressions.type(partial.kept), partial.name
+        own = f"{name}_parts + {self.expressions.use('thread_number')}() * {name}_slots"
+        self.out.line(f"{type_}* {self.target.restrict} const {name}_part = {own};")
+        fill = self.expressions.print(partial.fill, name)
+        each = f"for (long long slot = 0; slot < {name}_slots; ++slot)"
+        self.out.line(f"{each} {name}_part[slot] = {fill};")
+
+    def _over_threads(self, loop: Loop) -> None:
+        """The outermost loop over threads shares out its iterations, with those of the next."""
+        if not self._dividing:
+            depth = self._nested_over_threads(loop)
+            collapse = f" collapse({depth})" if depth > 1 else ""
+            start = "for" if self._threads_started else "parallel for"
+            condition = "" if self._threads_started else " if (threaded)"
+            self.out.line(f"#pragma omp {start}{collapse}{condition}")
+        outer, self._dividing = self._dividing, True
+        self._for(loop)
+        self._dividing = outer
+
+    @staticmethod
+    def _nested_over_threads(loop: Loop) -> int:
+        inside = loop.body[0]
+        nested = isinstance(inside, Loop) and inside.binding in _OVER_THREADS
+        return 2 if nested and len(loop.body) == 1 else 1
+
+    def _for(self, loop: Loop) -> None:
+        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        index = self.expressions.type(self.nest.index_dtype)
+        step = f"{name} += {loop.step}" if loop.binding is Binding.TILE else f"++{name}"
+        with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {step})"):
+            if loop.binding is Binding.TILE:
+                left = f"{extent} - {name}"
+                self.out.line(f"const int rows = {left} < {loop.step} ? {left} : {loop.step};")
+            self._all(loop.body)
+
+    def _sweep(self, loop: Loop) -> None:
+        """One body for the rounds of lanes and for what is left of the row."""
+        number, self._sweeps = self._sweeps, self._sweeps + 1
+        index = self.expressions.type(self.nest.index_dtype)
+        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        body, start = f"sweep{number}", f"start{number}"
+        head = f"const auto {body} = [&](const {index} {name}, const int lane)"
+        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
+            self._all(loop.body)
+        self.out.line(f"{index} {start} = 0;")
+        with self.out.block(f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"):
+            self.out.line("#pragma omp simd")
+            each = f"for (int lane = 0; lane < {loop.step}; ++lane)"
+            self.out.line(f"{each} {body}({start} + lane, lane);")
+        each = f"for (int lane = 0; lane < {extent} - {start}; ++lane)"
+        self.out.line(f"{each} {body}({start} + lane, lane);")

@@ -1,0 +1,58 @@
+"""Numbers that are known before execution, computed as the oracle computes them."""
+
+from __future__ import annotations
+
+import torch
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.interpret import evaluate
+from fuser.ir.nodes import Cast, Constant, Full, Pointwise, Value, scalar
+from fuser.passes.rewrite import Emitter
+
+_CPU = torch.device("cpu")
+
+
+def number_of(value: Value, emit: Emitter) -> Constant | None:
+    """What a scalar, or every element of a tensor, is."""
+    op = emit.producer(value)
+    match op:
+        case Constant():
+            return op
+        case Full():
+            fill = emit.producer(op.fill)
+            return converted(fill, op.dtype) if isinstance(fill, Constant) else None
+        case _:
+            return None
+
+
+def converted(number: Constant, dtype: DataType) -> Constant:
+    """`number` as `dtype`, as a cast converts it."""
+    if number.dtype is dtype:
+        return number
+    arg = scalar(0, number.dtype)
+    result = computed(Cast(arg, dtype), {arg: number}, dtype)
+    assert result is not None, "casts do not raise"
+    return result
+
+
+def computed(
+    op: Pointwise | Cast, numbers: dict[Value, Constant], dtype: DataType
+) -> Constant | None:
+    """The result, of type `dtype`, on operands that are or hold these numbers.
+
+    None where torch raises, as it does for an integer division by zero.
+    """
+    held = {value: torch.tensor(n.value, dtype=n.dtype.torch) for value, n in numbers.items()}
+    try:
+        (result,) = evaluate(op, held, _CPU)
+    except RuntimeError:
+        return None
+    return Constant(result.item(), dtype)
+
+
+def converted_scalar(value: Value, dtype: DataType, emit: Emitter) -> Value:
+    """A scalar as `dtype`: itself, a constant, or a cast."""
+    if value.dtype is dtype:
+        return value
+    number = number_of(value, emit)
+    return emit.add(Cast(value, dtype) if number is None else converted(number, dtype))

@@ -1,0 +1,285 @@
+"""How values lie in memory, as far as it is known before inputs are seen, and whether it shows.
+
+T1 = fd.ops.index_select(T0, T9, dim=1)     always row-major
+T1 = fd.ops.slice(T0, ...)                  in the memory of T0
+fd.add_output(T1)                           and T1's strides show: the two are not the same
+
+A rewrite may change how a value lies only where no output shows it.
+"""
+
+from __future__ import annotations
+
+import functools
+from enum import IntEnum
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    CheckIndex,
+    Expand,
+    Flip,
+    Fusion,
+    Gather,
+    Operation,
+    Permute,
+    Pointwise,
+    Scatter,
+    Slice,
+    Squeeze,
+    Statement,
+    Value,
+    View,
+)
+from fuser.ir.strided import Order, Strided, alias, dense, order_of, row_major
+from fuser.ir.types import TensorType, dense_strides, dims_slowest_first
+
+
+class Seen(IntEnum):
+    """What the outputs show of how a value lies."""
+
+    NOTHING = 0
+    ORDER = 1  # of its strides: a result computed from it is laid out alike
+    MEMORY = 2  # strides, and whose memory it is
+
+
+def seen_layouts(fusion: Fusion) -> dict[Value, Seen]:
+    """What the outputs show of each value; nothing of those that are left out."""
+    seen = dict.fromkeys(fusion.output_values, Seen.MEMORY)
+    for statement in reversed(fusion.statements):
+        level = max(seen.get(out, Seen.NOTHING) for out in statement.outs)
+        if level is not Seen.NOTHING:
+            for value, shown in _shown(statement.op, level):
+                seen[value] = max(shown, seen.get(value, Seen.NOTHING))
+    return seen
+
+
+def _shown(op: Operation, level: Seen) -> list[tuple[Value, Seen]]:
+    """What an operation lets through of its operands' layouts."""
+    match op:
+        case View():
+            return [(op.arg, Seen.MEMORY)]  # a gap decides whether a view is a copy
+        case Permute() | Broadcast() | Expand() | Squeeze() | Slice() | Gather(mode="select"):
+            return [(op.arg, level)]
+        case _ if (same := _handed_on(op)) is not None:
+            return [(same, level)]
+        case _:
+            return [(value, Seen.ORDER) for value in _met(op) if _has_order(value.shape)]
+
+
+def _handed_on(op: Operation) -> Value | None:
+    """The operand that is the result, as it is."""
+    if isinstance(op, CheckIndex) or (isinstance(op, Cast) and op.arg.dtype is op.dtype):
+        return op.arg
+    return None
+
+
+_MET_OTHERWISE = {
+    "add_alpha": (0, 2, 1),
+    "addcmul": (0, 3, 1, 2),
+    "logical_right_shift": (1, 0),
+    "sub_alpha": (0, 2, 1),
+}
+"""Operations that are several in torch, which meet their operands in another order than theirs."""
+
+
+def _met(op: Operation) -> list[Value]:
+    """The tensors whose order a result follows that has a memory of its own, first come first."""
+    match op:
+        case Cast() | Flip() | Scatter(mode="index_put_accumulate"):
+            return [op.arg]
+        case Pointwise():
+            order = _MET_OTHERWISE.get(op.op, range(len(op.args)))
+            return [op.args[position] for position in order if op.args[position].shape]
+        case _:
+            return []
+
+
+def _has_order(shape: tuple[int, ...]) -> bool:
+    return sum(size != 1 for size in shape) > 1
+
+
+# -- strides that only the inputs tell -----------------------------------------------------------
+
+_MADE_UP = 1 << 60
+"""Strides from here on stand for unknown ones: they differ, and none is a multiple of another."""
+
+
+class _UnknownStrides:
+    """Made-up strides, the same each time for what is known to have the same strides."""
+
+    def __init__(self) -> None:
+        self._made: dict[object, tuple[int, ...]] = {}
+        self._dense: dict[int, tuple[int, int]] = {}
+        self._next = _MADE_UP
+
+    def of(self, what: object, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Strides for `sizes`, decided by `what`."""
+        key = (what, sizes)
+        if key not in self._made:
+            self._made[key] = tuple(range(self._next, self._next + len(sizes)))
+            self._next += len(sizes)
+        return self._made[key]
+
+    def like(self, memory: Strided) -> tuple[int, ...]:
+        """Those of a dense tensor, its dimensions ordered as in `memory`."""
+        large = [(s, n) for s, n in zip(memory.strides, memory.shape, strict=True) if n != 1]
+        if all(self._dense.get(stride) == (size, len(large)) for stride, size in large):
+            return memory.strides
+        strides = self.of(_used_strides(memory), memory.shape)
+        self._dense |= {
+            stride: (size, len(large))
+            for stride, size in zip(strides, memory.shape, strict=True)
+            if size != 1
+        }
+        return strides
+
+
+def _is_known(memory: Strided) -> bool:
+    return all(stride < _MADE_UP for stride in _used_strides(memory))
+
+
+def _used_strides(memory: Strided) -> tuple[int, ...]:
+    """Strides that matter: none without elements, and those of sizes of 1 beside expanded ones.
+
+    Where a stride is 0, torch orders the dimensions of what it computes by the others, used or not.
+    """
+    if memory.elements == 0:
+        return ()
+    strides = memory.strides
+    used = tuple(s for s, size in zip(strides, memory.shape, strict=True) if size != 1)
+    return strides if 0 in used else used
+
+
+# -- how values lie ------------------------------------------------------------------------------
+
+
+class Layouts:
+    """How the values of a fusion lie in torch. It grows a statement at a time."""
+
+    def __init__(self, fusion: Fusion, beside: Layouts | None = None) -> None:
+        """`beside` another one, unknown strides have the same names in both."""
+        self._unknown = _UnknownStrides() if beside is None else beside._unknown
+        tensors = [value for value in fusion.inputs if value.is_tensor]
+        self._held: dict[Value, Strided] = {value: self._input(value) for value in tensors}
+
+    def __getitem__(self, value: Value) -> Strided:
+        return self._held[value]
+
+    def follow(self, statement: Statement) -> None:
+        """Add the results of the next statement."""
+        for out in statement.outs:
+            if out.is_tensor:
+                self._held[out] = self.result(statement.op, out)
+
+    def result(self, op: Operation, out: Value) -> Strided:
+        """How `out`, a result of `op`, lies."""
+        held = self._held
+        match op:
+            case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice():
+                return self._alias(op, held[op.arg], out)
+            case Gather(mode="select"):
+                strides = held[op.arg].strides
+                kept = strides[: op.dim] + strides[op.dim + 1 :]
+                return Strided(held[op.arg].base, out.shape, kept)
+            case _ if (same := _handed_on(op)) is not None:
+                return held[same]
+            case _ if _has_order(out.shape) and (met := _met(op)):
+                return self._computed(out, [held[value] for value in met])
+            case _:
+                return row_major(out)
+
+    def _input(self, value: Value) -> Strided:
+        """Known where the declaration leaves no stride open."""
+        layout = value.tensor.layout
+        strides = list(self._unknown.of(value, value.shape))
+        if layout is None:
+            return Strided(value, value.shape, tuple(strides))
+        step: int | None = 1
+        fastest_first = reversed(dims_slowest_first(layout.stride_order))
+        for dim, contiguous in zip(fastest_first, reversed(layout.contiguity), strict=True):
+            size = value.shape[dim]
+            if size == 1:
+                continue
+            if contiguous is None:
+                strides[dim] = 0
+                continue
+            step = step if contiguous else None
+            if step is not None:
+                strides[dim] = step
+                step *= size
+        return Strided(value, value.shape, tuple(strides))
+
+    def _alias(
+        self, op: View | Permute | Broadcast | Expand | Squeeze | Slice, memory: Strided, out: Value
+    ) -> Strided:
+        found = alias(op, memory, out.shape)
+        if found is not None:
+            return found
+        if _is_known(memory):
+            return row_major(out)
+        what = (memory.base, memory.shape, _used_strides(memory))
+        return Strided(out, out.shape, self._unknown.of(what, out.shape))
+
+    def _computed(self, out: Value, memories: list[Strided]) -> Strided:
+        """A pointwise result: dense, its dimensions ordered by the first operand that can."""
+        ordered = [memory for memory in memories if _has_order(memory.shape)]
+        whole = bool(ordered) and ordered[0].shape == out.shape
+        if whole:
+            strides = _dense_like(out.shape, ordered[0].strides)
+            if strides is not None:
+                return Strided(out, out.shape, strides)
+        if all(_falls(memory, out.shape) for memory in memories):
+            return row_major(out)
+        if whole and len(ordered) == 1:
+            return Strided(out, out.shape, self._unknown.like(ordered[0]))
+        return Strided(out, out.shape, self._unknown.of(out, out.shape))
+
+
+def alike(old: Strided, new: Strided, seen: Seen) -> bool:
+    """Whether outputs that show as much as `seen` cannot tell the strides apart."""
+    same = _used_strides(old) == _used_strides(new)
+    match seen:
+        case Seen.NOTHING:
+            return True
+        case Seen.ORDER:
+            known = _is_known(old) and _is_known(new)
+            return same or (known and _order(old) == _order(new) is not None)
+        case Seen.MEMORY:
+            return same
+
+
+def layout_to_restore(value: Value, memory: Strided) -> Order | None:
+    """The stride order that lays `value` out as it was, if it was dense in its own memory."""
+    if memory.base != value or not _is_known(memory):
+        return None
+    order = order_of(memory)
+    return order if order is not None and memory == dense(value, order) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _dense_like(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides without gaps, ordered as `strides` are; None where those leave the order open."""
+    memory = Strided(Value(0, TensorType(DataType.Bool, shape)), shape, strides)
+    order = order_of(memory) if _is_known(memory) else None
+    return None if order is None else dense_strides(shape, order)
+
+
+def _falls(memory: Strided, shape: tuple[int, ...]) -> bool:
+    """Whether strides are known that fall from left to right, as those of row-major tensors do.
+
+    A tensor of `shape` is computed; where the operand is broadcast, its strides do not count.
+    """
+    sizes = shape[len(shape) - len(memory.shape) :]
+    spans = zip(memory.strides, memory.shape, sizes, strict=True)
+    strides = [stride for stride, have, size in spans if stride and have == size]
+    return _is_known(memory) and strides == sorted(strides, reverse=True)
+
+
+def _order(memory: Strided) -> tuple[int, ...] | None:
+    """Dimensions of more than one element, by rising stride order; None if one is expanded."""
+    order = order_of(memory)
+    if order is None:
+        return None
+    dims = [dim for dim, size in enumerate(memory.shape) if size != 1]
+    return tuple(sorted(dims, key=order.__getitem__))

@@ -1,0 +1,278 @@
+"""Integer tensors whose elements are a linear function of their coordinates: ranges and constants.
+
+T1 = fd.ops.iota(8, start=S0, step=S1)                 3, 5, 7, ...:  3 + 2 i
+T2 = fd.ops.broadcast(T1, is_broadcast_dim=[True, False])             3 + 2 j
+T3 = fd.ops.expand(T2, shape=[4, 8])                                  3 + 2 j, the same in every row
+T4 = fd.ops.sub(T3, S2)                                               1 + 2 j
+
+Floating types are followed as long as every number is an integer that they hold exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fuser.ir.dtypes import Category, DataType, holds
+from fuser.ir.infer import signature
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    Constant,
+    Expand,
+    Flip,
+    Full,
+    Iota,
+    Operation,
+    Permute,
+    Pointwise,
+    Slice,
+    Squeeze,
+    Statement,
+    Value,
+    View,
+)
+from fuser.ir.shapes import row_major_strides
+from fuser.passes.factors import common_factors
+
+_EXACT_BITS = {
+    DataType.Double: 53,
+    DataType.Float: 24,
+    DataType.Half: 11,
+    DataType.BFloat16: 8,
+}
+"""Floating types hold every integer of so many bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Element [i, j, ...] is offset + steps[0] * i + steps[1] * j + ..."""
+
+    offset: int
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """start, start + step, ...: `count` numbers."""
+
+    start: int
+    step: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        return self.start + max(self.count - 1, 0) * self.step
+
+    @property
+    def low(self) -> int:
+        return min(self.start, self.last)
+
+    @property
+    def high(self) -> int:
+        return max(self.start, self.last)
+
+    def within(self, size: int, *, wraps: bool) -> Range | None:
+        """The range as positions in a dimension of `size`; None where one is outside.
+
+        If it `wraps`, positions below 0 count from the end.
+        """
+        if self.count == 0:
+            return Range(0, 1, 0)
+        start = self.start + size if wraps and self.high < 0 else self.start
+        moved = Range(start, self.step if self.count > 1 else 1, self.count)
+        return moved if moved.low >= 0 and moved.high < size else None
+
+
+class Ranges:
+    """The linear values of a fusion, which are found a statement at a time."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, Linear] = {}
+
+    def note(self, statement: Statement) -> None:
+        """Look at the next statement."""
+        if not isinstance(statement.op, _FOLLOWED):
+            return
+        out = statement.out
+        found = _linear(statement.op, out.shape, self._known.get)
+        if found is not None and _fits(found, out.shape, out.dtype):
+            self._known[out] = found
+
+    def number(self, value: Value) -> int | None:
+        """What a scalar, or every element of a tensor, is."""
+        found = self._known.get(value)
+        return None if found is None or any(found.steps) else found.offset
+
+    def along(self, value: Value, dim: int) -> Range | None:
+        """The range that a tensor is along `dim`, the same everywhere in the others."""
+        found = self._known.get(value)
+        if found is None:
+            return None
+        if not value.shape:
+            return Range(found.offset, 0, 1)
+        if any(step for other, step in enumerate(found.steps) if other != dim):
+            return None
+        return Range(found.offset, found.steps[dim], value.shape[dim])
+
+    def flat(self, value: Value) -> Range | None:
+        """The range that a tensor's elements are in row-major order."""
+        found = self._known.get(value)
+        if found is None:
+            return None
+        count = value.elements
+        merged = _viewed(found, value.shape, (count,)) if count else Linear(found.offset, (0,))
+        return None if merged is None else Range(merged.offset, merged.steps[0], count)
+
+
+_FOLLOWED = (
+    Constant
+    | Full
+    | Iota
+    | Cast
+    | Pointwise
+    | Broadcast
+    | Expand
+    | Squeeze
+    | Permute
+    | View
+    | Slice
+    | Flip
+)
+
+Lookup = Callable[[Value], Linear | None]
+
+
+def _linear(op: Operation, shape: tuple[int, ...], known: Lookup) -> Linear | None:
+    match op:
+        case Constant():
+            number = op.value
+            integral = isinstance(number, int) or (isinstance(number, float) and _is_whole(number))
+            return Linear(int(number), ()) if integral else None  # pyright: ignore[reportArgumentType]
+        case Full():
+            fill = known(op.fill)
+            return None if fill is None else Linear(fill.offset, (0,) * len(shape))
+        case Iota():
+            start, step = known(op.start), known(op.step)
+            if start is None or step is None:
+                return None
+            return _used(Linear(start.offset, (step.offset,)), shape)
+        case Pointwise():
+            return _arithmetic(op, shape, known)
+        case Cast() | Broadcast() | Expand() | Squeeze() | Permute() | View() | Slice() | Flip():
+            found = known(op.arg)
+            return None if found is None else _relabelled(op, found, shape)
+        case _:
+            return None
+
+
+def _relabelled(
+    op: Cast | Broadcast | Expand | Squeeze | Permute | View | Slice | Flip,
+    found: Linear,
+    shape: tuple[int, ...],
+) -> Linear | None:
+    offset, steps = found.offset, found.steps
+    match op:
+        case Cast() | Expand():
+            return found
+        case Broadcast():
+            kept = iter(steps)
+            return Linear(offset, tuple(0 if new else next(kept) for new in op.is_broadcast))
+        case Squeeze():
+            kept = tuple(step for dim, step in enumerate(steps) if dim not in op.dims)
+            return Linear(offset, kept)
+        case Permute():
+            return Linear(offset, tuple(steps[dim] for dim in op.dims))
+        case View():
+            return _viewed(found, op.arg.shape, shape)
+        case Slice():
+            offset += _product(op.starts, steps)
+            paced = tuple(step * pace for step, pace in zip(steps, op.steps, strict=True))
+            return _used(Linear(offset, paced), shape)
+        case Flip():
+            offset += sum((shape[dim] - 1) * steps[dim] for dim in op.dims)
+            turned = (-step if dim in op.dims else step for dim, step in enumerate(steps))
+            return _used(Linear(offset, tuple(turned)), shape)
+
+
+def _viewed(found: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear | None:
+    """Dimensions are split freely, and merged where they lie in one another."""
+    factors = common_factors(old, new)
+    if factors is None:
+        return None
+    steps = [0] * len(factors.sizes)
+    for dim, group in enumerate(factors.left):
+        inner = row_major_strides([factors.sizes[number] for number in group])
+        for number, stride in zip(group, inner, strict=True):
+            steps[number] = found.steps[dim] * stride
+    for group in factors.right:
+        for outer, inner in itertools.pairwise(group):
+            if steps[outer] != steps[inner] * factors.sizes[inner]:
+                return None
+    return Linear(found.offset, tuple(steps[group[-1]] if group else 0 for group in factors.right))
+
+
+def _arithmetic(op: Pointwise, shape: tuple[int, ...], known: Lookup) -> Linear | None:
+    """Sums, differences and multiples; None where an operand loses bits as it is converted."""
+    if op.op not in ("add", "sub", "mul", "neg", "set"):
+        return None
+    args: list[Linear] = []
+    for arg, dtype in zip(op.args, signature(op).args, strict=True):
+        found = known(arg)
+        if found is None or not _fits(found, arg.shape, dtype):
+            return None
+        args.append(Linear(found.offset, (0,) * (len(shape) - len(arg.shape)) + found.steps))
+    match op.op, args:
+        case "set", [x]:
+            return x
+        case "neg", [x]:
+            return _scaled(x, -1)
+        case "add", [x, y]:
+            return _sum(x, y)
+        case "sub", [x, y]:
+            return _sum(x, _scaled(y, -1))
+        case "mul", [x, y] if not any(y.steps):
+            return _scaled(x, y.offset)
+        case "mul", [x, y] if not any(x.steps):
+            return _scaled(y, x.offset)
+        case _:
+            return None
+
+
+def _sum(x: Linear, y: Linear) -> Linear:
+    steps = zip(x.steps, y.steps, strict=True)
+    return Linear(x.offset + y.offset, tuple(left + right for left, right in steps))
+
+
+def _scaled(x: Linear, factor: int) -> Linear:
+    return Linear(x.offset * factor, tuple(step * factor for step in x.steps))
+
+
+def _used(found: Linear, shape: tuple[int, ...]) -> Linear:
+    """With steps of 0 where there is no second element."""
+    pairs = zip(found.steps, shape, strict=True)
+    return Linear(found.offset, tuple(step if size > 1 else 0 for step, size in pairs))
+
+
+def _fits(found: Linear, shape: tuple[int, ...], dtype: DataType) -> bool:
+    """Whether a type holds every element."""
+    spans = [step * max(size - 1, 0) for step, size in zip(found.steps, shape, strict=True)]
+    low = found.offset + sum(min(span, 0) for span in spans)
+    high = found.offset + sum(max(span, 0) for span in spans)
+    match dtype.category:
+        case Category.INTEGER:
+            return holds(dtype, low) and holds(dtype, high)
+        case Category.FLOAT:
+            return max(-low, high) <= 1 << _EXACT_BITS[dtype]
+        case Category.BOOL | Category.COMPLEX:
+            return False
+
+
+def _is_whole(number: float) -> bool:
+    return math.isfinite(number) and number == math.floor(number)
+
+
+def _product(left: Sequence[int], right: Sequence[int]) -> int:
+    return sum(x * y for x, y in zip(left, right, strict=True))

@@ -1,0 +1,67 @@
+"""A scatter of one element a row is a comparison: no row is written twice.
+
+T3 = fd.ops.scatter(T0, T1, T2, dim=1)       T0: Float[8, 12], T1: Int[8, 1], T2: Float[8, 1]
+->
+T4 = fd.ops.iota(12, start=S5, step=S6)
+T7 = fd.ops.broadcast(T4, is_broadcast_dim=[True, False])
+T8 = fd.ops.check_index(T1, size=12, operation="scatter")
+T9 = fd.ops.eq(T7, T8)
+T3 = fd.ops.where(T9, T2, T0)                        scatter_add: where(T9, add(T0, T2), T0)
+"""
+
+from __future__ import annotations
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    CheckIndex,
+    Constant,
+    Fusion,
+    Iota,
+    Operation,
+    Pointwise,
+    Scatter,
+    Slice,
+    Statement,
+    Value,
+)
+from fuser.passes.constants import converted_scalar
+from fuser.passes.rewrite import Emitter, rewrite
+
+
+def compare_in_scatters(fusion: Fusion) -> Fusion:
+    """`fusion` with scatters whose index has one element along `dim` taken as `where`."""
+    return rewrite(fusion, _compared, may_copy=True)
+
+
+def _compared(statement: Statement, emit: Emitter) -> Operation | Value | None:
+    op = statement.op
+    if not isinstance(op, Scatter) or op.mode not in ("scatter", "scatter_add"):
+        return None
+    size = op.arg.shape[op.dim]
+    rows = (*op.arg.shape[: op.dim], 1, *op.arg.shape[op.dim + 1 :])
+    if op.index.shape != rows or size == 0:
+        return None
+    source = op.src
+    if not source.is_tensor:
+        source = converted_scalar(source, op.arg.dtype, emit)
+    elif source.shape != rows:
+        source = emit.add(Slice(source, (0,) * len(rows), rows, (1,) * len(rows)))
+    if op.mode == "scatter_add":
+        source = emit.add(Pointwise("add", (op.arg, source)))
+    chosen = emit.add(Pointwise("where", (_is_place(op, emit), source, op.arg)))
+    if chosen.dtype is op.arg.dtype:
+        return chosen
+    return emit.add(Cast(chosen, op.arg.dtype))
+
+
+def _is_place(op: Scatter, emit: Emitter) -> Value:
+    """Whether an element of the data is the one of its row that the index names."""
+    size = op.arg.shape[op.dim]
+    start, step = (emit.add(Constant(number, DataType.Int)) for number in (0, 1))
+    positions = emit.add(Iota(size, start, step, op.index.dtype))
+    others = tuple(dim != op.dim for dim in range(len(op.arg.shape)))
+    along = emit.add(Broadcast(positions, others)) if any(others) else positions
+    checked = emit.add(CheckIndex(op.index, size, op.mode))
+    return emit.add(Pointwise("eq", (along, checked)))

@@ -1,0 +1,120 @@
+"""Statements as scalar expressions: what stands for one element of a result."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+
+from fuser.ir.dtypes import DataType, of_literal
+from fuser.ir.infer import signature
+from fuser.ir.nodes import (
+    Cast,
+    Constant,
+    Full,
+    Gather,
+    Iota,
+    Pointwise,
+    Statement,
+    StrideOrder,
+    Value,
+)
+from fuser.ir.strided import is_metadata
+from fuser.schedule.coordinates import Coordinates, pull
+from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Let, Literal, Ref
+
+COPIES = ("set", "segment_set")
+
+
+class Emitter(ABC):
+    """Makes expressions for statements. A subclass keeps what was made, and where it is put."""
+
+    def reads(self, statement: Statement, at: Coordinates) -> list[tuple[Value, Coordinates]]:
+        """For each tensor operand of a statement, the coordinates it is read at."""
+        return pull(statement, at)
+
+    @abstractmethod
+    def get(self, value: Value, at: Coordinates) -> Expression:
+        """What stands for an element that was made before."""
+
+    @abstractmethod
+    def name(self, value: Value, at: Coordinates) -> str:
+        """A name for an element: `T5`, or `T5_1` where it is also computed elsewhere."""
+
+    @abstractmethod
+    def add(self, let: Let, is_tensor: bool) -> None:
+        """Put a let where it belongs; that of a scalar is the same for all elements."""
+
+    def emit(self, statement: Statement, at: Coordinates) -> Expression:
+        """The expression that stands for a statement's result at `at`; lets are added for it."""
+        op, out = statement.op, statement.out
+        if isinstance(op, Constant):
+            return Literal(op.value, op.dtype)
+        if is_metadata(op) or isinstance(op, StrideOrder | Gather):
+            ((operand, read_at),) = self.reads(statement, at)
+            return self.get(operand, read_at)
+        reads = dict(self.reads(statement, at))
+        if isinstance(op, Pointwise) and op.op in COPIES:
+            return self.get(op.args[0], reads.get(op.args[0], ()))
+        if isinstance(op, Cast):
+            expression = self.read_as(op.arg, reads.get(op.arg, ()), op.dtype)
+        elif isinstance(op, Pointwise):
+            expression = self._call(op, statement, at)
+        elif isinstance(op, Full):
+            return self.read_as(op.fill, (), op.dtype)
+        else:
+            assert isinstance(op, Iota), f"{statement} does not run in a kernel"
+            expression = self._iota(op, out, at)
+        name = self.name(out, at)
+        self.add(Let(name, out.dtype, expression), out.is_tensor)
+        return Ref(name, out.dtype)
+
+    def _call(self, op: Pointwise, statement: Statement, at: Coordinates) -> Call:
+        types = signature(op)
+        places = iter(self.reads(statement, at))
+        reads = [next(places)[1] if arg.is_tensor else () for arg in op.args]
+        args = tuple(
+            self.read_as(arg, read_at, dtype)
+            for arg, read_at, dtype in zip(op.args, reads, types.args, strict=True)
+        )
+        return Call(op.op, args, types.result)
+
+    def _iota(self, op: Iota, out: Value, at: Coordinates) -> Expression:
+        """start + index * step, in Int or Double as the oracle does, then the result's type."""
+        wide = DataType.Int if op.dtype.is_integral else DataType.Double
+        name = f"{self.name(out, at)}_index"
+        self.add(Let(name, wide, IndexValue(at[0], wide)), is_tensor=True)
+        product = Call("mul", (Ref(name, wide), self.read_as(op.step, (), wide)), wide)
+        return convert(Call("add", (self.read_as(op.start, (), wide), product), wide), op.dtype)
+
+    def read_as(self, value: Value, at: Coordinates, dtype: DataType) -> Expression:
+        """An element made before, converted."""
+        return convert(self.get(value, at), dtype)
+
+
+def scalar_operands(statement: Statement) -> list[Value]:
+    op = statement.op
+    match op:
+        case Pointwise():
+            return [arg for arg in op.args if not arg.is_tensor]
+        case Cast():
+            return [] if op.arg.is_tensor else [op.arg]
+        case Full():
+            return [op.fill]
+        case Iota():
+            return [op.start, op.step]
+        case _:
+            return []
+
+
+def convert(expression: Expression, dtype: DataType) -> Expression:
+    if expression.dtype is dtype:
+        return expression
+    if isinstance(expression, Literal) and not isinstance(expression.value, complex):
+        return Literal(_number_as(expression.value, dtype), dtype)
+    return Convert(expression, dtype)
+
+
+def _number_as(value: bool | int | float, dtype: DataType) -> bool | int | float | complex:
+    """A literal in another type, as torch converts it."""
+    return torch.tensor(value, dtype=of_literal(value).torch).to(dtype.torch).item()

@@ -1,0 +1,56 @@
+"""Which scheduler makes loops for a segment."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from fuser.ir.nodes import (
+    Cast,
+    CheckIndex,
+    Full,
+    Gather,
+    Iota,
+    Operation,
+    Pointwise,
+    Reduce,
+    StrideOrder,
+    operands,
+)
+from fuser.ir.strided import is_metadata
+from fuser.schedule.lowering import FOLDS
+from fuser.segmenter import Segment
+
+
+class Scheduler(Enum):
+    """How a kernel iterates: over points, or over rows and what is swept in them."""
+
+    POINTWISE = "pointwise"
+    ROWS = "rows"
+
+
+def scheduler_of(segment: Segment) -> Scheduler | None:
+    """The scheduler that takes every operation of a segment; None if none does."""
+    ops = [s.op for s in segment.fusion.statements if s.outs[0].is_tensor]
+    if all(map(_is_pointwise, ops)):
+        return Scheduler.POINTWISE
+    values = [out for s in segment.fusion.statements for out in (*s.outs, *operands(s.op))]
+    if any(value.elements == 0 for value in values):
+        return None  # what there is of it is a neutral element: nothing to write loops for
+    return Scheduler.ROWS if all(_is_pointwise(op) or _is_of_rows(op) for op in ops) else None
+
+
+def _is_pointwise(op: Operation) -> bool:
+    return isinstance(op, Pointwise | Cast | StrideOrder | Full | Iota) or is_metadata(op)
+
+
+def _is_of_rows(op: Operation) -> bool:
+    match op:
+        case Reduce():
+            folded = op.op in FOLDS or op.op in ("mean", "var", "var_mean")
+            return folded and not op.arg.dtype.is_complex
+        case Gather():
+            return op.arg.shape[op.dim] > 0
+        case CheckIndex():
+            return op.size > 0
+        case _:
+            return False
