@@ -7,6 +7,7 @@ from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
+from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -14,15 +15,20 @@ from fuser.schedule.loop_tree import (
     CheckedIndex,
     Combine,
     Finish,
+    Keep,
+    Kept,
     Loop,
+    LoopNest,
     Node,
     Partial,
     Prefetch,
     Ref,
     Region,
+    RowArray,
 )
+from fuser.segmenter import Segment
 
-_OVER_THREADS = (Binding.PARALLEL, Binding.TILE)
+_OVER_THREADS = (Binding.PARALLEL, Binding.TILE, Binding.BLOCKS)
 
 
 class CpuRowPrinter(KernelPrinter):
@@ -34,18 +40,38 @@ class CpuRowPrinter(KernelPrinter):
     """Whether a parallel region is open, so that loops only share out their iterations."""
     _dividing = False
     """Whether an outer loop shares out its iterations."""
+    _threads_counted = False
     _sweeps = 0
+
+    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+        super().__init__(segment, nest)
+        self._own_parts: set[str] = set()
+        """Partials that one thread keeps for itself."""
+        self._ranges: dict[Axis, tuple[str, str]] = {}
+        """Where sweeps over an axis start and end, if not at its ends."""
 
     def signature(self, parameters: str) -> str:
         errors = ", long long* errors" if self.checks else ""
         return f'extern "C" void {self.nest.name}({parameters}{errors}, const bool threaded)'
 
     def region(self, node: Region) -> None:
-        if not node.partials:
-            self._all(node.body)
+        if node.partials and node.threaded:
+            self._on_threads(node)
             return
-        count = self.expressions.use("thread_count")
-        self.out.line(f"const int threads = threaded ? {count}() : 1;")
+        for partial in node.partials:
+            fill = self.expressions.print(partial.fill, partial.name)
+            type_ = self.expressions.type(partial.kept)
+            self.out.line(f"{type_} {partial.name}_part[{partial.slots}] = {{{fill}}};")
+            self._own_parts.add(partial.name)
+        self._all(node.body)
+        self._all(node.epilogue)
+
+    def _on_threads(self, node: Region) -> None:
+        """Every thread folds into a part of its own; the epilogue joins them."""
+        if not self._threads_counted:
+            count = self.expressions.use("thread_count")
+            self.out.line(f"const int threads = threaded ? {count}() : 1;")
+            self._threads_counted = True
         for partial in node.partials:
             type_ = self.expressions.type(partial.kept)
             slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
@@ -60,13 +86,14 @@ class CpuRowPrinter(KernelPrinter):
                 self._own_part(partial)
             self._threads_started = True
             self._all(node.body)
+            self._threads_started = False
         self._all(node.epilogue)
         for partial in node.partials:
             self.out.line(f"__builtin_free({partial.name}_parts);")
 
     def loop(self, loop: Loop) -> None:
         match loop.binding:
-            case Binding.PARALLEL | Binding.TILE:
+            case Binding.PARALLEL | Binding.TILE | Binding.BLOCKS:
                 self._over_threads(loop)
             case Binding.SWEEP:
                 self._sweep(loop)
@@ -76,7 +103,9 @@ class CpuRowPrinter(KernelPrinter):
                 with self.out.block("for (int lane = 0; lane < rows; ++lane)"):
                     self._all(loop.body)
             case Binding.SIMD:
-                self.out.line("#pragma omp simd")
+                alone = not self._dividing and not self._threads_started
+                threads = "parallel for simd if (parallel : threaded)" if alone else "simd"
+                self.out.line(f"#pragma omp {threads}")
                 self._for(loop)
             case _:
                 self._for(loop)
@@ -89,6 +118,17 @@ class CpuRowPrinter(KernelPrinter):
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
         call = self.expressions.use("checked_index")
         self.out.line(f"{name} = {call}({value}, {size}, {check});")
+
+    def row_array(self, node: Keep | Kept | RowArray) -> None:
+        array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)
+        match node:
+            case RowArray():
+                self.out.line(f"{type_} {array}[{self.sizes.extent(node.axis)}];")
+            case Keep():
+                self.out.line(f"{array}[{self.sizes.axis(node.axis)}] = {node.name};")
+            case Kept():
+                kept = f"{array}[{self.sizes.axis(node.axis)}]"
+                self.out.line(f"const {type_} {node.name} = {kept};")
 
     def combine(self, node: Combine) -> None:
         type_ = self.expressions.type(node.kept)
@@ -110,6 +150,9 @@ class CpuRowPrinter(KernelPrinter):
 
     def finish(self, node: Finish) -> None:
         partial = node.partial
+        if partial.name in self._own_parts:
+            self._result(partial.name, partial.dtype, f"{partial.name}_part[0]", partial.kept)
+            return
         type_, name = self.expressions.type(partial.kept), f"{partial.name}_all"
         at = self.sizes.index(node.at, partial.name)
         part = f"{partial.name}_parts[thread * {partial.name}_slots + {at}]"
@@ -161,6 +204,9 @@ class CpuRowPrinter(KernelPrinter):
     def _for(self, loop: Loop) -> None:
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         index = self.expressions.type(self.nest.index_dtype)
+        if loop.binding is Binding.BLOCKS:
+            self._blocks(loop, index, extent)
+            return
         step = f"{name} += {loop.step}" if loop.binding is Binding.TILE else f"++{name}"
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {step})"):
             if loop.binding is Binding.TILE:
@@ -168,16 +214,26 @@ class CpuRowPrinter(KernelPrinter):
                 self.out.line(f"const int rows = {left} < {loop.step} ? {left} : {loop.step};")
             self._all(loop.body)
 
+    def _blocks(self, loop: Loop, index: str, extent: str) -> None:
+        with self.out.block(f"for ({index} block = 0; block < {extent}; block += {loop.step})"):
+            left = f"{extent} - block"
+            end = f"block + ({left} < {loop.step} ? {left} : {loop.step})"
+            self.out.line(f"const {index} block_end = {end};")
+            self._ranges[loop.axis] = ("block", "block_end")
+            self._all(loop.body)
+            del self._ranges[loop.axis]
+
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""
         number, self._sweeps = self._sweeps, self._sweeps + 1
         index = self.expressions.type(self.nest.index_dtype)
-        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        name = self.sizes.axis(loop.axis)
+        first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
         body, start = f"sweep{number}", f"start{number}"
         head = f"const auto {body} = [&](const {index} {name}, const int lane)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
             self._all(loop.body)
-        self.out.line(f"{index} {start} = 0;")
+        self.out.line(f"{index} {start} = {first};")
         with self.out.block(f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"):
             self.out.line("#pragma omp simd")
             each = f"for (int lane = 0; lane < {loop.step}; ++lane)"

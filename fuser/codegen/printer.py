@@ -24,6 +24,8 @@ from fuser.schedule.loop_tree import (
     CheckedIndex,
     Combine,
     Finish,
+    Keep,
+    Kept,
     Lanes,
     Let,
     Load,
@@ -33,6 +35,7 @@ from fuser.schedule.loop_tree import (
     Prefetch,
     Ref,
     Region,
+    RowArray,
     Store,
 )
 from fuser.segmenter import Segment
@@ -92,6 +95,8 @@ class KernelPrinter(ABC):
                 self.loop(node)
             case CheckedIndex():
                 self.checked_index(node)
+            case Keep() | Kept() | RowArray():
+                self.row_array(node)
             case Region():
                 self.region(node)
             case Combine():
@@ -127,6 +132,10 @@ class KernelPrinter(ABC):
     def checked_index(self, node: CheckedIndex) -> None:
         """Print an index that is reported where it is out of range."""
         raise AssertionError("pointwise kernels do not gather")
+
+    def row_array(self, node: Keep | Kept | RowArray) -> None:
+        """Print what a row keeps between sweeps."""
+        raise AssertionError("pointwise kernels keep nothing")
 
     def region(self, node: Region) -> None:
         """Print the rows, and what is done when all are."""

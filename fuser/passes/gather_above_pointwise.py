@@ -224,7 +224,7 @@ class _Reader:
         return self._emit.add(Slice(value, (0,) * rank, ends, (1,) * rank))
 
     def _checked(self, value: Value) -> Value:
-        """`value`, computed from an index that is checked."""
+        """`value`, chosen by a check of the index, so that the check is read and stays."""
         op, add = self._gather, self._emit.add
         checked = add(CheckIndex(op.index, op.arg.shape[op.dim], op.mode))
         inside = add(Pointwise("ge", (checked, add(Constant(0, op.index.dtype)))))

@@ -21,11 +21,18 @@ class CpuParameters:
 @dataclass(frozen=True, slots=True)
 class CpuRowParameters:
     """`serial_work`: as above. `lanes`: elements of a row that are folded side by side; fewer in
-    short rows. `tile`: neighbouring rows that are folded side by side."""
+    short rows. `tile`: neighbouring rows that are folded side by side. `few_rows`: rows below which
+    each is shared out over the threads. `block`: elements folded in their own type before they are
+    joined to a wider one, in runs of at least `long_run`. `kept_bytes`: the most that is kept of
+    one row between sweeps."""
 
     serial_work: int = 1 << 17
     lanes: int = 64
     tile: int = 512
+    few_rows: int = 8
+    block: int = 1 << 14
+    long_run: int = 1 << 10
+    kept_bytes: int = 1 << 17
 
     def lanes_for(self, extent: int) -> int:
         """Lanes along a row of that many elements: at least four rounds of them, if it may be."""

@@ -127,6 +127,33 @@ class Combine:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row."""
+
+    name: str
+    dtype: DataType
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """`name` = what an earlier sweep over `axis` kept of it."""
+
+    name: str
+    dtype: DataType
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True)
+class RowArray:
+    """Declares room for what sweeps over `axis` keep of `name`."""
+
+    name: str
+    dtype: DataType
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True)
 class Partial:
     """Results of folds over the rows: `slots` of them, which each thread keeps as `kept` until all
     rows are done. `fill` is what nothing folds to.
@@ -159,11 +186,13 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """`body`, the rows, on several threads; then `epilogue`, which may finish the partials."""
+    """`body`, on several threads or on the one at hand; then `epilogue`, which may finish the
+    partials."""
 
     partials: tuple[Partial, ...]
     body: tuple[Node, ...]
     epilogue: tuple[Node, ...]
+    threaded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +217,7 @@ class Binding(Enum):
     LANES = auto()  # unrolled over the lanes of one thread
     SERIAL = auto()  # one after the other
     SWEEP = auto()  # `step` lanes at a time, and what is left one by one
+    BLOCKS = auto()  # `step` elements of a long row an iteration, over threads; swept inside
     TILE = auto()  # `step` neighbouring rows an iteration, fewer in the last, over threads
     TILE_LANES = auto()  # the rows of a tile
 
@@ -208,6 +238,9 @@ Node = (
     | CheckedIndex
     | Store
     | Lanes
+    | Keep
+    | Kept
+    | RowArray
     | Combine
     | Accumulate
     | Finish

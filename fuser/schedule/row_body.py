@@ -27,6 +27,8 @@ from fuser.schedule.loop_tree import (
     Convert,
     Expression,
     IndexValue,
+    Keep,
+    Kept,
     Let,
     Load,
     Ref,
@@ -54,7 +56,7 @@ class Fold:
     at: Index = ZERO
 
 
-Code = Load | Let | CheckedIndex
+Code = Load | Let | CheckedIndex | Keep | Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,7 @@ class _RowTracer(Emitter):
                 self._make((value, self._natural(value)))
             stores = tuple(self._store(value, self._natural(value)) for value in own)
             code = (*self._row_code, *self._sweep_code)
-            used = {ref.name for ref in _refs((*code, *stores))}
+            used = set(names_in((*code, *stores)))
             needed = tuple(fold for name, fold in folds.items() if name in used and fold.slots)
             sweeps.append(Sweep(tuple(map(self._axis, swept)), code, needed, stores))
         return tuple(sweeps)
@@ -367,22 +369,27 @@ def _variables(at: Coordinates) -> list[Variable]:
     return [term for part in parts for term, _ in part.terms if isinstance(term, Variable)]
 
 
-def _refs(nodes: Iterable[Code | Store]) -> Iterable[Ref]:
-    """Every name that expressions refer to."""
+def names_in(nodes: Iterable[Code | Fold | Store]) -> Iterable[str]:
+    """Every name that expressions and indices refer to."""
     for node in nodes:
-        if isinstance(node, Load):
-            continue
-        pending = [
-            node.expression
-            if isinstance(node, Let)
-            else node.source
-            if isinstance(node, Store)
-            else node.value
-        ]
+        match node:
+            case Load():
+                pending, at = list[Expression](), node.at
+            case Let():
+                pending, at = [node.expression], ZERO
+            case Store():
+                pending, at = [node.source], node.at
+            case Fold():
+                pending, at = [node.value], node.at
+            case CheckedIndex():
+                pending, at = [node.value], ZERO
+            case Keep() | Kept():
+                pending, at = list[Expression](), ZERO
+        yield from (variable.name for variable in _variables((at,)))
         while pending:
             expression = pending.pop()
             if isinstance(expression, Ref):
-                yield expression
+                yield expression.name
             elif isinstance(expression, Call):
                 pending += expression.args
             elif isinstance(expression, Convert):

@@ -18,7 +18,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE
 from fuser.schedule.emit import convert
 from fuser.schedule.heuristics import CpuRowParameters
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -26,6 +26,8 @@ from fuser.schedule.loop_tree import (
     CheckedIndex,
     Combine,
     Finish,
+    Keep,
+    Kept,
     Lanes,
     Launch,
     Let,
@@ -37,11 +39,13 @@ from fuser.schedule.loop_tree import (
     Partial,
     Ref,
     Region,
+    RowArray,
     Store,
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_axes import arrange_rows, replace_axes
-from fuser.schedule.row_body import Fold, RowBody, Sweep, trace_rows
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, trace_rows
+from fuser.schedule.row_buffers import keep_in_row
 from fuser.segmenter import Segment
 
 
@@ -88,10 +92,57 @@ def _extreme(dtype: DataType, lowest: bool) -> bool | int | float:
 
 
 def _along(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
-    nodes: list[Node] = []
+    alone = _rows_alone(body, parameters)
+    if not alone:
+        body = keep_in_row(body, parameters.kept_bytes)
+    kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
+    nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
     for sweep in body.stages:
-        nodes += _sweep_along(sweep, parameters) if sweep.axes else _point(sweep)
-    return _loops(body.rows, Binding.PARALLEL, tuple(nodes))
+        if not sweep.axes:
+            nodes += _point(sweep)
+        else:
+            nodes += _whole_sweep(sweep, parameters, alone)
+    return _loops(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
+
+
+def _rows_alone(body: RowBody, parameters: CpuRowParameters) -> bool:
+    """Whether rows are so few that each is shared out over the threads."""
+    rows = math.prod(axis.extent for axis in body.rows)
+    over_rows = any(fold.slots for sweep in body.stages for fold in sweep.folds)
+    return rows < parameters.few_rows and not over_rows
+
+
+def _whole_sweep(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
+    """A sweep of a row, by one thread, or of a row `alone` by all of them.
+
+    Long sweeps are folded in blocks: within a block in the type of the fold, over blocks in a
+    wider one. Each thread folds its blocks, then the folds of the threads are joined.
+    """
+    *outer, inner = sweep.axes
+    own = [fold for fold in sweep.folds if not fold.slots]
+    if alone and not own:
+        return [*_loops(outer, Binding.PARALLEL, (Loop(inner, Binding.SIMD, _inside(sweep)),))]
+    points = math.prod(axis.extent for axis in sweep.axes)
+    is_long = inner.extent >= parameters.long_run and points > parameters.block
+    if not alone and (not is_long or all(wide(fold) is fold.dtype for fold in own)):
+        return _sweep_along(sweep, parameters, narrow=points <= parameters.block)
+    partials = {fold.name: _partial(dataclasses.replace(fold, slots=1)) for fold in own}
+    folds = tuple(
+        fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
+    )
+    one = dataclasses.replace(sweep, axes=(inner,), folds=folds)
+    swept = _sweep_along(one, parameters, narrow=True)
+    joined = (Accumulate(p, ZERO, Ref(name, p.kept)) for name, p in partials.items())
+    loops: tuple[Node, ...] = (*swept, *joined)
+    if inner.extent > parameters.block:
+        loops = (Loop(inner, Binding.BLOCKS, loops, parameters.block),)
+    loops = _loops(outer, Binding.PARALLEL if alone else Binding.SERIAL, loops)
+    finished = tuple(Finish(partial, ZERO) for partial in partials.values())
+    return [Region(tuple(partials.values()), loops, finished, threaded=alone)]
+
+
+def _inside(sweep: Sweep) -> tuple[Node, ...]:
+    return (*sweep.code, *sweep.stores)
 
 
 def _point(sweep: Sweep) -> list[Node]:
@@ -100,7 +151,8 @@ def _point(sweep: Sweep) -> list[Node]:
     return [*sweep.code, *folds, *sweep.stores]
 
 
-def _sweep_along(sweep: Sweep, parameters: CpuRowParameters) -> list[Node]:
+def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> list[Node]:
+    """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type."""
     *outer, inner = sweep.axes
     own = [fold for fold in sweep.folds if not fold.slots]
     lanes = parameters.lanes_for(inner.extent)
@@ -108,7 +160,8 @@ def _sweep_along(sweep: Sweep, parameters: CpuRowParameters) -> list[Node]:
     within: list[Node] = []
     after: list[Node] = []
     for fold in own:
-        dtype, name = wide(fold), f"{fold.name}_lanes"
+        kept = fold.value.dtype if narrow and fold.dtype.is_floating else wide(fold)
+        dtype, name = kept, f"{fold.name}_lanes"
         before.append(Lanes(name, dtype, lanes, neutral(fold.operation, dtype)))
         within.append(Let(name, dtype, _joined(name, fold, dtype), in_lanes=True))
         after.append(Combine(fold.name, fold.dtype, name, dtype, lanes, fold.operation))
@@ -157,11 +210,12 @@ def _sweep_across(sweep: Sweep, lane: Axis) -> list[Node]:
     return [*arrays, *_loops(sweep.axes, Binding.SERIAL, (loop,)), *last]
 
 
-def _in_lanes(node: Load | Let | CheckedIndex) -> Node:
+def _in_lanes(node: Code) -> Node:
+    assert not isinstance(node, Keep | Kept), "nothing is kept across rows"
     return dataclasses.replace(node, in_lanes=True)
 
 
-def _dtype(node: Load | Let | CheckedIndex) -> DataType:
+def _dtype(node: Code) -> DataType:
     match node:
         case Load():
             return node.tensor.dtype
@@ -169,6 +223,8 @@ def _dtype(node: Load | Let | CheckedIndex) -> DataType:
             return node.dtype
         case CheckedIndex():
             return DataType.Int
+        case Keep() | Kept():
+            return node.dtype
 
 
 # -- folds ---------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""Costly values of a row, kept from one sweep for the next.
+
+    sweep   T3 = exp(T0 - T1); fold T3                  sweep   T3 = exp(T0 - T1); keep T3; fold T3
+    sweep   T0, T2 = T0 - T1, T3 = exp(T2); ...    ->   sweep   T3 = kept T3; ...
+
+Sweeps over the same axis that need the same costly value share it, and the later one no longer
+computes what only led to it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.ir.pointwise import TABLE
+from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load
+from fuser.schedule.row_body import Code, RowBody, Sweep, names_in
+
+COSTLY = 8
+"""Instructions from which a value is kept: storing and loading it takes a few."""
+
+
+def keep_in_row(body: RowBody, max_bytes: int) -> RowBody:
+    """`body` with costly values kept, in rows of which no more than `max_bytes` have to be."""
+    stages = list(body.stages)
+    for late in range(len(stages)):
+        for early in range(late):
+            shared = _shared(stages[early], stages[late], max_bytes)
+            if shared:
+                stages[early] = _keeping(stages[early], shared)
+                stages[late] = _reading(stages[late], shared)
+    return dataclasses.replace(body, stages=tuple(stages))
+
+
+def _shared(earlier: Sweep, later: Sweep, max_bytes: int) -> dict[str, Let]:
+    """Costly values that both sweeps compute."""
+    if len(later.axes) != 1 or earlier.axes != later.axes:
+        return {}
+    kept = {node.name for node in earlier.code if isinstance(node, Let)}
+    room = max_bytes // later.axes[0].extent
+    return {
+        node.name: node
+        for node in later.code
+        if isinstance(node, Let)
+        and node.name in kept
+        and isinstance(node.expression, Call)
+        and TABLE[node.expression.op].cost >= COSTLY
+        and node.dtype.itemsize <= room
+    }
+
+
+def _keeping(sweep: Sweep, shared: dict[str, Let]) -> Sweep:
+    code: list[Code] = []
+    already = {node.name for node in sweep.code if isinstance(node, Keep)}
+    for node in sweep.code:
+        code.append(node)
+        if isinstance(node, Let) and node.name in shared and node.name not in already:
+            code.append(Keep(node.name, node.dtype, sweep.axes[0]))
+    return dataclasses.replace(sweep, code=tuple(code))
+
+
+def _reading(sweep: Sweep, shared: dict[str, Let]) -> Sweep:
+    """The sweep with kept values read, and without what nothing needs any more."""
+    code: list[Code] = [
+        Kept(node.name, node.dtype, sweep.axes[0])
+        if isinstance(node, Let) and node.name in shared
+        else node
+        for node in sweep.code
+    ]
+    needed = set(names_in((*sweep.folds, *sweep.stores)))
+    live: list[Code] = []
+    for node in reversed(code):
+        if isinstance(node, Load | Let | Kept) and node.name not in needed:
+            continue
+        live.insert(0, node)
+        needed.update(names_in((node,)))
+    return dataclasses.replace(sweep, code=tuple(live))
