@@ -20,32 +20,36 @@ COSTLY = 8
 
 
 def keep_in_row(body: RowBody, max_bytes: int) -> RowBody:
-    """`body` with costly values kept, in rows of which no more than `max_bytes` have to be."""
+    """`body` with costly values kept, in no more than `max_bytes` of one row."""
     stages = list(body.stages)
+    room = max_bytes
     for late in range(len(stages)):
         for early in range(late):
-            shared = _shared(stages[early], stages[late], max_bytes)
+            shared = _shared(stages[early], stages[late], room)
             if shared:
+                room -= sum(_row_bytes(stages[late], let) for let in shared.values())
                 stages[early] = _keeping(stages[early], shared)
                 stages[late] = _reading(stages[late], shared)
     return dataclasses.replace(body, stages=tuple(stages))
 
 
-def _shared(earlier: Sweep, later: Sweep, max_bytes: int) -> dict[str, Let]:
-    """Costly values that both sweeps compute."""
+def _row_bytes(sweep: Sweep, let: Let) -> int:
+    return sweep.axes[0].extent * let.dtype.itemsize
+
+
+def _shared(earlier: Sweep, later: Sweep, room: int) -> dict[str, Let]:
+    """Costly values that both sweeps compute, as far as there is room for them."""
     if len(later.axes) != 1 or earlier.axes != later.axes:
         return {}
     kept = {node.name for node in earlier.code if isinstance(node, Let)}
-    room = max_bytes // later.axes[0].extent
-    return {
-        node.name: node
-        for node in later.code
-        if isinstance(node, Let)
-        and node.name in kept
-        and isinstance(node.expression, Call)
-        and TABLE[node.expression.op].cost >= COSTLY
-        and node.dtype.itemsize <= room
-    }
+    shared: dict[str, Let] = {}
+    for node in later.code:
+        if isinstance(node, Let) and node.name in kept and isinstance(node.expression, Call):
+            costly = TABLE[node.expression.op].cost >= COSTLY
+            if costly and _row_bytes(later, node) <= room:
+                shared[node.name] = node
+                room -= _row_bytes(later, node)
+    return shared
 
 
 def _keeping(sweep: Sweep, shared: dict[str, Let]) -> Sweep:
