@@ -50,6 +50,7 @@ from harness import (
     save,
     table,
 )
+from row_cases import ROWS
 
 from fuser import FusionDefinition
 
@@ -92,7 +93,7 @@ def reused(case: Case, inputs: list[torch.Tensor]) -> dict[str, Call]:
 
     compiled, out = torch.compile(written_into), huge_empty_like(like)
     candidates["torch.compile"] = lambda: compiled(out, *inputs)
-    target, source = huge_empty_like(like), inputs[0].view(like.shape)
+    target, source = huge_empty_like(inputs[0]), inputs[0]
     candidates["copy"] = lambda: target.copy_(source)
     return candidates
 
@@ -141,7 +142,8 @@ def cells(measured: Measured | None) -> list[str]:
 
 def check(case: Case, candidates: dict[str, Call], inputs: list[torch.Tensor]) -> dict[str, str]:
     """The error of every candidate. Exits with status 1 if fuser's is too large."""
-    exact = case.exact(*(tensor.double() for tensor in inputs))
+    wide = (tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs)
+    exact = case.exact(*wide)
     computing = {name: call for name, call in candidates.items() if name != "copy"}
     errors = {name: error(first(call()), exact) for name, call in computing.items()}
     if not errors[OURS] <= case.tolerance:
@@ -232,6 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="fuser beside its peers, on the processor")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--no-save", action="store_true", help="print only")
     given = parser.parse_args()
     facts = machine()
@@ -245,7 +248,8 @@ def main() -> None:
         print(text + "\n", flush=True)
 
     note("machine", description(facts), facts)
-    for case in LARGE:
+    wanted = [case for case in (*LARGE, *ROWS) if given.only in case.name]
+    for case in wanted:
         text, regimes = measure(case, given.rounds)
         note(case.name, text, regimes)
         goals += [*ratio_goals(case, regimes), *fault_goals(case, regimes)]
