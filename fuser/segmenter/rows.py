@@ -131,6 +131,8 @@ class _Walk:
         self._swept_again |= op.arg in self._row_bound and not held <= self._kept
         if kept == self._kept:
             self._row_bound.update(outs)
+        elif op.op in ("var", "var_mean"):
+            return Refusal(f"{outs[0]}, a variance over rows, has to know their mean first")
         elif self._kept and self._kept <= held and kept.isdisjoint(self._kept):
             self._final.update(outs)
         else:

@@ -206,3 +206,11 @@ def test_reductions_to_bool_and_index_are_rows_too():
     segmented = d.segment(d.ops.argmax(x, [1]), d.ops.any(d.ops.gt(x, 1.0), [1]))
     assert len(segmented.segments) == 1
     assert [value.dtype for value in segmented.segments[0].stores] == [DataType.Int, DataType.Bool]
+
+
+def test_a_variance_over_rows_takes_another_kernel():
+    # sum along rows -> var over rows: the mean of all rows comes first
+    d = Definition((8, 6))
+    segmented = d.segment(d.ops.var(d.ops.sum(d.handles[0], [1]), [0]))
+    assert kernels(segmented) == ["sum", "var"]
+    assert "a variance over rows, has to know their mean first" in refusals(segmented)
