@@ -31,7 +31,7 @@ from fuser.runtime.plan import Plan
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
 from fuser.runtime.toolchain import find_compiler
-from fuser.segmenter import SegmentedFusion, render, segment
+from fuser.segmenter import AliasStep, Segment, SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
 _drawings = itertools.count()
@@ -164,8 +164,16 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
 
 
 def _print_segments(segmented: SegmentedFusion) -> str:
-    """Each segment as a definition."""
-    return "\n".join(f"# {s.name}\n{print_fusion(s.fusion)}" for s in segmented.segments)
+    """Each step: segments and what torch runs as definitions, aliases in a line."""
+    parts: list[str] = []
+    for step in segmented.steps:
+        if isinstance(step, AliasStep):
+            made = " -> ".join(step.operations)
+            parts.append(f"# {step.output} is {made} of {step.memory.base}, on the host\n")
+        else:
+            by = "" if isinstance(step, Segment) else ", run by torch"
+            parts.append(f"# {step.name}{by}\n{print_fusion(step.fusion)}")
+    return "\n".join(parts)
 
 
 def _run_passes(fusion: Fusion) -> Fusion:

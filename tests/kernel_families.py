@@ -90,6 +90,31 @@ def _sliced(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.exp(part)
 
 
+def _softmax(dim: int) -> Callable[..., Handle]:
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        e = fd.ops.exp(x - fd.ops.max(x, dims=[dim], keepdim=True))
+        return e / fd.ops.sum(e, dims=[dim], keepdim=True)
+
+    return define
+
+
+def _scale_gradient(fd: FusionDefinition, g: Handle, x: Handle) -> Handle:
+    """The gradient of a layernorm's weight, as a mean: a fold over rows that have folds too."""
+    variance, mean = fd.ops.var_mean(x, dims=[1], correction=0, keepdim=True)
+    return fd.ops.mean(g * (x - mean) * fd.ops.rsqrt(variance + 1.0), dims=[0])
+
+
+def _scale_gradient_exact(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    variance, mean = torch.var_mean(x, dim=1, correction=0, keepdim=True)
+    return (g * (x - mean) / torch.sqrt(variance + 1.0)).mean(0)
+
+
+def _rows_in_turn(fd: FusionDefinition, x: Handle) -> Handle:
+    """Rows picked by indices that the kernel computes."""
+    at = fd.ops.remainder(fd.ops.iota(40, 0, 7, DataType.Int), 11)
+    return fd.ops.exp(fd.ops.index_select(x, at, 0))
+
+
 FAMILIES = (
     Family("flat", _gelu, torch.nn.functional.gelu, random((33, 65))),
     Family("one element", _gelu, torch.nn.functional.gelu, random(())),
@@ -118,6 +143,18 @@ FAMILIES = (
     ),
     Family("division", _regrouped, _regrouped_exact, random((4, 6), (8, 3))),
     Family("slice", _sliced, lambda x: torch.exp(x[2:30:3, 1:40]), random((32, 48))),
+    Family("rows", _softmax(1), lambda x: torch.softmax(x, 1), random((19, 130))),
+    Family("long rows", _softmax(1), lambda x: torch.softmax(x, 1), random((9, 1601))),
+    Family("columns", _softmax(0), lambda x: torch.softmax(x, 0), random((67, 40))),
+    Family(
+        "split columns",
+        lambda fd, x: fd.ops.mean(x, dims=[0]),
+        lambda x: x.mean(0),
+        random((520, 37)),
+    ),
+    Family("split row", lambda fd, x: fd.ops.mean(x, [0, 1]), torch.mean, random((93, 101))),
+    Family("fold over rows", _scale_gradient, _scale_gradient_exact, random((41, 68), (41, 68))),
+    Family("gather", _rows_in_turn, lambda x: x[torch.arange(40) * 7 % 11].exp(), random((11, 24))),
 )
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 

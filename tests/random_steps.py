@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fuser import DataType
 from fuser.frontend.handles import Handle
-from tests.random_values import MAX_ELEMENTS, MAX_INEXACT, MAX_RANK, SIZES, Known, Writer, known
+from tests.random_values import MAX_ELEMENTS, MAX_RANK, SIZES, Known, Writer, known
 
 # -- steps: pointwise ----------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ def factory(writer: Writer) -> None:
         writer.add(lambda fd, _: fd.ops.iota(size, start, step, dtype), facts)
 
 
-# -- steps: slices and reductions ----------------------------------------------------------------
+# -- steps: slices -------------------------------------------------------------------------------
 
 
 def slice_(writer: Writer) -> None:
@@ -270,35 +270,7 @@ def slice_(writer: Writer) -> None:
     writer.add(lambda fd, v: fd.ops.slice(v[position], starts, ends, steps), writer.facts[position])
 
 
-def reduce_(writer: Writer) -> None:
-    """A sum, mean, maximum or minimum over some dimensions, none of which is empty."""
-    name = writer.pick(("sum", "mean", "max", "min"))
-    position = writer.operand(
-        lambda h, k: (
-            0 not in h.value.shape
-            and h.value.is_tensor
-            and (name != "mean" or h.dtype().is_floating)
-        )
-    )
-    if position is None:
-        return
-    shape, facts = writer.shape(position), writer.facts[position]
-    dims = writer.draw(st.lists(st.sampled_from(range(len(shape))), unique=True)) if shape else []
-    dims = dims or list(range(len(shape)))
-    keepdim = writer.draw(st.booleans())
-    count = math.prod(shape[dim] for dim in dims)
-    if name == "sum":
-        result = known(facts.bound * count, facts.bits)
-    else:
-        result = known(facts.bound, facts.bits if name != "mean" else None)
-    if name in ("sum", "mean") and not facts.exact and facts.bound * count > MAX_INEXACT:
-        return
-    reduced = dims or None
-    writer.add(lambda fd, v: getattr(fd.ops, name)(v[position], reduced, keepdim), result)
-
-
 POINTWISE = (unary, binary, binary, select, divide, cast)
 METADATA = (reshape, reshape, permute, flip, broadcast, expand)
 FACTORIES = (factory,)
 SLICES = (slice_,)
-REDUCTIONS = (reduce_,)

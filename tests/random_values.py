@@ -53,10 +53,18 @@ def known(bound: float, bits: int | None) -> Known | None:
 class Writer:
     """A definition as it is drawn, with static sizes, so that every shape is known."""
 
-    def __init__(self, draw: st.DrawFn, fd: FusionDefinition, dtypes: Sequence[DataType]) -> None:
+    def __init__(
+        self,
+        draw: st.DrawFn,
+        fd: FusionDefinition,
+        dtypes: Sequence[DataType],
+        inputs: list[torch.Tensor | float],
+    ) -> None:
         self.draw = draw
         self.fd = fd
         self.dtypes = tuple(dtypes)
+        self.inputs = inputs
+        """What the definition is executed with; a step that declares an input adds to it."""
         self.steps: list[Step] = []
         self.handles: list[Handle] = []
         self.facts: list[Known] = []

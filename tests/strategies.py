@@ -22,13 +22,16 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.random_steps import FACTORIES, METADATA, POINTWISE, REDUCTIONS, SLICES
+from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS
+from tests.random_steps import FACTORIES, METADATA, POINTWISE, SLICES
 from tests.random_values import DTYPES, Writer, facts_of, tensors
 
 __all__ = [
     "DTYPES",
     "FACTORIES",
+    "GATHERS",
     "METADATA",
+    "NORMALIZATIONS",
     "POINTWISE",
     "REDUCTIONS",
     "SLICES",
@@ -67,14 +70,15 @@ def definitions(
     max_operations: int = 10,
 ) -> Definition:
     """A definition of up to `max_operations` of these `steps`, 1 to 3 tensor inputs of `dtypes`,
-    perhaps a scalar input, and 1 to 3 outputs."""
+    perhaps a scalar input, inputs of indices where steps gather, and 1 to 3 outputs."""
     inputs: list[torch.Tensor | float] = draw(st.lists(tensors(dtypes), min_size=1, max_size=3))
     if draw(st.booleans()):
         inputs.append(draw(st.sampled_from([-1.5, 0.25, 2.0])))
+    declared = tuple(inputs)
     static = draw(st.booleans())
     with FusionDefinition() as scratch:
-        writer = Writer(draw, scratch, dtypes)
-        writer.handles = _declare(scratch, inputs, static=True)
+        writer = Writer(draw, scratch, dtypes, inputs)
+        writer.handles = _declare(scratch, declared, static=True)
         writer.facts = [facts_of(handle.dtype()) for handle in writer.handles]
         for _ in range(
             draw(st.sampled_from([n for n in (1, 2, 4, 6, 8, 10, 20) if n <= max_operations]))
@@ -85,7 +89,7 @@ def definitions(
     outputs = list(dict.fromkeys([tensors_made[-1], *others]))
 
     def build(fd: FusionDefinition) -> None:
-        handles = _declare(fd, inputs, static)
+        handles = _declare(fd, declared, static)
         for step in writer.steps:
             handles.append(step(fd, handles))
         for position in outputs:

@@ -3,16 +3,27 @@
 from fuser.codegen.cpu import CpuPrinter
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.cuda import CudaPrinter
-from fuser.codegen.kernel_source import Argument, IndexCheck, KernelSource, Pointer, Scalar, Size
+from fuser.codegen.cuda_rows import CudaRowPrinter
+from fuser.codegen.kernel_source import (
+    Argument,
+    IndexCheck,
+    KernelSource,
+    Pointer,
+    Scalar,
+    Size,
+    Workspace,
+)
 
 __all__ = [
     "Argument",
     "CpuPrinter",
     "CpuRowPrinter",
     "CudaPrinter",
+    "CudaRowPrinter",
     "IndexCheck",
     "KernelSource",
     "Pointer",
     "Scalar",
     "Size",
+    "Workspace",
 ]

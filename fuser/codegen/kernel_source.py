@@ -43,7 +43,17 @@ class Size:
     dtype: DataType
 
 
-Argument = Pointer | Scalar | Size
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The address of `elements` that the kernel uses while it runs, all 0 at first if `zeroed`."""
+
+    name: str
+    dtype: DataType
+    elements: int
+    zeroed: bool = False
+
+
+Argument = Pointer | Workspace | Scalar | Size
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from fuser.codegen.kernel_source import (
     KernelSource,
     Pointer,
     Scalar,
+    Workspace,
     scalar_passed_as,
 )
 from fuser.codegen.sizes import Sizes
@@ -53,6 +54,7 @@ class KernelPrinter(ABC):
         self.expressions = ExpressionPrinter(self.target, self.sizes)
         self.out = Writer()
         self.checks: list[IndexCheck] = []
+        self.workspaces: list[Workspace] = []
 
     def run(self) -> KernelSource:
         index = self.expressions.type(self.nest.index_dtype)
@@ -181,7 +183,7 @@ class KernelPrinter(ABC):
         loads = [Pointer(value) for value in self.segment.loads]
         stores = [Pointer(value) for value in self.segment.stores]
         scalars = [Scalar(value) for value in self._scalars()]
-        return (*loads, *stores, *scalars, *self.sizes.parameters)
+        return (*loads, *stores, *self.workspaces, *scalars, *self.sizes.parameters)
 
     def _scalars(self) -> list[Value]:
         return [value for value in self.segment.fusion.inputs if not value.is_tensor]
@@ -193,6 +195,8 @@ class KernelPrinter(ABC):
                 if self._is_stored(value):
                     return f"{type_}* {self.target.restrict} {value}_out"
                 return f"const {type_}* {self.target.restrict} {value}_in"
+            case Workspace(name, dtype):
+                return f"{self.expressions.type(dtype)}* {self.target.restrict} {name}"
             case Scalar(value):
                 passed = scalar_passed_as(value.dtype)
                 if passed == value.dtype.spelling:

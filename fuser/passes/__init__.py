@@ -11,6 +11,7 @@ from fuser.passes.compose_metadata import compose_metadata
 from fuser.passes.constant_folding import fold_constants
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.gather_above_pointwise import move_gathers_up
+from fuser.passes.lower_reductions import lower_reductions
 from fuser.passes.range_gather import slice_range_gathers
 from fuser.passes.range_scatter import pad_range_scatters
 from fuser.passes.scatter_where import compare_in_scatters
@@ -38,6 +39,8 @@ PASSES: tuple[Pass, ...] = (
     compare_in_scatters,
     # After ranges: a slice reads no index, and moved up it would be a gather of each operand.
     move_gathers_up,
+    # A variance is two sums, one after the other: what shares a kernel depends on it.
+    lower_reductions,
     # Again, for the constants, casts, slices and permutes that came of index operations.
     *_SIMPLIFY,
     # Last, for what was composed past.

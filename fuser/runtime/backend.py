@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from fuser import debug
-from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, KernelSource
+from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, CudaRowPrinter, KernelSource
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_fusion
 from fuser.runtime.cpu import FLAGS, compile_cpu
@@ -26,11 +26,13 @@ from fuser.schedule import (
     CpuParameters,
     CpuRowParameters,
     CudaParameters,
+    CudaRowParameters,
     LoopNest,
     Scheduler,
     schedule_cpu,
     schedule_cuda,
     schedule_rows_cpu,
+    schedule_rows_cuda,
     scheduler_of,
 )
 from fuser.segmenter import Segment, SegmentedFusion
@@ -123,6 +125,8 @@ class CpuBackend(Backend):
 class CudaBackend(Backend):
     """CUDA C++ through NVRTC."""
 
+    schedulers = (Scheduler.POINTWISE, Scheduler.ROWS)
+
     def __init__(
         self, segmented: SegmentedFusion, alignments: Alignments, target: TargetName
     ) -> None:
@@ -130,10 +134,13 @@ class CudaBackend(Backend):
         super().__init__(segmented, alignments)
 
     def schedule(self, segment: Segment) -> LoopNest:
+        if scheduler_of(segment) is Scheduler.ROWS:
+            return schedule_rows_cuda(segment, self._alignments, CudaRowParameters())
         return schedule_cuda(segment, self._alignments, CudaParameters())
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
-        return CudaPrinter(segment, nest).run()
+        in_rows = scheduler_of(segment) is Scheduler.ROWS
+        return (CudaRowPrinter if in_rows else CudaPrinter)(segment, nest).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         kernel = source.code[source.code.index('extern "C"') :]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fuser.codegen import IndexCheck, KernelSource, Pointer, Scalar
+from fuser.codegen import IndexCheck, KernelSource, Pointer, Scalar, Size, Workspace
 from fuser.errors import ExternError, FuserError
 from fuser.ir.indexing import index_error
 from fuser.ir.interpret import interpret
@@ -122,13 +122,19 @@ class Runner:
             for argument in source.arguments
             if isinstance(argument, Scalar)
         ]
-        sizes = [a.number for a in source.arguments if not isinstance(a, Pointer | Scalar)]
+        sizes = [argument.number for argument in source.arguments if isinstance(argument, Size)]
+        workspaces = [a for a in source.arguments if isinstance(a, Workspace)]
+        device = self._device
         tail = loaded.tail
 
         def run(environment: Environment, *errors: int) -> None:
             addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore
             numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore
-            launch(*addresses, *numbers, *sizes, *errors, *tail)
+            # What is freed after the launch is reused by later work of the same stream only.
+            rooms = [_room(workspace, device) for workspace in workspaces]
+            launch(
+                *addresses, *(room.data_ptr() for room in rooms), *numbers, *sizes, *errors, *tail
+            )
 
         return _checking(run, source.checks) if source.checks else run
 
@@ -219,6 +225,12 @@ class Runner:
             slot = self._slots[lies.base]
             return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
         return self._strided(lies)
+
+
+def _room(workspace: Workspace, device: torch.device) -> torch.Tensor:
+    """The memory of a workspace, for one call."""
+    make = torch.zeros if workspace.zeroed else torch.empty
+    return make(workspace.elements, dtype=workspace.dtype.torch, device=device)
 
 
 def _checking(run: Callable[..., None], checks: Sequence[IndexCheck]) -> Action:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from fuser.codegen import Argument, Pointer, Scalar
+from fuser.codegen import Argument, Pointer, Scalar, Workspace
 from fuser.ir.dtypes import DataType
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _C_TYPES: dict[DataType, type] = {
 def c_type(argument: Argument) -> type:
     """The ctypes type of an argument."""
     match argument:
-        case Pointer():
+        case Pointer() | Workspace():
             return ctypes.c_void_p
         case Scalar(value):
             return scalar_type(value.dtype)

@@ -127,8 +127,10 @@ class Plan:
             for boundary in self.boundaries:
                 lines += textwrap.wrap(boundary, 100, initial_indent="  ", subsequent_indent="    ")
         kernels, aliases, externs = map(len, (self.kernels, self.aliases, self.externs))
+        in_torch = sum(kernel.kernel_source is None for kernel in self.kernels)
+        unfused = f" ({in_torch} run by torch, one operation at a time)" if in_torch else ""
         lines.append(
-            f"total: {kernels} kernel(s), {aliases} alias(es), {externs} torch call(s), "
+            f"total: {kernels} kernel(s){unfused}, {aliases} alias(es), {externs} torch call(s), "
             f"{byte_count(self.bytes_moved)} moved"
         )
         return "\n".join(lines)

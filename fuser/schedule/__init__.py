@@ -1,9 +1,15 @@
 """Segment -> loop tree: axes, then a mapping to threads and lanes."""
 
-from fuser.schedule.heuristics import CpuParameters, CpuRowParameters, CudaParameters
+from fuser.schedule.heuristics import (
+    CpuParameters,
+    CpuRowParameters,
+    CudaParameters,
+    CudaRowParameters,
+)
 from fuser.schedule.loop_tree import LoopNest
 from fuser.schedule.mapping import Alignments, schedule_cpu, schedule_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu
+from fuser.schedule.row_cuda import schedule_rows_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of
 
 __all__ = [
@@ -11,10 +17,12 @@ __all__ = [
     "CpuParameters",
     "CpuRowParameters",
     "CudaParameters",
+    "CudaRowParameters",
     "LoopNest",
     "Scheduler",
     "schedule_cpu",
     "schedule_cuda",
     "schedule_rows_cpu",
+    "schedule_rows_cuda",
     "scheduler_of",
 ]

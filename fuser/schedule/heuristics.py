@@ -78,3 +78,36 @@ def _waste(extent: int, size: int) -> float:
     """The part of the threads along an axis that find nothing to do."""
     rounded = -(-extent // size) * size
     return (rounded - extent) / max(rounded, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CudaRowParameters:
+    """`vector_bytes`, `max_lane_bytes`: as above. `warp_elements`: the longest row that one warp
+    does, `warps` of them a block. `elements`: of a longer row for each thread, up to `threads` of
+    them; `slot_elements` where every element has a result. `column_threads`: threads for a row
+    where memory is consecutive across rows. `grid_threads`: threads a block where nothing is
+    folded. `resident`: threads that the GPU runs at once; a row is split over them if each is left
+    `split_elements`. `workspace_bytes`: the most that blocks keep of folds over the rows.
+    `most_blocks`: the largest grid; its blocks do several rows each."""
+
+    vector_bytes: int = 16
+    max_lane_bytes: int = 32
+    warp_elements: int = 1024
+    warps: int = 4
+    elements: int = 16
+    slot_elements: int = 4
+    threads: int = 512
+    column_threads: int = 16
+    grid_threads: int = 256
+    resident: int = 132 * 1024
+    split_elements: int = 8
+    workspace_bytes: int = 64 << 20
+    most_blocks: int = 1 << 14
+
+    def threads_for(self, extent: int, *, has_slots: bool) -> int:
+        """Threads for a row of that many elements: whole warps, a power of two of them."""
+        threads = self.threads
+        each = self.slot_elements if has_slots else self.elements
+        while threads > 32 and (threads // 2) * each >= extent:
+            threads //= 2
+        return threads

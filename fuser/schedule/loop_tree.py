@@ -220,6 +220,17 @@ class Binding(Enum):
     BLOCKS = auto()  # `step` elements of a long row an iteration, over threads; swept inside
     TILE = auto()  # `step` neighbouring rows an iteration, fewer in the last, over threads
     TILE_LANES = auto()  # the rows of a tile
+    TEAMS = auto()  # a row for each team of threads, together with the loop inside
+    TEAM = auto()  # `step` elements for each thread of a team, together with the loop inside
+
+
+class Team(Enum):
+    """The threads of a GPU that do a row together."""
+
+    WARP = auto()  # a warp, along x; as many rows a block as it has warps
+    BLOCK = auto()  # a block, or several where the grid has a second dimension
+    COLUMN = auto()  # threads of a block along y; neighbouring rows lie along x
+    GRID = auto()  # all there are, for the only row
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +277,7 @@ class LoopNest:
     """A kernel: a name, its loop tree, and how it is launched.
 
     `axes` run from the outermost to the innermost; `index_dtype` is Int32 where every offset fits.
-    `parameters` says in words what the heuristic chose.
+    `parameters` says in words what the heuristic chose. `team` does a row of a CUDA kernel.
     """
 
     name: str
@@ -276,3 +287,4 @@ class LoopNest:
     launch: Launch
     index_dtype: DataType
     parameters: str
+    team: Team | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from fuser.schedule.axes import walks_as_one
 from fuser.schedule.index import Axis, Index, substitute
-from fuser.schedule.loop_tree import IndexValue, Let, Load
+from fuser.schedule.loop_tree import IndexValue, Let, Load, Store
 from fuser.schedule.row_body import Code, RowBody, Sweep
 
 
@@ -66,6 +67,21 @@ def replace_axes(sweep: Sweep, replaced: dict[Axis, Index]) -> Sweep:
     return dataclasses.replace(
         sweep, code=tuple(map(code, sweep.code)), folds=tuple(folds), stores=tuple(stores)
     )
+
+
+def lanes_across_rows(body: RowBody) -> bool:
+    """Whether neighbouring rows, and not neighbouring elements of a row, are next in memory."""
+    if not body.rows or any(fold.slots for sweep in body.stages for fold in sweep.folds):
+        return False
+    along = across = 0
+    for sweep in body.stages:
+        for access in (*sweep.code, *sweep.stores):
+            if isinstance(access, Load | Store) and sweep.axes:
+                walked = [a for a in (*body.rows, *sweep.axes) if access.at.coefficient(a)]
+                elements = math.prod(axis.extent for axis in walked)
+                along += elements * (access.at.coefficient(sweep.axes[-1]) == 1)
+                across += elements * (access.at.coefficient(body.rows[-1]) == 1)
+    return across > along
 
 
 def _arranged(sweep: Sweep) -> Sweep:

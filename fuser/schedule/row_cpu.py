@@ -40,19 +40,19 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
-    Store,
 )
 from fuser.schedule.names import kernel_name
-from fuser.schedule.row_axes import arrange_rows, replace_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, trace_rows
+from fuser.schedule.row_axes import arrange_rows, lanes_across_rows, replace_axes
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
+from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment
 
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
     body = arrange_rows(trace_rows(segment))
-    across = _lanes_across_rows(body)
+    across = lanes_across_rows(body)
     nodes = _across(body, parameters) if across else _along(body, parameters)
     partials = {fold.name: _partial(fold) for s in body.stages for fold in s.folds if fold.slots}
     region = Region(tuple(partials.values()), nodes, _epilogue(body, partials))
@@ -271,19 +271,6 @@ def _loops(
 
 def _sweeps(body: RowBody) -> tuple[Sweep, ...]:
     return (*body.stages, *body.epilogue)
-
-
-def _lanes_across_rows(body: RowBody) -> bool:
-    """Whether neighbouring rows, and not neighbouring elements of a row, are next in memory."""
-    if not body.rows or any(fold.slots for sweep in body.stages for fold in sweep.folds):
-        return False
-    along = across = 0
-    for sweep in body.stages:
-        for access in (*sweep.code, *sweep.stores):
-            if isinstance(access, Load | Store) and sweep.axes:
-                along += access.at.coefficient(sweep.axes[-1]) == 1
-                across += access.at.coefficient(body.rows[-1]) == 1
-    return across > along
 
 
 def _work(body: RowBody) -> int:

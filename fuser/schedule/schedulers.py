@@ -17,7 +17,7 @@ from fuser.ir.nodes import (
     operands,
 )
 from fuser.ir.strided import is_metadata
-from fuser.schedule.lowering import FOLDS
+from fuser.schedule.folds import FOLDS
 from fuser.segmenter import Segment
 
 
@@ -46,8 +46,7 @@ def _is_pointwise(op: Operation) -> bool:
 def _is_of_rows(op: Operation) -> bool:
     match op:
         case Reduce():
-            folded = op.op in FOLDS or op.op in ("mean", "var", "var_mean")
-            return folded and not op.arg.dtype.is_complex
+            return op.op in FOLDS and not op.arg.dtype.is_complex
         case Gather():
             return op.arg.shape[op.dim] > 0
         case CheckIndex():

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from fuser.ir.nodes import Fusion, MetadataOperation, Permute, Slice, Statement, Value
+from fuser.ir.nodes import Flip, Fusion, MetadataOperation, Permute, Slice, Statement, Value
 from fuser.ir.printer import operation_name
 from fuser.ir.strided import (
     Order,
@@ -92,8 +92,8 @@ def output_chains(
         root, statements = end, list[Statement]()
         while True:
             statement = definitions[root]
-            if not is_metadata(statement.op) or isinstance(statement.op, Slice):
-                break  # a slice of a computed tensor stays: the kernel then writes the slice only
+            if not is_metadata(statement.op) or isinstance(statement.op, Slice | Flip):
+                break  # a slice stays, so that the kernel writes no more; a flip is never free
             operand = cast("MetadataOperation", statement.op).arg
             if operand in placed:
                 break

@@ -192,7 +192,7 @@ class Grouping:
         found: dict[tuple[int, int], Boundary] = {}
         for nodes in self._pairs:
             first, second = (self._group_of[node] for node in nodes)
-            if first == second or (first, second) in found:
+            if first == second or (first, second) in found or (second, first) in found:
                 continue
             verdict = self._joined(first, second)
             if not isinstance(verdict, Refusal):

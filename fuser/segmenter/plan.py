@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Fusion, Value
 from fuser.ir.strided import Strided
+from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_read
 
 
@@ -14,13 +15,16 @@ class Segment:
     """Operations that become one kernel.
 
     `fusion` has the values it reads as inputs and those it stores as outputs; `memory` says where
-    each of them lies. `reason` says why the segment ends where it does.
+    each of them lies. `reason` says why the segment ends where it does. `atoms` are those of the
+    whole fusion, and `rows` the ones that number the rows of a segment with reductions.
     """
 
     name: str
     fusion: Fusion
     memory: dict[Value, Strided]
     reason: str
+    atoms: Atoms = field(repr=False, compare=False)
+    rows: AtomSet
 
     @property
     def loads(self) -> tuple[Value, ...]:

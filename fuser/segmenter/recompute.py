@@ -4,7 +4,8 @@
     T0 BFloat16                                   T0 is read twice, T1 is never stored
 
 What a kernel makes only for other kernels is looked at, last first. It is made again by each of its
-readers if few and cheap pointwise operations lead to it from values that are in memory anyway.
+readers if few and cheap pointwise operations lead to it from values that are in memory anyway, or
+that are so small that storing them costs next to nothing: the mean of a row, not the row.
 """
 
 from __future__ import annotations
@@ -21,15 +22,22 @@ from fuser.segmenter.traffic import bytes_read, bytes_written
 MAX_REPEATED = 8
 """Operations that one value may take to make again."""
 
+SMALL = 16
+"""How many times smaller a value is that is rather stored than made again."""
+
 Loads = dict[Value, int]
 """Elements read of each value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How to make a value again: from what is in memory, by how many instructions an element."""
+    """How to make a value again: from what is in memory, by how many instructions an element.
+
+    `small` are sources that have to be stored for it.
+    """
 
     sources: tuple[Value, ...]
+    small: tuple[Value, ...]
     instructions: int
 
 
@@ -65,8 +73,9 @@ class Recomputation:
         maker, readers = self._key(value), list(self._readers[value])
         if recipe is None or not readers:
             return
-        saved = bytes_written([value], self._operations.free)
-        if list(self.stores[maker]) == [value]:
+        free = self._operations.free
+        saved = bytes_written([value], free) - bytes_written(recipe.small, free)
+        if list(self.stores[maker]) == [value] and not recipe.small:
             saved += self._bytes(self.loads[maker]) + LAUNCH_BYTES
         changed = {key: self._with_sources(key, value, recipe) for key in readers}
         for key, loads in changed.items():
@@ -78,6 +87,8 @@ class Recomputation:
             return
         for key, loads in changed.items():
             self._set_loads(key, loads)
+        for small in recipe.small:
+            self.stores[self._key(small)][small] = None
         del self.stores[maker][value]
         if not self.stores[maker]:
             self._set_loads(maker, {})
@@ -94,6 +105,7 @@ class Recomputation:
     def _recipe(self, value: Value) -> _Recipe | None:
         """The operations that lead to a value from memory; None if too many or too costly."""
         sources: dict[Value, None] = {}
+        small: dict[Value, None] = {}
         made: dict[int, int] = {}
         pending = [value]
         while pending:
@@ -101,6 +113,9 @@ class Recomputation:
             node = self._operations.node_of(wanted)
             if node is None or (wanted is not value and self._in_memory(wanted)):
                 sources[wanted] = None
+                continue
+            if wanted.elements * SMALL <= value.elements and self._is_row_value(wanted):
+                small[wanted] = sources[wanted] = None
                 continue
             op = self._operations.nodes[node].op
             asked = isinstance(op, Pointwise) and op.op == "segment_set"
@@ -110,7 +125,7 @@ class Recomputation:
             if len(made) > MAX_REPEATED:
                 return None
             pending += [read.value for read in self._operations.reads[node]]
-        return _Recipe(tuple(sources), sum(made.values()))
+        return _Recipe(tuple(sources), tuple(small), sum(made.values()))
 
     def _with_sources(self, key: int, value: Value, recipe: _Recipe) -> Loads:
         """What a group loads if it makes a value itself."""
@@ -132,6 +147,11 @@ class Recomputation:
 
     def _crosses(self, value: Value) -> bool:
         return self._operations.node_of(value) is not None and value not in self._stored
+
+    def _is_row_value(self, value: Value) -> bool:
+        """Whether the kernel that makes a value has one for each row, and so could store it."""
+        rows = self._grouping.groups[self._key(value)].rows
+        return rows is not None and rows.kept <= self._operations.atoms.of(value)
 
     def _in_memory(self, value: Value) -> bool:
         """Whether a kernel stores it, as far as decided."""

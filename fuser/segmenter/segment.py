@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fuser.ir.nodes import Fusion, Output, Statement, Value, operands
 from fuser.ir.printer import operation_name
 from fuser.ir.strided import Strided, row_major
+from fuser.segmenter.atoms import NONE
 from fuser.segmenter.bookends import (
     Chain,
     input_aliases,
@@ -98,11 +99,16 @@ class _Segmenter:
             if key >= first_extern:
                 steps.append(self._extern_step(self._externs[key - first_extern]))
                 continue
-            nodes = [operations.nodes[member] for member in grouping.groups[key].members]
-            steps.append(self._segment(names[key], nodes, refusals[key]))
+            group = grouping.groups[key]
+            nodes = [operations.nodes[member] for member in group.members]
+            kept = NONE if group.rows is None else group.rows.kept
+            sub, memory, ends = self._segment(nodes)
+            reason = "; ".join(dict.fromkeys([*ends, *refusals[key]]))
+            steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept))
         return steps, tuple(Boundary(names[b.first], names[b.second], b.reason) for b in between)
 
-    def _segment(self, name: str, nodes: list[Statement], refusals: list[str]) -> Segment:
+    def _segment(self, nodes: list[Statement]) -> tuple[Fusion, dict[Value, Strided], list[str]]:
+        """The fusion of a segment, where its values lie, and how they leave."""
         outs = [out for node in nodes for out in node.outs]
         own = frozenset(outs)
         stores = [v for v in outs if v in self._placed and self._placed[v].base is v]
@@ -110,8 +116,7 @@ class _Segmenter:
             stores, stop=lambda v: v in self._placed and self._placed[v].base not in own
         )
         memory = {v: self._placed[v] for v in (*sub.inputs, *stores) if v.is_tensor}
-        reason = "; ".join(dict.fromkeys([*self._ends(stores), *refusals]))
-        return Segment(name, sub, memory, reason)
+        return sub, memory, self._ends(stores)
 
     def _subfusion(self, results: Iterable[Value], stop: Callable[[Value], bool]) -> Fusion:
         """The statements that compute `results`, reading every value for which `stop` is true."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from fuser import FusionDefinition
-from fuser.codegen import KernelSource, Pointer
+from fuser.codegen import KernelSource, Pointer, Workspace
 from fuser.ir.nodes import Number
 from fuser.pipeline import compile_plan
 from fuser.runtime.emulator import Sanitizer, ThreadOrder, run_sanitized
@@ -52,6 +52,8 @@ def _sanitized(
         arguments = [
             _buffer(segment, argument, number)
             if isinstance(argument, Pointer)
+            else _memory(number, argument.elements * argument.dtype.itemsize)
+            if isinstance(argument, Workspace)
             else c_type(argument)(number)
             for argument, number in zip(source.arguments, numbers, strict=True)
         ]
@@ -67,11 +69,15 @@ def _sanitized(
 
 def _buffer(segment: Segment, argument: Pointer, address: object) -> torch.Tensor:
     """The bytes a kernel may touch, from the buffer's first to its last element."""
-    assert isinstance(address, int)
     lies = segment.memory[argument.value]
     base = segment.memory.get(lies.base, lies)
     if lies.elements == 0:
         return torch.empty(0, dtype=torch.uint8)
     nbytes = (max(lies.last_offset, base.last_offset) + 1) * lies.base.dtype.itemsize
+    return _memory(address, nbytes)
+
+
+def _memory(address: object, nbytes: int) -> torch.Tensor:
+    assert isinstance(address, int)
     memory = (ctypes.c_char * nbytes).from_address(address)
     return torch.frombuffer(memory, dtype=torch.uint8)

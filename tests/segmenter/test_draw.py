@@ -218,6 +218,8 @@ def test_an_operation_that_two_kernels_repeat_is_drawn_in_both():
             Fusion(found.fusion.inputs, (neg, other), (Output(other.out),)),
             found.memory,
             "",
+            found.segments[0].atoms,
+            frozenset(),
         )
         for number, other in enumerate(others)
     ]

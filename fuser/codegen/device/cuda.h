@@ -213,3 +213,89 @@ FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
     if (lane < valid) at[lane] = lanes[lane];
   }
 }
+
+// -- rows --------------------------------------------------------------------------------------
+
+//@ index_in_range: FUSER_DEVICE
+// An index in range; 0 in place of one that is not.
+FUSER_DEVICE long long index_in_range(long long index, long long size, bool wraps) {
+  const long long at = wraps && index < 0 ? index + size : index;
+  return at >= 0 && at < size ? at : 0;
+}
+
+//@ lane_across: FUSER_DEVICE
+// The value of the lane whose number differs in `bits`; all lanes of the warp ask.
+template <typename T>
+FUSER_DEVICE T lane_across(T value, int bits) {
+  if constexpr (sizeof(T) < 4) {
+    return T(__shfl_xor_sync(0xffffffffu, int(value), bits));
+  } else {
+    return __shfl_xor_sync(0xffffffffu, value, bits);
+  }
+}
+
+//@ join_warp: FUSER_DEVICE, lane_across
+// The values of a warp's threads as one, in all of them.
+template <typename T, typename Join>
+FUSER_DEVICE T join_warp(T value, Join join) {
+#pragma unroll
+  for (int bits = 16; bits > 0; bits /= 2) value = join(value, lane_across(value, bits));
+  return value;
+}
+
+//@ join_block: FUSER_DEVICE, join_warp, lane_across
+// The values of a block's threads as one, in all of them. `warps` is a power of two; `shared` has
+// room for one value of each. Threads leave together, so it may be used again at once.
+template <int warps, typename T, typename Join>
+FUSER_DEVICE T join_block(T value, Join join, void* shared) {
+  value = join_warp(value, join);
+  if constexpr (warps > 1) {
+    T* of_warp = static_cast<T*>(shared);
+    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    if (thread % 32 == 0) of_warp[thread / 32] = value;
+    __syncthreads();
+    value = of_warp[thread % warps];
+#pragma unroll
+    for (int bits = warps / 2; bits > 0; bits /= 2) value = join(value, lane_across(value, bits));
+    __syncthreads();
+  }
+  return value;
+}
+
+//@ join_column: FUSER_DEVICE
+// The values of the threads of a block that have one threadIdx.x as one, in all of them. blockDim.x
+// is 32, blockDim.y is `height`; `shared` has room for one value of each thread.
+template <int height, typename T, typename Join>
+FUSER_DEVICE T join_column(T value, Join join, void* shared) {
+  T* of_thread = static_cast<T*>(shared);
+  of_thread[threadIdx.y * 32 + threadIdx.x] = value;
+  __syncthreads();
+  value = of_thread[threadIdx.x];
+#pragma unroll
+  for (int y = 1; y < height; ++y) value = join(value, of_thread[y * 32 + threadIdx.x]);
+  __syncthreads();
+  return value;
+}
+
+//@ last_to_finish: FUSER_DEVICE
+// Whether this block is the last of `blocks` to come here; it sees what the others have written.
+// `finished` counts them from 0.
+FUSER_DEVICE bool last_to_finish(int* finished, int blocks, bool* is_last) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) *is_last = atomicAdd(finished, 1) == blocks - 1;
+  __syncthreads();
+  __threadfence();
+  return *is_last;
+}
+
+//@ part_at: FUSER_DEVICE
+// What another block has written; no cache of this multiprocessor answers.
+template <typename T>
+FUSER_DEVICE T part_at(const T* at) {
+  if constexpr (sizeof(T) >= 4) {
+    return __ldcg(at);
+  } else {
+    return *static_cast<const volatile T*>(at);
+  }
+}

@@ -1,4 +1,4 @@
-"""Reductions in terms of folds: what a kernel accumulates is a sum, product, extreme, any or all.
+"""Reductions in terms of folds: a kernel accumulates sums, products, extremes, any and all.
 
 T1 = fd.ops.mean(T0, dims=[1])     ->     T3 = fd.ops.sum(T0, dims=[1])
                                           T1 = fd.ops.truediv(T3, S2)
@@ -25,22 +25,15 @@ from fuser.ir.nodes import (
     Value,
 )
 
-FOLDS = {
-    "sum": "add",
-    "prod": "mul",
-    "max": "maximum",
-    "min": "minimum",
-    "any": "logical_or",
-    "all": "logical_and",
-}
-"""For each reduction that is one fold, the arithmetic that joins two parts of it."""
-
 
 def lower_reductions(fusion: Fusion) -> Fusion:
-    """`fusion` with means and variances made of folds, and operands in the type they fold in."""
+    """`fusion` with means and variances made of folds, and operands in the type they fold in.
+
+    Complex ones stay as they are.
+    """
     lowering = _Lowering(fusion)
     for statement in fusion.statements:
-        if isinstance(statement.op, Reduce):
+        if isinstance(statement.op, Reduce) and not statement.op.arg.dtype.is_complex:
             lowering.reduce(statement, statement.op)
         else:
             lowering.statements.append(statement)
@@ -50,12 +43,13 @@ def lower_reductions(fusion: Fusion) -> Fusion:
 class _Lowering:
     def __init__(self, fusion: Fusion) -> None:
         values = (*fusion.inputs, *(out for s in fusion.statements for out in s.outs))
-        self._next_id = 1 + max(value.id for value in values)
+        self._next_id = 1 + max((value.id for value in values), default=-1)
         self.statements: list[Statement] = []
 
     def reduce(self, statement: Statement, op: Reduce) -> None:
         """Add what a reduction is made of; the last statements make its results."""
-        arg = self._cast(op.arg, _folded_in(op))
+        is_index = op.op in ("argmax", "argmin")
+        arg = op.arg if is_index else self._cast(op.arg, _folded_in(op))
         count = math.prod(op.arg.shape[dim] for dim in op.dims)
         match op.op:
             case "mean":
@@ -71,6 +65,8 @@ class _Lowering:
                 if op.op == "var_mean":
                     kept = Pointwise("set", (mean,)) if op.keepdim else Squeeze(mean, op.dims)
                     self.statements.append(Statement(statement.outs[1:], kept))
+            case "argmax" | "argmin":
+                self.statements.append(statement)
             case _:
                 self._fold(dataclasses.replace(op, arg=arg), statement.out)
 

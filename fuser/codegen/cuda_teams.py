@@ -1,0 +1,185 @@
+"""CUDA C++ for teams of threads: which rows a team takes, and which points of a row a thread."""
+
+from __future__ import annotations
+
+import math
+
+from fuser.codegen.cuda import CudaPrinter
+from fuser.ir.dtypes import DataType
+from fuser.schedule.emit import convert
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Binding, CheckedIndex, Let, Loop, LoopNest, Node, Store, Team
+from fuser.segmenter import Segment
+
+
+class CudaTeamPrinter(CudaPrinter):
+    """Loops over rows and over the points of rows. `thread` numbers the threads of a team."""
+
+    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+        super().__init__(segment, nest)
+        assert nest.team is not None
+        self._team = nest.team
+        self._index = self.expressions.type(nest.index_dtype)
+        self._is_split = nest.launch.grid[1] > 1
+        """Whether several blocks do a row."""
+        self._in_rows = False
+        """Whether a row is at hand, rather than all of them."""
+        self._sharing: Loop | None = None
+        """The loop in which threads have points of their own, so that all of them store."""
+        self._row = "0"
+        self._row_axes: list[Axis] = []
+        self._thread = "thread"
+
+    def loop(self, loop: Loop) -> None:
+        match loop.binding:
+            case Binding.TEAMS:
+                self._over_rows(loop)
+            case Binding.TEAM:
+                self._over_points(loop)
+            case Binding.LANES:
+                self._over_lanes(loop)
+            case _:
+                name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+                with self.out.block(f"for ({self._index} {name} = 0; {name} < {extent}; ++{name})"):
+                    self._all(loop.body)
+
+    def checked_index(self, node: CheckedIndex) -> None:
+        value = self.expressions.print(convert(node.value, DataType.Int), node.name)
+        size = self.sizes.parameter(f"{node.name}_size", node.size)
+        call = f"{self.expressions.use('index_in_range')}({value}, {size}, "
+        wraps = "true" if node.wraps else "false"
+        self.out.line(f"const long long {node.name} = {call}{wraps});")
+
+    def store(self, store: Store) -> None:
+        conditions = ["active"] if self._team is Team.COLUMN else []
+        if not self._sharing:
+            conditions.append(f"{self._thread} == 0")
+        if not conditions:
+            super().store(store)
+            return
+        with self.out.block(f"if ({' && '.join(conditions)})"):
+            super().store(store)
+
+    def _all(self, nodes: tuple[Node, ...]) -> None:
+        for node in nodes:
+            self.node(node)
+
+    def _place_thread_in_team(self) -> None:
+        x, _, _ = self.nest.launch.block
+        match self._team:
+            case Team.WARP | Team.BLOCK:
+                thread = "int thread = threadIdx.x"
+            case Team.COLUMN:
+                thread = "int thread = threadIdx.y"
+            case Team.GRID:
+                thread = f"{self._index} thread = {self._index}(blockIdx.x) * {x} + threadIdx.x"
+        self.out.line(f"const {thread};")
+
+    def _shared_memory(self) -> None:
+        """Room in which threads of a block exchange a number each, or warps one each."""
+        x, y, _ = self.nest.launch.block
+        count = x * y if self._team is Team.COLUMN else x * y // 32
+        self.out.line(f"alignas(8) __shared__ unsigned char shared[{8 * count}];")
+
+    def _over_rows(self, loop: Loop) -> None:
+        """A team takes every so many rows; its threads stay together."""
+        nest = _nest(loop)
+        name = self.sizes.axis(loop.axis) if len(nest) == 1 else "row"
+        rows = self._count("rows", nest)
+        _, y, _ = self.nest.launch.block
+        self._row, self._row_axes = name, [each.axis for each in nest]
+        block = f"{self._index}(blockIdx.x)"
+        if self._team is Team.COLUMN:
+            head = f"tile = {block} * 32; tile < {rows}; tile += gridDim.x * 32"
+        elif self._team is Team.WARP:
+            first = f"{block} * {y} + threadIdx.y"
+            head = f"{name} = {first}; {name} < {rows}; {name} += gridDim.x * {y}"
+        else:
+            head = f"{name} = {block}; {name} < {rows}; {name} += gridDim.x"
+        with self.out.block(f"for ({self._index} {head})"):
+            if self._team is Team.COLUMN:
+                self.out.line(f"const bool active = tile + {self._index}(threadIdx.x) < {rows};")
+                place = f"active ? tile + {self._index}(threadIdx.x) : {rows} - 1"
+                self.out.line(f"const {self._index} {name} = {place};")
+            self._unravel(nest, name)
+            self._all(nest[-1].body)
+
+    def _over_points(self, loop: Loop) -> None:
+        """The threads of a team take every so many points."""
+        nest = _nest(loop)
+        step = nest[-1].step
+        name = self.sizes.axis(loop.axis) if len(nest) == 1 else "point"
+        count = self._count(f"points_{'_'.join(self.sizes.axis(n.axis) for n in nest)}", nest)
+        first, stride = self._first_point(), self._point_stride()
+        if len(nest) == 1 and step > 1:
+            first = f"({first})" if " " in first else first
+            first, stride = f"{first} * {step}", f"{stride} * {step}"
+        known = set(self.expressions.lane_arrays)
+        self._sharing = nest[-1]
+        head = f"{name} = {first}; {name} < {count}; {name} += {stride}"
+        with self.out.block(f"for ({self._index} {head})"):
+            self._unravel(nest, name)
+            self._all(nest[-1].body)
+        self._sharing = None
+        self.expressions.lane_arrays.intersection_update(known)
+
+    def _first_point(self) -> str:
+        if self._in_rows and self._is_split:
+            return f"{self._index}(blockIdx.y) * {self._team_threads()} + {self._thread}"
+        return self._thread
+
+    def _point_stride(self) -> str:
+        if not self._in_rows:
+            return str(math.prod(self.nest.launch.block))
+        grid = "gridDim.y * " if self._is_split else ""
+        grid = "gridDim.x * " if self._team is Team.GRID else grid
+        return f"{grid}{self._team_threads()}"
+
+    def _team_threads(self) -> int:
+        x, y, _ = self.nest.launch.block
+        return y if self._team is Team.COLUMN else x
+
+    def _count(self, name: str, nest: list[Loop]) -> str:
+        """The name of the number of iterations of a nest, all steps of them."""
+        if len(nest) == 1:
+            return self.sizes.extent(nest[0].axis)
+        return self.sizes.parameter(name, math.prod(n.axis.extent // n.step for n in nest))
+
+    def _unravel(self, nest: list[Loop], number: str) -> None:
+        """The indices of a nest from the number of its iteration."""
+        if len(nest) == 1:
+            return
+        self.out.line(f"{self._index} left = {number};")
+        for loop in reversed(nest[1:]):
+            name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+            scale = ""
+            if loop.step > 1:
+                count = loop.axis.extent // loop.step
+                extent = self.sizes.parameter(f"{extent}_by_{loop.step}", count)
+                scale = f" * {loop.step}"
+            self.out.line(f"const {self._index} {name} = left % {extent}{scale};")
+            self.out.line(f"left /= {extent};")
+        self.out.line(f"const {self._index} {self.sizes.axis(nest[0].axis)} = left;")
+
+    def _over_lanes(self, loop: Loop) -> None:
+        self.sizes.name_axis(loop.axis, "lane")
+        self.out.line("#pragma unroll")
+        with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
+            if not all(isinstance(node, Let) for node in loop.body):
+                self.out.line(f"if (lane >= {self._valid()}) break;")
+            self._all(loop.body)
+
+    def _valid(self) -> str:
+        assert self._sharing is not None
+        axis = self._sharing.axis
+        return f"{self.sizes.extent(axis)} - {self.sizes.axis(axis)}"
+
+
+def _nest(loop: Loop) -> list[Loop]:
+    """A loop and the loops inside it that the same threads share out."""
+    nest = [loop]
+    while True:
+        inside = nest[-1].body[0]
+        if not isinstance(inside, Loop) or inside.binding is not loop.binding:
+            return nest
+        nest.append(inside)

@@ -1,0 +1,166 @@
+"""Elements of a row: the code for each, and for all that it needs."""
+
+from __future__ import annotations
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import CheckIndex, Gather, Reduce, Statement, Value
+from fuser.schedule.coordinates import Coordinates, pull
+from fuser.schedule.emit import Emitter, scalar_operands
+from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts, compose, linear
+from fuser.schedule.loop_tree import CheckedIndex, Expression, Let, Load, Ref
+from fuser.schedule.row_body import Code, variables_of
+from fuser.segmenter import Segment
+from fuser.segmenter.atoms import AtomSet
+
+Key = tuple[Value | Variable, Coordinates]
+"""An element of a value, or an index that a gather computes."""
+
+
+class Elements(Emitter):
+    """The code of a row as it grows: what lasts all along it, and what a sweep does at a point."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._fusion = segment.fusion
+        self._atoms = segment.atoms
+        self._kept: AtomSet = segment.rows
+        self._definitions = segment.fusion.definitions()
+        self._axes: dict[int, Axis] = {}
+        self._gathers: dict[Variable, tuple[Statement, Key]] = {}
+        self._places: dict[Value, list[Coordinates]] = {}
+        self._prologue: list[Let] = []
+        self._known: dict[Key, Expression] = {}
+        """What every later stage of the row may use."""
+        self._swept: dict[Key, Expression] = {}
+        """What only the sweep at hand may use."""
+        self._row_code: list[Code] = []
+        self._sweep_code: list[Code] = []
+        self._target = self._sweep_code
+
+    def _make(self, wanted: Key) -> None:
+        """Add the code for an element and for all that it needs, each once."""
+        pending: list[tuple[Key, bool]] = [(wanted, False)]
+        while pending:
+            key, ready = pending.pop()
+            if key in self._known or key in self._swept:
+                continue
+            if ready:
+                self._bind(key)
+                continue
+            pending.append((key, True))
+            pending += [(need, False) for need in reversed(self._needs(key))]
+
+    def _needs(self, key: Key) -> list[Key]:
+        value, at = key
+        if isinstance(value, Variable):
+            return [self._gathers[value][1]]
+        needs: list[Key] = [(variable, ()) for variable in variables_of(at)]
+        statement = self._definitions.get(value)
+        if statement is None:
+            return needs
+        assert not isinstance(statement.op, Reduce), f"{value} is read at {at}"
+        reads: list[Key] = [*self.reads(statement, at)]
+        if isinstance(statement.op, Gather):  # checked even where there is one place to read
+            reads.append((self._variable(statement, at), ()))
+        return needs + reads + [(scalar, ()) for scalar in scalar_operands(statement)]
+
+    def _bind(self, key: Key) -> None:
+        value, at = key
+        lasting = self._lasts(key)
+        self._target = self._row_code if lasting else self._sweep_code
+        made = self._index(value) if isinstance(value, Variable) else self._element(value, at)
+        (self._known if lasting else self._swept)[key] = made
+
+    def _element(self, value: Value, at: Coordinates) -> Expression:
+        statement = self._definitions.get(value)
+        if statement is not None and isinstance(statement.op, CheckIndex):
+            op, name = statement.op, self.name(value, at)
+            checked = CheckedIndex(name, self.get(op.arg, at), op.size, op.operation, wraps=False)
+            self._target.append(checked)
+            return Ref(name, DataType.Int)
+        if statement is not None:
+            return self.emit(statement, at)
+        name = self.name(value, at)
+        if value.is_tensor:
+            self._target.append(Load(name, value, self._address(value, at)))
+        return Ref(name, value.dtype)
+
+    def _index(self, variable: Variable) -> Expression:
+        """The index of a gather, in range."""
+        statement, (index, at) = self._gathers[variable]
+        op = statement.op
+        assert isinstance(op, Gather)
+        assert isinstance(index, Value)
+        wraps = op.mode in ("select", "take_along_axis")
+        value = self.get(index, at)
+        self._target.append(CheckedIndex(variable.name, value, variable.extent, op.mode, wraps))
+        return Ref(variable.name, DataType.Int)
+
+    def _lasts(self, key: Key) -> bool:
+        """Whether an element is the same all along the row."""
+        value, at = key
+        if isinstance(value, Variable):
+            return self._gathers[value][1] in self._known
+        axes = (t for index in at for part in affine_parts(index) for t, _ in part.terms)
+        return all(
+            term.path[0] in self._kept
+            if isinstance(term, Axis)
+            else not isinstance(term, Variable) or (term, ()) in self._known
+            for term in axes
+        )
+
+    # -- what emission needs -----------------------------------------------------------------------
+
+    def reads(self, statement: Statement, at: Coordinates) -> list[tuple[Value, Coordinates]]:
+        """For each tensor operand, where it is read; a gather computes that."""
+        op = statement.op
+        if not isinstance(op, Gather):
+            return pull(statement, at)
+        variable = self._variable(statement, at)
+        chosen = ZERO if variable.extent == 1 else Index(0, ((variable, 1),))
+        data = list(at)
+        if op.mode == "select":
+            data.insert(op.dim, chosen)
+            place: Coordinates = ()
+        elif op.mode == "index_select":
+            place = (at[op.dim],) if op.index.shape else ()
+            data[op.dim] = chosen
+        else:
+            sizes = zip(op.index.shape, at, strict=True)
+            place = tuple(ZERO if size == 1 else index for size, index in sizes)
+            sizes = zip(op.arg.shape, at, strict=True)
+            data = [ZERO if size == 1 else index for size, index in sizes]
+            data[op.dim] = chosen
+        self._gathers[variable] = (statement, (op.index, place))
+        return [(op.arg, tuple(data))]
+
+    def _variable(self, statement: Statement, at: Coordinates) -> Variable:
+        """The index that a gather reads at to make the element `at` of its result."""
+        op = statement.op
+        assert isinstance(op, Gather)
+        return Variable(f"{self.name(statement.out, at)}_index", op.arg.shape[op.dim])
+
+    def get(self, value: Value, at: Coordinates) -> Expression:
+        key = (value, at)
+        return self._known[key] if key in self._known else self._swept[key]
+
+    def name(self, value: Value, at: Coordinates) -> str:
+        places = self._places.setdefault(value, [])
+        if at not in places:
+            places.append(at)
+        number = places.index(at)
+        return f"{value}_{number}" if number else value.name
+
+    def add(self, let: Let, is_tensor: bool) -> None:
+        (self._target if is_tensor else self._prologue).append(let)
+
+    def _natural(self, value: Value) -> Coordinates:
+        """Where a value is computed: at the point that its own atoms number."""
+        return tuple(compose(tuple(map(self._axis, dim))) for dim in self._atoms.factors(value))
+
+    def _axis(self, atom: int) -> Axis:
+        return self._axes.setdefault(atom, Axis((atom,), self._atoms.size(atom)))
+
+    def _address(self, value: Value, at: Coordinates) -> Index:
+        memory = self._segment.memory[value]
+        return linear(at, memory.strides, memory.offset)

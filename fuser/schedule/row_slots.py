@@ -1,0 +1,63 @@
+"""Folds on several threads: where each thread may keep them, so that none is in another's way.
+
+A fold over the rows has slots; a thread owns those that its points go to. Sweeps are shared out
+along axes that number the slots, and repeated where two folds have none of these in common.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Partial
+from fuser.schedule.row_body import Fold, RowBody, Sweep
+from fuser.schedule.row_cpu import neutral
+
+Axes = tuple[Axis, ...]
+
+
+def folded_over_rows(body: RowBody) -> list[Fold]:
+    """The folds whose results no row has."""
+    return [fold for sweep in body.stages for fold in sweep.folds if fold.slots is not None]
+
+
+def partial_of(fold: Fold) -> Partial:
+    assert fold.slots is not None
+    fill = neutral(fold.operation, fold.dtype)
+    return Partial(fold.name, fold.dtype, fold.dtype, fold.operation, fold.slots, fill)
+
+
+def row_partial(fold: Fold) -> Partial:
+    """What the threads of a team keep of a fold, until the row is done."""
+    name = fold.name if fold.slots is None else f"{fold.name}_row"
+    return partial_of(dataclasses.replace(fold, name=name, slots=1))
+
+
+def is_of_row(fold: Fold, sweep: Sweep) -> bool:
+    """Whether the points of a sweep fold to one result, and other rows may have another."""
+    return fold.slots is None or (fold.slots > 1 and not _slot_axes(fold, sweep))
+
+
+def _slot_axes(fold: Fold, sweep: Sweep) -> Axes:
+    """The axes of a sweep that say to which slot of a fold over the rows a value goes."""
+    return tuple(axis for axis in sweep.axes if fold.at.coefficient(axis))
+
+
+def numbering_axes(sweep: Sweep) -> Axes:
+    """The axes of a sweep along which every fold over the rows has slots of its own."""
+    arrays = [_slot_axes(fold, sweep) for fold in sweep.folds]
+    return tuple(axis for axis in sweep.axes if all(axis in axes for axes in arrays if axes))
+
+
+def conflict_free(sweep: Sweep) -> list[Sweep]:
+    """A sweep, repeated if folds over the rows have slots along different axes."""
+    parts = [dataclasses.replace(sweep, folds=())]
+    for fold in sweep.folds:
+        tried = [dataclasses.replace(part, folds=(*part.folds, fold)) for part in parts]
+        fitting = [number for number, part in enumerate(tried) if numbering_axes(part)]
+        if fitting or not sweep.axes:
+            number = fitting[0] if fitting else 0
+            parts[number] = tried[number]
+        else:
+            parts.append(dataclasses.replace(sweep, folds=(fold,), stores=()))
+    return parts

@@ -1,0 +1,145 @@
+"""Segment -> row body: goals by level, and a sweep for each level and each set of axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.ir.nodes import Reduce, Statement, Value, operands
+from fuser.ir.shapes import row_major_strides
+from fuser.schedule.coordinates import Coordinates
+from fuser.schedule.emit import convert
+from fuser.schedule.folds import FOLDS
+from fuser.schedule.index import linear
+from fuser.schedule.loop_tree import Ref, Store
+from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
+from fuser.schedule.row_elements import Elements, Key
+from fuser.segmenter import Segment
+from fuser.segmenter.atoms import AtomSet
+
+
+def trace_rows(segment: Segment) -> RowBody:
+    """The row body of a segment, over its atoms."""
+    return _RowTracer(segment).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """Something that a sweep is for: a reduction to fold, or a value to store."""
+
+    level: int
+    swept: AtomSet
+    value: Value
+    """What is computed at every point: the operand of `reduction`, or what is stored."""
+
+    reduction: Statement | None = None
+
+
+class _RowTracer(Elements):
+    """One walk over a segment."""
+
+    def run(self) -> RowBody:
+        goals, final = self._goals()
+        stages: list[Sweep] = []
+        for key in sorted({(g.level, tuple(sorted(g.swept))) for g in goals}):
+            own = [g for g in goals if (g.level, tuple(sorted(g.swept))) == key]
+            stages += self._stage(own, key[1])
+        for fold in (fold for stage in stages for fold in stage.folds if fold.slots is not None):
+            self._known[self._final[fold.name]] = Ref(fold.name, fold.dtype)
+        rows = tuple(map(self._axis, sorted(self._kept)))
+        epilogue = self._epilogue(final, {f.name: f for stage in stages for f in stage.folds})
+        return RowBody(rows, tuple(self._prologue), tuple(stages), epilogue)
+
+    def _goals(self) -> tuple[list[_Goal], list[Value]]:
+        """What the rows are walked for, by level, and the stores left for the epilogue.
+
+        The level of a value is how many folds of a row come one after the other before it.
+        """
+        level = dict.fromkeys(self._fusion.inputs, 0)
+        self._final: dict[str, Key] = {}
+        after: set[Value] = set()
+        goals: list[_Goal] = []
+        for statement in self._fusion.statements:
+            reads = [v for v in operands(statement.op) if v.is_tensor]
+            here = max((level[v] for v in reads), default=0)
+            if not after.isdisjoint(reads):
+                after.update(statement.outs)
+            if isinstance(statement.op, Reduce):
+                (out,), arg = statement.outs, statement.op.arg
+                goals.append(_Goal(here, self._atoms.of(arg) - self._kept, arg, statement))
+                if self._atoms.of(out) == self._kept:
+                    here += 1
+                else:
+                    after.add(out)
+                    self._final[out.name] = (out, self._natural(out))
+            level.update((out, here) for out in statement.outs)
+        for value in self._segment.stores:
+            if value not in after:
+                swept = self._atoms.of(value) - self._kept
+                with_fold = [g.level for g in goals if g.swept == swept and g.level >= level[value]]
+                goals.append(_Goal(min(with_fold, default=level[value]), swept, value))
+        return goals, [value for value in self._segment.stores if value in after]
+
+    def _stage(self, goals: list[_Goal], swept: tuple[int, ...]) -> list[Sweep]:
+        """The row values that a sweep needs, and the sweep."""
+        self._row_code, self._sweep_code, self._swept = [], [], {}
+        folds: list[Fold] = []
+        stores: list[Store] = []
+        for goal in goals:
+            at = self._natural(goal.value)
+            self._make((goal.value, at))
+            if goal.reduction is None:
+                stores.append(self._store(goal.value, at))
+            elif goal.swept or not self._is_row_fold(goal.reduction.out):
+                folds.append(self._fold(goal.reduction, at))
+        for goal in goals:
+            if goal.reduction is not None and self._is_row_fold(goal.reduction.out):
+                self._bind_fold(goal.reduction, self._natural(goal.value))
+        axes = tuple(map(self._axis, swept))
+        row = [Sweep((), tuple(self._row_code), (), ())] if self._row_code and axes else []
+        code = (*self._row_code, *self._sweep_code) if not axes else tuple(self._sweep_code)
+        return [*row, Sweep(axes, code, tuple(folds), tuple(stores))]
+
+    def _epilogue(self, final: list[Value], folds: dict[str, Fold]) -> tuple[Sweep, ...]:
+        """Sweeps over what is stored when all rows are done."""
+        self._kept = frozenset()
+        finished = {self._final[name] for name in folds if name in self._final}
+        self._known = {
+            key: known
+            for key, known in self._known.items()
+            if key in finished or (isinstance(key[0], Value) and not key[0].is_tensor)
+        }
+        sweeps: list[Sweep] = []
+        for swept in dict.fromkeys(tuple(sorted(self._atoms.of(value))) for value in final):
+            self._row_code, self._sweep_code, self._swept = [], [], {}
+            own = [v for v in final if tuple(sorted(self._atoms.of(v))) == swept]
+            for value in own:
+                self._make((value, self._natural(value)))
+            stores = tuple(self._store(value, self._natural(value)) for value in own)
+            code = (*self._row_code, *self._sweep_code)
+            used = set(names_in((*code, *stores)))
+            needed = tuple(fold for name, fold in folds.items() if name in used and fold.slots)
+            sweeps.append(Sweep(tuple(map(self._axis, swept)), code, needed, stores))
+        return tuple(sweeps)
+
+    def _fold(self, statement: Statement, at: Coordinates) -> Fold:
+        op, out = statement.op, statement.out
+        assert isinstance(op, Reduce)
+        value = self.get(op.arg, at)
+        if self._is_row_fold(out):
+            return Fold(out.name, FOLDS[op.op], value, op.arg.dtype)
+        slot = linear(self._natural(out), row_major_strides(out.shape))
+        return Fold(out.name, FOLDS[op.op], value, op.arg.dtype, out.elements, slot)
+
+    def _bind_fold(self, statement: Statement, at: Coordinates) -> None:
+        """Let later stages of the row use the result of a fold."""
+        op, out = statement.op, statement.out
+        assert isinstance(op, Reduce)
+        swept = self._atoms.of(op.arg) - self._kept
+        result = Ref(out.name, op.arg.dtype) if swept else self.get(op.arg, at)
+        self._known[out, self._natural(out)] = convert(result, out.dtype)
+
+    def _is_row_fold(self, out: Value) -> bool:
+        return self._atoms.of(out) == self._kept
+
+    def _store(self, value: Value, at: Coordinates) -> Store:
+        return Store(value, self._address(value, at), self.read_as(value, at, value.dtype))

@@ -1,0 +1,178 @@
+"""Definitions with reductions and gathers, one for every shape of row kernel.
+
+case.defined_for(case.inputs(n, torch.float32))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+
+Tensors = list[torch.Tensor]
+Made = Handle | tuple[Handle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCase:
+    """`define` gets the inputs' handles; `make` gets a length and a dtype."""
+
+    name: str
+    define: Callable[..., Made]
+    make: Callable[[int, torch.dtype], Tensors]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def inputs(self, length: int, dtype: torch.dtype) -> Tensors:
+        """Inputs whose rows have about `length` elements."""
+        torch.manual_seed(length)
+        return self.make(length, dtype)
+
+    def defined_for(self, inputs: Tensors) -> FusionDefinition:
+        """The definition for inputs of these sizes and layouts."""
+        with FusionDefinition() as fd:
+            made = self.define(fd, *map(fd.from_pytorch, inputs))
+            for out in made if isinstance(made, tuple) else (made,):
+                fd.add_output(out)
+        return fd
+
+
+def numbers(*shape: int) -> Callable[[int, torch.dtype], Tensors]:
+    """One tensor; -1 in `shape` is the length."""
+    return lambda n, dtype: [random(tuple(n if size == -1 else size for size in shape), dtype)]
+
+
+def random(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    if dtype.is_floating_point:
+        return torch.randn(shape).to(dtype)
+    return torch.randint(-8, 9, shape).to(dtype)
+
+
+def _softmax(fd: FusionDefinition, x: Handle, dim: int) -> Handle:
+    e = fd.ops.exp(x - fd.ops.max(x, dims=[dim], keepdim=True))
+    return e / fd.ops.sum(e, dims=[dim], keepdim=True)
+
+
+def _log_softmax(fd: FusionDefinition, x: Handle) -> Handle:
+    moved = x - fd.ops.max(x, dims=[1], keepdim=True)
+    return moved - fd.ops.log(fd.ops.sum(fd.ops.exp(moved), dims=[1], keepdim=True))
+
+
+def _cross_entropy(fd: FusionDefinition, x: Handle, labels: Handle) -> tuple[Handle, ...]:
+    """The mean over the labels that are not -100."""
+    kept = fd.ops.ne(labels, -100)
+    safe = fd.ops.where(kept, labels, 0)
+    at = fd.ops.broadcast_in_dim(safe, [*safe.shape(), 1], [0])
+    losses = fd.ops.squeeze(fd.ops.take_along_axis(_log_softmax(fd, x), at, 1), dims=[1])
+    total = fd.ops.sum(fd.ops.where(kept, -losses, 0.0), dims=[0])
+    count = fd.ops.sum(fd.ops.cast(kept, x.dtype()), dims=[0])
+    return total / count, losses
+
+
+def _labelled(n: int, dtype: torch.dtype) -> Tensors:
+    labels = torch.randint(0, n, (37,))
+    labels[::5] = -100
+    return [random((37, n), dtype), labels]
+
+
+def _normalized(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle]:
+    variance, mean = fd.ops.var_mean(x, dims=[1], correction=0, keepdim=True)
+    scale = fd.ops.rsqrt(variance + 1e-5)
+    return (x - mean) * scale, scale
+
+
+def _layernorm(fd: FusionDefinition, x: Handle, w: Handle, b: Handle) -> Handle:
+    return _normalized(fd, x)[0] * w + b
+
+
+def _layernorm_backward(
+    fd: FusionDefinition, g: Handle, x: Handle, w: Handle
+) -> tuple[Handle, ...]:
+    normal, scale = _normalized(fd, x)
+    gw = g * w
+    mean = fd.ops.mean(gw, dims=[1], keepdim=True)
+    along = fd.ops.mean(gw * normal, dims=[1], keepdim=True)
+    dx = (gw - mean - normal * along) * scale
+    return dx, fd.ops.sum(g * normal, dims=[0]), fd.ops.sum(g, dims=[0])
+
+
+def _embedded(fd: FusionDefinition, table: Handle, at: Handle, x: Handle) -> Handle:
+    return fd.ops.tanh(fd.ops.index_select(table, at, 0) * 2.0 + x)
+
+
+def _vectors(rows: int, count: int) -> Callable[[int, torch.dtype], Tensors]:
+    def make(n: int, dtype: torch.dtype) -> Tensors:
+        return [random((rows, n), dtype), *(random((n,), dtype) for _ in range(count))]
+
+    return make
+
+
+def _gradients(n: int, dtype: torch.dtype) -> Tensors:
+    return [random((37, n), dtype), random((37, n), dtype), random((n,), dtype)]
+
+
+def _with_nans(n: int, dtype: torch.dtype) -> Tensors:
+    x = random((9, n), dtype)
+    if dtype.is_floating_point:
+        x[::3, n // 2] = torch.nan
+    return [x]
+
+
+def _extremes(fd: FusionDefinition, x: Handle) -> tuple[Handle, ...]:
+    return (
+        fd.ops.max(x, dims=[1]),
+        fd.ops.min(x, dims=[0]),
+        fd.ops.any(fd.ops.gt(x, 2.0), dims=[1]),
+        fd.ops.all(fd.ops.lt(x, 3.0), dims=[0, 1]),
+    )
+
+
+def _mixed_slots(fd: FusionDefinition, x: Handle) -> tuple[Handle, ...]:
+    """Folds over the rows along every subset of the dimensions, beside one of the rows."""
+    centred = x - fd.ops.mean(x, dims=[2, 3], keepdim=True)
+    others = ([0, 1], [0, 1, 2], [0, 1, 3], [0, 2, 3], [0, 1, 2, 3])
+    return (centred, *(fd.ops.sum(centred * centred, dims=dims) for dims in others))
+
+
+def _table(n: int, dtype: torch.dtype) -> Tensors:
+    return [random((11, n), dtype), torch.randint(0, 11, (37,)), random((37, n), dtype)]
+
+
+def _permuted(n: int, dtype: torch.dtype) -> Tensors:
+    return [random((5, n, 6), dtype).permute(0, 2, 1), random((6, 5, n), dtype).permute(1, 0, 2)]
+
+
+CASES = (
+    RowCase("softmax", lambda fd, x: _softmax(fd, x, 1), numbers(9, -1)),
+    RowCase("many rows", lambda fd, x: _softmax(fd, x, 1), numbers(1100, -1)),
+    RowCase("softmax of columns", lambda fd, x: _softmax(fd, x, 0), numbers(-1, 37)),
+    RowCase("batches of columns", lambda fd, x: _softmax(fd, x, 1), numbers(3, -1, 18)),
+    RowCase("cross entropy", _cross_entropy, _labelled),
+    RowCase("layernorm", _layernorm, _vectors(9, 2)),
+    RowCase("layernorm backward", _layernorm_backward, _gradients),
+    RowCase("column sums", lambda fd, x: fd.ops.sum(x, dims=[0]), numbers(-1, 70)),
+    RowCase("long column sums", lambda fd, x: fd.ops.sum(x, dims=[0]), numbers(300, -1)),
+    RowCase("full sum", lambda fd, x: fd.ops.sum(x, dims=[0, 1]), numbers(40, -1)),
+    RowCase(
+        "full mean of a flipped",
+        lambda fd, x: fd.ops.mean(fd.ops.flip(x, 1), [0, 1]),
+        numbers(9, -1),
+    ),
+    RowCase("embedding", _embedded, _table),
+    RowCase("var_mean", lambda fd, x: fd.ops.var_mean(x, dims=[0, 2]), numbers(5, 4, -1)),
+    RowCase("full var_mean", lambda fd, x: fd.ops.var_mean(x, dims=[0, 1]), numbers(3, -1)),
+    RowCase("extremes", _extremes, _with_nans),
+    RowCase("folds along many dimensions", _mixed_slots, numbers(4, 3, 6, -1)),
+    RowCase(
+        "permuted",
+        lambda fd, x, y: _softmax(fd, x + y, 2) + fd.ops.sum(x, dims=[2], keepdim=True),
+        _permuted,
+    ),
+)
+_OF_INTEGERS = ("column sums", "full sum", "extremes", "long column sums")
+INTEGER_CASES = tuple(case for case in CASES if case.name in _OF_INTEGERS)

@@ -1,0 +1,114 @@
+"""Row bodies of small definitions, drawn line by line.
+
+    rows 8
+    sweep 6: load T0; T1 = fold maximum
+    sweep 6: load T0, sub, exp; T4 = fold add
+    sweep 6: load T0, sub, exp, truediv; store T5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.passes.lower_reductions import lower_reductions
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Call, CheckedIndex, Convert, Keep, Kept, Let, Load
+from fuser.schedule.row_body import Code, RowBody, Sweep
+from fuser.schedule.row_trace import trace_rows
+from fuser.segmenter import Segment, segment
+from tests.segmented import concrete, memory_of
+
+Define = Callable[..., "Handle | Sequence[Handle]"]
+
+
+def segments_of(define: Define, *inputs: torch.Tensor | float) -> tuple[Segment, ...]:
+    """The segments of a definition for inputs of these sizes and strides."""
+    with FusionDefinition() as fd:
+        given = (
+            fd.from_pytorch(x) if isinstance(x, torch.Tensor) else fd.define_scalar(DataType.Double)
+            for x in inputs
+        )
+        made = define(fd, *given)
+        for out in [made] if isinstance(made, Handle) else made:
+            fd.add_output(out)
+    fusion = lower_reductions(concrete(fd.fusion, inputs))
+    return segment(fusion, memory_of(fusion, inputs)).segments
+
+
+def segment_of(define: Define, *inputs: torch.Tensor | float) -> Segment:
+    (only,) = segments_of(define, *inputs)
+    return only
+
+
+def body_of(define: Define, *inputs: torch.Tensor | float) -> RowBody:
+    """The row body of a definition that is one kernel."""
+    return trace_rows(segment_of(define, *inputs))
+
+
+def drawn(body: RowBody) -> list[str]:
+    """The stages of a row, and the epilogue."""
+    lines = [f"rows {_sizes(body.rows) or 'one'}"]
+    lines += [_line("sweep", sweep) for sweep in body.stages]
+    return lines + [_line("at last", sweep) for sweep in body.epilogue]
+
+
+def _line(kind: str, sweep: Sweep) -> str:
+    where = f"{kind} {_sizes(sweep.axes)}" if sweep.axes else ("once" if kind == "sweep" else kind)
+    parts = [", ".join(map(_word, sweep.code))] if sweep.code else []
+    folds = [fold for fold in sweep.folds if kind == "sweep"]
+    parts += [
+        f"{fold.name} = fold {fold.operation}" + (f" into {fold.slots}" if fold.slots else "")
+        for fold in folds
+    ]
+    parts += [f"store {store.tensor}" for store in sweep.stores]
+    return f"{where}: {'; '.join(parts)}"
+
+
+def _word(node: Code) -> str:
+    match node:
+        case Load():
+            return f"load {node.tensor}"
+        case CheckedIndex():
+            return f"check {node.operation} < {node.size}"
+        case Keep():
+            return f"keep {node.name}"
+        case Kept():
+            return f"kept {node.name}"
+        case Let():
+            return _made(node)
+
+
+def _made(let: Let) -> str:
+    if isinstance(let.expression, Call):
+        return let.expression.op
+    return "cast" if isinstance(let.expression, Convert) else type(let.expression).__name__.lower()
+
+
+def _sizes(axes: Iterable[Axis]) -> str:
+    return " x ".join(str(axis.extent) for axis in axes)
+
+
+# -- definitions ---------------------------------------------------------------------------------
+
+
+def softmax(fd: FusionDefinition, x: Handle, dim: int = -1) -> Handle:
+    powers = fd.ops.exp(x - fd.ops.max(x, [dim], keepdim=True))
+    return powers / fd.ops.sum(powers, [dim], keepdim=True)
+
+
+def layernorm(fd: FusionDefinition, x: Handle) -> Handle:
+    variance, mean = fd.ops.var_mean(x, [-1], correction=0, keepdim=True)
+    return (x - mean) * fd.ops.rsqrt(variance + 1e-5)
+
+
+def loss(fd: FusionDefinition, x: Handle, target: Handle) -> list[Handle]:
+    """Cross entropy: the mean, and each row's."""
+    shifted = x - fd.ops.max(x, [1], keepdim=True)
+    logs = shifted - fd.ops.log(fd.ops.sum(fd.ops.exp(shifted), [1], keepdim=True))
+    at = fd.ops.broadcast(target, [False, True])
+    losses = fd.ops.neg(fd.ops.squeeze(fd.ops.gather(logs, at, 1), [1]))
+    return [fd.ops.mean(losses), losses]

@@ -1,0 +1,258 @@
+"""How rows map to a processor's threads and lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.ir.pointwise import TABLE
+from fuser.schedule import CpuRowParameters, LoopNest, schedule_rows_cpu
+from fuser.schedule.index import ZERO
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    Combine,
+    Finish,
+    Keep,
+    Kept,
+    Lanes,
+    Loop,
+    Node,
+    Ref,
+    Region,
+    RowArray,
+)
+from fuser.schedule.row_body import Fold
+from fuser.schedule.row_cpu import neutral, wide
+from tests.schedule.rows import Define, layernorm, segment_of, softmax
+
+FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
+INTEGERS = (DataType.Int, DataType.Int32, DataType.Int16, DataType.Int8, DataType.UInt8)
+
+
+def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(shape, device="meta", dtype=dtype)
+
+
+def nest(define: Define, *inputs: torch.Tensor, **changed: int) -> LoopNest:
+    return schedule_rows_cpu(segment_of(define, *inputs), CpuRowParameters(**changed))
+
+
+def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """Every node, outermost first."""
+    for node in nodes:
+        yield node
+        if isinstance(node, Loop):
+            yield from walk(node.body)
+        elif isinstance(node, Region):
+            yield from walk(node.body)
+            yield from walk(node.epilogue)
+
+
+def found(nest: LoopNest, *kinds: type[Node]) -> list[Node]:
+    return [node for node in walk(nest.body) if isinstance(node, kinds)]
+
+
+def loops(nest: LoopNest) -> list[str]:
+    """What each loop is bound to, outermost first."""
+    return [node.binding.name for node in walk(nest.body) if isinstance(node, Loop)]
+
+
+def total(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.sum(x, [-1])
+
+
+def columns_too(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.sum(x, [1]), fd.ops.sum(x, [0]), fd.ops.max(x)]
+
+
+# -- folds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, DataType.Bool], ids=repr)
+@pytest.mark.parametrize(
+    "operation", ["add", "mul", "maximum", "minimum", "logical_or", "logical_and"]
+)
+def test_a_neutral_element_changes_nothing(operation: str, dtype: DataType):
+    logical = operation.startswith("logical")
+    if logical and dtype is not DataType.Bool:
+        return
+    fill = neutral(operation, dtype)
+    assert fill.dtype is dtype
+    if dtype.is_floating:
+        numbers = torch.tensor([0.0, -1.5, torch.inf, -torch.inf, torch.nan])
+    else:
+        limits = (0, 1) if dtype is DataType.Bool else torch.iinfo(dtype.torch)
+        low, high = limits if isinstance(limits, tuple) else (limits.min, limits.max)
+        numbers = torch.tensor([0, 1, low, high], dtype=torch.int64)
+    numbers = numbers.to(dtype.torch)
+    joined = TABLE[operation].torch(torch.full_like(numbers, fill.value), numbers)
+    torch.testing.assert_close(joined.to(dtype.torch), numbers, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("operation", "dtype", "kept"),
+    [
+        ("add", DataType.Float, DataType.Double),
+        ("mul", DataType.Float, DataType.Double),
+        ("maximum", DataType.Float, DataType.Float),
+        ("add", DataType.Double, DataType.Double),
+        ("add", DataType.Int, DataType.Int),
+        ("logical_or", DataType.Bool, DataType.Bool),
+    ],
+)
+def test_sums_of_float32_are_kept_in_float64(operation: str, dtype: DataType, kept: DataType):
+    assert wide(Fold("T1", operation, Ref("T0", dtype), dtype)) is kept
+
+
+# -- lanes along the row -------------------------------------------------------------------------
+
+
+def test_threads_take_rows_and_lanes_go_along_them():
+    softmaxed = nest(softmax, empty(4096, 768))
+    assert loops(softmaxed) == ["PARALLEL", "SWEEP", "SWEEP", "SIMD"]
+    assert softmaxed.launch.threaded
+    assert [(n.dtype, n.count) for n in found(softmaxed, Lanes)] == [(DataType.Float, 64)] * 2
+    assert [(n.lanes, n.operation) for n in found(softmaxed, Combine)] == [
+        ("T1_lanes", "maximum"),
+        ("T4_lanes", "add"),
+    ]
+    assert "along" in softmaxed.parameters
+
+
+@pytest.mark.parametrize(
+    ("extent", "lanes"), [(1, 4), (5, 4), (16, 4), (33, 8), (100, 16), (255, 32), (256, 64)]
+)
+def test_short_rows_have_fewer_lanes(extent: int, lanes: int):
+    assert CpuRowParameters().lanes_for(extent) == lanes
+    if extent > 1:
+        (array,) = found(nest(total, empty(50, extent)), Lanes)
+        assert array.count == lanes
+
+
+def test_little_work_starts_no_threads():
+    assert not nest(softmax, empty(50, 60)).launch.threaded
+    assert nest(softmax, empty(50, 60), serial_work=100).launch.threaded
+
+
+def test_long_rows_are_folded_in_blocks_of_their_own_type():
+    long = nest(total, empty(50, 40_000))
+    assert loops(long) == ["PARALLEL", "BLOCKS", "SWEEP"]
+    (array,), (kept,) = found(long, Lanes), found(long, Accumulate)
+    assert array.dtype is DataType.Float
+    assert kept.partial.kept is DataType.Double
+    assert loops(nest(total, empty(50, 16384))) == ["PARALLEL", "SWEEP"]
+
+
+def test_extremes_need_no_blocks():
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        return fd.ops.max(x, [1])
+
+    assert loops(nest(define, empty(50, 40_000))) == ["PARALLEL", "SWEEP"]
+
+
+def test_many_short_stretches_are_folded_in_a_wider_type():
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        return fd.ops.sum(x, [1, 2])
+
+    (array,) = found(nest(define, empty(50, 400, 101)[..., :100]), Lanes)
+    assert array.dtype is DataType.Double
+
+
+def test_costly_values_are_kept_for_the_next_sweep():
+    kept = nest(softmax, empty(50, 600))
+    assert [node.name for node in found(kept, RowArray, Keep, Kept)] == ["T3"] * 3
+    assert not found(nest(softmax, empty(50, 600), kept_bytes=2399), RowArray, Keep, Kept)
+    assert not found(nest(layernorm, empty(50, 600)), RowArray, Keep, Kept)
+
+
+# -- few rows ------------------------------------------------------------------------------------
+
+
+def test_few_rows_are_shared_out_over_the_threads():
+    few = nest(total, empty(4, 1 << 20))
+    assert loops(few) == ["SERIAL", "BLOCKS", "SWEEP"]
+    outer, inner = found(few, Region)
+    assert not outer.partials
+    assert inner.threaded
+    assert [partial.slots for partial in inner.partials] == [1]
+
+
+def test_a_sweep_without_folds_is_shared_out_by_its_loops():
+    assert loops(nest(softmax, empty(2, 1 << 20)))[-1] == "SIMD"
+    assert loops(nest(softmax, empty(8, 1 << 20)))[0] == "PARALLEL"
+
+
+@pytest.mark.parametrize("columns", [1000, 16384])
+def test_all_threads_of_a_region_share_its_work(columns: int):
+    # a sweep that every thread does would be folded as often as there are threads
+    few = nest(total, empty(7, columns), serial_work=0)
+    for region in found(few, Region):
+        if region.partials and region.threaded:
+            assert any(
+                isinstance(node, Loop) and node.binding in (Binding.PARALLEL, Binding.BLOCKS)
+                for node in walk(region.body)
+            )
+
+
+# -- lanes across rows ---------------------------------------------------------------------------
+
+
+def test_neighbouring_rows_are_folded_side_by_side():
+    across = nest(lambda fd, x: softmax(fd, x, 0), empty(30, 5000))
+    assert loops(across) == ["TILE", *["SERIAL", "TILE_LANES", "TILE_LANES"] * 2, *loops_of_store()]
+    counts = {node.count for node in found(across, Lanes)}
+    assert counts == {512}
+    kept = [node.dtype for node in found(across, Lanes) if node.fill is not None]
+    assert kept == [DataType.Float, DataType.Double]
+    assert "across" in across.parameters
+
+
+def loops_of_store() -> list[str]:
+    return ["SERIAL", "TILE_LANES"]
+
+
+def test_batches_of_columns_are_parallel_too():
+    across = nest(lambda fd, x: softmax(fd, x, 1), empty(7, 30, 50))
+    assert loops(across)[:2] == ["PARALLEL", "TILE"]
+
+
+def test_row_values_between_sweeps_have_an_array_each():
+    across = nest(layernorm, empty(30, 5000).T)
+    arrays = [node.name for node in found(across, Lanes) if node.fill is None]
+    assert len(arrays) == len(set(arrays))
+
+
+# -- folds over the rows -------------------------------------------------------------------------
+
+
+def test_folds_over_the_rows_are_joined_at_last():
+    folded = nest(columns_too, empty(4096, 100))
+    (region,) = folded.body
+    assert isinstance(region, Region)
+    assert {p.name: (p.slots, p.kept, p.operation) for p in region.partials} == {
+        "T2": (100, DataType.Double, "add"),
+        "T3": (1, DataType.Float, "maximum"),
+    }
+    finished = [node for node in walk(region.epilogue) if isinstance(node, Finish)]
+    assert [node.partial.name for node in finished] == ["T2", "T3"]
+    assert finished[1].at == ZERO
+    assert not any(isinstance(node, Finish) for node in walk(region.body))
+
+
+def test_few_rows_with_folds_over_them_are_not_shared_out():
+    assert loops(nest(columns_too, empty(3, 1 << 20)))[0] == "PARALLEL"
+
+
+def test_a_body_without_reductions_has_one_row():
+    picked = nest(
+        lambda fd, x, i: fd.ops.index_select(x, i, 0) * 2.0,
+        empty(500, 600),
+        empty(700, dtype=torch.int64),
+    )
+    assert loops(picked) == ["PARALLEL", "SIMD"]
+    assert picked.name == "rows_index_select_mul"

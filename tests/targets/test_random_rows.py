@@ -1,0 +1,41 @@
+"""Random definitions with rows, which the processor's kernels compute, give the oracle's numbers.
+
+FUSER_LONG=1 runs many more of them.
+"""
+
+import os
+
+from hypothesis import HealthCheck, given, settings
+
+from tests.strategies import (
+    FACTORIES,
+    GATHERS,
+    METADATA,
+    NORMALIZATIONS,
+    POINTWISE,
+    REDUCTIONS,
+    SLICES,
+    Definition,
+    definitions,
+)
+from tests.targets.test_random_fusions import check
+
+MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
+ROWS = (*REDUCTIONS, *NORMALIZATIONS, *GATHERS)
+CHECKS = list(HealthCheck)
+
+
+@settings(max_examples=50 * MORE, deadline=None, suppress_health_check=CHECKS)
+@given(definitions((*POINTWISE, *ROWS), max_operations=8))
+def test_few_operations_in_rows(definition: Definition):
+    check(definition, "cpu")
+
+
+@settings(max_examples=50 * MORE, deadline=None, suppress_health_check=CHECKS)
+@given(
+    definitions(
+        (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *ROWS, *ROWS), max_operations=20
+    )
+)
+def test_many_operations_in_rows(definition: Definition):
+    check(definition, "cpu")

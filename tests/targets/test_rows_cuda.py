@@ -1,0 +1,143 @@
+"""Reductions, normalizations and gathers as CUDA: the oracle's numbers, and no spills."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from fuser import FusionDefinition
+from fuser.ir.dtypes import from_torch
+from fuser.ir.interpret import interpret
+from fuser.ir.tolerance import tolerance
+from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.emulator import ThreadOrder
+from tests.row_cases import CASES, INTEGER_CASES, RowCase, Tensors
+from tests.strategies import (
+    FACTORIES,
+    GATHERS,
+    METADATA,
+    NORMALIZATIONS,
+    POINTWISE,
+    REDUCTIONS,
+    SLICES,
+    Definition,
+    definitions,
+)
+
+LENGTHS = (1, 7, 33, 257, 1025)
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+ARCHS = ("sm_80", "sm_90", "sm_100")
+
+random_fusions = definitions(
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *NORMALIZATIONS, *GATHERS),
+    max_operations=10,
+)
+
+
+def check(fd: FusionDefinition, inputs: Tensors, length: int) -> None:
+    """The emulator gives the oracle's numbers."""
+    kernels = fd.plan(inputs, target="emulator").kernels
+    assert all(kernel.scheduler != "torch" for kernel in kernels)
+    want = interpret(fd.fusion, inputs)
+    for got, expected in zip(fd.execute(inputs, target="emulator"), want, strict=True):
+        dtype = from_torch(expected.dtype)
+        assert dtype is not None
+        relative, absolute = tolerance(dtype, length)
+        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_of_any_length(case: RowCase, length: int):
+    inputs = case.inputs(length, torch.float32)
+    check(case.defined_for(inputs), inputs, 40 * length)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_of_any_float(case: RowCase, dtype: torch.dtype):
+    inputs = case.inputs(64, dtype)
+    check(case.defined_for(inputs), inputs, 40 * 64)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+@pytest.mark.parametrize("case", INTEGER_CASES, ids=str)
+def test_rows_of_integers(case: RowCase, dtype: torch.dtype):
+    inputs = case.inputs(65, dtype)
+    check(case.defined_for(inputs), inputs, 1)
+
+
+@pytest.mark.parametrize("order", list(ThreadOrder), ids=lambda order: order.name)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_in_any_thread_order(
+    case: RowCase, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    inputs = case.inputs(260, torch.float32)
+    check(case.defined_for(inputs), inputs, 40 * 260)
+
+
+@pytest.mark.parametrize("order", list(ThreadOrder), ids=lambda order: order.name)
+def test_random_fusions(order: ThreadOrder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(random_fusions)
+    def run(definition: Definition) -> None:
+        with FusionDefinition() as fd:
+            definition.build(fd)
+        want = interpret(fd.fusion, definition.inputs)
+        for got, expected in zip(
+            fd.execute(definition.inputs, target="emulator"), want, strict=True
+        ):
+            dtype = from_torch(expected.dtype)
+            assert dtype is not None
+            relative, absolute = tolerance(dtype, 6)
+            torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+
+    run()
+
+
+@pytest.mark.parametrize("length", [9000, 9001])
+def test_folds_over_the_rows_too_many_for_shared_memory(length: int):
+    (case,) = (case for case in CASES if case.name == "layernorm backward")
+    inputs = case.inputs(length, torch.float32)
+    check(case.defined_for(inputs), inputs, 40 * length)
+
+
+def test_rows_of_more_than_two_to_the_31_elements_compile():
+    x = torch.empty(1 << 12, 1 << 20, device="meta", dtype=torch.bfloat16)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        fd.add_output(fd.ops.sum(given, dims=[1]))
+        fd.add_output(fd.ops.sum(given, dims=[0]))
+    for kernel in fd.plan([x], target="cuda:sm_90").kernels:
+        assert "int64 i0 = int64(blockIdx.x)" in kernel.source
+        assert kernel.compile().spill_bytes == 0
+
+
+def test_indices_out_of_range_read_the_first_row():
+    table, at = torch.randn(4, 8), torch.tensor([1, 99, -7, 3])
+    with FusionDefinition() as fd:
+        x, index = fd.from_pytorch(table), fd.from_pytorch(at)
+        fd.add_output(fd.ops.exp(fd.ops.index_select(x, index, 0)))
+    (got,) = fd.execute([table, at], target="emulator")
+    torch.testing.assert_close(got, table[[1, 0, 0, 3]].exp())
+
+
+def test_sums_are_the_same_at_every_call():
+    x = torch.randn(2000, 300)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.from_pytorch(x), dims=[0, 1]))
+    first, second = (fd.execute([x], target="emulator")[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kernels_compile_without_spills(case: RowCase, arch: str):
+    for length, dtype in ((4096, torch.bfloat16), (257, torch.float32)):
+        inputs = case.inputs(length, dtype)
+        for kernel in case.defined_for(inputs).plan(inputs, target=f"cuda:{arch}").kernels:
+            assert kernel.compile().spill_bytes == 0
