@@ -1,4 +1,4 @@
-"""The two published definitions with bookend views, as their authors wrote them, at any size."""
+"""Published definitions, as their authors wrote them, at any size; and a softmax."""
 
 # ruff: noqa: N806 (the names are those of the published definitions)
 
@@ -42,3 +42,38 @@ def transpose(fd: FusionDefinition, batch: int = 64, heads: int = 12, rows: int 
         T4, original_shape=[batch, rows, heads * 64], new_shape=[batch * rows, heads * 64]
     )
     fd.add_output(T5)
+
+
+def softmax(fd: FusionDefinition) -> None:
+    """A softmax of rows."""
+    T0 = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=DataType.Float)
+    T1 = fd.ops.max(T0, dims=[1], keepdim=True)
+    T2 = fd.ops.sub(T0, T1)
+    T3 = fd.ops.exp(T2)
+    T4 = fd.ops.sum(T3, dims=[1], keepdim=True)
+    T5 = fd.ops.div(T3, T4)
+    fd.add_output(T5)
+
+
+def cross_entropy(fd: FusionDefinition) -> None:
+    """The loss of torch.compile's cross entropy; targets of -100 do not count."""
+    primals_1 = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=DataType.Float)
+    primals_2 = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Int)
+    amax = fd.ops.max(primals_1, [1], keepdim=True)
+    sub = fd.ops.sub(primals_1, amax)
+    exp = fd.ops.exp(sub)
+    sum_1 = fd.ops.sum(exp, [1], keepdim=True)
+    log = fd.ops.log(sum_1)
+    sub_1 = fd.ops.sub(sub, log)
+    ne = fd.ops.ne(primals_2, -100)
+    where = fd.ops.where(ne, primals_2, 0)
+    unsqueeze = fd.ops.broadcast(where, [False, True])
+    gather = fd.ops.gather(sub_1, unsqueeze, dim=1)
+    squeeze = fd.ops.squeeze(gather, [1])
+    neg = fd.ops.neg(squeeze)
+    where_1 = fd.ops.where(ne, neg, 0.0)
+    sum_2 = fd.ops.sum(ne)
+    convert_element_type = fd.ops.cast(sum_2, dtype=DataType.Float)
+    sum_3 = fd.ops.sum(where_1)
+    div = fd.ops.truediv(sum_3, convert_element_type)
+    fd.add_output(div)

@@ -134,7 +134,7 @@ def _whole_sweep(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> lis
     swept = _sweep_along(one, parameters, narrow=True)
     joined = (Accumulate(p, ZERO, Ref(name, p.kept)) for name, p in partials.items())
     loops: tuple[Node, ...] = (*swept, *joined)
-    if inner.extent > parameters.block:
+    if inner.extent > parameters.block or (alone and not outer):
         loops = (Loop(inner, Binding.BLOCKS, loops, parameters.block),)
     loops = _loops(outer, Binding.PARALLEL if alone else Binding.SERIAL, loops)
     finished = tuple(Finish(partial, ZERO) for partial in partials.values())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fuser import FusionDefinition
-from tests.seeds import gelu, transpose
+from tests.seeds import cross_entropy, gelu, softmax, transpose
 
 Golden = Callable[[str, str], None]
 
@@ -14,7 +14,19 @@ SEEDS = [
     ("gelu", gelu, torch.empty(8192, 3072, device="meta")),
     ("transpose", transpose, torch.empty(768, 128, 64, device="meta")),
 ]
+ROWS = [
+    ("softmax", softmax, [torch.empty(8192, 768, device="meta")]),
+    (
+        "cross_entropy",
+        cross_entropy,
+        [
+            torch.empty(512, 32768, device="meta"),
+            torch.empty(512, dtype=torch.int64, device="meta"),
+        ],
+    ),
+]
 seeds = pytest.mark.parametrize(("name", "build", "given"), SEEDS, ids=[seed[0] for seed in SEEDS])
+rows = pytest.mark.parametrize(("name", "build", "given"), ROWS, ids=[row[0] for row in ROWS])
 
 
 def defined(build: Callable[[FusionDefinition], None]) -> FusionDefinition:
@@ -43,4 +55,16 @@ def test_the_definition(name: str, build, given: torch.Tensor, golden: Golden):
 @seeds
 def test_the_segments_and_why(name: str, build, given: torch.Tensor, golden: Golden):
     plan = defined(build).plan([given], target="cuda:sm_90")
+    golden(f"{name}.segments", "\n".join([*plan.log, "", str(plan)]) + "\n")
+
+
+@rows
+def test_the_cpu_kernel_of_rows(name: str, build, given: list[torch.Tensor], golden: Golden):
+    (kernel,) = defined(build).plan(given, target="cpu").kernels
+    golden(f"{name}.cpp", kernel.source)
+
+
+@rows
+def test_the_segments_of_rows(name: str, build, given: list[torch.Tensor], golden: Golden):
+    plan = defined(build).plan(given, target="cpu")
     golden(f"{name}.segments", "\n".join([*plan.log, "", str(plan)]) + "\n")

@@ -1,0 +1,169 @@
+"""The C++ of row kernels: text without sizes, what is declared where, and checks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.codegen import IndexCheck, KernelSource
+from fuser.frontend.handles import Handle
+from fuser.runtime.stats import stats
+from tests.schedule.rows import Define, layernorm, loss, softmax
+
+
+def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(shape, device="meta", dtype=dtype)
+
+
+def index(*shape: int) -> torch.Tensor:
+    return empty(*shape, dtype=torch.int64)
+
+
+def source(define: Define, *inputs: torch.Tensor) -> KernelSource:
+    """The text of a definition that is one kernel, with any sizes."""
+    with FusionDefinition() as fd:
+        made = define(fd, *map(fd.from_pytorch, inputs))
+        for out in [made] if isinstance(made, Handle) else made:
+            fd.add_output(out)
+    (kernel,) = fd.plan(list(inputs), target="cpu").kernels
+    assert kernel.scheduler == "rows"
+    assert kernel.kernel_source is not None
+    return kernel.kernel_source
+
+
+def body(define: Define, *inputs: torch.Tensor) -> str:
+    """The function, without the device library."""
+    code = source(define, *inputs).code
+    return code[code.index('extern "C" void rows') :]
+
+
+def column_sums(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.sum(x, [1]), fd.ops.sum(x, [0])]
+
+
+def mean(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.mean(x, [1])
+
+
+def embedding(fd: FusionDefinition, x: Handle, i: Handle) -> Handle:
+    return fd.ops.index_select(x, i, 0) * 2.0
+
+
+# -- sizes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("define", "first", "second"),
+    [
+        (softmax, (empty(64, 768),), (empty(50, 1001),)),
+        (lambda fd, x: softmax(fd, x, 0), (empty(64, 768),), (empty(50, 1001),)),
+        (column_sums, (empty(768, 300),), (empty(1001, 257),)),
+        (lambda fd, x: fd.ops.sum(x), (empty(640, 768),), (empty(555, 1001),)),
+        (embedding, (empty(64, 768), index(9)), (empty(77, 300), index(30))),
+        (loss, (empty(64, 768), index(64)), (empty(64, 1001), index(64))),
+        (mean, (empty(64, 768),), (empty(50, 1001),)),
+        (layernorm, (empty(64, 768),), (empty(50, 1001),)),
+        (lambda fd, x: fd.ops.var(x), (empty(640, 768),), (empty(555, 1001),)),
+    ],
+    ids=["softmax", "across", "columns", "total", "embedding", "loss", "mean", "layernorm", "var"],
+)
+def test_kernels_of_other_sizes_have_the_same_text(
+    define: Define, first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]
+):
+    a, b = source(define, *first), source(define, *second)
+    assert a.arguments != b.arguments
+    assert a.code == b.code
+
+
+def test_a_kernel_is_not_compiled_again_for_other_sizes():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        fd.add_output(softmax(fd, x) + 3.25)
+    fd.execute([torch.randn(9, 300)])
+    before = stats()["kernels_compiled"]
+    for shape in ((9, 301), (10, 4000), (300, 257)):
+        fd.execute([torch.randn(shape)])
+    assert stats()["kernels_compiled"] == before
+
+
+# -- sweeps --------------------------------------------------------------------------------------
+
+
+def test_a_row_is_swept_in_lanes_and_the_rest_one_by_one():
+    text = body(lambda fd, x: fd.ops.sum(x, [1]), empty(64, 768))
+    assert "#pragma omp parallel for if (threaded)" in text
+    assert "float T1_lanes[64];" in text
+    assert "T1_lanes[lane] = T1_lanes[lane] + T0;" in text
+    assert "for (; start0 + 64 <= n1; start0 += 64) {" in text
+    assert "for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);" in text
+    assert "join_lanes<64>(T1_lanes, [](float x, float y) { return x + y; });" in text
+
+
+def test_an_extreme_starts_from_what_any_number_replaces():
+    assert "T1_lanes[lane] = -__builtin_inff();" in body(
+        lambda fd, x: fd.ops.max(x, [1]), empty(8, 99)
+    )
+    least = body(lambda fd, x: fd.ops.min(x, [1]), empty(8, 99, dtype=torch.int8))
+    assert "T1_lanes[lane] = int8(127);" in least
+
+
+def test_sixteen_bit_numbers_are_folded_as_float32():
+    text = body(lambda fd, x: fd.ops.sum(x, [1]), empty(8, 99, dtype=torch.bfloat16))
+    assert "float T1_lanes[" in text
+    assert "float* __restrict T1_out" in text
+
+
+def test_neighbouring_rows_are_lanes():
+    text = body(lambda fd, x: fd.ops.sum(x, [0]), empty(768, 64))
+    assert "const int rows = n0 - i0 < 512 ? n0 - i0 : 512;" in text
+    assert "double T1_lanes[512];" in text
+    assert "for (int lane = 0; lane < rows; ++lane)" in text
+
+
+def test_kept_values_have_an_array_for_the_row():
+    text = body(softmax, empty(64, 768))
+    assert "float T3_row[n1];" in text
+    assert text.index("T3_row[i1] = T3;") < text.index("const float T3 = T3_row[i1];")
+
+
+# -- folds over the rows -------------------------------------------------------------------------
+
+
+def test_every_thread_folds_into_a_part_of_its_own():
+    text = body(column_sums, empty(4096, 768))
+    assert "T2_part[i1] = T2_part[i1] + double(T0);" in text
+    assert text.index("T2_part[slot] = 0.0;") < text.index("#pragma omp for")
+    assert text.count("__builtin_malloc") == text.count("__builtin_free") == 1
+    assert text.index("T2_out[i1] = T2;") > text.index("#pragma omp for")
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def test_checks_are_numbered_and_say_what_is_allowed():
+    def define(fd: FusionDefinition, x: Handle, i: Handle, j: Handle) -> Handle:
+        y = softmax(fd, x)
+        return fd.ops.gather(y, i, 1) + fd.ops.take_along_axis(y, j, 1)
+
+    made = source(define, empty(8, 60), index(8, 3), index(8, 3))
+    assert made.checks == (
+        IndexCheck("gather", 60, wraps=False),
+        IndexCheck("take_along_axis", 60, wraps=True),
+    )
+    assert "false, 1, errors)" in made.code
+    assert "true, 2, errors)" in made.code
+    assert "long long* errors, const bool threaded)" in made.code
+    assert "60" not in made.code.partition('extern "C"')[2]
+
+
+def test_kernels_without_gathers_take_no_errors():
+    made = source(softmax, empty(8, 60))
+    assert not made.checks
+    assert "errors" not in made.code
+
+
+def test_an_index_of_any_type_is_a_number_of_64_bits():
+    text = body(embedding, empty(50, 60), empty(8, dtype=torch.int32))
+    assert "checked_index(int64(T1)" in text
+    assert DataType.Int.spelling == "int64"

@@ -1,0 +1,101 @@
+"""Means and variances made of folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.ir.dtypes import from_torch
+from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Fusion, Reduce
+from fuser.ir.tolerance import tolerance
+from fuser.ir.verify import verify
+from fuser.passes.lower_reductions import lower_reductions
+from tests.segmented import concrete
+
+Define = Callable[[FusionDefinition, Handle], "Handle | Sequence[Handle]"]
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+def lowered(define: Define, x: torch.Tensor) -> Fusion:
+    """The pass's result; it verifies, and gives the oracle's numbers."""
+    with FusionDefinition() as fd:
+        made = define(fd, fd.from_pytorch(x))
+        for out in [made] if isinstance(made, Handle) else made:
+            fd.add_output(out)
+    before = concrete(fd.fusion, [x])
+    after = lower_reductions(before)
+    verify(after, "after lower_reductions")
+    assert [v.type for v in after.output_values] == [v.type for v in before.output_values]
+    for got, want in zip(interpret(after, [x]), interpret(before, [x]), strict=True):
+        dtype = from_torch(want.dtype)
+        assert dtype is not None
+        relative, absolute = tolerance(dtype, x.numel())
+        torch.testing.assert_close(got, want, rtol=relative, atol=absolute, equal_nan=True)
+    return after
+
+
+def folds(fusion: Fusion) -> list[str]:
+    return [s.op.op for s in fusion.statements if isinstance(s.op, Reduce)]
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_mean_is_a_sum_divided(dtype: torch.dtype, keepdim: bool):
+    after = lowered(
+        lambda fd, x: fd.ops.mean(x, [1], keepdim=keepdim), torch.randn(4, 6).to(dtype)
+    )
+    assert folds(after) == ["sum"]
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_variance_is_two_sums(dtype: torch.dtype, keepdim: bool):
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        both = fd.ops.var_mean(x, [0, 2], correction=0, keepdim=keepdim)
+        return [*both, fd.ops.var(x, [1], keepdim=keepdim)]
+
+    assert folds(lowered(define, torch.randn(4, 6, 3).to(dtype))) == ["sum"] * 4
+
+
+@pytest.mark.parametrize("correction", [0, 1, 5, 6, 7])
+def test_any_correction(correction: int):
+    lowered(lambda fd, x: fd.ops.var(x, [1], correction=correction), torch.randn(4, 6))
+
+
+@pytest.mark.parametrize("fold", ["sum", "prod", "max", "min", "any", "all"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.bool], ids=str
+)
+def test_a_fold_reads_the_type_it_folds_in(fold: str, dtype: torch.dtype):
+    x = torch.randint(0, 3, (4, 6)).to(dtype)
+    after = lowered(lambda fd, x: getattr(fd.ops, fold)(x, [1]), x)
+    (reduction,) = [s for s in after.statements if isinstance(s.op, Reduce)]
+    assert reduction.op.arg.dtype is reduction.out.dtype
+    assert reduction.op.arg.dtype not in (DataType.BFloat16, DataType.Half)
+
+
+@pytest.mark.parametrize("dtype", [DataType.Double, DataType.Half, DataType.Int])
+def test_a_fold_in_a_type_of_its_own(dtype: DataType):
+    lowered(lambda fd, x: fd.ops.sum(x, [0], dtype=dtype), torch.randint(-9, 9, (4, 6)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+def test_a_fold_of_a_number_is_that_number(dtype: torch.dtype):
+    x = torch.tensor(3).to(dtype)
+    assert not folds(lowered(lambda fd, x: [fd.ops.sum(x), fd.ops.max(x), fd.ops.any(x)], x))
+
+
+def test_nothing_over_no_elements():
+    lowered(lambda fd, x: [fd.ops.mean(x, [1]), fd.ops.var(x, [1])], torch.randn(4, 0))
+
+
+def test_other_reductions_stay():
+    x = torch.randn(4, 6)
+    assert folds(lowered(lambda fd, x: fd.ops.argmax(x, [1]), x)) == ["argmax"]
+    complex_ = torch.randn(4, 6, dtype=torch.complex64)
+    assert folds(lowered(lambda fd, x: fd.ops.mean(x, [1]), complex_)) == ["mean"]
