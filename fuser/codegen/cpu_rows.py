@@ -80,6 +80,9 @@ class CpuRowPrinter(KernelPrinter):
                 f"{type_}* const {partial.name}_parts = "
                 f"static_cast<{type_}*>(__builtin_malloc({room}));"
             )
+            fill = self.expressions.print(partial.fill, partial.name)
+            each = f"for (long long slot = 0; slot < threads * {slots}; ++slot)"
+            self.out.line(f"{each} {partial.name}_parts[slot] = {fill};")
         self.out.line("#pragma omp parallel num_threads(threads)")
         with self.out.block(""):
             for partial in node.partials:
@@ -175,13 +178,11 @@ class CpuRowPrinter(KernelPrinter):
         self.out.line(f"const {type_} {name} = {converted};")
 
     def _own_part(self, partial: Partial) -> None:
-        """This thread's part of a fold over the rows, empty."""
+        """This thread's part of a fold over the rows. All are filled before: fewer threads may come
+        than were asked for."""
         type_, name = self.expressions.type(partial.kept), partial.name
         own = f"{name}_parts + {self.expressions.use('thread_number')}() * {name}_slots"
         self.out.line(f"{type_}* {self.target.restrict} const {name}_part = {own};")
-        fill = self.expressions.print(partial.fill, name)
-        each = f"for (long long slot = 0; slot < {name}_slots; ++slot)"
-        self.out.line(f"{each} {name}_part[slot] = {fill};")
 
     def _over_threads(self, loop: Loop) -> None:
         """The outermost loop over threads shares out its iterations, with those of the next."""

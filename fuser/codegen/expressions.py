@@ -13,7 +13,7 @@ from fuser.codegen.target import Target
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number
 from fuser.ir.pointwise import TABLE
-from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Literal, Ref
+from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Literal, Ref, SizeValue
 
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
 
@@ -49,6 +49,8 @@ class ExpressionPrinter:
                 return expression.name + subscript
             case Literal():
                 return self._literal(expression.value, expression.dtype)
+            case SizeValue():
+                return self._sizes.parameter(f"{owner}_count", expression.number)
             case Convert():
                 return f"{self.type(expression.dtype)}({self.print(expression.of, owner)})"
             case Call():

@@ -80,7 +80,7 @@ class _Lowering:
         return value if value.dtype is dtype else self._add(Cast(value, dtype))
 
     def _quotient(self, total: Value, count: int, out: Value | None = None) -> Value:
-        divisor = self._add(Constant(float(count), DataType.Double))
+        divisor = self._add(Constant(count, DataType.Int, is_size=True))
         quotient = Pointwise("truediv", (total, divisor))
         if out is None or infer(quotient) == (out.type,):
             return self._add(quotient, out)

@@ -21,7 +21,16 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.strided import is_metadata
 from fuser.schedule.coordinates import Coordinates, pull
-from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Let, Literal, Ref
+from fuser.schedule.loop_tree import (
+    Call,
+    Convert,
+    Expression,
+    IndexValue,
+    Let,
+    Literal,
+    Ref,
+    SizeValue,
+)
 
 COPIES = ("set", "segment_set")
 
@@ -48,6 +57,8 @@ class Emitter(ABC):
     def emit(self, statement: Statement, at: Coordinates) -> Expression:
         """The expression that stands for a statement's result at `at`; lets are added for it."""
         op, out = statement.op, statement.out
+        if isinstance(op, Constant) and op.is_size:
+            return SizeValue(int(op.value.real), op.dtype)
         if isinstance(op, Constant):
             return Literal(op.value, op.dtype)
         if is_metadata(op) or isinstance(op, StrideOrder | Gather):

@@ -42,6 +42,14 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeValue:
+    """A number that follows from sizes: a parameter, not part of the text."""
+
+    number: int
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
 class IndexValue:
     """An index as a number."""
 
@@ -49,7 +57,7 @@ class IndexValue:
     dtype: DataType
 
 
-Expression = Ref | Literal | Convert | Call | IndexValue
+Expression = Ref | Literal | SizeValue | Convert | Call | IndexValue
 
 
 # -- statements ----------------------------------------------------------------------------------

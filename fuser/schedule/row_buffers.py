@@ -23,11 +23,14 @@ def keep_in_row(body: RowBody, max_bytes: int) -> RowBody:
     """`body` with costly values kept, in no more than `max_bytes` of one row."""
     stages = list(body.stages)
     room = max_bytes
+    kept: set[str] = set()
     for late in range(len(stages)):
         for early in range(late):
-            shared = _shared(stages[early], stages[late], room)
+            shared = _shared(stages[early], stages[late], room, kept)
             if shared:
-                room -= sum(_row_bytes(stages[late], let) for let in shared.values())
+                new = [let for name, let in shared.items() if name not in kept]
+                room -= sum(_row_bytes(stages[late], let) for let in new)
+                kept.update(shared)
                 stages[early] = _keeping(stages[early], shared)
                 stages[late] = _reading(stages[late], shared)
     return dataclasses.replace(body, stages=tuple(stages))
@@ -37,18 +40,19 @@ def _row_bytes(sweep: Sweep, let: Let) -> int:
     return sweep.axes[0].extent * let.dtype.itemsize
 
 
-def _shared(earlier: Sweep, later: Sweep, room: int) -> dict[str, Let]:
-    """Costly values that both sweeps compute, as far as there is room for them."""
+def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str, Let]:
+    """Costly values that both sweeps compute, as far as there is room for what is not `kept`."""
     if len(later.axes) != 1 or earlier.axes != later.axes:
         return {}
-    kept = {node.name for node in earlier.code if isinstance(node, Let)}
+    made = {node.name for node in earlier.code if isinstance(node, Let)}
     shared: dict[str, Let] = {}
     for node in later.code:
-        if isinstance(node, Let) and node.name in kept and isinstance(node.expression, Call):
+        if isinstance(node, Let) and node.name in made and isinstance(node.expression, Call):
             costly = TABLE[node.expression.op].cost >= COSTLY
-            if costly and _row_bytes(later, node) <= room:
+            needed = 0 if node.name in kept else _row_bytes(later, node)
+            if costly and needed <= room:
                 shared[node.name] = node
-                room -= _row_bytes(later, node)
+                room -= needed
     return shared
 
 

@@ -133,7 +133,7 @@ def test_kept_values_have_an_array_for_the_row():
 def test_every_thread_folds_into_a_part_of_its_own():
     text = body(column_sums, empty(4096, 768))
     assert "T2_part[i1] = T2_part[i1] + double(T0);" in text
-    assert text.index("T2_part[slot] = 0.0;") < text.index("#pragma omp for")
+    assert text.index("T2_parts[slot] = 0.0;") < text.index("#pragma omp parallel")
     assert text.count("__builtin_malloc") == text.count("__builtin_free") == 1
     assert text.index("T2_out[i1] = T2;") > text.index("#pragma omp for")
 

@@ -46,9 +46,7 @@ def folds(fusion: Fusion) -> list[str]:
 @pytest.mark.parametrize("keepdim", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_a_mean_is_a_sum_divided(dtype: torch.dtype, keepdim: bool):
-    after = lowered(
-        lambda fd, x: fd.ops.mean(x, [1], keepdim=keepdim), torch.randn(4, 6).to(dtype)
-    )
+    after = lowered(lambda fd, x: fd.ops.mean(x, [1], keepdim=keepdim), torch.randn(4, 6).to(dtype))
     assert folds(after) == ["sum"]
 
 

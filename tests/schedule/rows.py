@@ -1,9 +1,9 @@
 """Row bodies of small definitions, drawn line by line.
 
-    rows 8
-    sweep 6: load T0; T1 = fold maximum
-    sweep 6: load T0, sub, exp; T4 = fold add
-    sweep 6: load T0, sub, exp, truediv; store T5
+rows 8
+sweep 6: load T0; T1 = fold maximum
+sweep 6: load T0, sub, exp; T4 = fold add
+sweep 6: load T0, sub, exp, truediv; store T5
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gathers in the processor's kernels: every mode, checked indices, and errors that leave nothing."""
+"""Gathers in the processor's kernels: every mode, checked indices, errors that leave nothing."""
 
 from __future__ import annotations
 
@@ -103,14 +103,16 @@ def test_a_position_selected_at_run_time():
     for position in (0, 4, -1, -5):
         (got,) = fd.execute([x, position])
         torch.testing.assert_close(got, (x[:, position] * 2.0).sum())
-    with pytest.raises(IndexOutOfRangeError, match="^select: index 5 .* -5 to 4"):
+    with pytest.raises(IndexOutOfRangeError, match=r"^select: index 5 .* -5 to 4"):
         fd.execute([x, 5])
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("keepdim_of", ["sum", "max"])
 def test_a_row_value_gathered_along_its_only_element(mode: str, keepdim_of: str):
-    index = torch.zeros(3, dtype=torch.int64) if mode == "index_select" else torch.zeros(3, 5).long()
+    index = (
+        torch.zeros(3, dtype=torch.int64) if mode == "index_select" else torch.zeros(3, 5).long()
+    )
 
     def define(fd: FusionDefinition, x: Handle, at: Handle) -> Handle:
         total = getattr(fd.ops, keepdim_of)(x, [0], keepdim=True)
@@ -184,8 +186,9 @@ def test_the_gather_that_is_wrong_is_named():
     x = torch.randn(4, 6)
     with FusionDefinition() as fd:
         data = fd.from_pytorch(x)
-        first, second = fd.define_tensor([-1, -1], dtype=DataType.Int), fd.define_tensor(
-            [-1, -1], dtype=DataType.Int
+        first, second = (
+            fd.define_tensor([-1, -1], dtype=DataType.Int),
+            fd.define_tensor([-1, -1], dtype=DataType.Int),
         )
         y = softmax(fd, data, 1)
         fd.add_output(fd.ops.gather(y, first, 1) + fd.ops.take_along_axis(y, second, 1))
@@ -241,6 +244,6 @@ def test_an_error_in_one_of_many_rows_is_found_on_any_thread():
     for row in (0, 1499, 1500, 2999):
         bad = target.clone()
         bad[row] = 100
-        with pytest.raises(IndexOutOfRangeError, match="^gather: index 100 "):
+        with pytest.raises(IndexOutOfRangeError, match=r"^gather: index 100 "):
             fd.execute([x, bad])
     fd.execute([x, target])

@@ -5,8 +5,10 @@ FUSER_LONG=1 runs many more of them.
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
+from fuser.schedule import CpuRowParameters
 from tests.strategies import (
     FACTORIES,
     GATHERS,
@@ -32,10 +34,21 @@ def test_few_operations_in_rows(definition: Definition):
 
 
 @settings(max_examples=50 * MORE, deadline=None, suppress_health_check=CHECKS)
-@given(
-    definitions(
-        (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *ROWS, *ROWS), max_operations=20
-    )
-)
+@given(definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES, *ROWS, *ROWS), max_operations=20))
 def test_many_operations_in_rows(definition: Definition):
     check(definition, "cpu")
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_small_tensors_shared_out_as_large_ones_are(block: int, monkeypatch: pytest.MonkeyPatch):
+    parameters = CpuRowParameters(
+        serial_work=0, lanes=4, tile=3, few_rows=8, block=block, long_run=2, kept_bytes=64
+    )
+    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+
+    @settings(max_examples=30 * MORE, deadline=None, suppress_health_check=CHECKS)
+    @given(definitions((*POINTWISE, *METADATA, *ROWS), max_operations=10))
+    def run(definition: Definition) -> None:
+        check(definition, "cpu")
+
+    run()

@@ -184,6 +184,16 @@ def test_any_layout(layout: str, dtype: torch.dtype):
     run(lambda fd, x: softmax(fd, x, 1), x)
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [1, 2, 0], [0, 2, 1]], ids=str)
+def test_results_in_any_stride_order(order: list[int]):
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [fd.ops.stride_order(softmax(fd, x, dim), order) for dim in range(3)]
+
+    for got in run(define, numbers((6, 10, 14))):
+        strides = [got.stride(dim) for dim in sorted(range(3), key=lambda dim: order[dim])]
+        assert strides == sorted(strides)
+
+
 def test_rows_that_several_layouts_share():
     x, y = numbers((12, 20)), numbers((20, 12))
     run(lambda fd, x, y: softmax(fd, x + fd.ops.permute(y, [1, 0]), 1), x, y)
@@ -237,12 +247,15 @@ def test_gradients_of_a_layernorm(shape: tuple[int, int]):
     run(define, *given, torch.randn(rows, 1), torch.rand(rows, 1), length=rows * columns)
 
 
-def test_sums_over_rows_columns_and_both():
+@pytest.mark.parametrize("shape", [(8, 6), (300, 1000), (2000, 64), (20, 17000)], ids=str)
+def test_sums_over_rows_columns_and_both(shape: tuple[int, int]):
     def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
         return [fd.ops.sum(x, dims) for dims in ([0], [1], [0, 1])]
 
-    for shape in ((8, 6), (300, 1000), (2000, 64), (20, 17000)):
-        run(define, numbers(shape), length=math.prod(shape))
+    whole = torch.randint(-8, 9, shape, generator=torch.Generator().manual_seed(1))
+    for dtype in (torch.int32, torch.float32, torch.float64):  # no sum is rounded
+        for got, dims in zip(run(define, whole.to(dtype)), ([0], [1], [0, 1]), strict=True):
+            assert torch.equal(got, whole.sum(dims).to(got.dtype))
 
 
 def test_a_mean_loss_and_what_follows_from_it():

@@ -1,0 +1,223 @@
+// rows_max_sub_exp_sum_log: 67112960 bytes read, 4 written
+// ends here: T21 is an output
+//   T0 = fd.define_tensor(shape=[512, 32768], contiguity=[True, True], dtype=DataType.Float)
+//   T1 = fd.define_tensor(shape=[512], contiguity=[True], dtype=DataType.Int)
+//   T2 = fd.ops.max(T0, dims=[1], keepdim=True)
+//   T3 = fd.ops.sub(T0, T2)
+//   T4 = fd.ops.exp(T3)
+//   T5 = fd.ops.sum(T4, dims=[1], keepdim=True)
+//   T6 = fd.ops.log(T5)
+//   S8 = fd.define_scalar(-100, dtype=DataType.Int)
+//   T9 = fd.ops.ne(T1, S8)
+//   S10 = fd.define_scalar(0, dtype=DataType.Int)
+//   T11 = fd.ops.where(T9, T1, S10)
+//   T12 = fd.ops.broadcast(T11, is_broadcast_dim=[False, True])
+//   T22 = fd.ops.gather(T0, T12, dim=1)
+//   T23 = fd.ops.sub(T22, T2)
+//   T13 = fd.ops.sub(T23, T6)
+//   T14 = fd.ops.squeeze(T13, dims=[1])
+//   T15 = fd.ops.neg(T14)
+//   S16 = fd.define_scalar(0.0, dtype=DataType.Double)
+//   T17 = fd.ops.where(T9, T15, S16)
+//   T24 = fd.ops.cast(T9, dtype=DataType.Int)
+//   T18 = fd.ops.sum(T24, dims=[0], keepdim=False)
+//   T19 = fd.ops.cast(T18, dtype=DataType.Float)
+//   T20 = fd.ops.sum(T17, dims=[0], keepdim=False)
+//   T21 = fd.ops.truediv(T20, T19)
+typedef long long int64;
+
+extern "C" int omp_get_max_threads();
+static inline int thread_count() { return omp_get_max_threads(); }
+
+extern "C" int omp_get_thread_num();
+static inline int thread_number() { return omp_get_thread_num(); }
+
+#define FUSER_DEVICE static inline __attribute__((always_inline, unused))
+
+template <class T>
+FUSER_DEVICE T maximum(T x, T y) {
+  return y > x || y != y ? y : x;
+}
+
+// All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
+template <int count, class T, class Join>
+static inline T join_lanes(T* lanes, Join join) {
+  if constexpr (count == 1) {
+    return lanes[0];
+  } else {
+    for (int lane = 0; lane < count / 2; ++lane) {
+      lanes[lane] = join(lanes[lane], lanes[lane + count / 2]);
+    }
+    return join_lanes<count / 2>(lanes, join);
+  }
+}
+
+typedef int int32;
+
+FUSER_DEVICE int32 bits_of(float x) { return __builtin_bit_cast(int32, x); }
+FUSER_DEVICE int64 bits_of(double x) { return __builtin_bit_cast(int64, x); }
+
+// c0 + c1 x + c2 x^2 + ..., by Horner's scheme, in the type of x.
+template <class T>
+FUSER_DEVICE T polynomial(T, T c0) {
+  return c0;
+}
+template <class T, class... Rest>
+FUSER_DEVICE T polynomial(T x, T c0, Rest... rest) {
+  return c0 + x * polynomial(x, rest...);
+}
+
+// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2; error 3.1e-9 of e^r.
+FUSER_DEVICE float exp_polynomial(float r) {
+  return polynomial(r, 0.49999994f, 0.166665211f, 0.0416682623f, 0.00836867094f, 0.00138209993f);
+}
+
+// e^x = value 2^n, by Cody and Waite: x = n ln2 + r, with ln2 in two parts.
+struct exp_parts {
+  float value;
+  int32 n;
+};
+FUSER_DEVICE exp_parts exp_parts_of(float x) {
+  const float shifter = 12582912.0f;  // 1.5 2^23: the sum's low bits are the nearest integer
+  const float shifted = x * 1.44269504f + shifter;
+  const float n = shifted - shifter;
+  const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
+  return {1.0f + (r + r * r * exp_polynomial(r)), bits_of(shifted) - bits_of(shifter)};
+}
+
+FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
+
+// x 2^n for |n| <= 252, in two steps so that subnormal results are rounded once.
+FUSER_DEVICE float scale_by_power(float x, int32 n) {
+  const int32 half_n = n >> 1;
+  return x * float_of((half_n + 127) << 23) * float_of((n - half_n + 127) << 23);
+}
+
+// factor e^x for 2^-10 < |factor| < 2.
+FUSER_DEVICE float exp_times(float x, float factor) {
+  x = x < -160.0f ? -160.0f : x;
+  x = x > 90.0f ? 90.0f : x;
+  const exp_parts parts = exp_parts_of(x);
+  return scale_by_power(factor * parts.value, parts.n);
+}
+
+// At most 1.1 ulp.
+FUSER_DEVICE float exp(float x) { return exp_times(x, 1.0f); }
+
+// An index in range; one that is not is reported, and 0 taken instead. Any thread may report last.
+static inline long long checked_index(long long index, long long size, bool wraps, long long check,
+                                      long long* errors) {
+  const long long at = wraps && index < 0 ? index + size : index;
+  if (at >= 0 && at < size) return at;
+  __atomic_store_n(errors + 1, index, __ATOMIC_RELAXED);
+  __atomic_store_n(errors, check, __ATOMIC_RELAXED);
+  return 0;
+}
+
+// x = m 2^exponent with m in [sqrt(1/2), sqrt(2)), for positive finite x.
+struct scaled {
+  float m;
+  int32 exponent;
+};
+FUSER_DEVICE scaled scaled_of(float x) {
+  const bool subnormal = x < 1.17549435e-38f;
+  const int32 bits = bits_of(subnormal ? x * 8388608.0f : x) - 0x3f3504f3;
+  return {float_of((bits & 0x7fffff) + 0x3f3504f3), (bits >> 23) - (subnormal ? 23 : 0)};
+}
+
+// log(1 + r) - r for sqrt(1/2) <= 1 + r < sqrt(2); error 7.7e-10 of log(1 + r).
+FUSER_DEVICE float log_tail(float r) {
+  const float cubic = polynomial(r, 0.333333135f, -0.250000089f, 0.20002073f, -0.166679934f,
+                                 0.142203152f, -0.124060884f, 0.118837953f, -0.116712689f,
+                                 0.0675014183f);
+  return r * r * (-0.5f + r * cubic);
+}
+
+// `value` for positive finite x, else what a logarithm of x is.
+FUSER_DEVICE float log_or_limit(float x, float value) {
+  const float positive = x < __builtin_inff() ? value : x;
+  const float other = x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
+  return x > 0.0f ? positive : other;
+}
+
+// At most 0.9 ulp.
+FUSER_DEVICE float log(float x) {
+  const scaled s = scaled_of(x);
+  const float n = float(s.exponent), r = s.m - 1.0f;
+  const float value = n * 0.693145752f + (r + (log_tail(r) + n * 1.42860677e-6f));
+  return log_or_limit(x, value);
+}
+
+extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const int64 T18_slots, const int64 T20_slots, const int64 n0, const int64 n1, const int64 T22_index_size, long long* errors, const bool threaded) {
+  const int threads = threaded ? thread_count() : 1;
+  int64* const T18_parts = static_cast<int64*>(__builtin_malloc(sizeof(int64) * threads * T18_slots));
+  for (long long slot = 0; slot < threads * T18_slots; ++slot) T18_parts[slot] = 0LL;
+  double* const T20_parts = static_cast<double*>(__builtin_malloc(sizeof(double) * threads * T20_slots));
+  for (long long slot = 0; slot < threads * T20_slots; ++slot) T20_parts[slot] = 0.0;
+  #pragma omp parallel num_threads(threads)
+  {
+    int64* __restrict const T18_part = T18_parts + thread_number() * T18_slots;
+    double* __restrict const T20_part = T20_parts + thread_number() * T20_slots;
+    #pragma omp for
+    for (int64 i0 = 0; i0 < n0; ++i0) {
+      const int64 T1 = T1_in[i0];
+      const bool T9 = T1 != (-100LL);
+      const int64 T24 = int64(T9);
+      T18_part[0] = T18_part[0] + T24;
+      float T2_lanes[64];
+      for (int lane = 0; lane < 64; ++lane) T2_lanes[lane] = -__builtin_inff();
+      const auto sweep0 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
+        const float T0 = T0_in[i1 + i0 * n1];
+        T2_lanes[lane] = maximum(T2_lanes[lane], T0);
+      };
+      int64 start0 = 0;
+      for (; start0 + 64 <= n1; start0 += 64) {
+        #pragma omp simd
+        for (int lane = 0; lane < 64; ++lane) sweep0(start0 + lane, lane);
+      }
+      for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);
+      const float T2 = join_lanes<64>(T2_lanes, [](float x, float y) { return maximum(x, y); });
+      double T5_part[1] = {0.0};
+      for (int64 block = 0; block < n1; block += 16384) {
+        const int64 block_end = block + (n1 - block < 16384 ? n1 - block : 16384);
+        float T5_lanes[64];
+        for (int lane = 0; lane < 64; ++lane) T5_lanes[lane] = 0.0f;
+        const auto sweep1 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
+          const float T0 = T0_in[i1 + i0 * n1];
+          const float T3 = T0 - T2;
+          const float T4 = exp(T3);
+          T5_lanes[lane] = T5_lanes[lane] + T4;
+        };
+        int64 start1 = block;
+        for (; start1 + 64 <= block_end; start1 += 64) {
+          #pragma omp simd
+          for (int lane = 0; lane < 64; ++lane) sweep1(start1 + lane, lane);
+        }
+        for (int lane = 0; lane < block_end - start1; ++lane) sweep1(start1 + lane, lane);
+        const double T5 = double(join_lanes<64>(T5_lanes, [](float x, float y) { return x + y; }));
+        T5_part[0] = T5_part[0] + T5;
+      }
+      const float T5 = float(T5_part[0]);
+      const int64 T11 = T9 ? T1 : 0LL;
+      const long long T22_index = checked_index(T11, T22_index_size, false, 1, errors);
+      const float T0_1 = T0_in[i0 * n1 + T22_index];
+      const float T23 = T0_1 - T2;
+      const float T6 = log(T5);
+      const float T13 = T23 - T6;
+      const float T15 = -T13;
+      const float T17 = T9 ? T15 : 0.0f;
+      T20_part[0] = T20_part[0] + double(T17);
+    }
+  }
+  int64 T18_all = 0LL;
+  for (int thread = 0; thread < threads; ++thread) T18_all = T18_all + T18_parts[thread * T18_slots + 0];
+  const int64 T18 = T18_all;
+  double T20_all = 0.0;
+  for (int thread = 0; thread < threads; ++thread) T20_all = T20_all + T20_parts[thread * T20_slots + 0];
+  const float T20 = float(T20_all);
+  const float T19 = float(T18);
+  const float T21 = T20 / T19;
+  T21_out[0] = T21;
+  __builtin_free(T18_parts);
+  __builtin_free(T20_parts);
+}
