@@ -108,3 +108,5 @@ def names_in(nodes: Iterable[Code | Fold | Store]) -> Iterable[str]:
                 pending += expression.args
             elif isinstance(expression, Convert):
                 pending.append(expression.of)
+            elif isinstance(expression, IndexValue):
+                yield from (variable.name for variable in variables_of((expression.index,)))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
 from fuser.ir.tolerance import tolerance
@@ -141,3 +141,17 @@ def test_kernels_compile_without_spills(case: RowCase, arch: str):
         inputs = case.inputs(length, dtype)
         for kernel in case.defined_for(inputs).plan(inputs, target=f"cuda:{arch}").kernels:
             assert kernel.compile().spill_bytes == 0
+
+
+def test_a_number_made_of_a_gathered_place_differs_from_lane_to_lane():
+    # iota -> index_select by a computed index -> index_select again -> layernorm-like scale
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1], contiguity=True)
+        ops = fd.ops
+        places = ops.remainder(ops.iota(64, 1, 1, DataType.Int), 8)
+        numbers = ops.index_select(ops.iota(8, 3, 2, DataType.Int), places, 0)
+        y = ops.index_select(x, ops.remainder(numbers, 16), 0)
+        fd.add_output(y - ops.mean(y, [0], keepdim=True))
+    inputs = [torch.randn(16)]
+    (got,) = fd.execute(inputs, target="emulator")
+    torch.testing.assert_close(got, interpret(fd.fusion, inputs)[0])
