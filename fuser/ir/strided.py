@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import (
@@ -53,17 +53,6 @@ class Strided:
             return 0
         spans = zip(self.shape, self.strides, strict=True)
         return self.offset + sum((size - 1) * stride for size, stride in spans)
-
-
-def bytes_moved(tensors: Iterable[Strided]) -> int:
-    """Bytes of distinct elements in tensors that may share buffers.
-
-    Views of one buffer are taken to be disjoint as far as the buffer has room for it.
-    """
-    touched: dict[Value, int] = {}
-    for memory in dict.fromkeys(tensors):
-        touched[memory.base] = touched.get(memory.base, 0) + memory.bytes_touched
-    return sum(min(found, base.elements * base.dtype.itemsize) for base, found in touched.items())
 
 
 def row_major(value: Value) -> Strided:

@@ -6,7 +6,6 @@ from typing import assert_never
 
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name, print_fusion
-from fuser.ir.strided import bytes_moved
 from fuser.runtime.backend import Backend
 from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
 from fuser.runtime.target_name import TargetName
@@ -59,12 +58,11 @@ def _kernel(segment: Segment, backend: Backend) -> KernelStep:
 
 
 def _extern(step: SegmentedExtern) -> ExternStep:
-    loads = [value for value in step.fusion.inputs if value.is_tensor]
     return ExternStep(
         name=step.name,
         operations=_operations(step.fusion),
-        bytes_read=bytes_moved(step.memory[value] for value in loads),
-        bytes_written=bytes_moved(step.memory[v] for v in step.fusion.output_values),
+        bytes_read=step.bytes_read,
+        bytes_written=step.bytes_written,
         reason=step.reason,
     )
 

@@ -7,10 +7,11 @@ from fuser.schedule.heuristics import (
     CudaRowParameters,
 )
 from fuser.schedule.loop_tree import LoopNest
-from fuser.schedule.mapping import Alignments, schedule_cpu, schedule_cuda
+from fuser.schedule.mapping import schedule_cpu, schedule_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu
 from fuser.schedule.row_cuda import schedule_rows_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of
+from fuser.schedule.vectors import Alignments
 
 __all__ = [
     "Alignments",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from fuser.schedule.body import Body
 from fuser.schedule.index import Axis, Index, affine_parts, substitute
-from fuser.schedule.loop_tree import IndexValue, Let, Load, Store
+from fuser.schedule.loop_tree import IndexValue, Let, Load, Node, Store
+
+Moved = TypeVar("Moved", bound=Node)
 
 
 def arrange(body: Body) -> Body:
@@ -18,43 +22,51 @@ def arrange(body: Body) -> Body:
 
 def coalesce(body: Body) -> Body:
     """`body` with neighbouring axes merged that every access walks as one."""
-    position = len(body.axes) - 2
+    axes, replaced = merge_axes(body.axes, body.indices())
+    return dataclasses.replace(map_indices(body, replaced), axes=axes)
+
+
+def merge_axes(
+    axes: Sequence[Axis], indices: Sequence[Index]
+) -> tuple[tuple[Axis, ...], dict[Axis, Index]]:
+    """Neighbouring axes merged that all indices walk as one, and what each axis has become."""
+    left = [axis for axis in axes if axis.extent != 1]
+    replaced: dict[Axis, Index] = {}
+    position = len(left) - 2
     while position >= 0:
-        outer, inner = body.axes[position : position + 2]
-        if all(walks_as_one(index, outer, inner) for index in body.indices()):
+        outer, inner = left[position : position + 2]
+        now = [substitute(index, replaced) for index in indices]
+        if all(_walks_as_one(index, outer, inner) for index in now):
             merged = Axis(outer.path, outer.extent * inner.extent)
-            replacements = {outer: Index(), inner: Index(0, ((merged, 1),))}
-            axes = (*body.axes[:position], merged, *body.axes[position + 2 :])
-            body = dataclasses.replace(map_indices(body, replacements), axes=axes)
+            change = {outer: Index(), inner: Index(0, ((merged, 1),))}
+            replaced = {axis: substitute(at, change) for axis, at in replaced.items()} | change
+            left[position : position + 2] = [merged]
         position -= 1
-    return body
+    return tuple(left), replaced
 
 
-def map_indices(body: Body, replacements: dict[Axis, Index]) -> Body:
+def map_indices(body: Body, replacements: Mapping[Axis, Index]) -> Body:
     """`body` with axes replaced in every index."""
-
-    def access(node: Load) -> Load:
-        return dataclasses.replace(node, at=substitute(node.at, replacements))
-
-    def let(node: Let) -> Let:
-        if not isinstance(node.expression, IndexValue):
-            return node
-        index = substitute(node.expression.index, replacements)
-        expression = dataclasses.replace(node.expression, index=index)
-        return dataclasses.replace(node, expression=expression)
-
-    def store(node: Store) -> Store:
-        return dataclasses.replace(node, at=substitute(node.at, replacements))
-
     return dataclasses.replace(
         body,
-        loads=tuple(map(access, body.loads)),
-        lets=tuple(map(let, body.lets)),
-        stores=tuple(map(store, body.stores)),
+        loads=tuple(moved(load, replacements) for load in body.loads),
+        lets=tuple(moved(let, replacements) for let in body.lets),
+        stores=tuple(moved(store, replacements) for store in body.stores),
     )
 
 
-def walks_as_one(index: Index, outer: Axis, inner: Axis) -> bool:
+def moved(node: Moved, replacements: Mapping[Axis, Index]) -> Moved:
+    """A node with axes replaced in its index, if it has one."""
+    if isinstance(node, Load | Store):
+        return dataclasses.replace(node, at=substitute(node.at, replacements))
+    if isinstance(node, Let) and isinstance(node.expression, IndexValue):
+        index = substitute(node.expression.index, replacements)
+        expression = dataclasses.replace(node.expression, index=index)
+        return dataclasses.replace(node, expression=expression)
+    return node
+
+
+def _walks_as_one(index: Index, outer: Axis, inner: Axis) -> bool:
     """Whether stepping past the end of `inner` is one step of `outer`, wherever either appears."""
     return all(
         part.coefficient(outer) == part.coefficient(inner) * inner.extent

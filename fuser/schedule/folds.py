@@ -1,6 +1,13 @@
-"""Folds: reductions that join values two at a time."""
+"""Folds: reductions that join values two at a time, and what each starts from."""
 
 from __future__ import annotations
+
+import math
+
+import torch
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.loop_tree import Literal
 
 FOLDS = {
     "sum": "add",
@@ -11,3 +18,23 @@ FOLDS = {
     "all": "logical_and",
 }
 """For each reduction that is one fold, the pointwise operation that joins two parts of it."""
+
+
+def neutral(operation: str, dtype: DataType) -> Literal:
+    """What changes nothing when joined by a fold's operation."""
+    match operation:
+        case "add" | "logical_or":
+            return Literal(False if dtype is DataType.Bool else 0, dtype)
+        case "mul" | "logical_and":
+            return Literal(True if dtype is DataType.Bool else 1, dtype)
+        case _:
+            return Literal(_extreme(dtype, lowest=operation == "maximum"), dtype)
+
+
+def _extreme(dtype: DataType, lowest: bool) -> bool | int | float:
+    if dtype is DataType.Bool:
+        return not lowest
+    if dtype.is_floating:
+        return -math.inf if lowest else math.inf
+    limits = torch.iinfo(dtype.torch)
+    return limits.min if lowest else limits.max

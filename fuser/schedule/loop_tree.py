@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -267,6 +268,13 @@ Node = (
     | Loop
     | Region
 )
+
+
+def nested(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> tuple[Node, ...]:
+    """`inside`, in a loop over each axis."""
+    for axis in reversed(axes):
+        inside = (Loop(axis, binding, inside),)
+    return inside
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Value
 from fuser.ir.pointwise import TABLE
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
@@ -26,10 +25,8 @@ from fuser.schedule.loop_tree import (
     Ref,
 )
 from fuser.schedule.names import kernel_name
+from fuser.schedule.vectors import Alignments, step_along, widest_lanes
 from fuser.segmenter import Segment
-
-Alignments = Mapping[Value, int]
-"""For each buffer, a power of two that divides its address, in bytes."""
 
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
@@ -91,7 +88,7 @@ def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
     row_bytes = body.axes[-1].extent * store.tensor.dtype.itemsize
     return (
         store.source == Ref(load.name, store.tensor.dtype)
-        and _step(load.at, body.axes[-1]) == 1
+        and step_along(load.at, body.axes[-1]) == 1
         and row_bytes >= parameters.stream_row_bytes
         and _streams(body, parameters)
     )
@@ -105,8 +102,8 @@ def _streams(body: Body, parameters: CpuParameters) -> bool:
     stored = sum(store.tensor.dtype.itemsize for store in body.stores) * _elements(body)
     return (
         stored >= parameters.stream_bytes
-        and all(_step(store.at, inner) == 1 for store in body.stores)
-        and all(_step(load.at, inner) in (-1, 0, 1) for load in body.loads)
+        and all(step_along(store.at, inner) == 1 for store in body.stores)
+        and all(step_along(load.at, inner) in (-1, 0, 1) for load in body.loads)
     )
 
 
@@ -114,7 +111,7 @@ def _chunk(body: Body, count: int) -> tuple[Node, ...]:
     """`count` neighbouring elements: computed into registers, then stored at once."""
     inner = body.axes[-1]
     lane, shifted = _with_lanes(body, count)
-    ahead = [Prefetch(n.tensor, n.at, count) for n in body.loads if _step(n.at, inner) == 1]
+    ahead = [Prefetch(n.tensor, n.at, count) for n in body.loads if step_along(n.at, inner) == 1]
     arrays, computed, stores = _store_lanes(body, count)
     within = (*shifted.loads, *shifted.lets, *computed)
     return (*ahead, *arrays, Loop(lane, Binding.SIMD, within), *stores)
@@ -139,7 +136,7 @@ def _lanes_of_thread(body: Body, lanes: int) -> tuple[Node, ...]:
     before: list[Node] = []
     within: list[Node] = []
     for load, moved in zip(body.loads, shifted.loads, strict=True):
-        step = _step(load.at, inner)
+        step = step_along(load.at, inner)
         if step == 1:
             before.append(dataclasses.replace(load, lanes=lanes))
         elif step == 0:
@@ -147,7 +144,10 @@ def _lanes_of_thread(body: Body, lanes: int) -> tuple[Node, ...]:
         else:
             within.append(moved)
     pairs = zip(body.stores, shifted.stores, strict=True)
-    within += [*shifted.lets, *(moved for store, moved in pairs if _step(store.at, inner) != 1)]
+    within += [
+        *shifted.lets,
+        *(moved for store, moved in pairs if step_along(store.at, inner) != 1),
+    ]
     arrays, computed, stores = _store_lanes(body, lanes)
     return (*before, *arrays, Loop(lane, Binding.LANES, (*within, *computed)), *stores)
 
@@ -161,7 +161,7 @@ def _with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
 
 def _store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[Node]]:
     """For consecutive stores: arrays of lanes, what fills them lane by lane, and their stores."""
-    consecutive = [store for store in body.stores if _step(store.at, body.axes[-1]) == 1]
+    consecutive = [store for store in body.stores if step_along(store.at, body.axes[-1]) == 1]
     arrays: list[Node] = []
     computed: list[Node] = []
     stores: list[Node] = []
@@ -173,49 +173,17 @@ def _store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[N
     return arrays, computed, stores
 
 
-def _step(at: Index, axis: Axis) -> int | None:
-    """How far `at` moves for a step of `axis`; None where a division decides."""
-    if any(part.coefficient(axis) for part in list(affine_parts(at))[1:]):
-        return None
-    return at.coefficient(axis)
-
-
 def _vector_lanes(
     segment: Segment, body: Body, alignments: Alignments, parameters: CudaParameters
 ) -> int:
     """The widest power of two for which every consecutive access is aligned; 1 if none is."""
-    if not body.axes:
+    if not body.axes or step_along(body.stores[-1].at, body.axes[-1]) != 1:
         return 1
     inner = body.axes[-1]
-    accesses = [
-        (node.tensor, node.at) for node in (*body.loads, *body.stores) if _step(node.at, inner) == 1
-    ]
-    sizes = [tensor.dtype.itemsize for tensor, _ in accesses]
-    if not accesses or _step(body.stores[-1].at, inner) != 1:
-        return 1
-    lanes = parameters.vector_bytes // min(sizes)
-    while lanes > 1 and max(sizes) * lanes > parameters.max_lane_bytes:
-        lanes //= 2
-    while lanes > 1 and (
-        lanes > inner.extent
-        or not all(
-            _is_aligned(segment, tensor, at, lanes, inner, alignments) for tensor, at in accesses
-        )
-    ):
-        lanes //= 2
-    return lanes
-
-
-def _is_aligned(
-    segment: Segment, tensor: Value, at: Index, lanes: int, inner: Axis, alignments: Alignments
-) -> bool:
-    """Whether `lanes` elements from `at` start at a multiple of their bytes, up to 16."""
-    size = tensor.dtype.itemsize
-    wanted = min(lanes * size, 16)
-    if alignments[segment.memory[tensor].base] % wanted:
-        return False
-    steps = [coefficient for term, coefficient in at.terms if term != inner]
-    return all(step * size % wanted == 0 for step in (*steps, at.constant))
+    nodes = (*body.loads, *body.stores)
+    accesses = [(node.tensor, node.at) for node in nodes if step_along(node.at, inner) == 1]
+    widest, held = parameters.vector_bytes, parameters.max_lane_bytes
+    return widest_lanes(segment, accesses, inner, alignments, widest, held)
 
 
 # -- sizes ---------------------------------------------------------------------------------------

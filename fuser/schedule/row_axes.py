@@ -6,10 +6,10 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from fuser.schedule.axes import walks_as_one
+from fuser.schedule.axes import merge_axes, moved
 from fuser.schedule.index import Axis, Index, substitute
-from fuser.schedule.loop_tree import IndexValue, Let, Load, Store
-from fuser.schedule.row_body import Code, RowBody, Sweep
+from fuser.schedule.loop_tree import Load, Store
+from fuser.schedule.row_body import RowBody, Sweep
 
 
 def arrange_rows(body: RowBody) -> RowBody:
@@ -26,46 +26,17 @@ def arrange_rows(body: RowBody) -> RowBody:
     )
 
 
-def merge_axes(
-    axes: Sequence[Axis], indices: Sequence[Index]
-) -> tuple[tuple[Axis, ...], dict[Axis, Index]]:
-    """Neighbouring axes merged that all indices walk as one, and what each axis has become."""
-    left = [axis for axis in axes if axis.extent != 1]
-    replaced: dict[Axis, Index] = {}
-    position = len(left) - 2
-    while position >= 0:
-        outer, inner = left[position : position + 2]
-        now = [substitute(index, replaced) for index in indices]
-        if all(walks_as_one(index, outer, inner) for index in now):
-            merged = Axis(outer.path, outer.extent * inner.extent)
-            change = {outer: Index(), inner: Index(0, ((merged, 1),))}
-            replaced = {axis: substitute(at, change) for axis, at in replaced.items()} | change
-            left[position : position + 2] = [merged]
-        position -= 1
-    return tuple(left), replaced
-
-
 def replace_axes(sweep: Sweep, replaced: dict[Axis, Index]) -> Sweep:
     """A sweep with axes replaced in every index."""
     if not replaced:
         return sweep
 
-    def code(node: Code) -> Code:
-        if isinstance(node, Load):
-            return dataclasses.replace(node, at=substitute(node.at, replaced))
-        if isinstance(node, Let) and isinstance(node.expression, IndexValue):
-            index = substitute(node.expression.index, replaced)
-            expression = dataclasses.replace(node.expression, index=index)
-            return dataclasses.replace(node, expression=expression)
-        return node
-
-    def moved(at: Index) -> Index:
-        return substitute(at, replaced)
-
-    folds = (dataclasses.replace(fold, at=moved(fold.at)) for fold in sweep.folds)
-    stores = (dataclasses.replace(store, at=moved(store.at)) for store in sweep.stores)
+    folds = (dataclasses.replace(fold, at=substitute(fold.at, replaced)) for fold in sweep.folds)
     return dataclasses.replace(
-        sweep, code=tuple(map(code, sweep.code)), folds=tuple(folds), stores=tuple(stores)
+        sweep,
+        code=tuple(moved(node, replaced) for node in sweep.code),
+        folds=tuple(folds),
+        stores=tuple(moved(store, replaced) for store in sweep.stores),
     )
 
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 import dataclasses
 import math
 
-import torch
-
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE
 from fuser.schedule.emit import convert
+from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.loop_tree import (
@@ -31,7 +30,6 @@ from fuser.schedule.loop_tree import (
     Lanes,
     Launch,
     Let,
-    Literal,
     Load,
     Loop,
     LoopNest,
@@ -40,6 +38,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    nested,
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows, replace_axes
@@ -68,26 +67,6 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     )
 
 
-def neutral(operation: str, dtype: DataType) -> Literal:
-    """What changes nothing when joined by a fold's operation."""
-    match operation:
-        case "add" | "logical_or":
-            return Literal(False if dtype is DataType.Bool else 0, dtype)
-        case "mul" | "logical_and":
-            return Literal(True if dtype is DataType.Bool else 1, dtype)
-        case _:
-            return Literal(_extreme(dtype, lowest=operation == "maximum"), dtype)
-
-
-def _extreme(dtype: DataType, lowest: bool) -> bool | int | float:
-    if dtype is DataType.Bool:
-        return not lowest
-    if dtype.is_floating:
-        return -math.inf if lowest else math.inf
-    limits = torch.iinfo(dtype.torch)
-    return limits.min if lowest else limits.max
-
-
 # -- lanes along the row -------------------------------------------------------------------------
 
 
@@ -102,7 +81,7 @@ def _along(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
             nodes += _point(sweep)
         else:
             nodes += _whole_sweep(sweep, parameters, alone)
-    return _loops(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
+    return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
 
 
 def _rows_alone(body: RowBody, parameters: CpuRowParameters) -> bool:
@@ -121,7 +100,7 @@ def _whole_sweep(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> lis
     *outer, inner = sweep.axes
     own = [fold for fold in sweep.folds if not fold.slots]
     if alone and not own:
-        return [*_loops(outer, Binding.PARALLEL, (Loop(inner, Binding.SIMD, _inside(sweep)),))]
+        return [*nested(outer, Binding.PARALLEL, (Loop(inner, Binding.SIMD, _inside(sweep)),))]
     points = math.prod(axis.extent for axis in sweep.axes)
     is_long = inner.extent >= parameters.long_run and points > parameters.block
     if not alone and (not is_long or all(wide(fold) is fold.dtype for fold in own)):
@@ -136,7 +115,7 @@ def _whole_sweep(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> lis
     loops: tuple[Node, ...] = (*swept, *joined)
     if inner.extent > parameters.block or (alone and not outer):
         loops = (Loop(inner, Binding.BLOCKS, loops, parameters.block),)
-    loops = _loops(outer, Binding.PARALLEL if alone else Binding.SERIAL, loops)
+    loops = nested(outer, Binding.PARALLEL if alone else Binding.SERIAL, loops)
     finished = tuple(Finish(partial, ZERO) for partial in partials.values())
     return [Region(tuple(partials.values()), loops, finished, threaded=alone)]
 
@@ -168,7 +147,7 @@ def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> li
     others = [Accumulate(_partial(fold), fold.at, fold.value) for fold in sweep.folds if fold.slots]
     inside = (*sweep.code, *within, *others, *sweep.stores)
     loop = Loop(inner, Binding.SWEEP, inside, lanes) if own else Loop(inner, Binding.SIMD, inside)
-    return [*before, *_loops(outer, Binding.SERIAL, (loop,)), *after]
+    return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
 
 
 # -- lanes across rows ---------------------------------------------------------------------------
@@ -183,7 +162,7 @@ def _across(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
         sweep = replace_axes(stage, moved)
         nodes += _sweep_across(sweep, lane) if sweep.axes else _point_across(sweep, lane)
     tile = Loop(inner, Binding.TILE, tuple(nodes), parameters.tile)
-    return _loops(outer, Binding.PARALLEL, (tile,))
+    return nested(outer, Binding.PARALLEL, (tile,))
 
 
 def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
@@ -207,7 +186,7 @@ def _sweep_across(sweep: Sweep, lane: Axis) -> list[Node]:
         after.append(Let(fold.name, fold.dtype, result, in_lanes=True))
     loop = Loop(lane, Binding.TILE_LANES, (*sweep.code, *joined, *sweep.stores))
     last = [*results, Loop(lane, Binding.TILE_LANES, tuple(after))] if after else []
-    return [*arrays, *_loops(sweep.axes, Binding.SERIAL, (loop,)), *last]
+    return [*arrays, *nested(sweep.axes, Binding.SERIAL, (loop,)), *last]
 
 
 def _in_lanes(node: Code) -> Node:
@@ -253,20 +232,11 @@ def _epilogue(body: RowBody, partials: dict[str, Partial]) -> tuple[Node, ...]:
     for sweep in body.epilogue:
         finished = [Finish(partials[fold.name], fold.at) for fold in sweep.folds]
         inside = (*finished, *sweep.code, *sweep.stores)
-        nodes += _loops(sweep.axes, Binding.SERIAL, inside)
+        nodes += nested(sweep.axes, Binding.SERIAL, inside)
     return tuple(nodes)
 
 
-# -- loops ---------------------------------------------------------------------------------------
-
-
-def _loops(
-    axes: tuple[Axis, ...] | list[Axis], binding: Binding, inside: tuple[Node, ...]
-) -> tuple[Node, ...]:
-    """`inside`, in a loop over each axis."""
-    for axis in reversed(axes):
-        inside = (Loop(axis, binding, inside),)
-    return inside
+# -- the whole -----------------------------------------------------------------------------------
 
 
 def _sweeps(body: RowBody) -> tuple[Sweep, ...]:

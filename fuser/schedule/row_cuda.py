@@ -29,8 +29,8 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     Team,
+    nested,
 )
-from fuser.schedule.mapping import Alignments
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
 from fuser.schedule.row_body import Fold, RowBody, Sweep
@@ -45,6 +45,7 @@ from fuser.schedule.row_slots import (
     row_partial,
 )
 from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
 
@@ -85,7 +86,7 @@ class _Mapping:
         for sweep in self._body.stages:
             for part in conflict_free(sweep):
                 nodes += self._stage(part)
-        rows = _loops(self._body.rows, Binding.TEAMS, tuple(nodes))
+        rows = nested(self._body.rows, Binding.TEAMS, tuple(nodes))
         region = Region(tuple(self._partials.values()), rows, self._epilogue())
         sweeps = (*self._body.stages, *self._body.epilogue)
         axes = dict.fromkeys((*self._body.rows, *(a for sweep in sweeps for a in sweep.axes)))
@@ -161,10 +162,10 @@ class _Mapping:
             return self._point(sweep)
         outer, shared, inner = self._divided(sweep)
         lanes = 1 if inner else self._lanes(sweep, shared)
-        inside = _loops(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, shared[-1], lanes))
+        inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, shared[-1], lanes))
         *rest, last = shared
-        inside = _loops(rest, Binding.TEAM, (Loop(last, Binding.TEAM, inside, lanes),))
-        loops = _loops(outer, Binding.SERIAL, inside)
+        inside = nested(rest, Binding.TEAM, (Loop(last, Binding.TEAM, inside, lanes),))
+        loops = nested(outer, Binding.SERIAL, inside)
         own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
         finished = [Finish(row_partial(fold), ZERO) for fold in own]
         after = [self._to_rows(fold) for fold in own if fold.slots is not None]
@@ -226,7 +227,7 @@ class _Mapping:
         for sweep in self._body.epilogue:
             arrays = (fold for fold in sweep.folds if fold.slots != 1)
             finished = [Finish(self._partials[fold.name], fold.at) for fold in arrays]
-            nodes += _loops(sweep.axes, Binding.TEAM, (*finished, *sweep.code, *sweep.stores))
+            nodes += nested(sweep.axes, Binding.TEAM, (*finished, *sweep.code, *sweep.stores))
         return tuple(nodes)
 
     def _index_dtype(self) -> DataType:
@@ -246,13 +247,6 @@ class _Mapping:
 
 
 # -- loops ---------------------------------------------------------------------------------------
-
-
-def _loops(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> tuple[Node, ...]:
-    """`inside`, in a loop over each axis."""
-    for axis in reversed(axes):
-        inside = (Loop(axis, binding, inside),)
-    return inside
 
 
 def _points(axes: Sequence[Axis]) -> int:

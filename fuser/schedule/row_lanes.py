@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from fuser.ir.nodes import Value
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis, Index, affine_parts
 from fuser.schedule.loop_tree import (
@@ -19,9 +18,9 @@ from fuser.schedule.loop_tree import (
     Node,
     Ref,
 )
-from fuser.schedule.mapping import Alignments
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Fold, Sweep, names_in
+from fuser.schedule.vectors import Alignments, step_along, widest_lanes
 from fuser.segmenter import Segment
 
 
@@ -35,21 +34,9 @@ def lanes_for(
     """The widest power of two for which every consecutive access of a sweep is aligned."""
     _, vectors, _ = _divided(sweep.code, inner)
     accesses = [(node.tensor, node.at) for node in vectors]
-    accesses += [(n.tensor, n.at) for n in sweep.stores if _is_consecutive(n.at, inner)]
-    if not accesses:
-        return 1
-    sizes = [tensor.dtype.itemsize for tensor, _ in accesses]
-    lanes = parameters.vector_bytes // min(sizes)
-    while lanes > 1 and max(sizes) * lanes > parameters.max_lane_bytes:
-        lanes //= 2
-
-    def fits(tensor: Value, at: Index) -> bool:
-        alignment = alignments[segment.memory[tensor].base]
-        return _is_aligned(tensor.dtype.itemsize, at, lanes, inner, alignment)
-
-    while lanes > 1 and (lanes > inner.extent or not all(fits(*access) for access in accesses)):
-        lanes //= 2
-    return lanes
+    accesses += [(n.tensor, n.at) for n in sweep.stores if step_along(n.at, inner) == 1]
+    widest, held = parameters.vector_bytes, parameters.max_lane_bytes
+    return widest_lanes(segment, accesses, inner, alignments, widest, held)
 
 
 def in_lanes(
@@ -68,7 +55,7 @@ def in_lanes(
     within += [accumulate(fold, moved) for fold in moved.folds]
     after: list[Node] = []
     for store, shifted in zip(sweep.stores, moved.stores, strict=True):
-        if not _is_consecutive(store.at, inner):
+        if step_along(store.at, inner) != 1:
             within.append(shifted)
             continue
         name, dtype = f"{store.tensor}_lanes", store.tensor.dtype
@@ -86,7 +73,7 @@ def _divided(code: Sequence[Code], inner: Axis) -> tuple[list[Code], list[Load],
     varying: set[str] = set()
     for node in code:
         depends = not varying.isdisjoint(names_in((node,)))
-        if isinstance(node, Load) and _is_consecutive(node.at, inner) and not depends:
+        if isinstance(node, Load) and step_along(node.at, inner) == 1 and not depends:
             vectors.append(node)
         elif depends or _follows(node, inner):
             each.append(node)
@@ -106,17 +93,3 @@ def _follows(node: Code, inner: Axis) -> bool:
     else:
         return False
     return any(part.coefficient(inner) for part in affine_parts(at))
-
-
-def _is_consecutive(at: Index, inner: Axis) -> bool:
-    """Whether an access moves by one element for a step of `inner`."""
-    divided = any(part.coefficient(inner) for part in list(affine_parts(at))[1:])
-    return at.coefficient(inner) == 1 and not divided
-
-
-def _is_aligned(size: int, at: Index, lanes: int, inner: Axis, alignment: int) -> bool:
-    """Whether `lanes` elements from `at` start at a multiple of their bytes, up to 16."""
-    wanted = min(lanes * size, 16)
-    steps = [coefficient for term, coefficient in at.terms if term != inner]
-    aligned = all(step * size % wanted == 0 for step in (*steps, at.constant))
-    return aligned and alignment % wanted == 0

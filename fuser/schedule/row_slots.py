@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Partial
 from fuser.schedule.row_body import Fold, RowBody, Sweep
-from fuser.schedule.row_cpu import neutral
 
 Axes = tuple[Axis, ...]
 

@@ -58,6 +58,16 @@ class ExternStep:
     memory: dict[Value, Strided]
     reason: str
 
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of its operands, whole."""
+        loads = {value: value.elements for value in self.fusion.inputs if value.is_tensor}
+        return bytes_read(loads, self.memory)
+
+    @property
+    def bytes_written(self) -> int:
+        return bytes_written(self.fusion.output_values, self.memory)
+
 
 @dataclass(frozen=True, slots=True)
 class AliasStep:

@@ -10,6 +10,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, LoopNest, schedule_rows_cpu
+from fuser.schedule.folds import neutral
 from fuser.schedule.index import ZERO
 from fuser.schedule.loop_tree import (
     Accumulate,
@@ -26,7 +27,7 @@ from fuser.schedule.loop_tree import (
     RowArray,
 )
 from fuser.schedule.row_body import Fold
-from fuser.schedule.row_cpu import neutral, wide
+from fuser.schedule.row_cpu import wide
 from tests.schedule.rows import Define, layernorm, segment_of, softmax
 
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)

@@ -1,0 +1,58 @@
+"""Vector accesses: which accesses are consecutive along an axis, and how wide they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fuser.ir.nodes import Value
+from fuser.schedule.index import Axis, Index, affine_parts
+from fuser.segmenter import Segment
+
+Alignments = Mapping[Value, int]
+"""For each buffer, a power of two that divides its address, in bytes."""
+
+Access = tuple[Value, Index]
+
+
+def step_along(at: Index, axis: Axis) -> int | None:
+    """How far `at` moves for a step of `axis`; None where a division decides."""
+    if any(part.coefficient(axis) for part in list(affine_parts(at))[1:]):
+        return None
+    return at.coefficient(axis)
+
+
+def widest_lanes(
+    segment: Segment,
+    accesses: Sequence[Access],
+    inner: Axis,
+    alignments: Alignments,
+    vector_bytes: int,
+    max_lane_bytes: int,
+) -> int:
+    """The widest power of two for which every one of these consecutive accesses is aligned.
+
+    The narrowest type is accessed in `vector_bytes` at a time, as far as no tensor takes more than
+    `max_lane_bytes` of a thread.
+    """
+    if not accesses:
+        return 1
+    sizes = [tensor.dtype.itemsize for tensor, _ in accesses]
+    lanes = vector_bytes // min(sizes)
+    while lanes > 1 and max(sizes) * lanes > max_lane_bytes:
+        lanes //= 2
+
+    def fits(tensor: Value, at: Index) -> bool:
+        alignment = alignments[segment.memory[tensor].base]
+        return _is_aligned(tensor.dtype.itemsize, at, lanes, inner, alignment)
+
+    while lanes > 1 and (lanes > inner.extent or not all(fits(*access) for access in accesses)):
+        lanes //= 2
+    return lanes
+
+
+def _is_aligned(size: int, at: Index, lanes: int, inner: Axis, alignment: int) -> bool:
+    """Whether `lanes` elements from `at` start at a multiple of their bytes, up to 16."""
+    wanted = min(lanes * size, 16)
+    steps = [coefficient for term, coefficient in at.terms if term != inner]
+    aligned = all(step * size % wanted == 0 for step in (*steps, at.constant))
+    return aligned and alignment % wanted == 0
