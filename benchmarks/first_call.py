@@ -13,32 +13,27 @@ import time
 
 import torch
 from cases import SMALL_GELU
-
-import fuser
+from torch_calls import compiled
 
 
 def first_result(x: torch.Tensor) -> None:
-    with fuser.FusionDefinition() as fd:
-        SMALL_GELU.define(fd)
-    fd.execute([x])
+    SMALL_GELU.definition().execute([x])
 
 
 def first_cubin(x: torch.Tensor) -> None:
-    with fuser.FusionDefinition() as fd:
-        SMALL_GELU.define(fd)
-    for kernel in fd.plan([x], target="cuda:sm_90").kernels:
+    for kernel in SMALL_GELU.definition().plan([x], target="cuda:sm_90").kernels:
         kernel.compile()
 
 
 def first_compiled(x: torch.Tensor) -> None:
-    torch.compile(SMALL_GELU.written)(x)
+    compiled(SMALL_GELU.kind.written)(x)
 
 
 CANDIDATES = {"fuser": first_result, "cubin": first_cubin, "torch.compile": first_compiled}
 
 
 def main() -> None:
-    (x,) = SMALL_GELU.inputs("cpu")
+    (x,) = SMALL_GELU.inputs()
     x.exp()  # torch's own start-up
     start = time.perf_counter()
     CANDIDATES[sys.argv[1]](x)
