@@ -185,11 +185,18 @@ def measure_all(given: Options, place: Place) -> tuple[list[Row], dict[str, obje
             continue
         sized = small(case, place.device) if place.is_dry else case
         rows[str(case)], details[str(case)] = measure_or_fail(sized, place, given.rounds)
-        print(f"{time.monotonic() - started:.0f} s: {sized}", file=sys.stderr, flush=True)
+        print(f"{time.monotonic() - started:.0f} s: {line(rows[str(case)])}", flush=True)
         if not place.is_dry:
             torch.cuda.empty_cache()
     ordered = [rows[str(case)] for case in cases("cuda") if str(case) in rows]
     return ordered, details, missing
+
+
+def line(row: Row) -> str:
+    """A row as it is measured, in case there is no time to print the table."""
+    figures = [f"{row.seconds * 1e6:.1f} us", f"{row.of_copy:.2f} of copy"]
+    figures += [f"{ratio:.2f} x {peer}" for peer, ratio in row.ratios.items()]
+    return f"{row.case} {row.dtype}: {row.failure or ', '.join(figures)}"
 
 
 def wanted(given: Options) -> list[Case]:
