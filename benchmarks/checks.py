@@ -9,7 +9,7 @@ from case import Case, Peer, Tensors, tensors
 from harness import Call
 
 GROSS = 0.05
-"""A peer that is further off computes something else: 16-bit arithmetic in eager stays below."""
+"""A peer that is further off is mentioned: torch's own 16-bit operations may be."""
 
 
 class WrongResultError(Exception):
@@ -42,9 +42,10 @@ def check_ours(case: Case, made: Tensors, exact: Tensors) -> float:
 def working(
     peers: Mapping[str, Call], exact: Tensors
 ) -> tuple[dict[str, Call], dict[str, float], list[str]]:
-    """The peers that run here and compute the same, their errors, and why others are left out.
+    """The peers that run here, their errors, and what is to be said of them.
 
-    Every peer is called once, which compiles what is to be compiled.
+    Every peer is called once, which compiles what is to be compiled. Those that fail, or have
+    results of other sizes or NaN in them, are left out.
     """
     kept: dict[str, Call] = {}
     errors: dict[str, float] = {}
@@ -55,10 +56,12 @@ def working(
         except Exception as reason:  # a peer's failure is a note, whatever it is
             notes.append(f"{name} left out: {_brief(reason)}")
             continue
-        if found <= GROSS:
-            kept[name], errors[name] = call, found
-        else:
-            notes.append(f"{name} left out: its error is {found:.1e}")
+        if math.isinf(found):
+            notes.append(f"{name} left out: its sizes differ, or it has NaN")
+            continue
+        kept[name], errors[name] = call, found
+        if found > GROSS:
+            notes.append(f"{name} has errors of {found:.0%}")
     return kept, errors, notes
 
 

@@ -1,4 +1,8 @@
-"""Layer norm and RMS norm: forward, after an addition, and backward."""
+"""Layer norm and RMS norm: forward, after an addition, and backward.
+
+On the processor, what torch has with `out=` of these is the same with a copy at the end, so it is
+not among the ways `into` given tensors.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +36,6 @@ def layernorm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torc
     return functional.layer_norm(x, x.shape[1:], weight, bias, EPSILON)
 
 
-def layernorm_into(
-    outs: Tensors, scratch: Scratch, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
-) -> None:
-    rows = [scratch.like(x[:, :1], name) for name in ("mean", "rstd")]
-    torch.ops.aten.native_layer_norm.out(
-        x, x.shape[1:], weight, bias, EPSILON, out0=outs[0], out1=rows[0], out2=rows[1]
-    )
-
-
 def affine(make: Maker) -> Tensors:
     columns = make.shape[1]
     return [make.normal(), make.normal(columns), make.normal(columns)]
@@ -52,7 +47,7 @@ LAYERNORM = Kind(
     inputs=affine,
     written=layernorm,
     eager={"F.layer_norm": layernorm},
-    into={"F.layer_norm": layernorm_into},
+    into={},
     exact=layernorm,
     goals=FORWARD,
     liger=liger_layernorm,
@@ -77,25 +72,13 @@ def added_layernorm(
     return total, layernorm(total, weight, bias)
 
 
-def added_layernorm_into(
-    outs: Tensors,
-    scratch: Scratch,
-    x: torch.Tensor,
-    residual: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor,
-) -> None:
-    torch.add(x, residual, out=outs[0])
-    layernorm_into(outs[1:], scratch, outs[0], weight, bias)
-
-
 ADDED_LAYERNORM = Kind(
     name="add + layernorm",
     define=define_added_layernorm,
     inputs=lambda make: [make.normal(), *affine(make)],
     written=added_layernorm,
     eager={"F.layer_norm": added_layernorm},
-    into={"F.layer_norm": added_layernorm_into},
+    into={},
     exact=added_layernorm,
     goals=Goals(cpu=1.0, copied=0.95, long_rows=True),
 )
@@ -127,19 +110,6 @@ def layernorm_backward(
     )
 
 
-def layernorm_backward_into(
-    outs: Tensors,
-    scratch: Scratch,
-    grad: torch.Tensor,
-    x: torch.Tensor,
-    mean: torch.Tensor,
-    rstd: torch.Tensor,
-    weight: torch.Tensor,
-) -> None:
-    given = grad, x, x.shape[1:], mean, rstd, weight, weight, [True, True, True]
-    torch.ops.aten.native_layer_norm_backward.out(*given, out0=outs[0], out1=outs[1], out2=outs[2])
-
-
 def exact_layernorm_backward(
     grad: torch.Tensor,
     x: torch.Tensor,
@@ -166,7 +136,7 @@ LAYERNORM_BACKWARD = Kind(
     inputs=layernorm_gradients,
     written=layernorm_backward,
     eager={"native_layer_norm_backward": layernorm_backward},
-    into={"native_layer_norm_backward": layernorm_backward_into},
+    into={},
     exact=exact_layernorm_backward,
     goals=BACKWARD,
     liger=liger_layernorm_backward,

@@ -18,7 +18,9 @@ from typing import Any
 EAGER, COMPILED, LIGER = "eager", "torch.compile", "Liger"
 COLORS = {EAGER: "#d98c3f", COMPILED: "#4878a8", LIGER: "#7aa457"}
 WORSE = "#c0392b"
-TICKS = (0.5, 1, 1.5, 2, 3, 5, 10, 20)
+TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 5, 10)
+LEAST, MOST = 0.5, 10
+"""Where bars are cut off; the figure beside them is not."""
 
 Record = Mapping[str, Any]
 
@@ -39,7 +41,7 @@ def _figure(machine: Record, rows: Sequence[Record], path: Path) -> None:
     dtypes = list(dict.fromkeys(row["dtype"] for row in rows))
     names = list(dict.fromkeys(row["case"] for row in rows))
     peers = [peer for peer in COLORS if any(peer in row["ratios"] for row in rows)]
-    height = 2.2 + 0.15 * len(names) * (len(peers) + 1)
+    height = 1.8 + 0.13 * len(names) * (len(peers) + 1)
     figure: Any = importlib.import_module("matplotlib.figure").Figure(
         figsize=(6 + 5 * len(dtypes), height), layout="constrained"
     )
@@ -49,10 +51,11 @@ def _figure(machine: Record, rows: Sequence[Record], path: Path) -> None:
         _bars(axis, [by_case.get(name) for name in names], peers)
         axis.set_yticks(range(len(names)), names, fontsize=9)
         axis.set_title(dtype, fontsize=11)
-    axes[0].invert_yaxis()
+    axes[0].set_ylim(len(names) - 0.4, -0.6)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=9)
-    where = machine.get("gpu", machine["processor"].partition(",")[0])
+    processor = machine["processor"].partition(",")[0].removeprefix("Model name: ")
+    where = machine.get("gpu", processor)
     regime = ", cold cache" if "gpu" in machine else ", two threads, nobody page-faults"
     figure.suptitle(
         f"time over fuser's: longer is better for fuser\n{where}{regime}; torch "
@@ -65,36 +68,35 @@ def _figure(machine: Record, rows: Sequence[Record], path: Path) -> None:
 def _bars(axis: Any, rows: Sequence[Record | None], peers: Sequence[str]) -> None:
     """The bars of one dtype, from 1 to the right where fuser is faster."""
     thickness = 0.8 / len(peers)
+    _goal_marks(axis, rows)
     for number, peer in enumerate(peers):
         offset = (number - (len(peers) - 1) / 2) * thickness
         places = [at + offset for at, row in enumerate(rows) if row and peer in row["ratios"]]
         found = [row["ratios"][peer] for row in rows if row and peer in row["ratios"]]
-        axis.barh(
-            places,
-            [ratio - 1 for ratio in found],
-            height=thickness * 0.92,
-            left=1,
-            color=COLORS[peer],
-            edgecolor=[WORSE if ratio < 1 else "none" for ratio in found],
-            label=f"{peer} over fuser",
-        )
-        for place, ratio in zip(places, found, strict=True):
-            side, shift = ("left", 1.03) if ratio >= 1 else ("right", 1 / 1.03)
-            color = WORSE if ratio < 1 else "#333333"
-            axis.text(
-                ratio * shift, place, f"{ratio:.2f}", ha=side, va="center", fontsize=7, color=color
-            )
-    _goal_marks(axis, rows)
+        ends = [min(max(ratio, LEAST), MOST) for ratio in found]
+        lengths = [end - 1 for end in ends]
+        label = f"{peer} over fuser"
+        axis.barh(places, lengths, thickness * 0.92, left=1, color=COLORS[peer], label=label)
+        for place, end, ratio in zip(places, ends, found, strict=True):
+            _number(axis, place, end, ratio)
     axis.axvline(1, color="black", linewidth=1)
     axis.set_xscale("log")
-    shown = [ratio for row in rows if row for peer, ratio in row["ratios"].items() if peer in peers]
-    axis.set_xlim(min(0.45, *shown) / 1.15, max(4.0, *shown) * 1.35)
     axis.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     axis.minorticks_off()
+    axis.set_xlim(LEAST / 1.25, MOST * 1.25)
     axis.grid(axis="x", color="#dddddd", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
+
+
+def _number(axis: Any, place: float, end: float, ratio: float) -> None:
+    """The ratio in figures at the end of its bar, which is cut off where it would be too long."""
+    side, shift = ("left", 1.03) if ratio >= 1 else ("right", 1 / 1.03)
+    color = WORSE if ratio < 1 else "#333333"
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
+    shown = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
+    axis.text(end * shift, place, shown, ha=side, va="center", fontsize=7, color=color, bbox=behind)
 
 
 def _goal_marks(axis: Any, rows: Sequence[Record | None]) -> None:
@@ -106,7 +108,8 @@ def _goal_marks(axis: Any, rows: Sequence[Record | None]) -> None:
         [at - 0.42 for at, _ in marks],
         [at + 0.42 for at, _ in marks],
         color="black",
-        linewidth=1.6,
+        zorder=3,
+        linewidth=1.4,
         linestyle=(0, (1.5, 1)),
         label="goal, for the better of eager and torch.compile",
     )

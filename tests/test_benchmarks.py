@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
+from buffers import give_back_freed, keep_freed
 from case import Case, Scratch, tensors
 from cases import by_importance, cases, small
 from checks import WrongResultError, check_ours, error, working
@@ -186,18 +189,33 @@ def test_a_wrong_result_is_refused() -> None:
         check_ours(case, exact, exact)
 
 
-def test_peers_that_fail_or_are_wrong_are_left_out_by_name() -> None:
+def test_peers_that_fail_are_left_out_by_name() -> None:
     def broken() -> object:
         raise NotImplementedError("no such kernel\nmore")
 
     one = torch.ones(3, dtype=torch.float64)
-    kept, errors, notes = working(
-        {"good": lambda: one, "wrong": lambda: 2 * one, "broken": broken}, [one]
-    )
-    assert list(kept) == ["good"]
-    assert errors == {"good": 0.0}
-    assert notes[0].startswith("wrong left out: its error is")
-    assert notes[1] == "broken left out: NotImplementedError: no such kernel"
+    peers = {"good": lambda: one, "wrong": lambda: 2 * one, "short": lambda: one[1:]}
+    kept, errors, notes = working({**peers, "broken": broken}, [one])
+    assert list(kept) == ["good", "wrong"]
+    assert errors == {"good": 0.0, "wrong": 0.5}
+    assert notes == [
+        "wrong has errors of 50%",
+        "short left out: its sizes differ, or it has NaN",
+        "broken left out: NotImplementedError: no such kernel",
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator and Linux' pages")
+def test_kept_blocks_cost_no_page_faults() -> None:
+    call = lambda: torch.zeros(16 << 20)  # noqa: E731
+    try:
+        keep_freed()
+        kept = alternate({"fuser": call}, rounds=5)["fuser"].faults
+        give_back_freed()
+        given_back = alternate({"fuser": call}, rounds=5)["fuser"].faults
+    finally:
+        give_back_freed()
+    assert kept < 100 < given_back
 
 
 def test_rounds_end_early_when_the_time_is_used_up() -> None:
