@@ -202,7 +202,8 @@ class CpuSweepPrinter(CpuPrinter):
         )
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
             self._all(loop.body)
-        self.out.line(f"{index} {start} = 0;")
+        first, extent = self._ranges.get(loop.axis) or ("0", extent)
+        self.out.line(f"{index} {start} = {first};")
         whole = f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"
         with self.out.block(whole), self._rows_of_tile():
             for step in range(loop.step):

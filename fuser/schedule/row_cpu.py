@@ -44,7 +44,14 @@ from fuser.schedule.row_axes import arrange_rows, lanes_across_rows, replace_axe
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_facts import use_facts
-from fuser.schedule.row_memory import ask_for_next_row, chunks, cost, goes_past_cache, in_chunks
+from fuser.schedule.row_memory import (
+    ask_for_next_row,
+    chunks,
+    cost,
+    goes_past_cache,
+    in_chunks,
+    store_last,
+)
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment
 
@@ -77,7 +84,8 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
 def _along(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
     alone = _rows_alone(body, parameters)
     if not alone:
-        body = ask_for_next_row(keep_in_row(body, parameters.kept_bytes), parameters)
+        body = keep_in_row(store_last(body), parameters.kept_bytes)
+        body = ask_for_next_row(body, parameters)
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
     nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
     for sweep in body.stages:
@@ -170,7 +178,7 @@ def _across(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
     for stage in body.stages:
         sweep = replace_axes(stage, moved)
         if sweep.axes:
-            nodes += _sweep_across(sweep, lane, parameters.unrolled)
+            nodes += _sweep_across(sweep, lane, parameters)
         else:
             nodes += _point_across(sweep, lane)
     tile = Loop(inner, Binding.TILE, tuple(nodes), parameters.tile)
@@ -184,25 +192,41 @@ def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
     return [*arrays, Loop(lane, Binding.TILE_LANES, within)]
 
 
-def _sweep_across(sweep: Sweep, lane: Axis, unrolled: int) -> list[Node]:
+def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> list[Node]:
+    """A sweep of neighbouring rows. Long ones are folded in blocks: within a block in the type of
+    the fold, over blocks in a wider one."""
+    *outer, inner = sweep.axes
+    blocked = {fold.name: fold.dtype is not wide(fold) for fold in sweep.folds}
+    is_long = any(blocked.values()) and not sweep.stores
     arrays: list[Node] = []
+    fills: list[Node] = []
     joined: list[Node] = []
+    flushed: list[Node] = []
     after: list[Node] = []
     results: list[Node] = []
     for fold in sweep.folds:
         dtype, name = wide(fold), f"{fold.name}_lanes"
         arrays.append(Lanes(name, dtype, lane.extent, neutral(fold.operation, dtype)))
-        joined.append(Let(name, dtype, _joined(name, fold, dtype), in_lanes=True))
+        if is_long and blocked[fold.name]:
+            block, own = f"{fold.name}_block", fold.dtype
+            fills.append(Lanes(block, own, lane.extent, neutral(fold.operation, own)))
+            joined.append(Let(block, own, _joined(block, fold, own), in_lanes=True))
+            part = dataclasses.replace(fold, value=Ref(block, own))
+            flushed.append(Let(name, dtype, _joined(name, part, dtype), in_lanes=True))
+        else:
+            joined.append(Let(name, dtype, _joined(name, fold, dtype), in_lanes=True))
         results.append(Lanes(fold.name, fold.dtype, lane.extent))
         result = convert(Ref(name, dtype), fold.dtype)
         after.append(Let(fold.name, fold.dtype, result, in_lanes=True))
-    loop = Loop(lane, Binding.TILE_LANES, (*sweep.code, *joined, *sweep.stores))
-    *outer, inner = sweep.axes
-    if not sweep.stores:
-        loop = Loop(inner, Binding.UNROLLED, loop.body, unrolled)
-        walked = nested(outer, Binding.SERIAL, (loop,))
+    body = (*sweep.code, *joined, *sweep.stores)
+    if sweep.stores:
+        loop = Loop(inner, Binding.SERIAL, (Loop(lane, Binding.TILE_LANES, body),))
     else:
-        walked = nested(sweep.axes, Binding.SERIAL, (loop,))
+        loop = Loop(inner, Binding.UNROLLED, body, parameters.unrolled)
+    if is_long:
+        flush = Loop(lane, Binding.TILE_LANES, tuple(flushed))
+        loop = Loop(inner, Binding.BLOCKS, (*fills, loop, flush), parameters.tile_block)
+    walked = nested(outer, Binding.SERIAL, (loop,))
     last = [*results, Loop(lane, Binding.TILE_LANES, tuple(after))] if after else []
     return [*arrays, *walked, *last]
 

@@ -12,14 +12,31 @@ that both happen at once, the most costly of these asks for the next row.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import Binding, Call, Lanes, Let, Load, Loop, Node, Prefetch, Ref
-from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_body import RowBody, Sweep, names_in
 from fuser.schedule.vectors import step_along
+
+
+def store_last(body: RowBody) -> RowBody:
+    """`body` with what a sweep stores stored by a later one which has it too and folds nothing:
+    only that can write past the cache."""
+    stages = list(body.stages)
+    for early, late in itertools.combinations(range(len(stages)), 2):
+        sweep, other = stages[early], stages[late]
+        if other.axes != sweep.axes or other.folds or not sweep.folds:
+            continue
+        made = {node.name for node in other.code}
+        moved = tuple(store for store in sweep.stores if made.issuperset(names_in((store,))))
+        kept = tuple(store for store in sweep.stores if store not in moved)
+        stages[early] = dataclasses.replace(sweep, stores=kept)
+        stages[late] = dataclasses.replace(other, stores=(*moved, *other.stores))
+    return dataclasses.replace(body, stages=tuple(stages))
 
 
 def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:

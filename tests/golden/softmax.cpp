@@ -151,8 +151,8 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       }
       for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);
       const float T1 = join_lanes<16>([](float x, float y) { return maximum(x, y); }, T1_lanes, T1_lanes_nan);
-      float T4_lanes[16];
-      for (int lane = 0; lane < 16; ++lane) T4_lanes[lane] = 0.0f;
+      float T4_lanes[32];
+      for (int lane = 0; lane < 32; ++lane) T4_lanes[lane] = 0.0f;
       const auto sweep1 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
         const float T0 = T0_in[i0 * n1 + i1];
         const float T2 = T0 - T1;
@@ -161,14 +161,14 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
         T4_lanes[lane] = T4_lanes[lane] + T3;
       };
       int64 start1 = 0;
-      for (; start1 + 16 <= n1; start1 += 16) {
+      for (; start1 + 32 <= n1; start1 += 32) {
         const int64 i1 = start1;
-        prefetch_lanes<16>(T0_in + i0 * n1 + i1 + T0_ahead_offset);
+        prefetch_lanes<32>(T0_in + i0 * n1 + i1 + T0_ahead_offset);
         #pragma omp simd
-        for (int lane = 0; lane < 16; ++lane) sweep1(start1 + lane, lane);
+        for (int lane = 0; lane < 32; ++lane) sweep1(start1 + lane, lane);
       }
       for (int lane = 0; lane < n1 - start1; ++lane) sweep1(start1 + lane, lane);
-      const float T4 = join_lanes<16>([](float x, float y) { return x + y; }, T4_lanes);
+      const float T4 = join_lanes<32>([](float x, float y) { return x + y; }, T4_lanes);
       for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
         const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
         float T5_lanes[64];

@@ -87,7 +87,9 @@ def given(special: float | None = None) -> list[torch.Tensor]:
 
 def sweeps(make: Make) -> bool:
     plan = definition(make).plan(given(), target="cpu")
-    return any("sum" in name.split("=")[-1] for kernel in plan.kernels for name in kernel.operations)
+    return any(
+        "sum" in name.split("=")[-1] for kernel in plan.kernels for name in kernel.operations
+    )
 
 
 @pytest.mark.parametrize("make", [alone, scaled, of_tensors, mean, in_16_bits, twice])

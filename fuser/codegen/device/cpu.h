@@ -807,7 +807,7 @@ static inline int tile_of(long long rows, int most, long long outer, int threads
   const long long apart = outer < threads ? threads : 1;
   const long long tiles = (rows + most * apart - 1) / (most * apart) * apart;
   const long long tile = ((rows + tiles - 1) / tiles + 15) / 16 * 16;
-  return tile < 16 ? 16 : int(tile);
+  return tile < most ? int(tile) : most;
 }
 
 //@ thread_number
