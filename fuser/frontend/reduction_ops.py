@@ -128,6 +128,19 @@ class ReductionOps(OperationGroup):
         variance, mean = self._recorder.add_all("var_mean", op)
         return variance, mean
 
+    def welford(
+        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
+    ) -> tuple[Handle, Handle, Handle]:
+        """The mean, the sum of squared deviations from it, and the number of elements, as Int.
+
+        `var_sum / (n - 1)` is the variance.
+        """
+        value = self._recorder.tensor("welford", "arg", arg)
+        reduced = self._dims("welford", value, read_older("welford", dims, older, *_OLDER))
+        op = Reduce("welford", value, reduced, boolean("welford", "keepdim", keepdim))
+        avg, var_sum, n = self._recorder.add_all("welford", op)
+        return avg, var_sum, n
+
     def argmax(
         self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
     ) -> Handle:

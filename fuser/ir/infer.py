@@ -131,9 +131,14 @@ def _reduce_types(op: Reduce) -> tuple[ValueType, ...]:
     check_dtype(op.op, op.dtype or op.arg.dtype, [op.arg])
     shape = result_shapes.reduce_(op)
     result = TensorType(op.dtype or _reduced_dtype(op), shape)
-    if op.op != "var_mean":
-        return (result,)
-    return (result, TensorType(op.arg.dtype.compute, shape))
+    match op.op:
+        case "var_mean":
+            return (result, TensorType(op.arg.dtype.compute, shape))
+        case "welford":
+            of_squares = TensorType(op.arg.dtype.compute.real, shape)
+            return (result, of_squares, TensorType(DataType.Int, shape))
+        case _:
+            return (result,)
 
 
 def _scan_type(op: Scan) -> TensorType:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from fuser import debug
-from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, CudaRowPrinter, KernelSource
+from fuser.codegen import (
+    CpuPrinter,
+    CpuRowPrinter,
+    CudaPrinter,
+    CudaRowPrinter,
+    KernelSource,
+    may_contract,
+)
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_fusion
-from fuser.runtime.cpu import FLAGS, compile_cpu
+from fuser.runtime.cpu import compile_cpu, flags
 from fuser.runtime.cuda import compile_cuda, cuda_launcher
 from fuser.runtime.emulated import emulated_launcher
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.executor import LoadedKernel
-from fuser.runtime.nvrtc import OPTIONS
+from fuser.runtime.nvrtc import options
 from fuser.runtime.resources import Resources
 from fuser.runtime.sass import disassemble
 from fuser.runtime.target_name import TargetName
@@ -55,6 +63,7 @@ class Backend(ABC):
         results = {lies.base: _ALLOCATOR_ALIGNMENT for lies in segmented.memory.values()}
         self._alignments: Mapping[Value, int] = {**results, **made, **alignments}
         self.segments = {segment.name: segment for segment in segmented.segments}
+        self._contracts = may_contract(segmented.fusion)
         self.nests: dict[str, LoopNest] = {}
         self.sources: dict[str, KernelSource] = {}
         for segment in segmented.segments:
@@ -63,7 +72,7 @@ class Backend(ABC):
 
     def _lower(self, segment: Segment) -> None:
         nest = self.schedule(segment)
-        source = self.print(segment, nest)
+        source = replace(self.print(segment, nest), contracts=self._contracts)
         self.nests[segment.name], self.sources[segment.name] = nest, source
         debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
         debug.dump("scheduler_params", nest.name, nest.parameters)
@@ -110,7 +119,7 @@ class CpuBackend(Backend):
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         debug.dump("cpu_kernel", source.name, source.text)
-        debug.dump("compile_params", source.name, " ".join(FLAGS))
+        debug.dump("compile_params", source.name, " ".join(flags(source)))
 
     def resources(self, source: KernelSource) -> Resources:
         return compile_cpu(source).resources
@@ -146,7 +155,7 @@ class CudaBackend(Backend):
         kernel = source.code[source.code.index('extern "C"') :]
         debug.dump("cuda_kernel", source.name, source.header + kernel)
         debug.dump("cuda_full", source.name, source.text)
-        debug.dump("compile_params", source.name, " ".join(OPTIONS))
+        debug.dump("compile_params", source.name, " ".join(options(source)))
         if debug.enabled("cuda_to_file"):
             Path(f"__tmp_{segment_name}_{source.name}.cu").write_text(source.text)
 

@@ -38,6 +38,11 @@ FLAGS = (
 )
 
 
+def flags(source: KernelSource) -> tuple[str, ...]:
+    """What a kernel is compiled with."""
+    return FLAGS if source.contracts else (*FLAGS, "-ffp-contract=off")
+
+
 @dataclass(frozen=True, slots=True)
 class CpuKernel:
     """A loaded shared library; `launch` takes addresses, scalars and sizes, then `threaded`."""
@@ -54,16 +59,16 @@ def compile_cpu(source: KernelSource) -> CpuKernel:
     compiler = find_compiler()
     if compiler is None:
         raise TargetError(target="cpu", reason="no C++ compiler was found; install g++ or clang++")
-    return _CACHE.get(source.code, lambda: _compile(source, compiler))
+    return _CACHE.get(source.key, lambda: _compile(source, compiler))
 
 
 def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
-    key = "\n".join((source.code, compiler.version, *FLAGS))
+    key = "\n".join((source.code, compiler.version, *flags(source)))
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     stem = _directory() / f"{source.name}_{digest}_{threading.get_ident()}"
     text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     text.write_text(source.text)
-    compiler.shared_library(text, library, FLAGS)
+    compiler.shared_library(text, library, flags(source))
     count("kernels_compiled")
     function = getattr(ctypes.CDLL(str(library)), source.name)
     function.restype = None
