@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fuser.codegen.kernel_source import IndexCheck
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
@@ -32,8 +31,7 @@ _OVER_THREADS = (Binding.PARALLEL, Binding.TILE, Binding.BLOCKS)
 
 
 class CpuRowPrinter(KernelPrinter):
-    """`extern "C" void name(..., const bool threaded)`, with `long long* errors` before it where
-    indices are checked."""
+    """`extern "C" void name(..., const bool threaded)`."""
 
     target = CPU
     _threads_started = False
@@ -51,8 +49,7 @@ class CpuRowPrinter(KernelPrinter):
         """Where sweeps over an axis start and end, if not at its ends."""
 
     def signature(self, parameters: str) -> str:
-        errors = ", long long* errors" if self.checks else ""
-        return f'extern "C" void {self.nest.name}({parameters}{errors}, const bool threaded)'
+        return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
 
     def region(self, node: Region) -> None:
         if node.partials and node.threaded:
@@ -114,13 +111,8 @@ class CpuRowPrinter(KernelPrinter):
                 self._for(loop)
 
     def checked_index(self, node: CheckedIndex) -> None:
-        self.checks.append(IndexCheck(node.operation, node.size, node.wraps))
-        value = self.expressions.print(convert(node.value, DataType.Int), node.name)
-        size = self.sizes.parameter(f"{node.name}_size", node.size)
-        check = f"{'true' if node.wraps else 'false'}, {len(self.checks)}, errors"
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
-        call = self.expressions.use("checked_index")
-        self.out.line(f"{name} = {call}({value}, {size}, {check});")
+        self.out.line(f"{name} = {self.reported_index(node)};")
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
         array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)

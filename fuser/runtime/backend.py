@@ -148,8 +148,9 @@ class CudaBackend(Backend):
         return schedule_cuda(segment, self._alignments, CudaParameters())
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
-        in_rows = scheduler_of(segment) is Scheduler.ROWS
-        return (CudaRowPrinter if in_rows else CudaPrinter)(segment, nest).run()
+        if scheduler_of(segment) is not Scheduler.ROWS:
+            return CudaPrinter(segment, nest).run()
+        return CudaRowPrinter(segment, nest, reports_indices=debug.checking("index")).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         kernel = source.code[source.code.index('extern "C"') :]

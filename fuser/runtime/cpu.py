@@ -16,7 +16,7 @@ from pathlib import Path
 from fuser.codegen import KernelSource
 from fuser.errors import TargetError
 from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.kernel import Launcher, c_type
+from fuser.runtime.kernel import Launcher, c_types
 from fuser.runtime.resources import Resources
 from fuser.runtime.stats import count
 from fuser.runtime.toolchain import Compiler, find_compiler
@@ -72,8 +72,7 @@ def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
     count("kernels_compiled")
     function = getattr(ctypes.CDLL(str(library)), source.name)
     function.restype = None
-    errors = [ctypes.c_void_p] if source.checks else []
-    function.argtypes = [*map(c_type, source.arguments), *errors, ctypes.c_bool]
+    function.argtypes = [*c_types(source), ctypes.c_bool]
     return CpuKernel(function, Resources(binary_size=library.stat().st_size))
 
 

@@ -7,7 +7,7 @@ from fuser.runtime import cuda_driver
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda_driver import CudaKernel
-from fuser.runtime.kernel import Launcher, as_c, c_type
+from fuser.runtime.kernel import Launcher, as_c, c_types
 from fuser.runtime.nvrtc import compile_cubin, options
 from fuser.runtime.stats import count
 
@@ -30,7 +30,7 @@ def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
     """A function that queues the kernel on torch's current stream of `device`."""
     cubin = compile_cuda(source, arch)
     kernel = _KERNELS.get(f"{arch}\n{source.key}", lambda: cuda_driver.load_kernel(cubin))
-    types = [c_type(argument) for argument in source.arguments]
+    types = c_types(source)
     grid, block = source.launch.grid, source.launch.block
 
     def launch(*numbers: object) -> None:

@@ -802,12 +802,14 @@ static inline T join_lanes(T* lanes, Join join) {
 }
 
 //@ checked_index
-// An index in range; one that is not is reported, and 0 taken instead. Any thread may report last.
+// An index in range; one that is not is reported, and 0 taken instead. The first thread reports.
 static inline long long checked_index(long long index, long long size, bool wraps, long long check,
                                       long long* errors) {
   const long long at = wraps && index < 0 ? index + size : index;
   if (at >= 0 && at < size) return at;
-  __atomic_store_n(errors + 1, index, __ATOMIC_RELAXED);
-  __atomic_store_n(errors, check, __ATOMIC_RELAXED);
+  long long none = 0;
+  if (__atomic_compare_exchange_n(errors, &none, check, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    errors[1] = index;
+  }
   return 0;
 }
