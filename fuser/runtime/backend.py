@@ -19,7 +19,7 @@ from fuser.codegen import (
     may_contract,
 )
 from fuser.ir.nodes import Value
-from fuser.ir.printer import print_fusion
+from fuser.ir.printer import operation_name, print_fusion
 from fuser.runtime.cpu import compile_cpu, flags
 from fuser.runtime.cuda import compile_cuda, cuda_launcher
 from fuser.runtime.emulated import emulated_launcher
@@ -37,13 +37,14 @@ from fuser.schedule import (
     CudaRowParameters,
     LoopNest,
     Scheduler,
+    print_nest,
     schedule_cpu,
     schedule_cuda,
     schedule_rows_cpu,
     schedule_rows_cuda,
     scheduler_of,
 )
-from fuser.segmenter import Segment, SegmentedFusion
+from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion
 
 _ALLOCATOR_ALIGNMENT = 64
 """Bytes; every allocator that makes intermediate and output buffers aligns at least so."""
@@ -57,6 +58,8 @@ class Backend(ABC):
 
     schedulers: tuple[Scheduler, ...] = (Scheduler.POINTWISE,)
     """The schedulers that the target has."""
+    text_dumps: tuple[str, ...] = ("cpu_kernel",)
+    """The dumps that print a kernel's text."""
 
     def __init__(self, segmented: SegmentedFusion, alignments: Alignments) -> None:
         made = {value: _ALLOCATOR_ALIGNMENT for s in segmented.segments for value in s.stores}
@@ -66,9 +69,11 @@ class Backend(ABC):
         self._contracts = may_contract(segmented.fusion)
         self.nests: dict[str, LoopNest] = {}
         self.sources: dict[str, KernelSource] = {}
-        for segment in segmented.segments:
-            if scheduler_of(segment) in self.schedulers:
-                self._lower(segment)
+        for step in segmented.steps:
+            if isinstance(step, Segment) and scheduler_of(step) in self.schedulers:
+                self._lower(step)
+            elif not isinstance(step, AliasStep):
+                self._say_without_kernel(step)
 
     def _lower(self, segment: Segment) -> None:
         nest = self.schedule(segment)
@@ -76,11 +81,20 @@ class Backend(ABC):
         self.nests[segment.name], self.sources[segment.name] = nest, source
         debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
         debug.dump("scheduler_params", nest.name, nest.parameters)
-        debug.dump("kernel_ir", nest.name, lambda: repr(nest))
+        debug.dump("kernel_ir", nest.name, lambda: print_nest(nest))
         debug.dump("index_type", nest.name, nest.index_dtype.name)
         debug.dump("launch_param", nest.name, repr(nest.launch))
         debug.dump("kernel_args", nest.name, lambda: "\n".join(map(repr, source.arguments)))
         self.dump_source(segment.name, source)
+
+    def _say_without_kernel(self, step: Segment | ExternStep) -> None:
+        """Why the dumps of kernels have none for a step."""
+        names = (operation_name(s.op) for s in step.fusion.statements if s.outs[0].is_tensor)
+        why = f"torch runs {', '.join(names)}, one operation after the other"
+        if isinstance(step, Segment) and step.is_empty:
+            why = "there are no elements to compute"
+        for dump in ("kernel_ir", *self.text_dumps):
+            debug.dump(dump, step.name, f"no kernel: {why}")
 
     @abstractmethod
     def schedule(self, segment: Segment) -> LoopNest:
@@ -135,6 +149,7 @@ class CudaBackend(Backend):
     """CUDA C++ through NVRTC."""
 
     schedulers = (Scheduler.POINTWISE, Scheduler.ROWS)
+    text_dumps = ("cuda_kernel", "cuda_full")
 
     def __init__(
         self, segmented: SegmentedFusion, alignments: Alignments, target: TargetName
