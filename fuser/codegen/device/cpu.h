@@ -801,6 +801,14 @@ static inline T join_lanes(T* lanes, Join join) {
   }
 }
 
+//@ quotient: FUSER_DEVICE
+// Of an index that is not negative, exact while index + divisor is below 2^53. Unlike a division of
+// integers, it is done in vector lanes, and outside of loops that do not change it: it cannot trap.
+template <class Index, class Size>
+FUSER_DEVICE Index quotient(Index index, Size divisor) {
+  return Index(double(index) / double(divisor));
+}
+
 //@ checked_index
 // An index in range; one that is not is reported, and 0 taken instead. The first thread reports.
 static inline long long checked_index(long long index, long long size, bool wraps, long long check,
