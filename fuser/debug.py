@@ -1,7 +1,8 @@
-"""What FUSER_DUMP asks to be printed.
+"""What FUSER_DUMP asks to be printed, and FUSER_CHECK to be checked.
 
-The variable holds a comma list of the names in `DUMPS`. NVFUSER_DUMP and PYTORCH_NVFUSER_DUMP are
-read too; there, names that only nvFuser has are skipped with a warning.
+FUSER_DUMP holds a comma list of the names in `DUMPS`. NVFUSER_DUMP and PYTORCH_NVFUSER_DUMP are
+read too; there, names that only nvFuser has are skipped with a warning. FUSER_CHECK holds a comma
+list of the names in `CHECKS`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from fuser.errors import DumpOptionError
+from fuser.errors import CheckOptionError, DumpOptionError
 
 DUMPS: Mapping[str, str] = MappingProxyType(
     {
@@ -42,6 +43,11 @@ DUMPS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Each dump's name, which is nvFuser's where nvFuser has it, and what it prints."""
+
+CHECKS: Mapping[str, str] = MappingProxyType(
+    {"index": "an index out of range raises on CUDA too; every such kernel is then waited for"}
+)
+"""What FUSER_CHECK may name, and what is checked then."""
 
 _NVFUSER_ONLY = frozenset(
     {
@@ -101,9 +107,25 @@ def parse(environment: Mapping[str, str]) -> frozenset[str]:
     return frozenset(chosen)
 
 
+def parse_checks(environment: Mapping[str, str]) -> frozenset[str]:
+    """The checks an environment asks for. Raises CheckOptionError for a name nobody knows."""
+    chosen = _names(environment.get("FUSER_CHECK", ""))
+    for name in chosen:
+        if name not in CHECKS:
+            raise CheckOptionError(name=name, valid=", ".join(sorted(CHECKS)))
+    return frozenset(chosen)
+
+
 def reload() -> None:
     """Read the environment again at the next question."""
     _chosen.cache_clear()
+    _checks.cache_clear()
+
+
+def checking(name: str) -> bool:
+    """Whether the check is asked for. The environment is read at the first question only."""
+    assert name in CHECKS, name
+    return name in _checks()
 
 
 def enabled(name: str) -> bool:
@@ -123,6 +145,11 @@ def dump(name: str, title: str, text: str | Callable[[], str]) -> None:
 @functools.cache
 def _chosen() -> frozenset[str]:
     return parse(os.environ)
+
+
+@functools.cache
+def _checks() -> frozenset[str]:
+    return parse_checks(os.environ)
 
 
 def _names(listed: str) -> list[str]:

@@ -222,3 +222,7 @@ class LaunchError(FuserError):
 
 class DumpOptionError(FuserError, ValueError):
     template = "{variable} names an unknown dump {name!r}; the valid names are: {valid}"
+
+
+class CheckOptionError(FuserError, ValueError):
+    template = "FUSER_CHECK names an unknown check {name!r}; the valid names are: {valid}"

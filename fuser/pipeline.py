@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import TypeVar
 import torch
 
 from fuser import debug
-from fuser.errors import AliasUpdateError, TargetError
-from fuser.ir.binding import check_inputs
+from fuser.errors import TargetError
+from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize, size_inputs
 from fuser.ir.nodes import Fusion, Number, Value
 from fuser.ir.printer import print_fusion
@@ -24,6 +24,7 @@ from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
 from fuser.passes import PASSES
 from fuser.runtime.backend import Backend, backend_for
+from fuser.runtime.call import Device, Inputs, alignment, describe_input, device_of, key_of
 from fuser.runtime.cuda_driver import on_device
 from fuser.runtime.describe import describe
 from fuser.runtime.executor import LoadedKernel, Runner, oracle_runner
@@ -36,9 +37,7 @@ from fuser.segmenter import AliasStep, Segment, SegmentedFusion, render, segment
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
 _drawings = itertools.count()
 
-Inputs = Sequence["torch.Tensor | Number"]
 Run = Callable[[Inputs], list[torch.Tensor]]
-Device = int | str | torch.device | None
 
 KEPT_PLANS = 4096
 """Plans one definition keeps; the oldest goes first. Their kernels stay compiled."""
@@ -82,12 +81,12 @@ class Executor:
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
         check_inputs(self._fusion, inputs)
-        return self._compile(inputs, resolve_target(target, _device_of(inputs, None))).plan
+        return self._compile(inputs, resolve_target(target, device_of(inputs, None))).plan
 
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""
         try:
-            return (*map(_key_of, inputs), *[inputs[at] for at in self._sized_by])
+            return (*map(key_of, inputs), *[inputs[at] for at in self._sized_by])
         except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
             check_inputs(self._fusion, inputs)
             raise
@@ -103,14 +102,14 @@ class Executor:
 
     def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
         check_inputs(self._fusion, inputs)
-        place = _device_of(inputs, device)
+        place = device_of(inputs, device)
         named = resolve_target(target, place)
         _check_runs_on(named, place)
         if named.kind == "cpu" and find_compiler() is None:
             _warn_without_compiler()
             return oracle_runner(self._fusion, place)
         compiled = self._compile(inputs, named)
-        debug.dump("fusion_args", "inputs", lambda: "\n".join(map(_describe_input, inputs)))
+        debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
 
         def load(name: str) -> LoadedKernel:
             return compiled.backend.load(name, place)
@@ -142,7 +141,7 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
     fusion = concretize(fusion, _shapes(fusion, inputs), _scalars(fusion, inputs))
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
-    _check_updates(fusion, inputs)
+    check_updates(fusion, inputs)
     fusion = _run_passes(fusion)
     debug.dump("fusion_ir_preseg", "before segmentation", lambda: print_fusion(fusion))
     tensors = zip(fusion.inputs, inputs, strict=True)
@@ -150,7 +149,7 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}
     segmented = segment(fusion, memory)
     debug.dump("segmenter_logging", "decisions", lambda: "\n".join(segmented.log))
-    alignments = {value: _alignment(tensor) for value, tensor in given.items()}
+    alignments = {value: alignment(tensor) for value, tensor in given.items()}
     backend = backend_for(target, segmented, alignments)
     if target.kind == "cpu" and any(map(debug.enabled, _CUDA_TEXT)):
         backend_for(TargetName("cuda"), segmented, alignments)  # prints what CUDA tensors would get
@@ -190,22 +189,6 @@ def _run_passes(fusion: Fusion) -> Fusion:
     return fusion
 
 
-def _check_updates(fusion: Fusion, inputs: Inputs) -> None:
-    """Raises AliasUpdateError unless every updated input can hold the output written into it."""
-    for output in fusion.outputs:
-        if output.alias_of is None:
-            continue
-        held = inputs[fusion.inputs.index(output.alias_of)]
-        assert isinstance(held, torch.Tensor)
-        reason = ""
-        if output.value.shape != tuple(held.shape):
-            reason = f"their sizes differ: {list(output.value.shape)} and {list(held.shape)}"
-        elif 0 in [s for s, n in zip(held.stride(), held.shape, strict=True) if n > 1]:
-            reason = "the input is expanded: several of its elements are one in memory"
-        if reason:
-            raise AliasUpdateError(output=output.value, input=output.alias_of, reason=reason)
-
-
 def _shapes(fusion: Fusion, inputs: Inputs) -> dict[Value, tuple[int, ...]]:
     pairs = zip(fusion.inputs, inputs, strict=True)
     return {value: tuple(given.shape) for value, given in pairs if isinstance(given, torch.Tensor)}
@@ -216,41 +199,6 @@ def _scalars(fusion: Fusion, inputs: Inputs) -> dict[Value, Number]:
     sized = size_inputs(fusion)
     pairs = zip(fusion.inputs, inputs, strict=True)
     return {v: given for v, given in pairs if v in sized and not isinstance(given, torch.Tensor)}
-
-
-def _key_of(given: torch.Tensor | Number) -> object:
-    """Everything about an input that a plan depends on."""
-    if isinstance(given, torch.Tensor):
-        lazy = given.is_conj() or given.is_neg()
-        aligned = _alignment(given)
-        return given.shape, given.stride(), given.dtype, given.device, aligned, lazy
-    if isinstance(given, int):
-        return type(given), given < 0, _width(given)  # whether it fits is checked once for each
-    return type(given)
-
-
-def _width(number: int) -> int:
-    """The bits of the smallest of torch's integer types whose size a number fits; 0 for none."""
-    bits = (~number if number < 0 else number).bit_length()
-    return next((width for width in (7, 8, 15, 31, 63) if bits <= width), 0)
-
-
-def _alignment(tensor: torch.Tensor) -> int:
-    """The largest power of two, up to 16, that divides the address."""
-    low = tensor.data_ptr() & 15
-    return low & -low if low else 16
-
-
-def _device_of(inputs: Inputs, device: Device) -> torch.device:
-    """Where to run: the inputs' device, CUDA before CPU; `device` where there are no tensors."""
-    devices = [given.device for given in inputs if isinstance(given, torch.Tensor)]
-    cuda = [found for found in devices if found.type == "cuda"]
-    found = (cuda or devices or [None])[0]
-    if found is not None:
-        return found
-    if isinstance(device, int):
-        return torch.device("cuda", device)
-    return torch.device("cpu" if device is None else device)
 
 
 def _check_runs_on(target: TargetName, device: torch.device) -> None:
@@ -279,13 +227,6 @@ def _with_current(index: int, run: Run) -> Run:
             return run(inputs)
 
     return inside
-
-
-def _describe_input(given: torch.Tensor | Number) -> str:
-    if not isinstance(given, torch.Tensor):
-        return f"scalar {given!r}"
-    sizes, strides = tuple(given.shape), given.stride()
-    return f"tensor {given.dtype} sizes {sizes} strides {strides} device {given.device}"
 
 
 _warned = threading.Event()

@@ -13,6 +13,7 @@ from fuser.codegen.kernel_source import (
     Size,
     Workspace,
 )
+from fuser.codegen.rounding import may_contract
 
 __all__ = [
     "Argument",
@@ -26,4 +27,5 @@ __all__ = [
     "Scalar",
     "Size",
     "Workspace",
+    "may_contract",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fuser.codegen.cpu_sweeps import CpuSweepPrinter
-from fuser.codegen.kernel_source import IndexCheck
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import (
@@ -27,8 +26,7 @@ from fuser.segmenter import Segment
 
 
 class CpuRowPrinter(CpuSweepPrinter):
-    """`extern "C" void name(..., const bool threaded)`, with `long long* errors` before it where
-    indices are checked."""
+    """`extern "C" void name(..., const bool threaded)`."""
 
     _threads_counted = False
 
@@ -36,10 +34,6 @@ class CpuRowPrinter(CpuSweepPrinter):
         super().__init__(segment, nest)
         self._own_parts: set[str] = set()
         """Partials that one thread keeps for itself."""
-
-    def signature(self, parameters: str) -> str:
-        errors = ", long long* errors" if self.checks else ""
-        return f'extern "C" void {self.nest.name}({parameters}{errors}, const bool threaded)'
 
     def region(self, node: Region) -> None:
         if node.threaded and (node.partials or _streams(node.body)):
@@ -89,13 +83,8 @@ class CpuRowPrinter(CpuSweepPrinter):
             self.out.line(f"{each} {partial.name}_parts[slot] = {fill};")
 
     def checked_index(self, node: CheckedIndex) -> None:
-        self.checks.append(IndexCheck(node.operation, node.size, node.wraps))
-        value = self.expressions.print(convert(node.value, DataType.Int), node.name)
-        size = self.sizes.parameter(f"{node.name}_size", node.size)
-        check = f"{'true' if node.wraps else 'false'}, {len(self.checks)}, errors"
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
-        call = self.expressions.use("checked_index")
-        self.out.line(f"{name} = {call}({value}, {size}, {check});")
+        self.out.line(f"{name} = {self.reported_index(node)};")
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
         array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)

@@ -36,8 +36,8 @@ class CudaRowPrinter(CudaTeamPrinter):
     `part` is what a thread or a block has of a fold; `parts`, those of all blocks.
     """
 
-    def __init__(self, segment: Segment, nest: LoopNest) -> None:
-        super().__init__(segment, nest)
+    def __init__(self, segment: Segment, nest: LoopNest, *, reports_indices: bool = False) -> None:
+        super().__init__(segment, nest, reports_indices=reports_indices)
         self._parts_in_shared = False
         self._held: set[str] = set()
         """Folds over the rows of which a thread has its lanes in registers."""

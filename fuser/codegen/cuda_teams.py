@@ -15,9 +15,11 @@ from fuser.segmenter import Segment
 class CudaTeamPrinter(CudaPrinter):
     """Loops over rows and over the points of rows. `thread` numbers the threads of a team."""
 
-    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+    def __init__(self, segment: Segment, nest: LoopNest, *, reports_indices: bool = False) -> None:
         super().__init__(segment, nest)
         assert nest.team is not None
+        self._reports_indices = reports_indices
+        """Whether an index out of range is an error, rather than 0."""
         self._team = nest.team
         self._index = self.expressions.type(nest.index_dtype)
         self._is_split = nest.launch.grid[1] > 1
@@ -44,6 +46,9 @@ class CudaTeamPrinter(CudaPrinter):
                     self._all(loop.body)
 
     def checked_index(self, node: CheckedIndex) -> None:
+        if self._reports_indices:
+            self.out.line(f"const long long {node.name} = {self.reported_index(node)};")
+            return
         value = self.expressions.print(convert(node.value, DataType.Int), node.name)
         size = self.sizes.parameter(f"{node.name}_size", node.size)
         call = f"{self.expressions.use('index_in_range')}({value}, {size}, "

@@ -27,7 +27,7 @@ class ExpressionPrinter:
     def __init__(self, target: Target, sizes: Sizes) -> None:
         self._target = target
         self._sizes = sizes
-        self.sections: dict[str, None] = {}
+        self.sections = sizes.sections
         self.lane_arrays = sizes.lane_arrays
 
     def type(self, dtype: DataType) -> str:

@@ -79,8 +79,15 @@ class KernelSource:
     arguments: tuple[Argument, ...]
     launch: Launch
     checks: tuple[IndexCheck, ...] = ()
-    """Where there are some, the kernel takes an address of two numbers: which check failed, counted
-    from 1, and the index."""
+    """Where there are some, the kernel takes an address of two numbers after its arguments: which
+    check failed, counted from 1, and the index. They are 0 before the launch."""
+    contracts: bool = True
+    """Whether the compiler may round a product and a sum at once: see `rounding.py`."""
+
+    @property
+    def key(self) -> str:
+        """What a compiled kernel depends on, beside the target."""
+        return f"{self.contracts}\n{self.code}"
 
     @property
     def text(self) -> str:

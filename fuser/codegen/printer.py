@@ -18,8 +18,10 @@ from fuser.codegen.kernel_source import (
 from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
+from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_input, print_statement
+from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import (
     Accumulate,
     CheckedIndex,
@@ -68,7 +70,10 @@ class KernelPrinter(ABC):
             self.node(node)
         body, self.out = self.out.text, Writer()
         arguments = self._arguments()
-        head = self.signature(", ".join(self._declaration(a, index) for a in arguments))
+        parameters = [self._declaration(argument, index) for argument in arguments]
+        if self.checks:
+            parameters.append("long long* errors")
+        head = self.signature(", ".join(parameters))
         library = self.target.library.text(list(self.expressions.sections))
         code = f"{library}\n\n{head} {{\n{_indented(body)}}}\n"
         return KernelSource(
@@ -132,8 +137,16 @@ class KernelPrinter(ABC):
         self.out.line(f"{store.tensor}_out[{at}] = {source};")
 
     def checked_index(self, node: CheckedIndex) -> None:
-        """Print an index that is reported where it is out of range."""
+        """Print an index that is 0 where it is out of range."""
         raise AssertionError("pointwise kernels do not gather")
+
+    def reported_index(self, node: CheckedIndex) -> str:
+        """An index that is reported where it is out of range, and 0 then."""
+        self.checks.append(IndexCheck(node.operation, node.size, node.wraps))
+        value = self.expressions.print(convert(node.value, DataType.Int), node.name)
+        size = self.sizes.parameter(f"{node.name}_size", node.size)
+        check = f"{'true' if node.wraps else 'false'}, {len(self.checks)}, errors"
+        return f"{self.expressions.use('checked_index')}({value}, {size}, {check})"
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
         """Print what a row keeps between sweeps."""

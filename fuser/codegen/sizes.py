@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuser.codegen.kernel_source import Size
 from fuser.ir.dtypes import DataType, holds
-from fuser.schedule.index import Axis, Index, Quotient, Remainder, Term
+from fuser.schedule.index import Axis, Clamped, Index, Quotient, Remainder, Term
 
 
 class Sizes:
@@ -16,6 +16,8 @@ class Sizes:
         self._names = {axis: f"i{depth}" for depth, axis in enumerate(axes)}
         self._parameters: dict[str, Size] = {}
         self._divisors = 0
+        self.sections: dict[str, None] = {}
+        """The device functions that indices use."""
         self.lane_arrays: set[str] = set()
         """Variables that hold one number a lane."""
 
@@ -49,6 +51,8 @@ class Sizes:
         return " + ".join(parts).replace("+ -", "- ") or "0"
 
     def _product(self, term: Term, coefficient: int, owner: str) -> str:
+        if isinstance(term, Clamped):
+            return self._scaled(self._clamped(term, owner), coefficient, owner)
         if isinstance(term, Quotient | Remainder):
             return self._scaled(self._division(term, owner), coefficient, owner)
         if isinstance(term, Axis):
@@ -82,7 +86,16 @@ class Sizes:
         self._divisors += 1
         inner = self.index(term.of, f"{owner}_part_{number}")  # `T0_1` is the second load of T0
         divisor = self.parameter(f"{owner}_divisor_{number}", term.divisor)
-        return f"({inner}) {'/' if isinstance(term, Quotient) else '%'} {divisor}"
+        name = "quotient" if isinstance(term, Quotient) else "rest"
+        self.sections[name] = None
+        return f"{name}({inner}, {divisor})"
+
+    def _clamped(self, term: Clamped, owner: str) -> str:
+        number = self._divisors
+        self._divisors += 1
+        inner = self.index(term.of, f"{owner}_part_{number}")
+        self.sections["clamped"] = None
+        return f"clamped({inner}, {self.parameter(f'{owner}_within_{number}', term.extent)})"
 
     def _scaled(self, text: str, coefficient: int, owner: str) -> str:
         if coefficient == 1:

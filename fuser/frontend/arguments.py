@@ -28,18 +28,18 @@ def one_of(operation: str, **spellings: object) -> object:
     if len(given) == 1:
         return next(iter(given.values()))
     newest = next(iter(spellings))
-    expected = f"give it once, as {' or '.join(spellings)}" if given else "this argument is missing"
+    expected = f"give it once, as {' or '.join(given)}" if given else "this argument is missing"
     raise ArgumentError(operation=operation, argument=newest, got=given or None, expected=expected)
 
 
-def read_older(operation: str, current: object, older: Mapping[str, object], *names: str) -> object:
-    """`current`, or what was given under one of its older `names`, or None."""
+def read_dims(operation: str, dims: object, older: Mapping[str, object], *names: str) -> object:
+    """`dims`, or what was given under one of its older `names`, or None."""
     for name in older:
         if name not in names:
             raise ArgumentTypeError(
                 operation=operation, argument=name, expected="left out", got="an unknown argument"
             )
-    given = {"argument": current, **older}
+    given = {"dims": dims, **older}
     return one_of(operation, **given) if any(v is not None for v in given.values()) else None
 
 

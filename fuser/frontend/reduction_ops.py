@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from fuser.errors import ArgumentError, DimensionError
-from fuser.frontend.arguments import boolean, dtype, integer, is_int, read_older, sequence
+from fuser.frontend.arguments import boolean, dtype, integer, is_int, read_dims, sequence
 from fuser.frontend.handles import Handle
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
@@ -39,7 +39,7 @@ class ReductionOps(OperationGroup):
         **older: Unpack[OlderDims],
     ) -> Handle:
         """The sum."""
-        return self._reduce("sum", arg, read_older("sum", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("sum", arg, read_dims("sum", dims, older, *_OLDER), keepdim, dtype)
 
     def prod(
         self,
@@ -50,7 +50,7 @@ class ReductionOps(OperationGroup):
         **older: Unpack[OlderDims],
     ) -> Handle:
         """The product."""
-        return self._reduce("prod", arg, read_older("prod", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("prod", arg, read_dims("prod", dims, older, *_OLDER), keepdim, dtype)
 
     def max(
         self,
@@ -61,7 +61,7 @@ class ReductionOps(OperationGroup):
         **older: Unpack[OlderDims],
     ) -> Handle:
         """The largest element; NaN if there is one. The values only, as torch.amax."""
-        return self._reduce("max", arg, read_older("max", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("max", arg, read_dims("max", dims, older, *_OLDER), keepdim, dtype)
 
     def min(
         self,
@@ -72,7 +72,7 @@ class ReductionOps(OperationGroup):
         **older: Unpack[OlderDims],
     ) -> Handle:
         """The smallest element; NaN if there is one. The values only, as torch.amin."""
-        return self._reduce("min", arg, read_older("min", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("min", arg, read_dims("min", dims, older, *_OLDER), keepdim, dtype)
 
     amax = max
     amin = min
@@ -86,19 +86,19 @@ class ReductionOps(OperationGroup):
         **older: Unpack[OlderDims],
     ) -> Handle:
         """The mean of floating or complex elements."""
-        return self._reduce("mean", arg, read_older("mean", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("mean", arg, read_dims("mean", dims, older, *_OLDER), keepdim, dtype)
 
     def any(
         self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
     ) -> Handle:
         """Whether any element is not zero, as Bool."""
-        return self._reduce("any", arg, read_older("any", dims, older, *_OLDER), keepdim)
+        return self._reduce("any", arg, read_dims("any", dims, older, *_OLDER), keepdim)
 
     def all(
         self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
     ) -> Handle:
         """Whether no element is zero, as Bool."""
-        return self._reduce("all", arg, read_older("all", dims, older, *_OLDER), keepdim)
+        return self._reduce("all", arg, read_dims("all", dims, older, *_OLDER), keepdim)
 
     def var(
         self,
@@ -109,9 +109,7 @@ class ReductionOps(OperationGroup):
         **older: Unpack[OlderDims],
     ) -> Handle:
         """The variance: squared deviations divided by their number less `correction`."""
-        op = self._variance(
-            "var", arg, read_older("var", dims, older, *_OLDER), keepdim, correction
-        )
+        op = self._variance("var", arg, read_dims("var", dims, older, *_OLDER), keepdim, correction)
         return self._recorder.add("var", op)
 
     def var_mean(
@@ -123,23 +121,36 @@ class ReductionOps(OperationGroup):
         **older: Unpack[OlderDims],
     ) -> tuple[Handle, Handle]:
         """The variance and the mean."""
-        given = read_older("var_mean", dims, older, *_OLDER)
+        given = read_dims("var_mean", dims, older, *_OLDER)
         op = self._variance("var_mean", arg, given, keepdim, correction)
         variance, mean = self._recorder.add_all("var_mean", op)
         return variance, mean
+
+    def welford(
+        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
+    ) -> tuple[Handle, Handle, Handle]:
+        """The mean, the sum of squared deviations from it, and the number of elements, as Int.
+
+        `var_sum / (n - 1)` is the variance.
+        """
+        value = self._recorder.tensor("welford", "arg", arg)
+        reduced = self._dims("welford", value, read_dims("welford", dims, older, *_OLDER))
+        op = Reduce("welford", value, reduced, boolean("welford", "keepdim", keepdim))
+        avg, var_sum, n = self._recorder.add_all("welford", op)
+        return avg, var_sum, n
 
     def argmax(
         self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
     ) -> Handle:
         """The index of the first largest element along one dimension, or in row-major order."""
-        given = read_older("argmax", dims, older, *_OLDER)
+        given = read_dims("argmax", dims, older, *_OLDER)
         return self._arg_reduce("argmax", arg, given, keepdim)
 
     def argmin(
         self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
     ) -> Handle:
         """The index of the first smallest element along one dimension, or in row-major order."""
-        given = read_older("argmin", dims, older, *_OLDER)
+        given = read_dims("argmin", dims, older, *_OLDER)
         return self._arg_reduce("argmin", arg, given, keepdim)
 
     def cumsum(self, arg: Handle, dim: int, init: None = None) -> Handle:

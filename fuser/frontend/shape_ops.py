@@ -16,7 +16,7 @@ from fuser.frontend.arguments import (
     is_int,
     one_of,
     original_and,
-    read_older,
+    read_dims,
     sequence,
 )
 from fuser.frontend.handles import Handle, Operand
@@ -127,7 +127,7 @@ class ShapeOps(OperationGroup):
         value = self._recorder.tensor("squeeze", "arg", arg)
         boolean("squeeze", "squeeze_expanded", squeeze_expanded)
         positional = given[:-1] if given and isinstance(given[-1], bool) else given
-        removed = read_older("squeeze", dims, {} if dim is None else {"dim": dim}, "dim")
+        removed = read_dims("squeeze", dims, {} if dim is None else {"dim": dim}, "dim")
         original, removed = original_and("squeeze", "dims", positional, original_shape, removed)
         if original is not None:
             check_original_shape("squeeze", value, original)

@@ -1,4 +1,4 @@
-"""`check_inputs`: what an execution's inputs must be for a fusion."""
+"""What an execution's inputs must be for a fusion: `check_inputs`, `check_updates`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from fuser.errors import (
+    AliasUpdateError,
     InputContiguityError,
     InputCountError,
     InputDeviceError,
@@ -42,6 +43,22 @@ def check_inputs(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> Non
             case TensorType() as type_:
                 _check_tensor(position, value, type_, given)
     _check_devices(fusion, inputs)
+
+
+def check_updates(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> None:
+    """Raises AliasUpdateError unless every updated input can hold the output written into it."""
+    for output in fusion.outputs:
+        if output.alias_of is None:
+            continue
+        held = inputs[fusion.inputs.index(output.alias_of)]
+        assert isinstance(held, torch.Tensor)
+        reason = ""
+        if output.value.shape != tuple(held.shape):
+            reason = f"their sizes differ: {list(output.value.shape)} and {list(held.shape)}"
+        elif 0 in [s for s, n in zip(held.stride(), held.shape, strict=True) if n > 1]:
+            reason = "the input is expanded: several of its elements are one in memory"
+        if reason:
+            raise AliasUpdateError(output=output.value, input=output.alias_of, reason=reason)
 
 
 def _check_scalar(position: int, value: Value, given: object) -> None:
@@ -165,4 +182,5 @@ def _check_devices(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> N
 def _kind(given: object) -> str:
     if isinstance(given, torch.Tensor):
         return f"a {given.dim()}-dim tensor of layout {given.layout}"
-    return f"{type(given).__name__} {given!r}"[:80]
+    kind, shape = type(given).__name__, getattr(given, "shape", None)
+    return f"{kind} {given!r}"[:80] if shape is None else f"{kind} of shape {shape}"

@@ -37,6 +37,7 @@ _ACCEPTED = {
     "uniform": "f",
     "var": "fc",
     "var_mean": "fc",
+    "welford": "fc",
 }
 """The dtype categories that operations outside the pointwise table compute in."""
 

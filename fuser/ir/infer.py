@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import assert_never
 
 from fuser.ir import externs, result_shapes, shapes
@@ -107,17 +108,23 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
 
 def signature(op: Pointwise) -> Signature:
     """The types a pointwise operation's operands are converted to, and its result's."""
-    row = TABLE[op.op]
     operand_types = tuple(Operand(arg.dtype, arg.type.rank) for arg in op.args)
-    signature_ = row.rule(operand_types)
-    tested = common_dtype(operand_types[1:] if op.op == "where" else operand_types)
+    found = _signature(op.op, operand_types)
+    if isinstance(found, str):
+        raise refused(op.op, found, op.args)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _signature(op: str, operand_types: tuple[Operand, ...]) -> Signature | str:
+    """The signature of an operation for these operands, or why it does not take them."""
+    row = TABLE[op]
+    tested = common_dtype(operand_types[1:] if op == "where" else operand_types)
     if letter(tested) not in row.accepts:
-        raise refused(
-            op.op, f"takes {category_words(row.accepts)} operands, as torch does", op.args
-        )
-    if op.op == "where" and op.args[0].dtype is not DataType.Bool:
-        raise refused(op.op, "the condition must be Bool", op.args)
-    return signature_
+        return f"takes {category_words(row.accepts)} operands, as torch does"
+    if op == "where" and operand_types[0].dtype is not DataType.Bool:
+        return "the condition must be Bool"
+    return row.rule(operand_types)
 
 
 def _like(operation: str, args: tuple[Value, ...], dtype: DataType) -> ValueType:
@@ -131,9 +138,14 @@ def _reduce_types(op: Reduce) -> tuple[ValueType, ...]:
     check_dtype(op.op, op.dtype or op.arg.dtype, [op.arg])
     shape = result_shapes.reduce_(op)
     result = TensorType(op.dtype or _reduced_dtype(op), shape)
-    if op.op != "var_mean":
-        return (result,)
-    return (result, TensorType(op.arg.dtype.compute, shape))
+    match op.op:
+        case "var_mean":
+            return (result, TensorType(op.arg.dtype.compute, shape))
+        case "welford":
+            of_squares = TensorType(op.arg.dtype.compute.real, shape)
+            return (result, of_squares, TensorType(DataType.Int, shape))
+        case _:
+            return (result,)
 
 
 def _scan_type(op: Scan) -> TensorType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
@@ -211,7 +212,11 @@ def _reduce(op: Reduce, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     tensor = _convert(tensor, (op.dtype or op.arg.dtype).compute.torch)
     match op.op:
         case "var_mean":
-            return torch.var_mean(tensor, dims, correction=op.correction, keepdim=op.keepdim)
+            variance = torch.var(tensor, dims, correction=op.correction, keepdim=op.keepdim)
+            # The mean of torch.var_mean is NaN where there is an infinity.
+            return variance, torch.mean(tensor, dims, keepdim=op.keepdim)
+        case "welford":
+            return _welford(op, tensor, dims)
         case "var":
             result = torch.var(tensor, dims, correction=op.correction, keepdim=op.keepdim)
         case "max":
@@ -227,6 +232,14 @@ def _reduce(op: Reduce, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
         case _:
             result = getattr(torch, op.op)(tensor, dims, keepdim=op.keepdim)
     return (result.to(infer(op)[0].dtype.torch),)
+
+
+def _welford(op: Reduce, tensor: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, ...]:
+    """The mean, the sum of squared deviations from it, and the number of elements."""
+    mean = tensor.mean(dims, keepdim=True)
+    squares = (tensor - mean).abs().square().sum(dims, keepdim=op.keepdim)
+    count = math.prod(tensor.shape[dim] for dim in dims)
+    return mean.reshape(squares.shape), squares, torch.full_like(squares, count, dtype=torch.int64)
 
 
 def _device_of(inputs: Sequence[torch.Tensor | Number]) -> torch.device:

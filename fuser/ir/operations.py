@@ -168,7 +168,11 @@ class Random:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """A reduction over `dims`; `var_mean` gives two values. `dtype` None keeps torch's choice."""
+    """A reduction over `dims`. `dtype` None keeps torch's choice.
+
+    `var_mean` gives two values; `welford` three: the mean, the sum of squared deviations from it
+    and the number of elements.
+    """
 
     op: str
     arg: Value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuser.errors import ArgumentError, DimensionError
+from fuser.errors import ArgumentError, DimensionError, IndexOutOfRangeError
 from fuser.ir import shapes
 from fuser.ir.nodes import (
     Broadcast,
@@ -155,6 +155,9 @@ def gather(op: Gather) -> tuple[int, ...]:
     check_dims(op.mode, op.arg, (op.dim,))
     match op.mode:
         case "select":
+            if data[op.dim] == 0:
+                allowed = f"none, dimension {op.dim} of {op.arg} is empty"
+                raise IndexOutOfRangeError(operation=op.mode, index=op.index, allowed=allowed)
             return _replaced(data, op.dim, ())
         case "index_select":
             _check_at_most_one_dim(op.mode, op.index)
@@ -214,25 +217,33 @@ def same_size(left: int, right: int) -> bool:
 
 
 def _take_along_axis(op: Gather) -> tuple[int, ...]:
-    data, index = list(op.arg.shape), list(op.index.shape)
-    if len(data) != len(index):
-        expected = f"expected {len(data)} dimension(s), as {op.arg} has"
-        raise _argument(op.mode, "index", index, expected)
-    along, index[op.dim], data[op.dim] = index[op.dim], 1, 1
-    shape = list(shapes.broadcast(op.mode, [tuple(index), tuple(data)]))
-    shape[op.dim] = along
-    return tuple(shape)
+    _check_rank(op.mode, op.index, op.arg)
+    data, index = op.arg.shape, op.index.shape
+    for dim, (limit, size) in enumerate(zip(data, index, strict=True)):
+        if dim != op.dim and 1 not in (limit, size) and not same_size(limit, size):
+            sizes = f"the sizes of {op.arg}, {list(data)}, or 1"
+            expected = f"expected {sizes}, beside dimension {op.dim}"
+            raise _argument(op.mode, "index", list(index), expected)
+    beside = shapes.broadcast(op.mode, [_replaced(s, op.dim, (1,)) for s in (index, data)])
+    return _replaced(beside, op.dim, (index[op.dim],))
 
 
 def _check_within(operation: str, index: Value, data: Value, free: int | None) -> None:
     """Raises unless `index` has the rank of `data` and no larger size but along `free`."""
-    fits = len(index.shape) == len(data.shape) and all(
+    _check_rank(operation, index, data)
+    fits = all(
         dim == free or DYNAMIC in (size, limit) or size <= limit
         for dim, (size, limit) in enumerate(zip(index.shape, data.shape, strict=True))
     )
     if not fits:
         beside = "" if free is None else f" beside dimension {free}"
         expected = f"expected sizes within those of {data}{beside}, which are {list(data.shape)}"
+        raise _argument(operation, "index", list(index.shape), expected)
+
+
+def _check_rank(operation: str, index: Value, data: Value) -> None:
+    if len(index.shape) != len(data.shape):
+        expected = f"expected {len(data.shape)} dimension(s), as {data} has"
         raise _argument(operation, "index", list(index.shape), expected)
 
 

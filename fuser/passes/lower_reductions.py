@@ -3,7 +3,13 @@
 T1 = fd.ops.mean(T0, dims=[1])     ->     T3 = fd.ops.sum(T0, dims=[1])
                                           T1 = fd.ops.truediv(T3, S2)
 
-The variance is the mean of squared deviations from the mean, so it takes two sweeps of a row.
+T1 = fd.ops.argmax(T0, dims=[1])   ->     T2 = fd.ops.max(T0, dims=[1], keepdim=True)
+                                          T3 = fd.ops.eq(T0, T2), or where T0 is NaN
+                                          T6 = fd.ops.where(T3, T5, S4)        T5: 0, 1, ...
+                                          T1 = fd.ops.min(T6, dims=[1])        S4: their number
+
+The variance is the mean of squared deviations from the mean, so it takes two sweeps of a row; so
+does the place of an extreme.
 """
 
 from __future__ import annotations
@@ -11,23 +17,26 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import DataType, holds
 from fuser.ir.infer import infer
 from fuser.ir.nodes import (
     Cast,
     Constant,
+    Full,
     Fusion,
+    Iota,
     Operation,
     Pointwise,
     Reduce,
     Squeeze,
     Statement,
     Value,
+    View,
 )
 
 
 def lower_reductions(fusion: Fusion) -> Fusion:
-    """`fusion` with means and variances made of folds, and operands in the type they fold in.
+    """`fusion` with all reductions made of folds, and operands in the type they fold in.
 
     Complex ones stay as they are.
     """
@@ -48,27 +57,63 @@ class _Lowering:
 
     def reduce(self, statement: Statement, op: Reduce) -> None:
         """Add what a reduction is made of; the last statements make its results."""
-        is_index = op.op in ("argmax", "argmin")
-        arg = op.arg if is_index else self._cast(op.arg, _folded_in(op))
+        op = dataclasses.replace(op, arg=self._cast(op.arg, _folded_in(op)))
         count = math.prod(op.arg.shape[dim] for dim in op.dims)
+        outs = statement.outs
         match op.op:
             case "mean":
-                total = self._fold(Reduce("sum", arg, op.dims, op.keepdim))
-                self._quotient(total, count, statement.outs[0])
+                total = self._fold(Reduce("sum", op.arg, op.dims, op.keepdim))
+                self._quotient(total, count, outs[0])
             case "var" | "var_mean":
-                total = self._fold(Reduce("sum", arg, op.dims, keepdim=True))
-                mean = self._quotient(total, count)
-                away = self._add(Pointwise("sub", (arg, mean)))
-                squares = self._add(Pointwise("mul", (away, away)))
-                total = self._fold(Reduce("sum", squares, op.dims, op.keepdim))
-                self._quotient(total, max(count - op.correction, 0), statement.outs[0])
+                mean, squares = self._moments(op, count)
+                total = self._fold(squares)
+                self._quotient(total, max(count - op.correction, 0), outs[0])
                 if op.op == "var_mean":
-                    kept = Pointwise("set", (mean,)) if op.keepdim else Squeeze(mean, op.dims)
-                    self.statements.append(Statement(statement.outs[1:], kept))
+                    self._hand_out(mean, op, outs[1])
+            case "welford":
+                mean, squares = self._moments(op, count)
+                self._hand_out(mean, op, outs[0])
+                self._fold(squares, outs[1])
+                number = self._size(count)
+                self._add(Full(outs[2].shape, number, DataType.Int), outs[2])
             case "argmax" | "argmin":
-                self.statements.append(statement)
+                self._place(op, outs[0])
             case _:
-                self._fold(dataclasses.replace(op, arg=arg), statement.out)
+                self._fold(op, outs[0])
+
+    def _moments(self, op: Reduce, count: int) -> tuple[Value, Reduce]:
+        """The mean, its dimensions kept, and the sum of squared deviations from it, not added."""
+        total = self._fold(Reduce("sum", op.arg, op.dims, keepdim=True))
+        mean = self._quotient(total, count)
+        away = self._add(Pointwise("sub", (op.arg, mean)))
+        squares = self._add(Pointwise("mul", (away, away)))
+        return mean, Reduce("sum", squares, op.dims, op.keepdim)
+
+    def _place(self, op: Reduce, out: Value) -> None:
+        """The first place of the extreme; of a NaN where there is one, which is any extreme."""
+        arg, (dim,) = op.arg, op.dims
+        extreme = self._add(Reduce(op.op.removeprefix("arg"), arg, op.dims, keepdim=True))
+        there = self._add(Pointwise("eq", (arg, extreme)))
+        if arg.dtype.is_floating:
+            is_nan = self._add(Pointwise("ne", (arg, arg)))
+            there = self._add(Pointwise("logical_or", (there, is_nan)))
+        size = arg.shape[dim]
+        narrow = DataType.Int32 if holds(DataType.Int32, size) else DataType.Int
+        zero, one = (self._add(Constant(number, DataType.Int)) for number in (0, 1))
+        places = self._add(Iota(size, zero, one, narrow))
+        along = tuple(size if d == dim else 1 for d in range(len(arg.shape)))
+        places = self._add(View(places, along))
+        chosen = self._add(Pointwise("where", (there, places, self._size(size, narrow))))
+        first = self._add(Reduce("min", chosen, op.dims, op.keepdim))
+        self._add(Cast(first, DataType.Int), out)
+
+    def _hand_out(self, kept: Value, op: Reduce, out: Value) -> None:
+        """A row value whose dimensions were kept, as the reduction gives it."""
+        self._add(Pointwise("set", (kept,)) if op.keepdim else Squeeze(kept, op.dims), out)
+
+    def _size(self, number: int, dtype: DataType = DataType.Int) -> Value:
+        """A number that follows from sizes."""
+        return self._add(Constant(number, dtype, is_size=True))
 
     def _fold(self, op: Reduce, out: Value | None = None) -> Value:
         """A fold; over no dimensions, what it would fold."""
@@ -80,8 +125,7 @@ class _Lowering:
         return value if value.dtype is dtype else self._add(Cast(value, dtype))
 
     def _quotient(self, total: Value, count: int, out: Value | None = None) -> Value:
-        divisor = self._add(Constant(count, DataType.Int, is_size=True))
-        quotient = Pointwise("truediv", (total, divisor))
+        quotient = Pointwise("truediv", (total, self._size(count)))
         if out is None or infer(quotient) == (out.type,):
             return self._add(quotient, out)
         return self._add(Cast(self._add(quotient), out.dtype), out)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from fuser import debug
-from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, CudaRowPrinter, KernelSource
+from fuser.codegen import (
+    CpuPrinter,
+    CpuRowPrinter,
+    CudaPrinter,
+    CudaRowPrinter,
+    KernelSource,
+    may_contract,
+)
 from fuser.ir.nodes import Value
-from fuser.ir.printer import print_fusion
-from fuser.runtime.cpu import FLAGS, compile_cpu
+from fuser.ir.printer import operation_name, print_fusion
+from fuser.runtime.cpu import compile_cpu, flags
 from fuser.runtime.cuda import compile_cuda, cuda_launcher
 from fuser.runtime.emulated import emulated_launcher
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.executor import LoadedKernel
-from fuser.runtime.nvrtc import OPTIONS
+from fuser.runtime.nvrtc import options
 from fuser.runtime.resources import Resources
 from fuser.runtime.sass import disassemble
 from fuser.runtime.target_name import TargetName
@@ -29,13 +37,14 @@ from fuser.schedule import (
     CudaRowParameters,
     LoopNest,
     Scheduler,
+    print_nest,
     schedule_cpu,
     schedule_cuda,
     schedule_rows_cpu,
     schedule_rows_cuda,
     scheduler_of,
 )
-from fuser.segmenter import Segment, SegmentedFusion
+from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion
 
 _ALLOCATOR_ALIGNMENT = 64
 """Bytes; every allocator that makes intermediate and output buffers aligns at least so."""
@@ -49,29 +58,43 @@ class Backend(ABC):
 
     schedulers: tuple[Scheduler, ...] = (Scheduler.POINTWISE,)
     """The schedulers that the target has."""
+    text_dumps: tuple[str, ...] = ("cpu_kernel",)
+    """The dumps that print a kernel's text."""
 
     def __init__(self, segmented: SegmentedFusion, alignments: Alignments) -> None:
         made = {value: _ALLOCATOR_ALIGNMENT for s in segmented.segments for value in s.stores}
         results = {lies.base: _ALLOCATOR_ALIGNMENT for lies in segmented.memory.values()}
         self._alignments: Mapping[Value, int] = {**results, **made, **alignments}
         self.segments = {segment.name: segment for segment in segmented.segments}
+        self._contracts = may_contract(segmented.fusion)
         self.nests: dict[str, LoopNest] = {}
         self.sources: dict[str, KernelSource] = {}
-        for segment in segmented.segments:
-            if scheduler_of(segment) in self.schedulers:
-                self._lower(segment)
+        for step in segmented.steps:
+            if isinstance(step, Segment) and scheduler_of(step) in self.schedulers:
+                self._lower(step)
+            elif not isinstance(step, AliasStep):
+                self._say_without_kernel(step)
 
     def _lower(self, segment: Segment) -> None:
         nest = self.schedule(segment)
-        source = self.print(segment, nest)
+        source = replace(self.print(segment, nest), contracts=self._contracts)
         self.nests[segment.name], self.sources[segment.name] = nest, source
         debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
         debug.dump("scheduler_params", nest.name, nest.parameters)
-        debug.dump("kernel_ir", nest.name, lambda: repr(nest))
+        debug.dump("kernel_ir", nest.name, lambda: print_nest(nest))
         debug.dump("index_type", nest.name, nest.index_dtype.name)
         debug.dump("launch_param", nest.name, repr(nest.launch))
         debug.dump("kernel_args", nest.name, lambda: "\n".join(map(repr, source.arguments)))
         self.dump_source(segment.name, source)
+
+    def _say_without_kernel(self, step: Segment | ExternStep) -> None:
+        """Why the dumps of kernels have none for a step."""
+        names = (operation_name(s.op) for s in step.fusion.statements if s.outs[0].is_tensor)
+        why = f"torch runs {', '.join(names)}, one operation after the other"
+        if isinstance(step, Segment) and step.is_empty:
+            why = "there are no elements to compute"
+        for dump in ("kernel_ir", *self.text_dumps):
+            debug.dump(dump, step.name, f"no kernel: {why}")
 
     @abstractmethod
     def schedule(self, segment: Segment) -> LoopNest:
@@ -110,7 +133,7 @@ class CpuBackend(Backend):
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         debug.dump("cpu_kernel", source.name, source.text)
-        debug.dump("compile_params", source.name, " ".join(FLAGS))
+        debug.dump("compile_params", source.name, " ".join(flags(source)))
 
     def resources(self, source: KernelSource) -> Resources:
         return compile_cpu(source).resources
@@ -126,6 +149,7 @@ class CudaBackend(Backend):
     """CUDA C++ through NVRTC."""
 
     schedulers = (Scheduler.POINTWISE, Scheduler.ROWS)
+    text_dumps = ("cuda_kernel", "cuda_full")
 
     def __init__(
         self, segmented: SegmentedFusion, alignments: Alignments, target: TargetName
@@ -139,14 +163,15 @@ class CudaBackend(Backend):
         return schedule_cuda(segment, self._alignments, CudaParameters())
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
-        in_rows = scheduler_of(segment) is Scheduler.ROWS
-        return (CudaRowPrinter if in_rows else CudaPrinter)(segment, nest).run()
+        if scheduler_of(segment) is not Scheduler.ROWS:
+            return CudaPrinter(segment, nest).run()
+        return CudaRowPrinter(segment, nest, reports_indices=debug.checking("index")).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         kernel = source.code[source.code.index('extern "C"') :]
         debug.dump("cuda_kernel", source.name, source.header + kernel)
         debug.dump("cuda_full", source.name, source.text)
-        debug.dump("compile_params", source.name, " ".join(OPTIONS))
+        debug.dump("compile_params", source.name, " ".join(options(source)))
         if debug.enabled("cuda_to_file"):
             Path(f"__tmp_{segment_name}_{source.name}.cu").write_text(source.text)
 

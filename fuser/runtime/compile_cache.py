@@ -27,7 +27,7 @@ class CompileCache(Generic[Result]):
         if mine:
             try:
                 future.set_result(make())
-            except BaseException as error:
+            except BaseException as error:  # an interrupt too: other threads wait for the result
                 with self._lock:
                     del self._futures[key]
                 future.set_exception(error)

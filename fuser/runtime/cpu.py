@@ -16,7 +16,7 @@ from pathlib import Path
 from fuser.codegen import KernelSource
 from fuser.errors import TargetError
 from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.kernel import Launcher, c_type
+from fuser.runtime.kernel import Launcher, c_types
 from fuser.runtime.resources import Resources
 from fuser.runtime.stats import count
 from fuser.runtime.toolchain import Compiler, find_compiler
@@ -41,6 +41,11 @@ FLAGS = (
 )
 
 
+def flags(source: KernelSource) -> tuple[str, ...]:
+    """What a kernel is compiled with."""
+    return FLAGS if source.contracts else (*FLAGS, "-ffp-contract=off")
+
+
 @dataclass(frozen=True, slots=True)
 class CpuKernel:
     """A loaded shared library; `launch` takes addresses, scalars and sizes, then `threaded`."""
@@ -57,21 +62,20 @@ def compile_cpu(source: KernelSource) -> CpuKernel:
     compiler = find_compiler()
     if compiler is None:
         raise TargetError(target="cpu", reason="no C++ compiler was found; install g++ or clang++")
-    return _CACHE.get(source.code, lambda: _compile(source, compiler))
+    return _CACHE.get(source.key, lambda: _compile(source, compiler))
 
 
 def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
-    key = "\n".join((source.code, compiler.version, *FLAGS))
+    key = "\n".join((source.code, compiler.version, *flags(source)))
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     stem = _directory() / f"{source.name}_{digest}_{threading.get_ident()}"
     text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     text.write_text(source.text)
-    compiler.shared_library(text, library, FLAGS)
+    compiler.shared_library(text, library, flags(source))
     count("kernels_compiled")
     function = getattr(ctypes.CDLL(str(library)), source.name)
     function.restype = None
-    errors = [ctypes.c_void_p] if source.checks else []
-    function.argtypes = [*map(c_type, source.arguments), *errors, ctypes.c_bool]
+    function.argtypes = [*c_types(source), ctypes.c_bool]
     return CpuKernel(function, Resources(binary_size=library.stat().st_size))
 
 

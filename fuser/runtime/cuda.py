@@ -7,8 +7,8 @@ from fuser.runtime import cuda_driver
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda_driver import CudaKernel
-from fuser.runtime.kernel import Launcher, as_c, c_type
-from fuser.runtime.nvrtc import compile_cubin
+from fuser.runtime.kernel import Launcher, as_c, c_types
+from fuser.runtime.nvrtc import compile_cubin, options
 from fuser.runtime.stats import count
 
 
@@ -19,18 +19,18 @@ def compile_cuda(source: KernelSource, arch: str) -> Cubin:
     """
 
     def make() -> Cubin:
-        cubin = compile_cubin(source.code, source.name, arch)
+        cubin = compile_cubin(source.code, source.name, arch, options(source))
         count("kernels_compiled")
         return cubin
 
-    return _CUBINS.get(f"{arch}\n{source.code}", make)
+    return _CUBINS.get(f"{arch}\n{source.key}", make)
 
 
 def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
     """A function that queues the kernel on torch's current stream of `device`."""
     cubin = compile_cuda(source, arch)
-    kernel = _KERNELS.get(f"{arch}\n{source.code}", lambda: cuda_driver.load_kernel(cubin))
-    types = [c_type(argument) for argument in source.arguments]
+    kernel = _KERNELS.get(f"{arch}\n{source.key}", lambda: cuda_driver.load_kernel(cubin))
+    types = c_types(source)
     grid, block = source.launch.grid, source.launch.block
 
     def launch(*numbers: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuser.codegen import KernelSource
 from fuser.runtime.emulator import ThreadOrder, build
-from fuser.runtime.kernel import Launcher, as_c, c_type
+from fuser.runtime.kernel import Launcher, as_c, c_types
 
 
 def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
@@ -13,7 +13,7 @@ def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
     Raises what the emulator raises: a deadlock names the line in `source.code`.
     """
     kernel = build(source.code, source.name)
-    types = [c_type(argument) for argument in source.arguments]
+    types = c_types(source)
 
     def launch(*numbers: object) -> None:
         kernel.launch(source.launch.grid, source.launch.block, as_c(types, numbers), order=order)

@@ -136,7 +136,7 @@ class Runner:
                 *addresses, *(room.data_ptr() for room in rooms), *numbers, *sizes, *errors, *tail
             )
 
-        return _checking(run, source.checks) if source.checks else run
+        return _checking(run, source.checks, device) if source.checks else run
 
     def _extern(self, step: ExternStep) -> Action:
         compute = self._in_torch(step)
@@ -233,18 +233,27 @@ def _room(workspace: Workspace, device: torch.device) -> torch.Tensor:
     return make(workspace.elements, dtype=workspace.dtype.torch, device=device)
 
 
-def _checking(run: Callable[..., None], checks: Sequence[IndexCheck]) -> Action:
-    """Run a kernel, and raise IndexOutOfRangeError if an index of it was out of range."""
+def _checking(
+    run: Callable[..., None], checks: Sequence[IndexCheck], device: torch.device
+) -> Action:
+    """Run a kernel, wait for it, and raise IndexOutOfRangeError if an index was out of range."""
 
-    def run_checked(environment: Environment) -> None:
-        errors = (ctypes.c_longlong * 2)()
-        run(environment, ctypes.addressof(errors))
-        number, index = int(errors[0]), int(errors[1])
+    def raise_for(number: int, index: int) -> None:
         if number:
             check = checks[number - 1]
             raise index_error(check.operation, index, check.size, wraps=check.wraps)
 
-    return run_checked
+    def run_on_cpu(environment: Environment) -> None:
+        errors = (ctypes.c_longlong * 2)()
+        run(environment, ctypes.addressof(errors))
+        raise_for(*errors)
+
+    def run_on_device(environment: Environment) -> None:
+        errors = torch.zeros(2, dtype=torch.int64, device=device)
+        run(environment, errors.data_ptr())
+        raise_for(int(errors[0]), int(errors[1]))
+
+    return run_on_cpu if device.type == "cpu" else run_on_device
 
 
 def _sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:

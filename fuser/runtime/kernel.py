@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from fuser.codegen import Argument, Pointer, Scalar, Workspace
+from fuser.codegen import Argument, KernelSource, Pointer, Scalar, Workspace
 from fuser.ir.dtypes import DataType
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ def c_type(argument: Argument) -> type:
             return scalar_type(value.dtype)
         case _:
             return _C_TYPES[argument.dtype]
+
+
+def c_types(source: KernelSource) -> list[type]:
+    """The ctypes types of what a kernel is called with; last, where errors go."""
+    errors = [ctypes.c_void_p] if source.checks else []
+    return [*map(c_type, source.arguments), *errors]
 
 
 def scalar_type(dtype: DataType) -> type:

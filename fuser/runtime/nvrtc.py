@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 
+from fuser.codegen import KernelSource
 from fuser.errors import CompilationError, TargetError
 from fuser.runtime import cuda_bindings
 from fuser.runtime.cubin import Cubin, read_resources
@@ -15,7 +16,12 @@ from fuser.runtime.cuda_bindings import Handle, Nvrtc, Status
 OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--diag-suppress=177")
 
 
-def compile_cubin(source: str, kernel: str, arch: str) -> Cubin:
+def options(source: KernelSource) -> tuple[str, ...]:
+    """What a kernel is compiled with."""
+    return OPTIONS if source.contracts else (*OPTIONS, "--fmad=false")
+
+
+def compile_cubin(source: str, kernel: str, arch: str, options: tuple[str, ...] = OPTIONS) -> Cubin:
     """Compile CUDA C++ to machine code; other Python threads run meanwhile.
 
     `kernel` names an `extern "C" __global__` function of `source`, `arch` a real architecture
@@ -28,8 +34,8 @@ def compile_cubin(source: str, kernel: str, arch: str) -> Cubin:
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), name, 0, [], [])
     _check(status)
     try:
-        options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
-        (compiled,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        given = [option.encode() for option in (f"--gpu-architecture={arch}", *options)]
+        (compiled,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
         log = _log(nvrtc, program)
         if compiled.name == "NVRTC_ERROR_INVALID_OPTION":
             raise TargetError(target=arch, reason=f"{log}; it may be {_architectures(nvrtc)}")

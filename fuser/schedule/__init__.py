@@ -6,6 +6,7 @@ from fuser.schedule.heuristics import (
     CudaParameters,
     CudaRowParameters,
 )
+from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.loop_tree import LoopNest
 from fuser.schedule.mapping import schedule_cpu, schedule_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu
@@ -21,6 +22,7 @@ __all__ = [
     "CudaRowParameters",
     "LoopNest",
     "Scheduler",
+    "print_nest",
     "schedule_cpu",
     "schedule_cuda",
     "schedule_rows_cpu",

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.ir.nodes import (
-    Value,
-)
+from fuser.ir.nodes import Cat, Pad, Value
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates, pull, push
 from fuser.schedule.emit import Emitter, scalar_operands
@@ -117,7 +115,7 @@ class _Tracer(Emitter):
         """Values whose elements correspond one to one with those of `value`, and which one."""
         found: list[tuple[Value, Coordinates]] = []
         definition = self._definitions.get(value)
-        if definition is not None:
+        if definition is not None and not isinstance(definition.op, Pad | Cat):
             count = value.elements
             pulled = pull(definition, known[value])
             found += [(v, at) for v, at in pulled if v.elements == count]

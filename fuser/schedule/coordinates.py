@@ -2,19 +2,24 @@
 
 pull:  result of permute(x, [1, 0]) at (i, j)   reads x at (j, i)
 push:  x at (i, j)                              is the result's element (j, i)
+
+A pad or a concatenation reads what it may not need: outside of an operand, its nearest element.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
+    Cat,
     CheckIndex,
     Expand,
     Flip,
     Operation,
+    Pad,
     Permute,
     Pointwise,
     Slice,
@@ -26,7 +31,7 @@ from fuser.ir.nodes import (
     operands,
 )
 from fuser.ir.shapes import row_major_strides
-from fuser.schedule.index import ZERO, Index, linear, unravel
+from fuser.schedule.index import ZERO, Index, clamp, linear, unravel
 
 Coordinates = tuple[Index, ...]
 
@@ -34,7 +39,33 @@ Coordinates = tuple[Index, ...]
 def pull(statement: Statement, at: Coordinates) -> list[tuple[Value, Coordinates]]:
     """For each tensor operand, the coordinates it is read at to make the result's element `at`."""
     op = statement.op
+    if isinstance(op, Cat):
+        return [(part.value, part.at) for part in cat_parts(op, at)]
     return [(value, _pull(op, value, at)) for value in operands(op) if value.is_tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An operand of a concatenation, read at `at`; its elements begin at `start`."""
+
+    value: Value
+    start: int
+    at: Coordinates
+
+
+def cat_parts(op: Cat, at: Coordinates) -> list[Part]:
+    """The operands in which the element `at` of a concatenation may lie."""
+    low, high = at[op.dim].bounds()
+    parts: list[Part] = []
+    start = 0
+    for value in op.args:
+        extent = value.shape[op.dim]
+        if extent and low < start + extent and high >= start:
+            along = clamp(at[op.dim] + Index(-start), extent)
+            place = (*at[: op.dim], along, *at[op.dim + 1 :])
+            parts.append(Part(value, start, place))
+        start += extent
+    return parts
 
 
 def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates | None:
@@ -86,6 +117,10 @@ def _pull(op: Operation, operand: Value, at: Coordinates) -> Coordinates:
             return tuple(index * step + Index(start) for index, start, step in spans)
         case Flip():
             return _flipped(op, operand.shape, at)
+        case Pad():
+            pairs = zip(at, op.widths, strict=True)
+            shifted = (index + Index(-before) for index, (before, _) in pairs)
+            return tuple(map(clamp, shifted, operand.shape))
         case _:
             raise AssertionError(f"{type(op).__name__} does not run in a kernel")
 

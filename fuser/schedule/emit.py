@@ -6,21 +6,24 @@ from abc import ABC, abstractmethod
 
 import torch
 
-from fuser.ir.dtypes import DataType, of_literal
+from fuser.ir.dtypes import DataType, holds, of_literal
 from fuser.ir.infer import signature
 from fuser.ir.nodes import (
     Cast,
+    Cat,
     Constant,
     Full,
     Gather,
     Iota,
+    Pad,
     Pointwise,
     Statement,
     StrideOrder,
     Value,
 )
 from fuser.ir.strided import is_metadata
-from fuser.schedule.coordinates import Coordinates, pull
+from fuser.schedule.coordinates import Coordinates, cat_parts, pull
+from fuser.schedule.index import Index
 from fuser.schedule.loop_tree import (
     Call,
     Convert,
@@ -37,6 +40,9 @@ COPIES = ("set", "segment_set")
 
 class Emitter(ABC):
     """Makes expressions for statements. A subclass keeps what was made, and where it is put."""
+
+    _compared = 0
+    """How many comparisons of an index were made."""
 
     def reads(self, statement: Statement, at: Coordinates) -> list[tuple[Value, Coordinates]]:
         """For each tensor operand of a statement, the coordinates it is read at."""
@@ -64,6 +70,8 @@ class Emitter(ABC):
         if is_metadata(op) or isinstance(op, StrideOrder | Gather):
             ((operand, read_at),) = self.reads(statement, at)
             return self.get(operand, read_at)
+        if isinstance(op, Pad | Cat):
+            return self._chosen(op, statement, at)
         reads = dict(self.reads(statement, at))
         if isinstance(op, Pointwise) and op.op in COPIES:
             return self.get(op.args[0], reads.get(op.args[0], ()))
@@ -101,6 +109,61 @@ class Emitter(ABC):
         product = Call("mul", (Ref(name, wide), step), wide)
         return convert(Call("add", (start, product), wide), op.dtype)
 
+    def _chosen(self, op: Pad | Cat, statement: Statement, at: Coordinates) -> Expression:
+        """An operand's element or the fill; the one of the operands in which the element lies."""
+        out = statement.out
+        name = self.name(out, at)
+        if isinstance(op, Cat):
+            first, *others = cat_parts(op, at)
+            expression = self.get(first.value, first.at)
+            place = self._place(at[op.dim], f"{name}_place") if others else None
+            for part in others:
+                assert place is not None
+                reached = self._compare("ge", place, part.start)
+                chosen = (reached, self.get(part.value, part.at), expression)
+                expression = Call("where", chosen, out.dtype)
+        else:
+            ((operand, read_at),) = self.reads(statement, at)
+            expression = self.get(operand, read_at)
+            for inside in self._inside(op, at, name):
+                outside = self.read_as(op.fill, (), out.dtype)
+                expression = Call("where", (inside, expression, outside), out.dtype)
+        if not isinstance(expression, Call):
+            return expression
+        self.add(Let(name, out.dtype, expression), is_tensor=True)
+        return Ref(name, out.dtype)
+
+    def _inside(self, op: Pad, at: Coordinates, name: str) -> list[Expression]:
+        """What must hold for an element of a padded tensor to be the operand's."""
+        conditions: list[Expression] = []
+        pairs = enumerate(zip(at, op.arg.shape, op.widths, strict=True))
+        for dim, (index, size, (before, _)) in pairs:
+            low, high = index.bounds()
+            if low >= before and high < before + size:
+                continue
+            place = self._place(index, f"{name}_place_{dim}")
+            if low < before:
+                conditions.append(self._compare("ge", place, before))
+            if high >= before + size:
+                conditions.append(self._compare("lt", place, before + size))
+        return conditions
+
+    def _place(self, index: Index, name: str) -> Ref:
+        """An index as a number."""
+        fits = all(holds(DataType.Int32, bound) for bound in index.bounds())
+        dtype = DataType.Int32 if fits else DataType.Int
+        self.add(Let(name, dtype, IndexValue(index, dtype)), is_tensor=True)
+        return Ref(name, dtype)
+
+    def _compare(self, comparison: str, place: Ref, number: int) -> Expression:
+        """Whether a place is at least, or below, a number that follows from sizes."""
+        name = f"{place.name}_{'from' if comparison == 'ge' else 'below'}_{self._compared}"
+        self._compared += 1
+        dtype = place.dtype if holds(place.dtype, number) else DataType.Int
+        operands = convert(place, dtype), SizeValue(number, dtype)
+        self.add(Let(name, DataType.Bool, Call(comparison, operands, DataType.Bool)), True)
+        return Ref(name, DataType.Bool)
+
     def read_as(self, value: Value, at: Coordinates, dtype: DataType) -> Expression:
         """An element made before, converted."""
         return convert(self.get(value, at), dtype)
@@ -113,7 +176,7 @@ def scalar_operands(statement: Statement) -> list[Value]:
             return [arg for arg in op.args if not arg.is_tensor]
         case Cast():
             return [] if op.arg.is_tensor else [op.arg]
-        case Full():
+        case Full() | Pad():
             return [op.fill]
         case Iota():
             return [op.start, op.step]

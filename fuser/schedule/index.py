@@ -47,7 +47,15 @@ class Remainder:
     divisor: int
 
 
-Term = Axis | Variable | Quotient | Remainder
+@dataclass(frozen=True, slots=True)
+class Clamped:
+    """`of`, or the nearest of 0 to extent - 1: where an element outside is read instead."""
+
+    of: Index
+    extent: int
+
+
+Term = Axis | Variable | Quotient | Remainder | Clamped
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,16 @@ def divide(index: Index, divisor: int) -> tuple[Index, Index]:
     )
 
 
+def clamp(index: Index, extent: int) -> Index:
+    """`index`, or the nearest of 0 to `extent` - 1."""
+    low, high = index.bounds()
+    if low >= 0 and high < extent:
+        return index
+    if high <= 0 or extent == 1:
+        return ZERO
+    return Index(extent - 1) if low >= extent - 1 else _term(Clamped(index, extent))
+
+
 def unravel(index: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
     """The coordinates of a row-major linear index into `shape`; of no element where it is empty."""
     coordinates: list[Index] = []
@@ -151,7 +169,9 @@ def clean_cut(index: Index) -> tuple[Axis, int] | None:
     for term, _ in index.terms:
         if isinstance(term, Axis | Variable):
             continue
-        found = clean_cut(term.of) or _cut(term.of, term.divisor)
+        found = clean_cut(term.of)
+        if found is None and not isinstance(term, Clamped):
+            found = _cut(term.of, term.divisor)
         if found is not None:
             return found
     return None
@@ -165,6 +185,8 @@ def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
             parts.append((replacements.get(term, Index(0, ((term, 1),))), coefficient))
         elif isinstance(term, Variable):
             parts.append((_term(term), coefficient))
+        elif isinstance(term, Clamped):
+            parts.append((clamp(substitute(term.of, replacements), term.extent), coefficient))
         else:
             quotient, remainder = divide(substitute(term.of, replacements), term.divisor)
             parts.append((quotient if isinstance(term, Quotient) else remainder, coefficient))
@@ -172,7 +194,7 @@ def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
 
 
 def affine_parts(index: Index) -> Iterator[Index]:
-    """`index` and every index inside its quotients and remainders."""
+    """`index` and every index inside its terms."""
     yield index
     for term, _ in index.terms:
         if not isinstance(term, Axis | Variable):
@@ -210,7 +232,7 @@ def _term(term: Term) -> Index:
 
 def _term_bounds(term: Term) -> tuple[int, int]:
     match term:
-        case Axis() | Variable():
+        case Axis() | Variable() | Clamped():
             return 0, max(term.extent - 1, 0)
         case Quotient():
             low, high = term.of.bounds()
@@ -229,4 +251,6 @@ def _term_key(term: Term) -> tuple[object, ...]:
     if isinstance(term, Variable):
         return (3, (), term.name)
     inner = tuple((_term_key(t), c) for t, c in term.of.terms)
+    if isinstance(term, Clamped):
+        return (4, (), term.extent, term.of.constant, inner)
     return (1 if isinstance(term, Quotient) else 2, (), term.divisor, term.of.constant, inner)

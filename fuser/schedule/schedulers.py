@@ -6,11 +6,13 @@ from enum import Enum
 
 from fuser.ir.nodes import (
     Cast,
+    Cat,
     CheckIndex,
     Full,
     Gather,
     Iota,
     Operation,
+    Pad,
     Pointwise,
     Reduce,
     StrideOrder,
@@ -36,6 +38,9 @@ def scheduler_of(segment: Segment) -> Scheduler | None:
     values = [out for s in segment.fusion.statements for out in (*s.outs, *operands(s.op))]
     if any(value.elements == 0 for value in values):
         return None  # what there is of it is a neutral element: nothing to write loops for
+    ops = [op for op in ops if not isinstance(op, Pad | Cat)]
+    if all(map(_is_pointwise, ops)):
+        return Scheduler.POINTWISE
     return Scheduler.ROWS if all(_is_pointwise(op) or _is_of_rows(op) for op in ops) else None
 
 

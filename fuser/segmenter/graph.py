@@ -115,7 +115,10 @@ def build_graph(
 
 
 def _match_domains(nodes: tuple[Statement, ...], atoms: Atoms) -> None:
-    """Let reductions of one pattern, which nothing else relates, share their rows."""
+    """Let reductions of one pattern, which nothing else relates, share their rows.
+
+    So does a tensor full of one number: any element of it can be made anywhere.
+    """
     first: dict[tuple[tuple[int, ...], tuple[int, ...]], Value] = {}
     for statement in nodes:
         if isinstance(statement.op, Reduce):
@@ -123,6 +126,11 @@ def _match_domains(nodes: tuple[Statement, ...], atoms: Atoms) -> None:
             other = first.setdefault((arg.shape, statement.op.dims), arg)
             if atoms.of(arg).isdisjoint(atoms.of(other)):
                 atoms.match(arg, other)
+    made = {s.outs[0].shape: s.outs[0] for s in nodes if isinstance(s.op, Reduce)}
+    for statement in nodes:
+        other = made.get(statement.outs[0].shape)
+        if isinstance(statement.op, Full) and other is not None:
+            atoms.match(statement.outs[0], other)
 
 
 def _needed(

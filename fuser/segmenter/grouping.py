@@ -120,14 +120,20 @@ class Grouping:
             key = self._group_of[node]
             if key != node:
                 continue
-            group = self.groups[key]
-            domain = group.domain if group.rows is None else group.rows.kept
-            if domain is None:
-                continue
-            earlier = by_domain.setdefault(domain, [])
+            domains = self._domains(self.groups[key])
+            earlier = [other for domain in domains for other in by_domain.get(domain, [])]
             candidates = list(dict.fromkeys(map(self._group_of.__getitem__, earlier)))
             if not any(self._try(other, key) for other in candidates[-SIDE_BY_SIDE:]):
-                earlier.append(key)
+                for domain in domains:
+                    by_domain.setdefault(domain, []).append(key)
+
+    def _domains(self, group: Group) -> list[object]:
+        """What a group and others beside it may have in common: sizes, or the atoms of rows."""
+        if group.rows is not None:
+            return [group.rows.kept]
+        if group.domain is None:
+            return []
+        return [group.domain, self.operations.atoms.of(group.stores[-1])]
 
     def _move_over_boundaries(self) -> None:
         """Put single operations on the side of a boundary where fewer bytes cross it.

@@ -509,3 +509,22 @@ def test_every_section_names_what_it_needs(tmp_path: Path, key: str) -> None:
     command = [COMPILER.path, *FLAGS, "-fsyntax-only", str(tmp_path / "section.cpp")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+# -- indices -------------------------------------------------------------------------------------
+
+
+def test_quotients_of_indices_are_exact(tmp_path: Path):
+    code = LIBRARY.text(["quotient", "rest"])
+    lines = ["*q = quotient(x, d);", "*r = rest(x, d);"]
+    head = 'extern "C" void divide(long long x, long long d, long long* q, long long* r)'
+    divide = build(f"{code}\n{head} {{ {' '.join(lines)} }}", tmp_path).library.divide
+    q, r = ctypes.c_longlong(), ctypes.c_longlong()
+    for divisor in (1, 2, 3, 7, 255, 2**31 - 1, 2**31, 2**40 + 1):
+        for times in (0, 1, 2, 12345, (2**52 - 1) // divisor):
+            for number in (times * divisor - 1, times * divisor, times * divisor + 1):
+                if number < 0 or number + divisor >= 2**53:
+                    continue
+                pointers = ctypes.byref(q), ctypes.byref(r)
+                divide(ctypes.c_longlong(number), ctypes.c_longlong(divisor), *pointers)
+                assert (q.value, r.value) == divmod(number, divisor)

@@ -145,6 +145,10 @@ SPELLINGS: list[tuple[Define, Reference]] = [
         lambda o, x: o.var_mean(x, [0, 1], 0, True),
         lambda x: torch.var_mean(x, [0, 1], correction=0, keepdim=True),
     ),
+    (
+        lambda o, x: o.welford(x, [1]),
+        lambda x: (x.mean(1), x.var(1, correction=0) * 4, torch.full((3,), 4)),
+    ),
     (lambda o, x: o.argmax(x), lambda x: x.argmax()),
     (lambda o, x: o.argmax(x, keepdim=True), lambda x: x.argmax(keepdim=True).reshape(1, 1)),
     (lambda o, x: o.argmin(x, dim=-1, keepdim=True), lambda x: x.argmin(-1, keepdim=True)),

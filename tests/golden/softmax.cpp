@@ -61,14 +61,16 @@ FUSER_DEVICE float exp_polynomial(float r) {
 FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
 
 // e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. The exponent is added
-// to the bits of the result.
+// to the bits of the result. Where contraction makes a difference from the largest value exceed 0,
+// the exponent stays 0: the result is near 1, as it should be.
 FUSER_DEVICE float exp_nonpositive(float x) {
   const float shifter = 12582912.0f;  // the low bits of the sum are n; its other bits are shifted out
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
   const float value = 1.0f + (r + r * r * exp_polynomial(r));
-  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (bits_of(shifted) << 23));
+  const int32 most = bits_of(shifter), exponent = bits_of(shifted) < most ? bits_of(shifted) : most;
+  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (exponent << 23));
 }
 
 // Asks for what later rows read, into the second level.

@@ -65,6 +65,7 @@ dtype=DataType.BFloat16)
 scale=0.5)
     T57, T58, T59 = fd.ops.sdpfa_bwd(T47, T47, T47, T47, T48, T49, philox_seed=T50, \
 philox_offset=T51, dropout_p=0.0, is_causal=False)
+    T60, T61, T62 = fd.ops.welford(T0, dims=[1], keepdim=True)
     fd.add_output(T35)
     fd.add_output(T27)
     fd.add_output(T8, alias_input=T1)

@@ -1,4 +1,4 @@
-"""Means and variances made of folds."""
+"""Means, variances and places of extremes made of folds."""
 
 from __future__ import annotations
 
@@ -89,11 +89,31 @@ def test_a_fold_of_a_number_is_that_number(dtype: torch.dtype):
 
 
 def test_nothing_over_no_elements():
-    lowered(lambda fd, x: [fd.ops.mean(x, [1]), fd.ops.var(x, [1])], torch.randn(4, 0))
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [fd.ops.mean(x, [1]), fd.ops.var(x, [1]), *fd.ops.welford(x, [1])]
+
+    lowered(define, torch.randn(4, 0))
 
 
-def test_other_reductions_stay():
-    x = torch.randn(4, 6)
-    assert folds(lowered(lambda fd, x: fd.ops.argmax(x, [1]), x)) == ["argmax"]
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.uint8], ids=str)
+def test_the_place_of_an_extreme_is_two_extremes(dtype: torch.dtype, keepdim: bool):
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [fd.ops.argmax(x, [1], keepdim), fd.ops.argmin(x), fd.ops.argmin(x, 0)]
+
+    x = torch.randint(0, 5, (4, 6)).to(dtype)
+    if dtype.is_floating_point:
+        x[1, 3:5], x[2, 2] = torch.nan, torch.inf
+    assert folds(lowered(define, x)) == ["max", "min", "min", "min", "min", "min"]
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_welford_is_two_sums(dtype: torch.dtype, keepdim: bool):
+    x = torch.randn(4, 6).to(dtype)
+    assert folds(lowered(lambda fd, x: fd.ops.welford(x, [1], keepdim), x)) == ["sum", "sum"]
+
+
+def test_complex_reductions_stay():
     complex_ = torch.randn(4, 6, dtype=torch.complex64)
     assert folds(lowered(lambda fd, x: fd.ops.mean(x, [1]), complex_)) == ["mean"]

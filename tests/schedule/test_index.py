@@ -14,6 +14,7 @@ from fuser.schedule.index import (
     Remainder,
     Term,
     affine_parts,
+    clamp,
     clean_cut,
     divide,
     linear,
@@ -72,6 +73,22 @@ def test_division_is_that_of_integers(index: Index, divisor: int):
     quotient, remainder = divide(index, divisor)
     assert values(quotient) == [v // divisor for v in values(index)]
     assert values(remainder) == [v % divisor for v in values(index)]
+
+
+@given(st.integers(-4, 9))
+def test_a_clamped_index_stays_within(shift: int):
+    axis = Axis((0,), 6)
+    clamped = clamp(of_axis(axis) + Index(shift), 5)
+    low, high = clamped.bounds()
+    assert 0 <= low <= high <= 4
+    found = [substitute(clamped, {axis: Index(i)}).constant for i in range(6)]
+    assert found == [min(max(i + shift, 0), 4) for i in range(6)]
+
+
+def test_nothing_is_clamped_that_is_within():
+    index = of_axis(Axis((0,), 6)) + Index(1)
+    assert clamp(index, 7) == index
+    assert clamp(index, 1) == Index()
 
 
 @settings(deadline=None)

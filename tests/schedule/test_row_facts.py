@@ -120,3 +120,15 @@ def test_the_simpler_exponential_is_as_exact():
     normal = exact >= 2.0**-126
     assert (off / ulp)[normal].max() <= 1.1
     assert off[~normal].max() < 2.0**-126
+
+
+def test_differences_that_contraction_makes_positive_do_no_harm():
+    # T1 = max(3 T0) is rounded; 3 T0 - T1 may be one fused operation, and then exceeds 0
+    x = torch.full((4, 600), 1.1e9)
+    x[:, 300:] = -1.0
+    with FusionDefinition() as fd:
+        scaled = fd.from_pytorch(x) * 3.3333
+        e = fd.ops.exp(scaled - fd.ops.max(scaled, [1], keepdim=True))
+        fd.add_output(e / fd.ops.sum(e, [1], keepdim=True))
+    got = fd.execute([x])[0]
+    assert torch.allclose(got, torch.softmax(x * 3.3333, 1), rtol=1e-5)

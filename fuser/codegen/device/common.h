@@ -9,6 +9,29 @@
 
 // -- integers -------------------------------------------------------------------------------------
 
+//@ clamped: FUSER_DEVICE
+// The nearest of 0 to size - 1: a maximum and a minimum, which compilers do in vector lanes.
+template <class Index, class Size>
+FUSER_DEVICE Index clamped(Index index, Size size) {
+  const Index low = index < 0 ? Index(0) : index;
+  const Index top = Index(size - 1);
+  return low < top ? low : top;
+}
+
+//@ quotient: FUSER_DEVICE
+// Of an index that is not negative.
+template <class Index, class Size>
+FUSER_DEVICE Index quotient(Index index, Size divisor) {
+  return index / divisor;
+}
+
+//@ rest: FUSER_DEVICE, quotient
+// Of an index that is not negative.
+template <class Index, class Size>
+FUSER_DEVICE Index rest(Index index, Size divisor) {
+  return index - quotient(index, divisor) * divisor;
+}
+
 //@ trunc_div: FUSER_DEVICE
 // Rounds toward zero. x / 0 is 0, and the least integer over -1 wraps: neither traps.
 template <class T>

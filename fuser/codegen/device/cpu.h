@@ -161,14 +161,16 @@ FUSER_DEVICE float exp(float x) { return exp_times(x, 1.0f); }
 
 //@ exp_nonpositive(float): FUSER_DEVICE, bits_of, exp_polynomial, float_of
 // e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. The exponent is added
-// to the bits of the result.
+// to the bits of the result. Where contraction makes a difference from the largest value exceed 0,
+// the exponent stays 0: the result is near 1, as it should be.
 FUSER_DEVICE float exp_nonpositive(float x) {
   const float shifter = 12582912.0f;  // the low bits of the sum are n; its other bits are shifted out
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
   const float value = 1.0f + (r + r * r * exp_polynomial(r));
-  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (bits_of(shifted) << 23));
+  const int32 most = bits_of(shifter), exponent = bits_of(shifted) < most ? bits_of(shifted) : most;
+  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (exponent << 23));
 }
 
 //@ exp2(float): FUSER_DEVICE, bits_of, polynomial, scale_by_power
@@ -836,13 +838,23 @@ static inline T join_lanes(Join join, T* lanes, const Others*... others) {
   return join_halves<count>(join, lanes);
 }
 
+//@ quotient: FUSER_DEVICE
+// Of an index that is not negative, exact while index + divisor is below 2^53. Unlike a division of
+// integers, it is done in vector lanes, and outside of loops that do not change it: it cannot trap.
+template <class Index, class Size>
+FUSER_DEVICE Index quotient(Index index, Size divisor) {
+  return Index(double(index) / double(divisor));
+}
+
 //@ checked_index
-// An index in range; one that is not is reported, and 0 taken instead. Any thread may report last.
+// An index in range; one that is not is reported, and 0 taken instead. The first thread reports.
 static inline long long checked_index(long long index, long long size, bool wraps, long long check,
                                       long long* errors) {
   const long long at = wraps && index < 0 ? index + size : index;
   if (at >= 0 && at < size) return at;
-  __atomic_store_n(errors + 1, index, __ATOMIC_RELAXED);
-  __atomic_store_n(errors, check, __ATOMIC_RELAXED);
+  long long none = 0;
+  if (__atomic_compare_exchange_n(errors, &none, check, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    errors[1] = index;
+  }
   return 0;
 }

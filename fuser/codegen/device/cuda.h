@@ -223,6 +223,17 @@ FUSER_DEVICE long long index_in_range(long long index, long long size, bool wrap
   return at >= 0 && at < size ? at : 0;
 }
 
+//@ checked_index: FUSER_DEVICE
+// An index in range; one that is not is reported, and 0 taken instead. The first thread reports.
+FUSER_DEVICE long long checked_index(long long index, long long size, bool wraps, long long check,
+                                     long long* errors) {
+  const long long at = wraps && index < 0 ? index + size : index;
+  if (at >= 0 && at < size) return at;
+  unsigned long long* const claim = reinterpret_cast<unsigned long long*>(errors);
+  if (atomicCAS(claim, 0ull, static_cast<unsigned long long>(check)) == 0ull) errors[1] = index;
+  return 0;
+}
+
 //@ lane_across: FUSER_DEVICE
 // The value of the lane whose number differs in `bits`; all lanes of the warp ask.
 template <typename T>

@@ -1,0 +1,75 @@
+"""What errors say: the argument, what was given, what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition, errors
+from fuser.frontend.handles import Handle
+
+Define = Callable[..., object]
+
+
+def message(define: Define, *shapes: list[int]) -> str:
+    """The error of a definition on a Float tensor and an Int tensor."""
+    with FusionDefinition() as fd:
+        types = (DataType.Float, DataType.Int)
+        given = [fd.define_tensor(s, dtype=t) for s, t in zip(shapes, types, strict=False)]
+        with pytest.raises(errors.FuserError) as caught:
+            define(fd.ops, *given)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("define", "words"),
+    [
+        (lambda o, x: o.sum(x, dims=[1], dim=1), "give it once, as dims or dim"),
+        (lambda o, x: o.argmax(x, axes=[1], axis=1), "give it once, as axes or axis"),
+        (lambda o, x: o.squeeze(x, dims=[1], dim=1), "give it once, as dims or dim"),
+        (lambda o, x: o.gather(x, arg1=x, index=x, dim=0), "give it once, as arg or arg1"),
+    ],
+)
+def test_an_argument_given_twice_is_named_as_it_was_given(define: Define, words: str):
+    assert message(define, [4, 1]).endswith(words)
+
+
+@pytest.mark.parametrize("mode", ["gather", "take_along_axis", "scatter_add"])
+def test_an_index_of_another_rank(mode: str):
+    def define(ops: object, x: Handle, i: Handle) -> object:
+        args = (x, i, x, 1) if mode == "scatter_add" else (x, i, 1)
+        return getattr(ops, mode)(*args)
+
+    assert (
+        message(define, [8, 6], [3]) == f"{mode}: index = [3]: expected 2 dimension(s), as T0 has"
+    )
+
+
+def test_an_index_that_does_not_broadcast():
+    words = message(lambda o, x, i: o.take_along_axis(x, i, 1), [8, 6], [4, 2])
+    expected = "expected the sizes of T0, [8, 6], or 1, beside dimension 1"
+    assert words == f"take_along_axis: index = [4, 2]: {expected}"
+
+
+def test_nothing_is_selected_from_an_empty_dimension():
+    words = "select: index S1 is out of range; allowed: none, dimension 1 of T0 is empty"
+    assert message(lambda o, x: o.select(x, 0, 1), [8, 0]) == words
+    with FusionDefinition() as fd:
+        x, at = fd.define_tensor([-1, -1]), fd.define_scalar(DataType.Int)
+        fd.add_output(fd.ops.select(x, at, 1) * 2.0)
+    for rows in (4, 0):
+        with pytest.raises(errors.IndexOutOfRangeError, match=r"select: .*dimension .*is empty"):
+            fd.execute([torch.empty(rows, 0), 0])
+
+
+def test_an_array_is_named_by_its_type_and_shape():
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor([-1, -1]) * 2.0)
+    with pytest.raises(errors.InputKindError) as caught:
+        fd.execute([np.zeros((3, 4))])  # pyright: ignore[reportArgumentType]
+    assert str(caught.value) == (
+        "input 0 (T0): expected a strided tensor, got ndarray of shape (3, 4)"
+    )
