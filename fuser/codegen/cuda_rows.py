@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fuser.codegen.cuda_teams import CudaTeamPrinter
+from fuser.codegen.cuda_points import CudaPointPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
@@ -21,16 +21,14 @@ from fuser.schedule.loop_tree import (
     Region,
     Team,
 )
+from fuser.schedule.row_teams import PARTS_BYTES
 from fuser.segmenter import Segment
 
 _GROUP = 32
 """Blocks whose folds over the rows are joined before those of all groups are."""
 
-_SHARED_BYTES = 32 << 10
-"""What folds over the rows may take of a block's shared memory."""
 
-
-class CudaRowPrinter(CudaTeamPrinter):
+class CudaRowPrinter(CudaPointPrinter):
     """`extern "C" __global__ void name(...)`, with workspaces where blocks join their results.
 
     `part` is what a thread or a block has of a fold; `parts`, those of all blocks.
@@ -56,9 +54,11 @@ class CudaRowPrinter(CudaTeamPrinter):
         self._place_thread_in_team()
         if self._team is not Team.GRID:
             self._shared_memory()
+        if self.nest.launch.shared_bytes:
+            self.out.line("extern __shared__ __align__(16) unsigned char row_memory[];")
         arrays = [partial for partial in node.partials if partial.slots > 1]
         room = sum(_power_of_two(array.slots) * array.kept.itemsize for array in arrays)
-        self._parts_in_shared = room <= _SHARED_BYTES
+        self._parts_in_shared = room <= PARTS_BYTES
         for partial in node.partials:
             self._own_part(partial)
         if arrays:
@@ -76,7 +76,7 @@ class CudaRowPrinter(CudaTeamPrinter):
         elif partial.slots > 1:
             held += f"[{self.sizes.index(node.at, partial.name)}]"
         line = f"{held} = {self._joined(partial, held, node.value)};"
-        self.out.line(line if self._sharing else f"if ({self._thread} == 0) {line}")
+        self.out.line(line if self._sharing else f"if ({self._is_first()}) {line}")
 
     def finish(self, node: Finish) -> None:
         if self._in_rows:
@@ -174,18 +174,18 @@ class CudaRowPrinter(CudaTeamPrinter):
     def _over_lanes(self, loop: Loop) -> None:
         """Lanes of a fold over the rows that lie together are read and written at once."""
         together = [n for n in loop.body if isinstance(n, Accumulate) and self._is_vector(n, loop)]
-        lanes, places = loop.axis.extent, list[str]()
+        lanes, places = loop.axis.extent, list[tuple[str, str]]()
         for node in together:
             name, type_ = node.partial.name, self.expressions.type(node.partial.kept)
             first = substitute(node.at, {loop.axis: ZERO})
-            at = f"&{name}_part[{self.sizes.index(first, name)}], {self._valid()}"
+            place = f"&{name}_part[{self.sizes.index(first, name)}]"
             self.out.line(f"{type_} {name}_held[{lanes}];")
-            self.out.line(f"{self.expressions.use('load_part')}({name}_held, {at});")
-            places.append(f"{name}_held, {at}")
+            self._move("load", f"{name}_held", place, lanes)
+            places.append((f"{name}_held", place))
             self._held.add(name)
         super()._over_lanes(loop)
-        for place in places:
-            self.out.line(f"{self.expressions.use('store_part')}({place});")
+        for held, place in places:
+            self._move("store", held, place, lanes)
         self._held.clear()
 
     def _is_vector(self, node: Accumulate, loop: Loop) -> bool:

@@ -135,7 +135,8 @@ class CudaBackend(Backend):
 
     def schedule(self, segment: Segment) -> LoopNest:
         if scheduler_of(segment) is Scheduler.ROWS:
-            return schedule_rows_cuda(segment, self._alignments, CudaRowParameters())
+            parameters = CudaRowParameters.of(self._target.arch)
+            return schedule_rows_cuda(segment, self._alignments, parameters)
         return schedule_cuda(segment, self._alignments, CudaParameters())
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:

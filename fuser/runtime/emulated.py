@@ -16,6 +16,9 @@ def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
     types = [c_type(argument) for argument in source.arguments]
 
     def launch(*numbers: object) -> None:
-        kernel.launch(source.launch.grid, source.launch.block, as_c(types, numbers), order=order)
+        given, arguments = source.launch, as_c(types, numbers)
+        kernel.launch(
+            given.grid, given.block, arguments, shared_bytes=given.shared_bytes, order=order
+        )
 
     return launch

@@ -68,7 +68,8 @@ Expression = Ref | Literal | SizeValue | Convert | Call | IndexValue
 class Load:
     """`name` = `lanes` consecutive elements of `tensor` from element `at`.
 
-    With `in_lanes`, one element into an array that `Lanes` declared.
+    With `in_lanes`, one element into an array that `Lanes` declared. `piece` is how many of the
+    lanes an access may move, 0 for as many as it can.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Load:
     at: Index
     lanes: int = 1
     in_lanes: bool = False
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,13 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`lanes` consecutive elements of `tensor` from element `at` = source."""
+    """`lanes` consecutive elements of `tensor` from element `at` = source; `piece` as of a load."""
 
     tensor: Value
     at: Index
     source: Expression
     lanes: int = 1
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,7 @@ class Keep:
     name: str
     dtype: DataType
     axis: Axis
+    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +155,31 @@ class Kept:
     name: str
     dtype: DataType
     axis: Axis
+    lanes: int = 1
+
+
+class Place(Enum):
+    """Where a GPU keeps elements of a row between sweeps. Each thread reads what it has kept."""
+
+    REGISTERS = auto()
+    SHARED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class RowArray:
-    """Declares room for what sweeps over `axis` keep of `name`."""
+    """Declares room for what sweeps over `axis` keep of `name`.
+
+    On a GPU, in `place`: for `lanes` elements of each thread in each of `rounds`, `offset` bytes
+    from where shared memory begins.
+    """
 
     name: str
     dtype: DataType
     axis: Axis
+    lanes: int = 1
+    place: Place | None = None
+    rounds: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +263,30 @@ class Team(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Peel:
+    """Moves the vectors of a row to where those of `tensor` are aligned, up to `lanes` - 1 elements
+    down: the first and the last may be cut. The row begins at element `at` of the tensor."""
+
+    tensor: Value
+    at: Index
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
-    """`body` for each value of `axis`, `step` apart."""
+    """`body` for each value of `axis`, `step` apart.
+
+    Of a `TEAM`: each thread does `rounds` of them, a number of the text; 0 for one of the launch.
+    If `whole`, the `step` elements of every iteration are there. `peel` says where they start.
+    """
 
     axis: Axis
     binding: Binding
     body: tuple[Node, ...]
     step: int = 1
+    rounds: int = 0
+    whole: bool = False
+    peel: Peel | None = None
 
 
 Node = (
@@ -280,12 +317,18 @@ def nested(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How a kernel is started: thread blocks and threads on CUDA, with the most threads a block of
-    any size may have; on the CPU, whether on several threads."""
+    any size may have; on the CPU, whether on several threads.
+
+    `cluster`: blocks along the second dimension of the grid that see each other's shared memory.
+    `shared_bytes`: what a block has beside what its text declares.
+    """
 
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     max_threads: int = 1
     threaded: bool = False
+    cluster: int = 1
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

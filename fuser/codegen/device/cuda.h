@@ -214,6 +214,76 @@ FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
   }
 }
 
+//@ load_pieces: FUSER_DEVICE, load_vector
+// Reads N elements, `piece` of them at a time; `at` is aligned for that.
+template <int piece, int N, typename T>
+FUSER_DEVICE void load_pieces(T (&lanes)[N], const T* at) {
+  if constexpr (piece == N) {
+    load_vector(lanes, at);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += piece) {
+      T part[piece];
+      load_vector(part, at + i);
+#pragma unroll
+      for (int j = 0; j < piece; ++j) lanes[i + j] = part[j];
+    }
+  }
+}
+
+//@ store_pieces: FUSER_DEVICE, store_vector
+// Writes N elements, `piece` of them at a time; `at` is aligned for that.
+template <int piece, int N, typename T>
+FUSER_DEVICE void store_pieces(const T (&lanes)[N], T* at) {
+  if constexpr (piece == N) {
+    store_vector(lanes, at);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += piece) {
+      T part[piece];
+#pragma unroll
+      for (int j = 0; j < piece; ++j) part[j] = lanes[i + j];
+      store_vector(part, at + i);
+    }
+  }
+}
+
+//@ load_between: FUSER_DEVICE, load_pieces
+// Reads the elements from `first` up to `end`, `piece` at a time where these are all N; the others
+// are T().
+template <int piece, int N, typename T, typename Index>
+FUSER_DEVICE void load_between(T (&lanes)[N], const T* at, Index first, Index end) {
+  if (first <= 0 && end >= N) {
+    load_pieces<piece>(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) {
+    lanes[lane] = lane >= first && lane < end ? at[lane] : T();
+  }
+}
+
+//@ store_between: FUSER_DEVICE, store_pieces
+// Writes the elements from `first` up to `end`, `piece` at a time where these are all N.
+template <int piece, int N, typename T, typename Index>
+FUSER_DEVICE void store_between(const T (&lanes)[N], T* at, Index first, Index end) {
+  if (first <= 0 && end >= N) {
+    store_pieces<piece>(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) {
+    if (lane >= first && lane < end) at[lane] = lanes[lane];
+  }
+}
+
+//@ misalignment: FUSER_DEVICE
+// How many elements `at` lies above a place where N of them are aligned.
+template <int N, typename T>
+FUSER_DEVICE int misalignment(const T* at) {
+  return (int)(reinterpret_cast<unsigned long long>(at) / sizeof(T) % N);
+}
+
 // -- rows --------------------------------------------------------------------------------------
 
 //@ index_in_range: FUSER_DEVICE
