@@ -44,6 +44,8 @@ class CudaRowPrinter(CudaPointPrinter):
         # One block at least: left alone, ptxas may spill registers to run more of them at once.
         bound = f"{self.nest.launch.max_threads}, 1"
         head = f'extern "C" __global__ void __launch_bounds__({bound})'
+        if self._in_cluster:
+            head += f" __cluster_dims__(1, {self.nest.launch.cluster}, 1)"
         return f"{head}\n{self.nest.name}({parameters})"
 
     def region(self, node: Region) -> None:
@@ -93,7 +95,7 @@ class CudaRowPrinter(CudaPointPrinter):
             type_ = self.expressions.type(partial.kept)
             self.out.line(f"{type_} {partial.name}_part = {self._fill(partial)};")
         self._all(node.body)
-        if self._is_split:
+        if self._is_split and not self._in_cluster:
             self._join_blocks_of_row(node)
         self._all(node.epilogue)
 
@@ -134,7 +136,12 @@ class CudaRowPrinter(CudaPointPrinter):
             _, y, _ = self.nest.launch.block
             call = f"{self.expressions.use('join_column')}<{y}>"
             return f"{call}({partial.name}_part, {self._join(partial)}, shared)"
-        return self._over_block(partial)
+        return self._over_cluster(partial) if self._in_cluster else self._over_block(partial)
+
+    def _over_cluster(self, partial: Partial) -> str:
+        warps = math.prod(self.nest.launch.block) // 32
+        call = f"{self.expressions.use('join_cluster')}<{self.nest.launch.cluster}, {warps}>"
+        return f"{call}({partial.name}_part, {self._join(partial)}, cluster_shared, turn)"
 
     def _over_block(self, partial: Partial) -> str:
         warps = math.prod(self.nest.launch.block) // 32
@@ -146,7 +153,7 @@ class CudaRowPrinter(CudaPointPrinter):
     def _own_part(self, partial: Partial) -> None:
         """What this thread, or this block, has of a fold over the rows: nothing yet."""
         type_, name = self.expressions.type(partial.kept), partial.name
-        blocks, _, _ = self.nest.launch.grid
+        blocks = math.prod(self.nest.launch.grid)
         self._workspace(f"{name}_parts", partial.kept, blocks * partial.slots)
         fill = self._fill(partial)
         if partial.slots == 1:
@@ -207,13 +214,20 @@ class CudaRowPrinter(CudaPointPrinter):
         for partial in node.partials:
             if partial.slots == 1:
                 self.out.line(f"{partial.name}_part = {self._over_block(partial)};")
-                own = f"{partial.name}_parts[blockIdx.x] = {partial.name}_part"
+                own = f"{partial.name}_parts[{self._block()}] = {partial.name}_part"
                 self.out.line(f"if ({self._thread} == 0) {own};")
         if arrays := [partial for partial in node.partials if partial.slots > 1]:
             self._join_groups(arrays)
         else:
-            self._leave_unless_last("finished", "gridDim.x", 1)
+            self._leave_unless_last("finished", self._blocks(), 1)
         self._all(node.epilogue)
+
+    def _block(self) -> str:
+        """The number of this block, of all."""
+        return "blockIdx.x * gridDim.y + blockIdx.y" if self._in_cluster else "blockIdx.x"
+
+    def _blocks(self) -> str:
+        return "gridDim.x * gridDim.y" if self._in_cluster else "gridDim.x"
 
     def _join_groups(self, arrays: list[Partial]) -> None:
         """The last block of every few joins their parts, and the last of all what that leaves."""
@@ -239,7 +253,7 @@ class CudaRowPrinter(CudaPointPrinter):
 
     def _finish_scalar(self, partial: Partial) -> None:
         threads = math.prod(self.nest.launch.block)
-        self._gather_parts(partial, "gridDim.x", threads, f"{partial.name}_parts + part")
+        self._gather_parts(partial, self._blocks(), threads, f"{partial.name}_parts + part")
         type_ = self.expressions.type(partial.dtype)
         self.out.line(f"const {type_} {partial.name} = {self._over_block(partial)};")
 

@@ -84,6 +84,11 @@ class CudaTeamPrinter(CudaPrinter):
         x, y, _ = self.nest.launch.block
         count = x * y if self._team is Team.COLUMN else x * y // 32
         self.out.line(f"alignas(8) __shared__ unsigned char shared[{8 * count}];")
+        if self._in_cluster:
+            count *= 2 * self.nest.launch.cluster
+            self.out.line(f"__shared__ unsigned long long cluster_shared[{count}];")
+            self.out.line("int turn = 0;")
+            self.out.line(f"{self.expressions.use('meet_cluster')}();")
 
     def _over_rows(self, loop: Loop) -> None:
         """A team takes every so many rows; its threads stay together."""

@@ -13,12 +13,16 @@ def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
     Raises what the emulator raises: a deadlock names the line in `source.code`.
     """
     kernel = build(source.code, source.name)
-    types = [c_type(argument) for argument in source.arguments]
+    given, types = source.launch, [c_type(argument) for argument in source.arguments]
 
     def launch(*numbers: object) -> None:
-        given, arguments = source.launch, as_c(types, numbers)
         kernel.launch(
-            given.grid, given.block, arguments, shared_bytes=given.shared_bytes, order=order
+            given.grid,
+            given.block,
+            as_c(types, numbers),
+            shared_bytes=given.shared_bytes,
+            cluster=given.cluster,
+            order=order,
         )
 
     return launch

@@ -114,7 +114,7 @@ class CudaRowParameters:
     block_bytes: int = 32 << 10
     least_bytes: int = 8 << 10
     blocks: int = 132
-    max_cluster: int = 1
+    max_cluster: int = 8
     shared_bytes: int = 227 << 10
 
     @staticmethod
@@ -122,7 +122,7 @@ class CudaRowParameters:
         """What an architecture, such as sm_90, has room for."""
         number = int(arch.removeprefix("sm_").rstrip("af"))
         shared = {80: 163, 87: 163, 90: 227, 100: 227, 103: 227}.get(number, 99)
-        return CudaRowParameters(shared_bytes=shared << 10)
+        return CudaRowParameters(max_cluster=8 if number >= 90 else 1, shared_bytes=shared << 10)
 
     def threads_for(self, extent: int, *, has_slots: bool) -> int:
         """Threads for a row of that many elements: whole warps, a power of two of them."""

@@ -332,6 +332,58 @@ FUSER_DEVICE T join_block(T value, Join join, void* shared) {
   return value;
 }
 
+//@ meet_cluster: FUSER_DEVICE
+// Waits for all threads of the cluster, and sees what they wrote.
+FUSER_DEVICE void meet_cluster() {
+#ifndef FUSER_EMULATOR
+  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+#else
+  FUSER_MEET_CLUSTER();
+#endif
+}
+
+//@ store_across: FUSER_DEVICE
+// Writes to where `to`, in the shared memory of this block, is in the block `rank` of the cluster.
+FUSER_DEVICE void store_across(unsigned long long* to, unsigned long long word, int rank) {
+#ifndef FUSER_EMULATOR
+  const unsigned int here = (unsigned int)__cvta_generic_to_shared(to);
+  unsigned int there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+  asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(there), "l"(word) : "memory");
+#else
+  FUSER_STORE_ACROSS(to, word, rank);
+#endif
+}
+
+//@ join_cluster: FUSER_DEVICE, join_warp, lane_across, copy_bytes, store_across, meet_cluster
+// The values of a cluster's threads as one, in all of them. Its blocks lie along y, each with a
+// power of two of `warps`; `shared` has room for two values of every warp of the cluster, which are
+// used in `turn`: what one call reads, the next does not overwrite.
+template <int blocks, int warps, typename T, typename Join>
+FUSER_DEVICE T join_cluster(T value, Join join, unsigned long long* shared, int& turn) {
+  constexpr int count = blocks * warps;
+  unsigned long long* of_warp = shared + turn * count;
+  turn ^= 1;
+  value = join_warp(value, join);
+  const int lane = threadIdx.x % 32;
+  unsigned long long word = 0;
+  copy_bytes<sizeof(T)>(&word, &value);
+  if (lane < blocks) store_across(of_warp + blockIdx.y * warps + threadIdx.x / 32, word, lane);
+  meet_cluster();
+  copy_bytes<sizeof(T)>(&value, &of_warp[lane % count]);
+#pragma unroll
+  for (int i = 32; i < count; i += 32) {
+    T other;
+    copy_bytes<sizeof(T)>(&other, &of_warp[i + lane]);
+    value = join(value, other);
+  }
+#pragma unroll
+  for (int bits = (count < 32 ? count : 32) / 2; bits > 0; bits /= 2) {
+    value = join(value, lane_across(value, bits));
+  }
+  return value;
+}
+
 //@ join_column: FUSER_DEVICE
 // The values of the threads of a block that have one threadIdx.x as one, in all of them. blockDim.x
 // is 32, blockDim.y is `height`; `shared` has room for one value of each thread.
