@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.loop_tree import Place
+from fuser.schedule.row_slots import power_of_two
 
 _STATIC_BYTES = 6 << 10
 """Shared memory that a kernel declares, at most, beside folds over the rows."""
@@ -103,8 +104,3 @@ def _cluster_for(nbytes: int, rows: int, parameters: CudaRowParameters, most: in
     ):
         cluster *= 2
     return cluster
-
-
-def power_of_two(count: int) -> int:
-    """The smallest that is not below `count`."""
-    return 1 << max(count - 1, 0).bit_length()

@@ -13,13 +13,10 @@ from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
-from fuser.schedule.row_slots import is_of_row
+from fuser.schedule.row_slots import is_of_row, shared_parts_bytes
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
-
-PARTS_BYTES = 32 << 10
-"""What folds over the rows may take of a block's shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +96,8 @@ class TeamChoice:
         demand = _demand(axis, kept, vectors[axis]) if axis else None
         room = warp_room(demand, given) if demand else None
         if self._is_for_warps() and (room or not demand):
-            teams = _groups(self._rows, given.warps)
-            launch = self._launched(teams, 1, (32, given.warps, 1))
+            warps = given.warps if self._body.rows else 1
+            launch = self._launched(_groups(self._rows, warps), 1, (32, warps, 1))
             return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
         room = self._block_room(demand) if demand else None
         threads = given.threads_for(self._longest, has_slots=self._has_arrays())
@@ -143,13 +140,12 @@ class TeamChoice:
         return None, ()
 
     def _block_room(self, demand: Demand) -> Room | None:
-        arrays = self._has_arrays()
         return block_room(
             demand,
             self._rows,
             self._parameters,
-            max_cluster=1 if arrays else self._parameters.max_cluster,
-            reserved=PARTS_BYTES if arrays else 0,
+            max_cluster=1 if self._has_arrays() else self._parameters.max_cluster,
+            reserved=shared_parts_bytes(self._partials),
         )
 
     # -- the launch ------------------------------------------------------------------------------
