@@ -1,31 +1,42 @@
-"""fuser beside eager torch, torch.compile and a copy, on the processor.
+"""fuser beside eager torch, torch.compile and a copy, on the processor: one table.
 
-    python benchmarks/cpu.py [--rounds 21] [--results benchmarks/results] [--no-save]
+    python benchmarks/cpu.py [--only TEXT] [--quick] [--rounds 21] [--seconds 4] [--no-save]
+
+A row is a case of `cases.py`. Its columns:
+
+- MB: the inputs and the results, each moved once; ms: fuser's time.
+- of copy: the time of a copy that moves as many bytes (`copy_` between two float tensors of half
+  the size), over fuser's time; of a read, where a case writes less than a tenth of what it reads.
+  The read is the dot product of two halves, the fastest that torch reads memory in.
+- x eager, x compile: a peer's time over fuser's; eager is the best of the ways it offers.
+- host us: a warm call of the same definition with a few hundred elements.
+- error: fuser's largest against float64, relative to the element and the mean size of its tensor.
+- goals: see `report.py`; those that are not met are listed below.
 
 Large outputs cost more to page in than to compute: glibc gives a freed block above 32 MiB back to
 the system, and the next output of that size faults in every page again. fuser keeps such outputs
 in a pool. So that the comparison says how much of its advantage that is, there are two regimes:
 
-- as called: everybody allocates its output as a user's call does.
-- no page faults: every peer writes into a buffer made once, in huge pages as fuser's are; eager
-  by `out=` and in-place operations, torch.compile by a function that ends in `out.copy_(...)`,
-  which it compiles to one loop that writes to `out`. The faults that were counted are printed.
+- no page faults, the first two ratios: every peer writes into buffers made once, in huge pages as
+  fuser's are; eager by `out=` and in-place operations, torch.compile by a function that ends in
+  `out.copy_(...)`, which it compiles to loops that write to `out`. glibc is told to keep what is
+  freed, so that temporaries, and results of operations without `out=`, cost no faults either. The
+  faults are counted.
+- as called, the last two: everybody allocates its outputs as a user's call does.
 
-fuser is called in the same way in both. All candidates of both regimes alternate in one process
-on two pinned threads; a ratio is the median, over the rounds, of a peer's time over fuser's.
+fuser is called in the same way in both, and its time is that of the first. All candidates of a
+regime alternate with it in one process on two pinned threads, one regime after the other; a ratio
+is the median, over the rounds, of a peer's time over fuser's.
+Liger is not here: it runs on GPUs only.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import functools
 import os
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 PINNED = {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "2"}
@@ -34,7 +45,10 @@ if __name__ == "__main__" and not PINNED.keys() <= os.environ.keys():
     os.execve(sys.executable, [sys.executable, *sys.argv], PINNED | os.environ)
 
 import torch
-from cases import LARGE, SMALL_GELU, Case
+from buffers import give_back_freed, huge_empty, huge_empty_like, keep_freed
+from case import Case, Scratch, Tensors, tensors
+from cases import cases, small
+from checks import bound, check_ours, working
 from harness import (
     OURS,
     ROOT,
@@ -43,227 +57,213 @@ from harness import (
     Measured,
     alternate,
     description,
-    error,
-    first,
-    goal_table,
+    limit,
     machine,
     save,
-    table,
 )
-from row_cases import ROWS
+from host_time import host_seconds, measure_execute
+from picture import draw
+from report import (
+    CALLED,
+    COMPILED,
+    COPY,
+    CPU_COLUMNS,
+    EAGER,
+    Row,
+    cpu_goals,
+    failed,
+    goal_lines,
+    mostly_reads,
+    note_lines,
+    ratios,
+    row_table,
+)
+from small_calls import measure_first_calls, measure_small
+from torch_calls import compiled, forget_compiled
 
-from fuser import FusionDefinition
+FEW_FAULTS = 100
 
-AS_CALLED, REUSED = "as called", "no page faults"
-HUGE_PAGE = 2 << 20
-MADV_HUGEPAGE = 14
-SMALL_CALLS = 2000
-
-
-def define(case: Case) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        case.define(fd)
-    return fd
-
-
-# -- large tensors -------------------------------------------------------------------------------
-
-
-def as_called(case: Case, inputs: list[torch.Tensor]) -> dict[str, Call]:
-    """fuser, the peers, torch.compile and a copy; all allocate."""
-    fd = define(case)
-    candidates: dict[str, Call] = {OURS: lambda: fd.execute(inputs)}
-    for name, peer in case.peers.items():
-        candidates[name] = functools.partial(peer, *inputs)
-    candidates["torch.compile"] = functools.partial(torch.compile(case.written), *inputs)
-    candidates["copy"] = inputs[0].clone
-    return candidates
+Regimes = dict[str, dict[str, Measured]]
 
 
-def reused(case: Case, inputs: list[torch.Tensor]) -> dict[str, Call]:
-    """The peers, torch.compile and a copy, each into a buffer that is there already."""
-    like = case.written(*inputs)
-    candidates: dict[str, Call] = {}
-    for name, peer in case.into.items():
-        buffers = huge_empty_like(like), huge_empty_like(like)
-        candidates[name] = functools.partial(peer, *buffers, *inputs)
-
-    def written_into(out: torch.Tensor, *given: torch.Tensor) -> None:
-        out.copy_(case.written(*given))
-
-    compiled, out = torch.compile(written_into), huge_empty_like(like)
-    candidates["torch.compile"] = lambda: compiled(out, *inputs)
-    target, source = huge_empty_like(inputs[0]), inputs[0]
-    candidates["copy"] = lambda: target.copy_(source)
-    return candidates
+# -- one case ------------------------------------------------------------------------------------
 
 
-def huge_empty_like(tensor: torch.Tensor) -> torch.Tensor:
-    """An uninitialized tensor, in huge pages where the system has them."""
-    made = torch.empty_like(tensor)
-    start = -(-made.data_ptr() // HUGE_PAGE) * HUGE_PAGE
-    length = (made.data_ptr() + made.nbytes - start) // HUGE_PAGE * HUGE_PAGE
-    if length > 0 and sys.platform == "linux":
-        advise = ctypes.CDLL(None).madvise
-        advise(ctypes.c_void_p(start), ctypes.c_size_t(length), ctypes.c_int(MADV_HUGEPAGE))
+def as_called(case: Case, inputs: Tensors) -> dict[str, Call]:
+    """The peers; all allocate."""
+    peers = {f"{EAGER}: {name}": bound(peer, inputs) for name, peer in case.kind.eager.items()}
+    return {**peers, COMPILED: bound(compiled(case.kind.written), inputs)}
+
+
+def reused(case: Case, inputs: Tensors, like: Tensors) -> dict[str, Call]:
+    """The peers, each into buffers of its own that are there already, where it can."""
+    made = {
+        f"{EAGER}: {name}": bound(peer, inputs)
+        for name, peer in case.kind.eager.items()
+        if name not in case.kind.into
+    }
+    for name, peer in case.kind.into.items():
+        outs = [huge_empty_like(tensor) for tensor in like]
+        made[f"{EAGER}: {name}"] = _into(peer, outs, Scratch(huge_empty_like), *inputs)
+
+    def written_into(outs: Tensors, *given: torch.Tensor) -> None:
+        for out, result in zip(outs, tensors(case.kind.written(*given)), strict=True):
+            out.copy_(result)
+
+    outs = [huge_empty_like(tensor) for tensor in like]
+    made[COMPILED] = _into(compiled(written_into), outs, *inputs)
     return made
 
 
-def measure(case: Case, rounds: int) -> tuple[str, dict[str, dict[str, Measured]]]:
-    """The table of one case, and its figures by regime."""
-    inputs = case.inputs("cpu")
-    fresh, into = as_called(case, inputs), reused(case, inputs)
-    errors = check(case, fresh, inputs)
-    names = {f"{name} / reused": call for name, call in into.items()}
-    all_measured = alternate({**fresh, **names}, rounds)
-    regimes = {
-        AS_CALLED: {name: all_measured[name] for name in fresh},
-        REUSED: {OURS: all_measured[OURS]}
-        | {name: all_measured[f"{name} / reused"] for name in into},
-    }
-    head = ["", "ms", "x fuser", "faults", "ms, reused", "x fuser", "faults", "largest error"]
-    rows = [
-        [
-            name,
-            *cells(regimes[AS_CALLED].get(name)),
-            *cells(regimes[REUSED].get(name)),
-            errors[name],
-        ]
-        for name in fresh
-    ]
-    return f"{case.name}\n\n{table(head, rows)}", regimes
+def _into(peer: Callable[..., object], outs: Tensors, *rest: object) -> Call:
+    def call() -> Tensors:
+        peer(outs, *rest)
+        return outs
+
+    return call
 
 
-def cells(measured: Measured | None) -> list[str]:
-    if measured is None:
-        return ["-", "-", "-"]
-    return [f"{measured.seconds * 1e3:.2f}", f"{measured.ratio:.2f}", str(measured.faults)]
+def moving(case: Case) -> Call:
+    """The copy or the read of as many bytes as the case has to move."""
+    elements = sum(case.least_bytes()) // 2 // 4
+    target, source = huge_empty(elements).zero_(), huge_empty(elements).normal_()
+    if mostly_reads(case):
+        return lambda: torch.dot(source, target)
+    return lambda: target.copy_(source)
 
 
-def check(case: Case, candidates: dict[str, Call], inputs: list[torch.Tensor]) -> dict[str, str]:
-    """The error of every candidate. Exits with status 1 if fuser's is too large."""
-    wide = (tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs)
-    exact = case.exact(*wide)
-    computing = {name: call for name, call in candidates.items() if name != "copy"}
-    errors = {name: error(first(call()), exact) for name, call in computing.items()}
-    if not errors[OURS] <= case.tolerance:
-        sys.exit(f"WRONG: {case.name}: error {errors[OURS]:.2e} is above {case.tolerance:.2e}")
-    return {name: f"{found:.1e}" for name, found in errors.items()} | {"copy": "-"}
+def measure(case: Case, rounds: int, seconds: float) -> tuple[Row, Regimes]:
+    """The row of a case, and all its figures."""
+    forget_compiled()
+    inputs = case.inputs()
+    exact = case.exact(inputs)
+    fd = case.definition()
+    results = fd.execute(inputs)
+    error = check_ours(case, results, exact)
+    ours: dict[str, Call] = {OURS: lambda: fd.execute(inputs)}
+
+    give_back_freed()
+    fresh, _, notes = working(as_called(case, inputs), exact)
+    called = alternate(ours | fresh, rounds, most_seconds=seconds / 2)
+
+    keep_freed()
+    into, _, more = working(reused(case, inputs, results), exact)
+    del results, exact
+    candidates = ours | into | {COPY: moving(case)}
+    measured = alternate(candidates, rounds, most_seconds=seconds / 2)
+    give_back_freed()
+
+    found = ratios(measured, (EAGER, COMPILED)) | ratios(called, (EAGER, COMPILED), CALLED)
+    few = small(case, "cpu")
+    tiny, given = few.definition(), few.inputs()
+    row = Row(
+        case=case.name,
+        dtype=case.dtype_name,
+        moved=sum(case.least_bytes()),
+        seconds=measured[OURS].seconds,
+        of_copy=measured[COPY].ratio,
+        ratios=found,
+        host_seconds=host_seconds(lambda: tiny.execute(given), "cpu"),
+        error=error,
+        goals=[*cpu_goals(case, found), *fault_goals(case, measured)],
+        notes=list(dict.fromkeys([*notes, *more])),
+    )
+    return row, {"as called": called, "no page faults": measured}
 
 
-# -- small tensors and first calls ---------------------------------------------------------------
+def fault_goals(case: Case, reused: dict[str, Measured]) -> list[Goal]:
+    """Whether the regime is what its name says."""
+    most = max(measured.faults for measured in reused.values())
+    words = f"{case}: page faults a call where there should be none"
+    return [Goal(words, f"< {FEW_FAULTS}", str(most), most < FEW_FAULTS)]
 
 
-def measure_small(rounds: int) -> tuple[str, dict[str, Measured]]:
-    """What a call costs beside its arithmetic."""
-    inputs = SMALL_GELU.inputs("cpu")
-    candidates = as_called(SMALL_GELU, inputs)
-    errors = check(SMALL_GELU, candidates, inputs)
-    measured = alternate(candidates, rounds, clock=average_of_many)
-    rows = [
-        [name, f"{found.seconds * 1e6:.2f}", f"{found.ratio:.2f}", errors[name]]
-        for name, found in measured.items()
-    ]
-    head = ["", "us a call", "x fuser", "largest error"]
-    return f"{SMALL_GELU.name}, executed warm\n\n{table(head, rows)}", measured
-
-
-def average_of_many(call: Call) -> float:
-    start = time.perf_counter()
-    for _ in range(SMALL_CALLS):
-        call()
-    return (time.perf_counter() - start) / SMALL_CALLS
-
-
-def measure_first_calls() -> tuple[str, dict[str, float]]:
-    """Fresh processes with empty caches; the medians."""
-    repeats = {"fuser": 7, "cubin": 7, "torch.compile": 3}
-    found = {
-        name: statistics.median(first_call(name) for _ in range(count))
-        for name, count in repeats.items()
-    }
-    words = {
-        "fuser": "fuser: definition to result",
-        "cubin": "fuser: definition to CUDA cubin, sm_90",
-        "torch.compile": "torch.compile: function to result",
-    }
-    rows = [[words[name], f"{taken:.3f}", str(repeats[name])] for name, taken in found.items()]
-    return f"first call of a gelu, cold caches\n\n{table(['', 's', 'runs'], rows)}", found
-
-
-def first_call(name: str) -> float:
-    with tempfile.TemporaryDirectory() as empty:
-        caches = {"XDG_CACHE_HOME": empty, "TORCHINDUCTOR_CACHE_DIR": empty}
-        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        done = subprocess.run(
-            [sys.executable, str(Path(__file__).with_name("first_call.py")), name],
-            env={**os.environ, **caches, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode != 0:
-        sys.exit(f"first call of {name} failed:\n{done.stderr}")
-    return float(done.stdout.split()[-1])
+def measure_or_fail(case: Case, rounds: int, seconds: float) -> tuple[Row, Regimes]:
+    """A row that says why, where there is nothing to measure."""
+    try:
+        return measure(case, rounds, seconds)
+    except Exception as reason:  # whatever it is, the other cases are measured
+        return failed(case, f"{type(reason).__name__}: {reason}".partition("\n")[0]), {}
 
 
 # -- the report ----------------------------------------------------------------------------------
 
 
-def ratio_goals(case: Case, regimes: dict[str, dict[str, Measured]]) -> list[Goal]:
-    goals: list[Goal] = []
-    for (regime, peer), wanted in case.goals.items():
-        measured = regimes[regime][peer].ratio
-        words = f"{case.name.partition(' [')[0]}, {regime}, against {peer}"
-        goals.append(Goal(words, f">= {wanted:g}x", f"{measured:.2f}x", measured >= wanted))
-    return goals
+@dataclass(frozen=True, slots=True)
+class Options:
+    rounds: int
+    seconds: float
+    results: Path
+    only: str
+    quick: bool
+    no_save: bool
 
 
-def fault_goals(case: Case, regimes: dict[str, dict[str, Measured]]) -> list[Goal]:
-    """Whether the regime is what its name says."""
-    most = max(measured.faults for measured in regimes[REUSED].values())
-    words = f"{case.name.partition(' [')[0]}: page faults a call where there should be none"
-    return [Goal(words, "< 100", str(most), most < 100)]
-
-
-def limit(words: str, measured: float, most: float, unit: str) -> Goal:
-    return Goal(words, f"< {most:g} {unit}", f"{measured:.3g} {unit}", measured < most)
-
-
-def main() -> None:
+def options() -> Options:
     parser = argparse.ArgumentParser(description="fuser beside its peers, on the processor")
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--seconds", type=float, default=4, help="for the rounds of a case")
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--only", default="", help="cases whose name contains this; not saved")
+    parser.add_argument("--quick", action="store_true", help="few rounds; not saved")
     parser.add_argument("--no-save", action="store_true", help="print only")
     given = parser.parse_args()
-    facts = machine()
-    parts: list[str] = []
-    record: dict[str, object] = {"machine": facts}
-    goals: list[Goal] = []
+    if given.quick:
+        given.rounds, given.seconds = 5, 1
+    return Options(**vars(given))
 
-    def note(name: str, text: str, figures: object) -> None:
-        parts.append(text)
-        record[name] = figures
-        print(text + "\n", flush=True)
 
-    note("machine", description(facts), facts)
-    wanted = [case for case in (*LARGE, *ROWS) if given.only in case.name]
-    for case in wanted:
-        text, regimes = measure(case, given.rounds)
-        note(case.name, text, regimes)
-        goals += [*ratio_goals(case, regimes), *fault_goals(case, regimes)]
-    text, small = measure_small(given.rounds)
-    note(SMALL_GELU.name, text, small)
-    goals.append(limit("warm execute of 64 elements", small[OURS].seconds * 1e6, 10, "us"))
+def measure_all(given: Options) -> tuple[list[Row], dict[str, Regimes]]:
+    wanted = [case for case in cases("cpu") if given.only in str(case)]
+    rows: list[Row] = []
+    details: dict[str, Regimes] = {}
+    for number, case in enumerate(wanted):
+        print(f"{number + 1} of {len(wanted)}: {case}", file=sys.stderr, flush=True)
+        row, details[str(case)] = measure_or_fail(case, given.rounds, given.seconds)
+        rows.append(row)
+    return rows, details
+
+
+def host_parts(rounds: int, parts: list[str], record: dict[str, object]) -> list[Goal]:
+    """What calls cost beside their arithmetic; the goals set for it."""
+    execute = measure_execute("cpu", rounds)
+    parts.append(
+        f"execute, warm: {execute.call * 1e6:.2f} us with 3 inputs and 1 output, "
+        f"{execute.segment * 1e6:.2f} us for each further segment"
+    )
+    text, few = measure_small(rounds)
+    parts.append(text)
     text, firsts = measure_first_calls()
-    note("first call", text, firsts)
-    goals.append(limit("first call, definition to result", firsts["fuser"], 0.25, "s"))
-    goals.append(limit("first call, definition to cubin", firsts["cubin"], 0.3, "s"))
-    note("goals", goal_table(goals), goals)
-    if not given.no_save:
-        save(given.results, f"cpu-{facts['date']}", "\n\n".join(parts) + "\n", record)
+    parts.append(text)
+    record |= {"execute": execute, "small": few, "first call": firsts}
+    return [
+        *execute.goals(),
+        limit("warm execute of 64 elements", few[OURS].seconds * 1e6, 10, "us"),
+        limit("first call, definition to result", firsts["fuser"], 0.25, "s"),
+        limit("first call, definition to cubin", firsts["cubin"], 0.3, "s"),
+    ]
+
+
+def main() -> int:
+    given = options()
+    facts = machine()
+    print(description(facts) + "\n", flush=True)
+    rows, details = measure_all(given)
+    record: dict[str, object] = {"machine": facts, "rows": rows, "details": details}
+    parts = [description(facts), row_table(rows, CPU_COLUMNS), note_lines(rows)]
+    goals = [goal for row in rows for goal in row.goals]
+    if not given.only and not given.quick:
+        goals += host_parts(given.rounds, parts, record)
+    record["goals"] = goals
+    parts.append(goal_lines(goals))
+    text = "\n\n".join(filter(None, parts)) + "\n"
+    print("\n" + text.partition("\n\n")[2])
+    if not (given.no_save or given.only or given.quick):
+        stem = f"cpu-{facts['date']}"
+        save(given.results, stem, text, record)
+        draw(given.results / f"{stem}.json")
+    return 1 if any(row.failure for row in rows) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

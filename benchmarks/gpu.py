@@ -1,158 +1,259 @@
-"""fuser beside eager torch, torch.compile and a copy, on the GPU, with a cold cache.
+"""fuser beside eager torch, torch.compile, Liger and a copy, on the GPU, with a cold cache.
 
-    python benchmarks/gpu.py [--rounds 15] [--results benchmarks/results] [--no-save]
+    python benchmarks/gpu.py [--only TEXT] [--budget 270] [--rounds 15] [--no-save]
 
-Every call takes the next of several copies of the inputs, and its output is kept until that copy
+A row is a case of `cases.py`, most important first until the budget of seconds is used up. Columns
+are those of `cpu.py`, with one regime: torch's allocator keeps what is freed, so that nobody pays
+for memory. torch.compile runs in its mode max-autotune-no-cudagraphs. The read beside cases that
+write little is torch's sum of a float tensor. Liger's cross entropy asks the GPU for a number
+before it launches, so what the host takes after that is in its time.
+
+Every call takes the next of several copies of the inputs, and its results are kept until that copy
 comes round again, so that a call finds nothing of its own in the cache: together they are at least
 240 MB, and an H200's second-level cache holds 60. A round queues one call for each copy behind a
 kernel that waits, so that the host's work is done before the first of them runs, and takes the
 time between an event before the first and one after the last. Rounds alternate; medians.
+
+`--dry-run` needs no GPU: every case at a small size through the emulator, timed by the wall clock.
+Its times mean nothing; it shows that cases, checks and table hold together.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
-import itertools
 import sys
-from collections.abc import Callable
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from cases import GELU_BFLOAT16, GELU_FLOAT, PERMUTE, Case
+from case import Case, Peer
+from cases import by_importance, cases, small
+from checks import bound, check_ours, working
 from harness import (
     OURS,
     ROOT,
+    Call,
+    Clock,
     Goal,
+    Measured,
     alternate,
     description,
-    error,
-    first,
-    goal_table,
     machine,
     save,
-    table,
+    wall_clock,
 )
-
-from fuser import FusionDefinition
+from host_time import host_seconds, measure_execute
+from liger import HAS_LIGER
+from picture import draw
+from report import (
+    COMPILED,
+    COPY,
+    EAGER,
+    GPU_COLUMNS,
+    LIGER,
+    Row,
+    failed,
+    goal_lines,
+    gpu_goals,
+    note_lines,
+    ratios,
+    row_table,
+)
+from rotation import Rotation, writes_over
+from torch_calls import compiled, forget_compiled
 
 COLD_BYTES = 240 << 20
 MOST_COPIES = 32
-WAIT_CYCLES = 20_000_000
-"""About 10 ms: longer than the host takes to queue a round."""
-
-COPY_GOALS = {GELU_FLOAT.name: 0.95, PERMUTE.name: 0.9}
-"""The part of a copy's speed that is aimed at."""
-
-Peer = Callable[..., object]
+MODE = "max-autotune-no-cudagraphs"
 
 
-def candidates(case: Case) -> dict[str, Peer]:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where cases run: a GPU, or for a dry run the emulator."""
+
+    device: str
+    target: str | None
+    compiled: bool
+
+    @property
+    def is_dry(self) -> bool:
+        return self.device == "cpu"
+
+
+GPU = Place("cuda", None, compiled=True)
+DRY = Place("cpu", "emulator", compiled=False)
+
+
+def peers(case: Case, place: Place) -> dict[str, Peer]:
     """Each takes the inputs."""
-    with FusionDefinition() as fd:
-        case.define(fd)
-    autotuned = "max-autotune-no-cudagraphs"
-    return {
-        OURS: lambda *inputs: fd.execute(inputs),
-        **case.peers,
-        "torch.compile": torch.compile(case.written),
-        "torch.compile, max-autotune": torch.compile(case.written, mode=autotuned),
-        "copy": lambda x, *rest: x.clone(),
-    }
+    made: dict[str, Peer] = {f"{EAGER}: {name}": way for name, way in case.kind.eager.items()}
+    if place.compiled:
+        made[COMPILED] = compiled(case.kind.written, MODE)
+    if case.kind.liger is not None and HAS_LIGER and not place.is_dry:
+        made[LIGER] = case.kind.liger
+    return made
 
 
-class Rotation:
-    """Copies of a case's inputs in turn, and the outputs they led to."""
-
-    def __init__(self, case: Case) -> None:
-        inputs = case.inputs("cuda")
-        moved = 2 * sum(tensor.nbytes for tensor in inputs)  # the output is of the input's size
-        self.copies = min(max(-(-COLD_BYTES // moved), 2), MOST_COPIES)
-        self._inputs = [[tensor.clone() for tensor in inputs] for _ in range(self.copies)]
-        self._outputs: list[object] = [None] * self.copies
-
-    def run(self, peer: Peer) -> None:
-        """One call for each copy."""
-        for number, inputs in enumerate(self._inputs):
-            self._outputs[number] = peer(*inputs)
-
-    def seconds(self, call: Callable[[], object]) -> float:
-        """Seconds for one of the calls that `call` makes, as the GPU sees them."""
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(WAIT_CYCLES)
-        start.record()
-        call()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / 1e3 / self.copies
-
-
-def measure(case: Case, rounds: int) -> tuple[str, dict[str, object], list[Goal]]:
-    """The table of one case, its figures, and the goals set for it."""
-    peers = candidates(case)
-    errors = check(case, peers)
-    rotation = Rotation(case)
-    calls = {name: functools.partial(rotation.run, peer) for name, peer in peers.items()}
-    measured = alternate(calls, rounds, clock=rotation.seconds)
-    (x, *_) = case.inputs("meta")
-    copy_ratio = measured["copy"].ratio
-    rows = [
-        [
-            name,
-            f"{found.seconds * 1e6:.1f}",
-            f"{found.ratio:.2f}",
-            f"{2 * x.nbytes / found.seconds / 1e12:.2f}",
-            errors.get(name, "-"),
-        ]
-        for name, found in measured.items()
-    ]
-    head = ["", "us", "x fuser", "TB/s", "largest error"]
-    text = f"{case.name}, {rotation.copies} copies in turn\n\n{table(head, rows)}"
-    goals: list[Goal] = []
-    if case.name in COPY_GOALS:
-        wanted = COPY_GOALS[case.name]
-        words = f"{case.name.partition(' [')[0]}: part of a copy's speed"
-        goals.append(Goal(words, f">= {wanted}", f"{copy_ratio:.3f}", copy_ratio >= wanted))
-    return text, dict(measured), goals
+def measure(case: Case, place: Place, rounds: int) -> tuple[Row, dict[str, Measured]]:
+    """The row of a case, and all its figures."""
+    forget_compiled()
+    inputs = case.inputs()
+    exact = case.exact(inputs)
+    fd = case.definition()
+    error = check_ours(case, fd.execute(inputs, target=place.target), exact)
+    found = peers(case, place)
+    calls: dict[str, Call] = {}
+    for name, peer in found.items():
+        given = [t.clone() for t in inputs] if writes_over(case, name) else inputs
+        calls[name] = bound(peer, given)
+    kept, _, notes = working(calls, exact)
+    del exact, calls
+    rotation = Rotation(case, inputs)
+    ours: Peer = lambda *given: fd.execute(given, target=place.target)  # noqa: E731
+    candidates = {OURS: rotation.call(OURS, ours)}
+    candidates |= {name: rotation.call(name, found[name]) for name in kept}
+    candidates[COPY] = rotation.moving()
+    clock: Clock = wall_clock if place.is_dry else rotation.seconds
+    measured = alternate(candidates, rounds, clock=clock)
+    by_peer = ratios(measured, (EAGER, COMPILED, LIGER))
+    of_copy = measured[COPY].ratio
+    row = Row(
+        case=case.name,
+        dtype=case.dtype_name,
+        moved=sum(case.least_bytes()),
+        seconds=measured[OURS].seconds,
+        of_copy=of_copy,
+        ratios=by_peer,
+        host_seconds=_host_seconds(case, place),
+        error=error,
+        goals=[] if place.is_dry else gpu_goals(case, by_peer, of_copy),
+        notes=notes,
+    )
+    return row, measured
 
 
-def check(case: Case, peers: dict[str, Peer]) -> dict[str, str]:
-    """The error of every candidate. Exits with status 1 if fuser's is too large."""
-    inputs = case.inputs("cuda")
-    exact = case.exact(*(tensor.double() for tensor in inputs))
-    errors: dict[str, str] = {}
-    for name, peer in peers.items():
-        if name == "copy":
-            continue
-        found = error(first(peer(*inputs)), exact)
-        if name == OURS and not found <= case.tolerance:
-            sys.exit(f"WRONG: {case.name}: error {found:.2e} is above {case.tolerance:.2e}")
-        errors[name] = f"{found:.1e}"
-    return errors
+def _host_seconds(case: Case, place: Place) -> float:
+    if place.is_dry:
+        return 0.0
+    few = small(case, place.device)
+    fd, given = few.definition(), few.inputs()
+    return host_seconds(lambda: fd.execute(given), place.device)
 
 
-def main() -> None:
+def measure_or_fail(case: Case, place: Place, rounds: int) -> tuple[Row, dict[str, Measured]]:
+    """A row that says why, where there is nothing to measure."""
+    try:
+        return measure(case, place, rounds)
+    except Exception as reason:  # whatever it is, the other cases are measured
+        return failed(case, f"{type(reason).__name__}: {reason}".partition("\n")[0]), {}
+
+
+# -- the report ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    rounds: int
+    budget: float
+    results: Path
+    only: str
+    dry_run: bool
+    no_save: bool
+
+
+def options() -> Options:
     parser = argparse.ArgumentParser(description="fuser beside its peers, on the GPU")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--budget", type=float, default=270, help="seconds for all cases")
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--only", default="", help="cases whose name contains this; not saved")
+    parser.add_argument("--dry-run", action="store_true", help="small sizes, without a GPU")
     parser.add_argument("--no-save", action="store_true", help="print only")
-    given = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("benchmarks/gpu.py needs a CUDA device, and torch sees none")
-    facts = machine() | {"gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
-    parts = [description(facts)]
+    return Options(**vars(parser.parse_args()))
+
+
+def measure_all(given: Options, place: Place) -> tuple[list[Row], dict[str, object], list[str]]:
+    """The rows in the table's order, all figures, and the cases there was no time for."""
+    started = time.monotonic()
+    rows: dict[str, Row] = {}
+    details: dict[str, object] = {}
+    missing: list[str] = []
+    for case in wanted(given):
+        if time.monotonic() - started > given.budget:
+            missing.append(str(case))
+            continue
+        sized = small(case, place.device) if place.is_dry else case
+        rows[str(case)], details[str(case)] = measure_or_fail(sized, place, given.rounds)
+        print(f"{time.monotonic() - started:.0f} s: {line(rows[str(case)])}", flush=True)
+        if not place.is_dry:
+            torch.cuda.empty_cache()
+    ordered = [rows[str(case)] for case in cases("cuda") if str(case) in rows]
+    return ordered, details, missing
+
+
+def line(row: Row) -> str:
+    """A row as it is measured, in case there is no time to print the table."""
+    figures = [f"{row.seconds * 1e6:.1f} us", f"{row.of_copy:.2f} of copy"]
+    figures += [f"{ratio:.2f} x {peer}" for peer, ratio in row.ratios.items()]
+    return f"{row.case} {row.dtype}: {row.failure or ', '.join(figures)}"
+
+
+def wanted(given: Options) -> list[Case]:
+    """Cases by importance; in a dry run, which has one size, each kind once."""
+    found = [case for case in by_importance("cuda") if given.only in str(case)]
+    if not given.dry_run:
+        return found
+    return list({str(small(case, DRY.device)): case for case in reversed(found)}.values())[::-1]
+
+
+def execute_part(given: Options, record: dict[str, object]) -> tuple[str, list[Goal]]:
+    """What calls cost the host, and the goals set for it."""
+    execute = measure_execute("cuda", given.rounds)
+    record["execute"] = execute
+    text = (
+        f"execute, warm: {execute.call * 1e6:.2f} us with 3 inputs and 1 output, "
+        f"{execute.segment * 1e6:.2f} us for each further segment"
+    )
+    return text, execute.goals()
+
+
+def facts_of(place: Place) -> dict[str, str]:
+    if place.is_dry:
+        return machine() | {"dry run": "small sizes, emulated: these times mean nothing"}
+    return machine() | {"gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
+
+
+def report(given: Options, place: Place) -> tuple[str, dict[str, object], bool]:
+    """The text, the record, and whether all cases went well."""
+    facts = facts_of(place)
     record: dict[str, object] = {"machine": facts}
-    goals: list[Goal] = []
-    for case in (GELU_FLOAT, GELU_BFLOAT16, PERMUTE):
-        text, record[case.name], more = measure(case, given.rounds)
-        parts.append(text)
-        goals += more
-    parts.append(goal_table(goals))
-    record["goals"] = goals
-    print("\n\n".join(itertools.chain([""], parts)))
-    if not given.no_save:
-        save(given.results, f"gpu-{facts['date']}", "\n\n".join(parts) + "\n", record)
+    host, goals = ("", []) if place.is_dry else execute_part(given, record)
+    rows, details, missing = measure_all(given, place)
+    goals = [*(goal for row in rows for goal in row.goals), *goals]
+    record |= {"rows": rows, "details": details, "goals": goals, "not measured": missing}
+    parts = [description(facts), row_table(rows, GPU_COLUMNS), host, note_lines(rows)]
+    if missing:
+        parts.append(f"no time for: {', '.join(missing)}")
+    if not HAS_LIGER:
+        parts.append("Liger is not installed")
+    parts.append("" if place.is_dry else goal_lines(goals))
+    return "\n\n".join(filter(None, parts)) + "\n", record, not any(row.failure for row in rows)
+
+
+def main() -> int:
+    given = options()
+    place = DRY if given.dry_run else GPU
+    if not place.is_dry and not torch.cuda.is_available():
+        sys.exit("benchmarks/gpu.py needs a CUDA device, and torch sees none")
+    text, record, fine = report(given, place)
+    print("\n" + text)
+    if not (given.no_save or given.only or given.dry_run):
+        stem = f"gpu-{time.strftime('%Y-%m-%d')}"
+        save(given.results, stem, text, record)
+        draw(given.results / f"{stem}.json")
+    return 0 if fine else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,11 +1,16 @@
-"""Everything that needs a GPU, in under 8 minutes; a table of what passed comes last.
+"""Everything that needs a GPU, in under 10 minutes; a table of what passed comes last.
 
-Needs no installation: torch with CUDA, cuda-bindings and pytest are enough. Exits with status 1
-if anything fails, 2 where there is no GPU.
+    python benchmarks/gpu_all.py [--budget 570] [--results benchmarks/results]
+
+Needs no installation: torch with CUDA, cuda-bindings, networkx, numpy, pytest and hypothesis are
+enough. Each stage has a limit of its own, and none gets more than is left of the budget; the
+benchmarks stop starting cases in time. Exits with status 1 if anything fails, 2 where there is no
+GPU.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import shutil
@@ -13,6 +18,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from harness import ROOT, table
@@ -21,36 +27,56 @@ HELP = """\
 make gpu needs an NVIDIA GPU that torch can use, and there is none:
   {problem}
 On a machine with one, install a CUDA build of torch (pip install torch), then:
-  pip install 'cuda-bindings>=13,<14' pytest
+  pip install 'cuda-bindings>=13,<14' networkx numpy pytest hypothesis
 Without a GPU, `make test` runs the same CUDA kernels through the emulator."""
+
+
+REPROS = {
+    "gelu": "gelu_bookend_views",
+    "transpose": "transpose_bookend_views",
+    "cross entropy": "cross_entropy",
+    "gather to slice": "gather_to_slice",
+    "view chains": "view_chain_segments",
+}
+ON_GPU = ("--device", "cuda")
+FEWEST_SECONDS = 5
+LAST_CASE = 60
+"""Seconds that the benchmarks may take after the last case was started, and to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A command, and how many seconds it may take."""
+    """A command, and how many seconds it may take; `paced` ones are told how many."""
 
     name: str
     command: tuple[str, ...]
-    seconds: int
+    seconds: float
+    paced: bool = False
+
+    def within(self, seconds: float) -> Stage:
+        """The same, with no more time than there is."""
+        limit = min(self.seconds, seconds)
+        pace = ("--budget", f"{max(limit - LAST_CASE, 0):.0f}") if self.paced else ()
+        return Stage(self.name, (*self.command, *pace), limit)
 
 
-def stages() -> list[Stage]:
+def stages(results: Path) -> list[Stage]:
     """The stages in order."""
-    gelu, transpose = "repros/gelu_bookend_views.py", "repros/transpose_bookend_views.py"
-    on_gpu = ("--device", "cuda")
-    found = [
-        Stage("tests", (sys.executable, "-m", "pytest", "-m", "gpu", *gpu_tests()), 180),
-        Stage("gelu repro", (sys.executable, gelu, *on_gpu), 60),
-        Stage("transpose repro", (sys.executable, transpose, *on_gpu), 60),
+    python = sys.executable
+    found = [Stage("tests", (python, "-m", "pytest", "-q", "-m", "gpu", *gpu_tests()), 180)]
+    found += [
+        Stage(f"{name} repro", (python, f"repros/{script}.py", *ON_GPU), 60)
+        for name, script in REPROS.items()
     ]
+    saved = ("--results", str(results))
+    found.append(Stage("benchmarks", (python, "benchmarks/gpu.py", *saved), 330, paced=True))
     checker = shutil.which("compute-sanitizer") or shutil.which(
         "compute-sanitizer", path="/usr/local/cuda/bin"
     )
     if checker is not None:
-        small = ("--size", "small", "--rounds", "0", *on_gpu)
-        checked = (checker, "--error-exitcode", "1", sys.executable, gelu, *small)
-        found.append(Stage("compute-sanitizer", checked, 90))
-    found.append(Stage("benchmarks", (sys.executable, "benchmarks/gpu.py"), 200))
+        small = ("--size", "small", "--rounds", "0", *ON_GPU)
+        gelu = (python, f"repros/{REPROS['gelu']}.py", *small)
+        found.append(Stage("compute-sanitizer", (checker, "--error-exitcode", "1", *gelu), 90))
     return found
 
 
@@ -65,6 +91,8 @@ def gpu_tests() -> list[str]:
 
 def run(stage: Stage) -> list[str]:
     """Run a stage with its output shown; a row of the table."""
+    if stage.seconds < FEWEST_SECONDS:
+        return [stage.name, "-", "FAILED, no time left"]
     print(f"\n=== {stage.name}: {' '.join(stage.command)}", flush=True)
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
@@ -75,7 +103,7 @@ def run(stage: Stage) -> list[str]:
         )
         outcome = "passed" if done.returncode == 0 else f"FAILED, exit status {done.returncode}"
     except subprocess.TimeoutExpired:
-        outcome = f"FAILED, not done after {stage.seconds} s"
+        outcome = f"FAILED, not done after {stage.seconds:.0f} s"
     return [stage.name, f"{time.monotonic() - start:.0f} s", outcome]
 
 
@@ -91,11 +119,16 @@ def problem() -> str | None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="everything that needs a GPU")
+    parser.add_argument("--budget", type=float, default=570, help="seconds for everything")
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    given = parser.parse_args()
+    end = time.monotonic() + given.budget
     found = problem()
     if found is not None:
         print(HELP.format(problem=found), file=sys.stderr)
         return 2
-    rows = [run(stage) for stage in stages()]
+    rows = [run(stage.within(end - time.monotonic())) for stage in stages(given.results)]
     if not any(row[0] == "compute-sanitizer" for row in rows):
         rows.append(["compute-sanitizer", "-", "not installed, left out"])
     print(f"\n{torch.cuda.get_device_name()}, torch {torch.__version__}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import resource
@@ -17,6 +18,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = "fuser"
+FEWEST_ROUNDS = 5
 
 Call = Callable[[], object]
 Clock = Callable[[Call], float]
@@ -49,13 +51,23 @@ def wall_clock(call: Call) -> float:
 
 
 def alternate(
-    candidates: Mapping[str, Call], rounds: int, clock: Clock = wall_clock, warm_up: int = 3
+    candidates: Mapping[str, Call],
+    rounds: int,
+    clock: Clock = wall_clock,
+    warm_up: int = 3,
+    most_seconds: float = math.inf,
 ) -> dict[str, Measured]:
-    """Measure all candidates in every round, each round starting with another one."""
+    """Measure all candidates in every round, each round starting with another one.
+
+    After `most_seconds` there are no more rounds than `FEWEST_ROUNDS`.
+    """
     times: dict[str, list[float]] = {name: [] for name in candidates}
     faults: dict[str, list[int]] = {name: [] for name in candidates}
     names = list(candidates)
+    started = time.monotonic()
     for number in range(warm_up + rounds):
+        if number >= warm_up + FEWEST_ROUNDS and time.monotonic() - started > most_seconds:
+            break
         start = number % len(names)
         for name in names[start:] + names[:start]:
             before = _page_faults()
@@ -73,18 +85,6 @@ def alternate(
     }
 
 
-def first(result: object) -> torch.Tensor:
-    """The output, of a call that returns it alone or in a list."""
-    found = result[0] if isinstance(result, list) else result
-    assert isinstance(found, torch.Tensor)
-    return found
-
-
-def error(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest absolute difference, in float64."""
-    return (got.double() - exact).abs().max().item()
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns, the first to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
@@ -96,6 +96,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def limit(words: str, measured: float, most: float, unit: str) -> Goal:
+    """A goal for a cost."""
+    return Goal(words, f"< {most:g} {unit}", f"{measured:.3g} {unit}", measured < most)
 
 
 def goal_table(goals: Sequence[Goal]) -> str:

@@ -12,7 +12,7 @@ from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import Target
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number
-from fuser.ir.pointwise import TABLE
+from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Literal, Ref, SizeValue
 
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
@@ -62,7 +62,7 @@ class ExpressionPrinter:
 
     def _call(self, call: Call, owner: str) -> str:
         compute = call.args[-1].dtype
-        template = TABLE[call.op].spelling(compute)
+        template = KERNEL_TABLE[call.op].spelling(compute)
         for name in _CALLED.findall(template):
             key = self._target.library.key(name, compute.spelling)
             if key is not None:

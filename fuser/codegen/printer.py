@@ -164,12 +164,16 @@ class KernelPrinter(ABC):
         assert isinstance(store.source, Ref), "lanes are computed before they are stored"
         return store.source.name
 
+    def lanes_filled(self, lanes: Lanes) -> str:
+        """How many lanes of an array are used."""
+        return str(lanes.count)
+
     def _lanes_array(self, lanes: Lanes) -> None:
         self.expressions.lane_arrays.add(lanes.name)
         self.out.line(f"{self.expressions.type(lanes.dtype)} {lanes.name}[{lanes.count}];")
         if lanes.fill is not None:
             fill = self.expressions.print(lanes.fill, lanes.name)
-            each = f"for (int lane = 0; lane < {lanes.count}; ++lane)"
+            each = f"for (int lane = 0; lane < {self.lanes_filled(lanes)}; ++lane)"
             self.out.line(f"{each} {lanes.name}[lane] = {fill};")
 
     def _let(self, let: Let) -> None:

@@ -291,3 +291,7 @@ _MORE = (
 )
 
 TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}
+
+_EXP_NONPOSITIVE = _unary("exp_nonpositive", "f", floating, torch.exp, cost=8)
+KERNEL_TABLE = TABLE | {_EXP_NONPOSITIVE.name: _EXP_NONPOSITIVE}
+"""With what schedules put in place of these rows where they know more of the operands."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from fuser.schedule.body import Body
 from fuser.schedule.index import Axis, Index, affine_parts, substitute
-from fuser.schedule.loop_tree import IndexValue, Let, Load, Node, Store
+from fuser.schedule.loop_tree import IndexValue, Let, Load, Node, Prefetch, Store
 
 Moved = TypeVar("Moved", bound=Node)
 
@@ -57,7 +57,7 @@ def map_indices(body: Body, replacements: Mapping[Axis, Index]) -> Body:
 
 def moved(node: Moved, replacements: Mapping[Axis, Index]) -> Moved:
     """A node with axes replaced in its index, if it has one."""
-    if isinstance(node, Load | Store):
+    if isinstance(node, Load | Store | Prefetch):
         return dataclasses.replace(node, at=substitute(node.at, replacements))
     if isinstance(node, Let) and isinstance(node.expression, IndexValue):
         index = substitute(node.expression.index, replacements)

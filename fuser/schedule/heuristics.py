@@ -21,23 +21,30 @@ class CpuParameters:
 @dataclass(frozen=True, slots=True)
 class CpuRowParameters:
     """`serial_work`: as above. `lanes`: elements of a row that are folded side by side; fewer in
-    short rows. `tile`: neighbouring rows that are folded side by side. `few_rows`: rows below which
-    each is shared out over the threads. `block`: elements folded in their own type before they are
-    joined to a wider one, in runs of at least `long_run`. `kept_bytes`: the most that is kept of
-    one row between sweeps."""
+    short rows. `tile`: the most neighbouring rows that are folded side by side, `unrolled` elements
+    of each at a time. `few_rows`: rows below which each is shared out over the threads. `block`:
+    elements folded in their own type before they are joined to a wider one, in runs of at least
+    `long_run`. `kept_bytes`: the most that is kept of one row between sweeps. `chunk`: as above, in
+    runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`: how far ahead rows are
+    asked for, at least one row."""
 
     serial_work: int = 1 << 17
-    lanes: int = 64
-    tile: int = 512
+    lanes: int = 32
+    tile: int = 2048
+    unrolled: int = 4
     few_rows: int = 8
     block: int = 1 << 14
     long_run: int = 1 << 10
     kept_bytes: int = 1 << 17
+    chunk: int = 64
+    chunked_run: int = 512
+    stream_bytes: int = 8 << 20
+    ahead_bytes: int = 2048
 
     def lanes_for(self, extent: int) -> int:
-        """Lanes along a row of that many elements: at least four rounds of them, if it may be."""
+        """Lanes along a row of that many elements: joining them should cost little beside it."""
         lanes = self.lanes
-        while lanes > 4 and lanes * 4 > extent:
+        while lanes > 4 and lanes * (32 if lanes > 16 else 4) > extent:
             lanes //= 2
         return lanes
 

@@ -128,11 +128,12 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """`name` = the `count` lanes of an array of type `kept`, joined by a pointwise operation."""
+    """`name` = the `count` lanes of each of some arrays of type `kept`, joined by a pointwise
+    operation."""
 
     name: str
     dtype: DataType
-    lanes: str
+    arrays: tuple[str, ...]
     kept: DataType
     count: int
     operation: str
@@ -247,8 +248,9 @@ class Binding(Enum):
     SERIAL = auto()  # one after the other
     SWEEP = auto()  # `step` lanes at a time, and what is left one by one
     BLOCKS = auto()  # `step` elements of a long row an iteration, over threads; swept inside
-    TILE = auto()  # `step` neighbouring rows an iteration, fewer in the last, over threads
+    TILE = auto()  # up to `step` neighbouring rows an iteration, over threads
     TILE_LANES = auto()  # the rows of a tile
+    UNROLLED = auto()  # `step` iterations at a time for each row of a tile, and the rest one by one
     TEAMS = auto()  # a row for each team of threads, together with the loop inside
     TEAM = auto()  # `step` elements for each thread of a team, together with the loop inside
 
@@ -317,7 +319,8 @@ def nested(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How a kernel is started: thread blocks and threads on CUDA, with the most threads a block of
-    any size may have; on the CPU, whether on several threads.
+    any size may have; on the CPU, whether on several threads, and whether chunks of rows are stored
+    past the cache.
 
     `cluster`: blocks along the second dimension of the grid that see each other's shared memory.
     `shared_bytes`: what a block has beside what its text declares.
@@ -329,6 +332,7 @@ class Launch:
     threaded: bool = False
     cluster: int = 1
     shared_bytes: int = 0
+    past_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)

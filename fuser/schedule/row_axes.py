@@ -37,6 +37,7 @@ def replace_axes(sweep: Sweep, replaced: dict[Axis, Index]) -> Sweep:
         code=tuple(moved(node, replaced) for node in sweep.code),
         folds=tuple(folds),
         stores=tuple(moved(store, replaced) for store in sweep.stores),
+        ahead=tuple(moved(asked, replaced) for asked in sweep.ahead),
     )
 
 

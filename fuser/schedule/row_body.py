@@ -28,6 +28,7 @@ from fuser.schedule.loop_tree import (
     Kept,
     Let,
     Load,
+    Prefetch,
     Ref,
     Store,
 )
@@ -53,12 +54,16 @@ Code = Load | Let | CheckedIndex | Keep | Kept
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What is done at every point of `axes`; without axes, once for the row."""
+    """What is done at every point of `axes`; without axes, once for the row.
+
+    `ahead` is memory that it asks for besides.
+    """
 
     axes: tuple[Axis, ...]
     code: tuple[Code, ...]
     folds: tuple[Fold, ...]
     stores: tuple[Store, ...]
+    ahead: tuple[Prefetch, ...] = ()
 
     def indices(self) -> list[Index]:
         """Every index in it, of folds too."""

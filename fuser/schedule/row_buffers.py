@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from fuser.ir.pointwise import TABLE
+from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in
 
@@ -48,7 +48,7 @@ def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str
     shared: dict[str, Let] = {}
     for node in later.code:
         if isinstance(node, Let) and node.name in made and isinstance(node.expression, Call):
-            costly = TABLE[node.expression.op].cost >= COSTLY
+            costly = KERNEL_TABLE[node.expression.op].cost >= COSTLY
             needed = 0 if node.name in kept else _row_bytes(later, node)
             if costly and needed <= room:
                 shared[node.name] = node

@@ -13,7 +13,6 @@ import dataclasses
 import math
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.pointwise import TABLE
 from fuser.schedule.emit import convert
 from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CpuRowParameters
@@ -44,13 +43,15 @@ from fuser.schedule.names import kernel_name
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
+from fuser.schedule.row_facts import use_facts
+from fuser.schedule.row_memory import ask_for_next_row, chunks, cost, goes_past_cache, in_chunks
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment
 
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = arrange_rows(trace_rows(segment))
+    body = use_facts(arrange_rows(trace_rows(segment)))
     across = lanes_across_rows(body)
     nodes = _across(body, parameters) if across else _along(body, parameters)
     partials = {fold.name: _partial(fold) for s in body.stages for fold in s.folds if fold.slots}
@@ -61,7 +62,10 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         axes=tuple(axes),
         prologue=body.prologue,
         body=(region,),
-        launch=Launch(threaded=_work(body) >= parameters.serial_work),
+        launch=Launch(
+            threaded=_work(body) >= parameters.serial_work,
+            past_cache=goes_past_cache(body, parameters),
+        ),
         index_dtype=DataType.Int,
         parameters=f"cpu rows, lanes {'across' if across else 'along'} rows: {parameters}",
     )
@@ -73,12 +77,14 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
 def _along(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
     alone = _rows_alone(body, parameters)
     if not alone:
-        body = keep_in_row(body, parameters.kept_bytes)
+        body = ask_for_next_row(keep_in_row(body, parameters.kept_bytes), parameters)
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
     nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
     for sweep in body.stages:
         if not sweep.axes:
             nodes += _point(sweep)
+        elif not alone and in_chunks(sweep, parameters):
+            nodes += nested(sweep.axes[:-1], Binding.SERIAL, (chunks(sweep, parameters.chunk),))
         else:
             nodes += _whole_sweep(sweep, parameters, alone)
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
@@ -140,12 +146,14 @@ def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> li
     after: list[Node] = []
     for fold in own:
         kept = fold.value.dtype if narrow and fold.dtype.is_floating else wide(fold)
-        dtype, name = kept, f"{fold.name}_lanes"
-        before.append(Lanes(name, dtype, lanes, neutral(fold.operation, dtype)))
-        within.append(Let(name, dtype, _joined(name, fold, dtype), in_lanes=True))
-        after.append(Combine(fold.name, fold.dtype, name, dtype, lanes, fold.operation))
+        for name, joined in _lane_parts(fold, kept).items():
+            before.append(Lanes(name, kept, lanes, neutral(fold.operation, kept)))
+            within.append(Let(name, kept, joined, in_lanes=True))
+        arrays = tuple(_lane_parts(fold, kept))
+        after.append(Combine(fold.name, fold.dtype, arrays, kept, lanes, fold.operation))
     others = [Accumulate(_partial(fold), fold.at, fold.value) for fold in sweep.folds if fold.slots]
-    inside = (*sweep.code, *within, *others, *sweep.stores)
+    ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
+    inside = (*ahead, *sweep.code, *within, *others, *sweep.stores)
     loop = Loop(inner, Binding.SWEEP, inside, lanes) if own else Loop(inner, Binding.SIMD, inside)
     return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
 
@@ -160,7 +168,10 @@ def _across(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for stage in body.stages:
         sweep = replace_axes(stage, moved)
-        nodes += _sweep_across(sweep, lane) if sweep.axes else _point_across(sweep, lane)
+        if sweep.axes:
+            nodes += _sweep_across(sweep, lane, parameters.unrolled)
+        else:
+            nodes += _point_across(sweep, lane)
     tile = Loop(inner, Binding.TILE, tuple(nodes), parameters.tile)
     return nested(outer, Binding.PARALLEL, (tile,))
 
@@ -172,7 +183,7 @@ def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
     return [*arrays, Loop(lane, Binding.TILE_LANES, within)]
 
 
-def _sweep_across(sweep: Sweep, lane: Axis) -> list[Node]:
+def _sweep_across(sweep: Sweep, lane: Axis, unrolled: int) -> list[Node]:
     arrays: list[Node] = []
     joined: list[Node] = []
     after: list[Node] = []
@@ -185,8 +196,14 @@ def _sweep_across(sweep: Sweep, lane: Axis) -> list[Node]:
         result = convert(Ref(name, dtype), fold.dtype)
         after.append(Let(fold.name, fold.dtype, result, in_lanes=True))
     loop = Loop(lane, Binding.TILE_LANES, (*sweep.code, *joined, *sweep.stores))
+    *outer, inner = sweep.axes
+    if not sweep.stores:
+        loop = Loop(inner, Binding.UNROLLED, loop.body, unrolled)
+        walked = nested(outer, Binding.SERIAL, (loop,))
+    else:
+        walked = nested(sweep.axes, Binding.SERIAL, (loop,))
     last = [*results, Loop(lane, Binding.TILE_LANES, tuple(after))] if after else []
-    return [*arrays, *nested(sweep.axes, Binding.SERIAL, (loop,)), *last]
+    return [*arrays, *walked, *last]
 
 
 def _in_lanes(node: Code) -> Node:
@@ -213,6 +230,23 @@ def wide(fold: Fold) -> DataType:
     """The type a fold is kept in."""
     exact = fold.operation in ("maximum", "minimum") or fold.dtype is not DataType.Float
     return fold.dtype if exact else DataType.Double
+
+
+def _lane_parts(fold: Fold, dtype: DataType) -> dict[str, Call]:
+    """The arrays that hold the lanes of a fold, and a lane of each with one more value.
+
+    Extremes and NaN are kept apart: a comparison that need not keep NaN is one instruction.
+    """
+    name = f"{fold.name}_lanes"
+    if fold.operation not in ("maximum", "minimum") or not dtype.is_floating:
+        return {name: _joined(name, fold, dtype)}
+    value, held, held_nan = convert(fold.value, dtype), Ref(name, dtype), Ref(f"{name}_nan", dtype)
+    beats = Call("gt" if fold.operation == "maximum" else "lt", (held, value), DataType.Bool)
+    is_nan = Call("isnan", (value,), DataType.Bool)
+    return {
+        held.name: Call("where", (beats, held, value), dtype),
+        held_nan.name: Call("where", (is_nan, value, held_nan), dtype),
+    }
 
 
 def _joined(name: str, fold: Fold, dtype: DataType) -> Call:
@@ -246,10 +280,5 @@ def _sweeps(body: RowBody) -> tuple[Sweep, ...]:
 def _work(body: RowBody) -> int:
     """Instructions for all rows, roughly."""
     rows = math.prod(axis.extent for axis in body.rows)
-    work = 0
-    for sweep in body.stages:
-        calls = [n.expression for n in sweep.code if isinstance(n, Let)]
-        cost = sum(TABLE[call.op].cost for call in calls if isinstance(call, Call))
-        points = math.prod(axis.extent for axis in sweep.axes)
-        work += points * (cost + len(sweep.code) + len(sweep.folds) + len(sweep.stores))
-    return rows * work
+    points = ((sweep, math.prod(axis.extent for axis in sweep.axes)) for sweep in body.stages)
+    return rows * sum(count * cost(sweep) for sweep, count in points)

@@ -82,9 +82,21 @@ def test_a_kernel_is_not_compiled_again_for_other_sizes():
         fd.add_output(softmax(fd, x) + 3.25)
     fd.execute([torch.randn(9, 300)])
     before = stats()["kernels_compiled"]
-    for shape in ((9, 301), (10, 4000), (300, 257)):
+    for shape in ((9, 301), (4000, 300), (300, 257), (10, 511)):
         fd.execute([torch.randn(shape)])
     assert stats()["kernels_compiled"] == before
+
+
+def test_row_lengths_compile_at_most_one_kernel_for_each_power_of_two():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        fd.add_output(softmax(fd, x) - 1.75)
+    before, kernels = stats()["kernels_compiled"], list[int]()
+    for power in range(3, 15):
+        for length in (2**power, 2**power + 1, 2 ** (power + 1) - 1):
+            fd.execute([torch.randn(9, length)])
+        kernels.append(stats()["kernels_compiled"] - before)
+    assert all(made <= number + 1 for number, made in enumerate(kernels))
 
 
 # -- sweeps --------------------------------------------------------------------------------------
@@ -93,11 +105,11 @@ def test_a_kernel_is_not_compiled_again_for_other_sizes():
 def test_a_row_is_swept_in_lanes_and_the_rest_one_by_one():
     text = body(lambda fd, x: fd.ops.sum(x, [1]), empty(64, 768))
     assert "#pragma omp parallel for if (threaded)" in text
-    assert "float T1_lanes[64];" in text
+    assert "float T1_lanes[16];" in text
     assert "T1_lanes[lane] = T1_lanes[lane] + T0;" in text
-    assert "for (; start0 + 64 <= n1; start0 += 64) {" in text
+    assert "for (; start0 + 16 <= n1; start0 += 16) {" in text
     assert "for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);" in text
-    assert "join_lanes<64>(T1_lanes, [](float x, float y) { return x + y; });" in text
+    assert "join_lanes<16>([](float x, float y) { return x + y; }, T1_lanes);" in text
 
 
 def test_an_extreme_starts_from_what_any_number_replaces():
@@ -116,8 +128,9 @@ def test_sixteen_bit_numbers_are_folded_as_float32():
 
 def test_neighbouring_rows_are_lanes():
     text = body(lambda fd, x: fd.ops.sum(x, [0]), empty(768, 64))
-    assert "const int rows = n0 - i0 < 512 ? n0 - i0 : 512;" in text
-    assert "double T1_lanes[512];" in text
+    assert "const int tile = tile_of(n0, 2048, 1, threaded ? thread_count() : 1);" in text
+    assert "const int rows = n0 - i0 < tile ? n0 - i0 : tile;" in text
+    assert "double T1_lanes[2048];" in text
     assert "for (int lane = 0; lane < rows; ++lane)" in text
 
 

@@ -34,6 +34,8 @@ static inline int thread_number() { return omp_get_thread_num(); }
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
+FUSER_DEVICE bool isnan(float x) { return x != x; }
+
 template <class T>
 FUSER_DEVICE T maximum(T x, T y) {
   return y > x || y != y ? y : x;
@@ -41,15 +43,23 @@ FUSER_DEVICE T maximum(T x, T y) {
 
 // All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
 template <int count, class T, class Join>
-static inline T join_lanes(T* lanes, Join join) {
+static inline T join_halves(Join join, T* lanes) {
   if constexpr (count == 1) {
     return lanes[0];
   } else {
     for (int lane = 0; lane < count / 2; ++lane) {
       lanes[lane] = join(lanes[lane], lanes[lane + count / 2]);
     }
-    return join_lanes<count / 2>(lanes, join);
+    return join_halves<count / 2>(join, lanes);
   }
+}
+// All lanes of some arrays as one.
+template <int count, class T, class Join, class... Others>
+static inline T join_lanes(Join join, T* lanes, const Others*... others) {
+  for (int lane = 0; lane < count; ++lane) {
+    ((lanes[lane] = join(lanes[lane], others[lane])), ...);
+  }
+  return join_halves<count>(join, lanes);
 }
 
 typedef int int32;
@@ -72,37 +82,26 @@ FUSER_DEVICE float exp_polynomial(float r) {
   return polynomial(r, 0.49999994f, 0.166665211f, 0.0416682623f, 0.00836867094f, 0.00138209993f);
 }
 
-// e^x = value 2^n, by Cody and Waite: x = n ln2 + r, with ln2 in two parts.
-struct exp_parts {
-  float value;
-  int32 n;
-};
-FUSER_DEVICE exp_parts exp_parts_of(float x) {
-  const float shifter = 12582912.0f;  // 1.5 2^23: the sum's low bits are the nearest integer
+FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
+
+// e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. The exponent is added
+// to the bits of the result.
+FUSER_DEVICE float exp_nonpositive(float x) {
+  const float shifter = 12582912.0f;  // the low bits of the sum are n; its other bits are shifted out
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-  return {1.0f + (r + r * r * exp_polynomial(r)), bits_of(shifted) - bits_of(shifter)};
+  const float value = 1.0f + (r + r * r * exp_polynomial(r));
+  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (bits_of(shifted) << 23));
 }
 
-FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
-
-// x 2^n for |n| <= 252, in two steps so that subnormal results are rounded once.
-FUSER_DEVICE float scale_by_power(float x, int32 n) {
-  const int32 half_n = n >> 1;
-  return x * float_of((half_n + 127) << 23) * float_of((n - half_n + 127) << 23);
+// Asks for what later rows read, into the second level.
+template <int Count, class T>
+static inline void prefetch_lanes(const T* at) {
+  for (unsigned int byte = 0; byte < Count * sizeof(T); byte += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(at) + byte, 0, 2);
+  }
 }
-
-// factor e^x for 2^-10 < |factor| < 2.
-FUSER_DEVICE float exp_times(float x, float factor) {
-  x = x < -160.0f ? -160.0f : x;
-  x = x > 90.0f ? 90.0f : x;
-  const exp_parts parts = exp_parts_of(x);
-  return scale_by_power(factor * parts.value, parts.n);
-}
-
-// At most 1.1 ulp.
-FUSER_DEVICE float exp(float x) { return exp_times(x, 1.0f); }
 
 // An index in range; one that is not is reported, and 0 taken instead. Any thread may report last.
 static inline long long checked_index(long long index, long long size, bool wraps, long long check,
@@ -148,7 +147,7 @@ FUSER_DEVICE float log(float x) {
   return log_or_limit(x, value);
 }
 
-extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const int64 T18_slots, const int64 T20_slots, const int64 n0, const int64 n1, const int64 T22_index_size, long long* errors, const bool threaded) {
+extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const int64 T18_slots, const int64 T20_slots, const int64 n0, const int64 n1, const int64 T0_ahead_offset, const int64 T22_index_size, long long* errors, const bool threaded) {
   const int threads = threaded ? thread_count() : 1;
   int64* const T18_parts = static_cast<int64*>(__builtin_malloc(sizeof(int64) * threads * T18_slots));
   for (long long slot = 0; slot < threads * T18_slots; ++slot) T18_parts[slot] = 0LL;
@@ -164,37 +163,42 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
       const bool T9 = T1 != (-100LL);
       const int64 T24 = int64(T9);
       T18_part[0] = T18_part[0] + T24;
-      float T2_lanes[64];
-      for (int lane = 0; lane < 64; ++lane) T2_lanes[lane] = -__builtin_inff();
+      float T2_lanes[32];
+      for (int lane = 0; lane < 32; ++lane) T2_lanes[lane] = -__builtin_inff();
+      float T2_lanes_nan[32];
+      for (int lane = 0; lane < 32; ++lane) T2_lanes_nan[lane] = -__builtin_inff();
       const auto sweep0 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
         const float T0 = T0_in[i1 + i0 * n1];
-        T2_lanes[lane] = maximum(T2_lanes[lane], T0);
+        T2_lanes[lane] = (T2_lanes[lane] > T0) ? T2_lanes[lane] : T0;
+        T2_lanes_nan[lane] = (isnan(T0)) ? T0 : T2_lanes_nan[lane];
       };
       int64 start0 = 0;
-      for (; start0 + 64 <= n1; start0 += 64) {
+      for (; start0 + 32 <= n1; start0 += 32) {
         #pragma omp simd
-        for (int lane = 0; lane < 64; ++lane) sweep0(start0 + lane, lane);
+        for (int lane = 0; lane < 32; ++lane) sweep0(start0 + lane, lane);
       }
       for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);
-      const float T2 = join_lanes<64>(T2_lanes, [](float x, float y) { return maximum(x, y); });
+      const float T2 = join_lanes<32>([](float x, float y) { return maximum(x, y); }, T2_lanes, T2_lanes_nan);
       double T5_part[1] = {0.0};
       for (int64 block = 0; block < n1; block += 16384) {
         const int64 block_end = block + (n1 - block < 16384 ? n1 - block : 16384);
-        float T5_lanes[64];
-        for (int lane = 0; lane < 64; ++lane) T5_lanes[lane] = 0.0f;
+        float T5_lanes[32];
+        for (int lane = 0; lane < 32; ++lane) T5_lanes[lane] = 0.0f;
         const auto sweep1 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
           const float T0 = T0_in[i1 + i0 * n1];
           const float T3 = T0 - T2;
-          const float T4 = exp(T3);
+          const float T4 = exp_nonpositive(T3);
           T5_lanes[lane] = T5_lanes[lane] + T4;
         };
         int64 start1 = block;
-        for (; start1 + 64 <= block_end; start1 += 64) {
+        for (; start1 + 32 <= block_end; start1 += 32) {
+          const int64 i1 = start1;
+          prefetch_lanes<32>(T0_in + i1 + i0 * n1 + T0_ahead_offset);
           #pragma omp simd
-          for (int lane = 0; lane < 64; ++lane) sweep1(start1 + lane, lane);
+          for (int lane = 0; lane < 32; ++lane) sweep1(start1 + lane, lane);
         }
         for (int lane = 0; lane < block_end - start1; ++lane) sweep1(start1 + lane, lane);
-        const double T5 = double(join_lanes<64>(T5_lanes, [](float x, float y) { return x + y; }));
+        const double T5 = double(join_lanes<32>([](float x, float y) { return x + y; }, T5_lanes));
         T5_part[0] = T5_part[0] + T5;
       }
       const float T5 = float(T5_part[0]);

@@ -83,10 +83,10 @@ static inline unsigned long long past_alignment(const void* at) {
 
 // Stores a chunk that was computed in registers, past the cache where its place is aligned.
 template <class T, int Count>
-static inline void stream_chunk(T* __restrict to, const T (&from)[Count]) {
+static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool past_cache = true) {
   constexpr int width = sizeof(stream_vector) / sizeof(T);
   static_assert(Count % width == 0, "whole vectors");
-  if (past_alignment(to) == 0) {
+  if (past_cache && past_alignment(to) == 0) {
     for (int i = 0; i < Count; i += width) {
       stream(reinterpret_cast<stream_vector*>(to + i),
              *reinterpret_cast<const stream_unaligned*>(from + i));

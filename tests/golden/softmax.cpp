@@ -10,6 +10,8 @@ typedef long long int64;
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
+FUSER_DEVICE bool isnan(float x) { return x != x; }
+
 template <class T>
 FUSER_DEVICE T maximum(T x, T y) {
   return y > x || y != y ? y : x;
@@ -17,15 +19,23 @@ FUSER_DEVICE T maximum(T x, T y) {
 
 // All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
 template <int count, class T, class Join>
-static inline T join_lanes(T* lanes, Join join) {
+static inline T join_halves(Join join, T* lanes) {
   if constexpr (count == 1) {
     return lanes[0];
   } else {
     for (int lane = 0; lane < count / 2; ++lane) {
       lanes[lane] = join(lanes[lane], lanes[lane + count / 2]);
     }
-    return join_lanes<count / 2>(lanes, join);
+    return join_halves<count / 2>(join, lanes);
   }
+}
+// All lanes of some arrays as one.
+template <int count, class T, class Join, class... Others>
+static inline T join_lanes(Join join, T* lanes, const Others*... others) {
+  for (int lane = 0; lane < count; ++lane) {
+    ((lanes[lane] = join(lanes[lane], others[lane])), ...);
+  }
+  return join_halves<count>(join, lanes);
 }
 
 typedef int int32;
@@ -48,76 +58,131 @@ FUSER_DEVICE float exp_polynomial(float r) {
   return polynomial(r, 0.49999994f, 0.166665211f, 0.0416682623f, 0.00836867094f, 0.00138209993f);
 }
 
-// e^x = value 2^n, by Cody and Waite: x = n ln2 + r, with ln2 in two parts.
-struct exp_parts {
-  float value;
-  int32 n;
-};
-FUSER_DEVICE exp_parts exp_parts_of(float x) {
-  const float shifter = 12582912.0f;  // 1.5 2^23: the sum's low bits are the nearest integer
+FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
+
+// e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. The exponent is added
+// to the bits of the result.
+FUSER_DEVICE float exp_nonpositive(float x) {
+  const float shifter = 12582912.0f;  // the low bits of the sum are n; its other bits are shifted out
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-  return {1.0f + (r + r * r * exp_polynomial(r)), bits_of(shifted) - bits_of(shifter)};
+  const float value = 1.0f + (r + r * r * exp_polynomial(r));
+  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (bits_of(shifted) << 23));
 }
 
-FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
-
-// x 2^n for |n| <= 252, in two steps so that subnormal results are rounded once.
-FUSER_DEVICE float scale_by_power(float x, int32 n) {
-  const int32 half_n = n >> 1;
-  return x * float_of((half_n + 127) << 23) * float_of((n - half_n + 127) << 23);
+// Asks for what later rows read, into the second level.
+template <int Count, class T>
+static inline void prefetch_lanes(const T* at) {
+  for (unsigned int byte = 0; byte < Count * sizeof(T); byte += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(at) + byte, 0, 2);
+  }
 }
 
-// factor e^x for 2^-10 < |factor| < 2.
-FUSER_DEVICE float exp_times(float x, float factor) {
-  x = x < -160.0f ? -160.0f : x;
-  x = x > 90.0f ? 90.0f : x;
-  const exp_parts parts = exp_parts_of(x);
-  return scale_by_power(factor * parts.value, parts.n);
+// One store that bypasses the cache, of as many bytes as a vector register holds.
+#if defined(__AVX512F__)
+typedef float stream_vector __attribute__((vector_size(64), may_alias));
+#elif defined(__AVX__)
+typedef float stream_vector __attribute__((vector_size(32), may_alias));
+#else
+typedef float stream_vector __attribute__((vector_size(16), may_alias));
+#endif
+typedef stream_vector stream_unaligned __attribute__((aligned(1)));
+
+static inline void stream(stream_vector* to, stream_vector moved) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(moved, to);
+#elif defined(__AVX512F__)
+  __builtin_ia32_movntps512(reinterpret_cast<float*>(to), moved);
+#elif defined(__AVX__)
+  __builtin_ia32_movntps256(reinterpret_cast<float*>(to), moved);
+#elif defined(__SSE__)
+  __builtin_ia32_movntps(reinterpret_cast<float*>(to), moved);
+#else
+  *to = moved;
+#endif
 }
 
-// At most 1.1 ulp.
-FUSER_DEVICE float exp(float x) { return exp_times(x, 1.0f); }
+static inline unsigned long long past_alignment(const void* at) {
+  return reinterpret_cast<unsigned long long>(at) % sizeof(stream_vector);
+}
 
-extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const int64 n0, const int64 n1, const bool threaded) {
-  #pragma omp parallel for if (threaded)
-  for (int64 i0 = 0; i0 < n0; ++i0) {
-    float T3_row[n1];
-    float T1_lanes[64];
-    for (int lane = 0; lane < 64; ++lane) T1_lanes[lane] = -__builtin_inff();
-    const auto sweep0 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
-      const float T0 = T0_in[i0 * n1 + i1];
-      T1_lanes[lane] = maximum(T1_lanes[lane], T0);
-    };
-    int64 start0 = 0;
-    for (; start0 + 64 <= n1; start0 += 64) {
-      #pragma omp simd
-      for (int lane = 0; lane < 64; ++lane) sweep0(start0 + lane, lane);
+// Stores a chunk that was computed in registers, past the cache where its place is aligned.
+template <class T, int Count>
+static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool past_cache = true) {
+  constexpr int width = sizeof(stream_vector) / sizeof(T);
+  static_assert(Count % width == 0, "whole vectors");
+  if (past_cache && past_alignment(to) == 0) {
+    for (int i = 0; i < Count; i += width) {
+      stream(reinterpret_cast<stream_vector*>(to + i),
+             *reinterpret_cast<const stream_unaligned*>(from + i));
     }
-    for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);
-    const float T1 = join_lanes<64>(T1_lanes, [](float x, float y) { return maximum(x, y); });
-    float T4_lanes[64];
-    for (int lane = 0; lane < 64; ++lane) T4_lanes[lane] = 0.0f;
-    const auto sweep1 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
-      const float T0 = T0_in[i0 * n1 + i1];
-      const float T2 = T0 - T1;
-      const float T3 = exp(T2);
-      T3_row[i1] = T3;
-      T4_lanes[lane] = T4_lanes[lane] + T3;
-    };
-    int64 start1 = 0;
-    for (; start1 + 64 <= n1; start1 += 64) {
-      #pragma omp simd
-      for (int lane = 0; lane < 64; ++lane) sweep1(start1 + lane, lane);
+  } else {
+    for (int i = 0; i < Count; ++i) to[i] = from[i];
+  }
+}
+
+// Orders stores that bypassed the cache before whatever another thread reads next.
+static inline void stream_fence() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const int64 n0, const int64 n1, const int64 T0_ahead_offset, const int64 past_cache, const bool threaded) {
+  #pragma omp parallel if (threaded)
+  {
+    #pragma omp for
+    for (int64 i0 = 0; i0 < n0; ++i0) {
+      float T3_row[n1];
+      float T1_lanes[16];
+      for (int lane = 0; lane < 16; ++lane) T1_lanes[lane] = -__builtin_inff();
+      float T1_lanes_nan[16];
+      for (int lane = 0; lane < 16; ++lane) T1_lanes_nan[lane] = -__builtin_inff();
+      const auto sweep0 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
+        const float T0 = T0_in[i0 * n1 + i1];
+        T1_lanes[lane] = (T1_lanes[lane] > T0) ? T1_lanes[lane] : T0;
+        T1_lanes_nan[lane] = (isnan(T0)) ? T0 : T1_lanes_nan[lane];
+      };
+      int64 start0 = 0;
+      for (; start0 + 16 <= n1; start0 += 16) {
+        #pragma omp simd
+        for (int lane = 0; lane < 16; ++lane) sweep0(start0 + lane, lane);
+      }
+      for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);
+      const float T1 = join_lanes<16>([](float x, float y) { return maximum(x, y); }, T1_lanes, T1_lanes_nan);
+      float T4_lanes[16];
+      for (int lane = 0; lane < 16; ++lane) T4_lanes[lane] = 0.0f;
+      const auto sweep1 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
+        const float T0 = T0_in[i0 * n1 + i1];
+        const float T2 = T0 - T1;
+        const float T3 = exp_nonpositive(T2);
+        T3_row[i1] = T3;
+        T4_lanes[lane] = T4_lanes[lane] + T3;
+      };
+      int64 start1 = 0;
+      for (; start1 + 16 <= n1; start1 += 16) {
+        const int64 i1 = start1;
+        prefetch_lanes<16>(T0_in + i0 * n1 + i1 + T0_ahead_offset);
+        #pragma omp simd
+        for (int lane = 0; lane < 16; ++lane) sweep1(start1 + lane, lane);
+      }
+      for (int lane = 0; lane < n1 - start1; ++lane) sweep1(start1 + lane, lane);
+      const float T4 = join_lanes<16>([](float x, float y) { return x + y; }, T4_lanes);
+      for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
+        const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
+        float T5_lanes[64];
+        const int64 first = i1;
+        #pragma omp simd
+        for (int lane = 0; lane < 64; ++lane) {
+          const int64 i1 = first + lane;
+          const float T3 = T3_row[i1];
+          const float T5 = T3 / T4;
+          T5_lanes[lane] = T5;
+        }
+        stream_chunk(T5_out + i0 * n1 + i1, T5_lanes, past_cache);
+      }
     }
-    for (int lane = 0; lane < n1 - start1; ++lane) sweep1(start1 + lane, lane);
-    const float T4 = join_lanes<64>(T4_lanes, [](float x, float y) { return x + y; });
-    #pragma omp simd
-    for (int64 i1 = 0; i1 < n1; ++i1) {
-      const float T3 = T3_row[i1];
-      const float T5 = T3 / T4;
-      T5_out[i0 * n1 + i1] = T5;
-    }
+    stream_fence();
   }
 }

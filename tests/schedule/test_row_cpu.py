@@ -20,8 +20,10 @@ from fuser.schedule.loop_tree import (
     Keep,
     Kept,
     Lanes,
+    Let,
     Loop,
     Node,
+    Prefetch,
     Ref,
     Region,
     RowArray,
@@ -114,24 +116,50 @@ def test_sums_of_float32_are_kept_in_float64(operation: str, dtype: DataType, ke
 
 def test_threads_take_rows_and_lanes_go_along_them():
     softmaxed = nest(softmax, empty(4096, 768))
-    assert loops(softmaxed) == ["PARALLEL", "SWEEP", "SWEEP", "SIMD"]
+    assert loops(softmaxed) == ["PARALLEL", "SWEEP", "SWEEP", "CHUNKS", "SIMD"]
     assert softmaxed.launch.threaded
-    assert [(n.dtype, n.count) for n in found(softmaxed, Lanes)] == [(DataType.Float, 64)] * 2
-    assert [(n.lanes, n.operation) for n in found(softmaxed, Combine)] == [
-        ("T1_lanes", "maximum"),
-        ("T4_lanes", "add"),
+    assert [(n.dtype, n.count) for n in found(softmaxed, Lanes)] == [
+        *[(DataType.Float, 16)] * 3,
+        (DataType.Float, 64),
+    ]
+    assert [(n.arrays, n.operation) for n in found(softmaxed, Combine)] == [
+        (("T1_lanes", "T1_lanes_nan"), "maximum"),
+        (("T4_lanes",), "add"),
     ]
     assert "along" in softmaxed.parameters
 
 
 @pytest.mark.parametrize(
-    ("extent", "lanes"), [(1, 4), (5, 4), (16, 4), (33, 8), (100, 16), (255, 32), (256, 64)]
+    ("extent", "lanes"), [(1, 4), (5, 4), (16, 4), (33, 8), (100, 16), (1023, 16), (1024, 32)]
 )
 def test_short_rows_have_fewer_lanes(extent: int, lanes: int):
     assert CpuRowParameters().lanes_for(extent) == lanes
     if extent > 1:
         (array,) = found(nest(total, empty(50, extent)), Lanes)
         assert array.count == lanes
+
+
+def test_what_no_cache_holds_is_stored_past_it():
+    assert nest(softmax, empty(4096, 768)).launch.past_cache
+    small = nest(softmax, empty(40, 768))
+    assert not small.launch.past_cache
+    assert loops(small) == loops(nest(softmax, empty(4096, 768)))
+    assert "CHUNKS" not in loops(nest(softmax, empty(4096, 500)))
+
+
+def test_the_costly_sweep_asks_for_the_next_row():
+    (asked,) = found(nest(softmax, empty(4096, 768)), Prefetch)
+    (fold,) = [
+        node
+        for node in found(nest(softmax, empty(4096, 768)), Loop)
+        if any(isinstance(inside, Prefetch) for inside in node.body)
+    ]
+    assert asked.at.constant == 768
+    assert "T3" in [node.name for node in fold.body if isinstance(node, Let)]
+    (far,) = found(nest(softmax, empty(4096, 64)), Prefetch)
+    assert far.at.constant == 8 * 64
+    assert not found(nest(total, empty(4096, 768)), Prefetch)
+    assert not found(nest(softmax, empty(4, 768)), Prefetch)
 
 
 def test_little_work_starts_no_threads():
@@ -204,9 +232,9 @@ def test_all_threads_of_a_region_share_its_work(columns: int):
 
 def test_neighbouring_rows_are_folded_side_by_side():
     across = nest(lambda fd, x: softmax(fd, x, 0), empty(30, 5000))
-    fold, store = ["SERIAL", "TILE_LANES", "TILE_LANES"], ["SERIAL", "TILE_LANES"]
-    assert loops(across) == ["TILE", *fold, *fold, *store]
-    assert {node.count for node in found(across, Lanes)} == {512}
+    fold, store = ["UNROLLED", "TILE_LANES"], ["SERIAL", "TILE_LANES"]
+    assert loops(across) == ["TILE", *fold, *fold, "TILE_LANES", *store]
+    assert {node.count for node in found(across, Lanes)} == {2048}
     kept = [node.dtype for node in found(across, Lanes) if node.fill is not None]
     assert kept == [DataType.Float, DataType.Double]
     assert "across" in across.parameters

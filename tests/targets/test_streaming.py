@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.schedule import CpuParameters
+from fuser.schedule import CpuParameters, CpuRowParameters
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +64,24 @@ def test_short_rows_are_not_streamed() -> None:
 
 def _named(dtype: torch.dtype) -> DataType:
     return DataType.Float if dtype is torch.float32 else DataType.Int8
+
+
+@pytest.mark.parametrize("columns", [512, 513, 575, 1000, 1024, 3001])
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.BFloat16, DataType.Double])
+def test_rows_that_are_normalized_are_stored_past_the_cache_too(
+    columns: int, dtype: DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "fuser.runtime.backend.CpuRowParameters", lambda: CpuRowParameters(stream_bytes=0)
+    )
+    x = torch.randn(9, columns, generator=torch.Generator().manual_seed(0)).to(dtype.torch)
+    with FusionDefinition() as fd:
+        wide = fd.ops.cast(fd.from_pytorch(x), DataType.Double)
+        e = fd.ops.exp(wide - fd.ops.max(wide, [1], keepdim=True))
+        probabilities = e / fd.ops.sum(e, [1], keepdim=True)
+        fd.add_output(fd.ops.cast(probabilities, dtype))
+        fd.add_output(fd.ops.cast(probabilities, DataType.Float))
+    (kernel,) = fd.plan([x]).kernels
+    assert "stream_chunk(" in kernel.source
+    for got in fd.execute([x]):
+        assert torch.allclose(got.double(), torch.softmax(x.double(), 1), rtol=8e-3, atol=1e-7)

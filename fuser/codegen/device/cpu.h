@@ -122,9 +122,9 @@ FUSER_DEVICE float scale_by_power(float x, int32 n) {
 }
 
 //@ exp_parts: FUSER_DEVICE, bits_of, exp_polynomial
-// e^x = value 2^n, by Cody and Waite: x = n ln2 + r, with ln2 in two parts.
+// e^x = (1 + rest) 2^n, by Cody and Waite: x = n ln2 + r, with ln2 in two parts.
 struct exp_parts {
-  float value;
+  float rest;
   int32 n;
 };
 FUSER_DEVICE exp_parts exp_parts_of(float x) {
@@ -132,28 +132,44 @@ FUSER_DEVICE exp_parts exp_parts_of(float x) {
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-  return {1.0f + (r + r * r * exp_polynomial(r)), bits_of(shifted) - bits_of(shifter)};
+  return {r + r * r * exp_polynomial(r), bits_of(shifted) - bits_of(shifter)};
 }
 
 //@ exp_normal: FUSER_DEVICE, exp_parts, float_of
 // e^x for |x| <= 87.
 FUSER_DEVICE float exp_normal(float x) {
   const exp_parts parts = exp_parts_of(x);
-  return parts.value * float_of((parts.n + 127) << 23);
+  const float power = float_of((parts.n + 127) << 23);
+  return power + power * parts.rest;
 }
 
-//@ exp_times: FUSER_DEVICE, exp_parts, scale_by_power
-// factor e^x for 2^-10 < |factor| < 2.
+//@ exp_times: FUSER_DEVICE, exp_parts, float_of
+// factor e^x for 2^-10 < |factor| < 2. 2^n in two steps, so that subnormal results are rounded once:
+// the first is down to 2^-108, and the second is 2^8 wherever the result is normal.
 FUSER_DEVICE float exp_times(float x, float factor) {
   x = x < -160.0f ? -160.0f : x;
   x = x > 90.0f ? 90.0f : x;
   const exp_parts parts = exp_parts_of(x);
-  return scale_by_power(factor * parts.value, parts.n);
+  const int32 upper = parts.n < -100 ? -100 : parts.n;
+  const float scale = factor * float_of((upper + 119) << 23);
+  return (scale + scale * parts.rest) * float_of((parts.n - upper + 135) << 23);
 }
 
 //@ exp(float): FUSER_DEVICE, exp_times
 // At most 1.1 ulp.
 FUSER_DEVICE float exp(float x) { return exp_times(x, 1.0f); }
+
+//@ exp_nonpositive(float): FUSER_DEVICE, bits_of, exp_polynomial, float_of
+// e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. The exponent is added
+// to the bits of the result.
+FUSER_DEVICE float exp_nonpositive(float x) {
+  const float shifter = 12582912.0f;  // the low bits of the sum are n; its other bits are shifted out
+  const float shifted = x * 1.44269504f + shifter;
+  const float n = shifted - shifter;
+  const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
+  const float value = 1.0f + (r + r * r * exp_polynomial(r));
+  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (bits_of(shifted) << 23));
+}
 
 //@ exp2(float): FUSER_DEVICE, bits_of, polynomial, scale_by_power
 // At most 0.9 ulp.
@@ -783,6 +799,17 @@ FUSER_DEVICE double pow(double x, double y) { return __builtin_pow(x, y); }
 extern "C" int omp_get_max_threads();
 static inline int thread_count() { return omp_get_max_threads(); }
 
+//@ tile_of
+// How many of `rows` neighbouring rows are done side by side: at most `most`, and so that as many
+// tiles of this size as threads, or twice, three times, ... as many, are all rows. `outer`: how
+// often such rows are done.
+static inline int tile_of(long long rows, int most, long long outer, int threads) {
+  const long long apart = outer < threads ? threads : 1;
+  const long long tiles = (rows + most * apart - 1) / (most * apart) * apart;
+  const long long tile = ((rows + tiles - 1) / tiles + 15) / 16 * 16;
+  return tile < 16 ? 16 : int(tile);
+}
+
 //@ thread_number
 extern "C" int omp_get_thread_num();
 static inline int thread_number() { return omp_get_thread_num(); }
@@ -790,15 +817,23 @@ static inline int thread_number() { return omp_get_thread_num(); }
 //@ join_lanes
 // All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
 template <int count, class T, class Join>
-static inline T join_lanes(T* lanes, Join join) {
+static inline T join_halves(Join join, T* lanes) {
   if constexpr (count == 1) {
     return lanes[0];
   } else {
     for (int lane = 0; lane < count / 2; ++lane) {
       lanes[lane] = join(lanes[lane], lanes[lane + count / 2]);
     }
-    return join_lanes<count / 2>(lanes, join);
+    return join_halves<count / 2>(join, lanes);
   }
+}
+// All lanes of some arrays as one.
+template <int count, class T, class Join, class... Others>
+static inline T join_lanes(Join join, T* lanes, const Others*... others) {
+  for (int lane = 0; lane < count; ++lane) {
+    ((lanes[lane] = join(lanes[lane], others[lane])), ...);
+  }
+  return join_halves<count>(join, lanes);
 }
 
 //@ checked_index

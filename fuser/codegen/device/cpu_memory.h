@@ -60,10 +60,10 @@ static inline void stream_row(T* __restrict to, const T* __restrict from, long l
 //@ stream_chunk: stream_vector
 // Stores a chunk that was computed in registers, past the cache where its place is aligned.
 template <class T, int Count>
-static inline void stream_chunk(T* __restrict to, const T (&from)[Count]) {
+static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool past_cache = true) {
   constexpr int width = sizeof(stream_vector) / sizeof(T);
   static_assert(Count % width == 0, "whole vectors");
-  if (past_alignment(to) == 0) {
+  if (past_cache && past_alignment(to) == 0) {
     for (int i = 0; i < Count; i += width) {
       stream(reinterpret_cast<stream_vector*>(to + i),
              *reinterpret_cast<const stream_unaligned*>(from + i));
@@ -79,6 +79,15 @@ template <int Count, class T>
 static inline void prefetch_ahead(const T* at) {
   const char* now = reinterpret_cast<const char*>(at);
   for (unsigned int line = 0; line < Count * sizeof(T); line += 64) prefetch_line(now + line);
+}
+
+//@ prefetch_lanes
+// Asks for what later rows read, into the second level.
+template <int Count, class T>
+static inline void prefetch_lanes(const T* at) {
+  for (unsigned int byte = 0; byte < Count * sizeof(T); byte += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(at) + byte, 0, 2);
+  }
 }
 
 //@ stream_fence

@@ -1,0 +1,195 @@
+"""What a case is: a kind of computation, a shape and a dtype.
+
+A kind has its definition, the same in torch for torch.compile, the ways eager torch offers, and
+what the results have to be in float64. `pointwise_cases.py`, `row_cases.py`, `norm_cases.py` and
+`loss_cases.py` hold the kinds; `cases.py` is the list of what is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+
+Shape = tuple[int, ...]
+Tensors = list[torch.Tensor]
+Peer = Callable[..., object]
+"""Takes the inputs; gives a tensor, or several in a tuple or a list."""
+Make = Callable[["Maker"], Tensors]
+
+DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16"}
+DATA_TYPES = {
+    torch.float32: DataType.Float,
+    torch.bfloat16: DataType.BFloat16,
+    torch.int64: DataType.Int,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """What is asked of a kind; ratios are a peer's time over fuser's.
+
+    cpu: against the better of eager and torch.compile, where nobody page-faults.
+    called: on the processor as called, by (dtype, peer).
+    copied: on the GPU, the part of a copy's (or a read's) speed.
+    long_rows: whether the GPU's goal of 1.3 for rows above 1,024 elements is meant for it.
+    """
+
+    cpu: float = 1.0
+    called: Mapping[tuple[torch.dtype, str], float] = field(
+        default_factory=dict[tuple[torch.dtype, str], float]
+    )
+    copied: float | None = None
+    long_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is computed, at any shape and in any dtype.
+
+    `define` takes the inputs' handles, 16-bit ones cast to Float, and gives those of the results.
+    `inputs` takes a `Maker`. `written` is the same in torch, as torch.compile is given it; `eager`
+    are the ways eager torch offers; `into` are those that write into given tensors: they take the
+    results' buffers, a `Scratch` and the inputs. `liger` is that library's operation, if it has it,
+    and `consumes` says that it writes over the first input. `kernels` is how many are planned.
+    """
+
+    name: str
+    define: Callable[..., Handle | tuple[Handle, ...]]
+    inputs: Make
+    written: Peer
+    eager: Mapping[str, Peer]
+    into: Mapping[str, Callable[..., object]]
+    exact: Peer
+    goals: Goals = Goals()
+    liger: Peer | None = None
+    consumes: bool = False
+    kernels: int = 1
+    unrounded: bool = False
+    """Whether nothing is computed, so that results are exact."""
+
+
+class Maker:
+    """Makes a case's inputs: random numbers of its shape and dtype, the same every time."""
+
+    def __init__(self, case: Case, without_data: bool) -> None:
+        self.shape, self.dtype = case.shape, case.dtype
+        self.statistics = case.dtype if case.device == "cpu" else torch.float32
+        """The dtype in which eager's layer norm keeps the rows' means on this device."""
+        self._device = "meta" if without_data else case.device
+        self._generator = None if without_data else torch.Generator(case.device).manual_seed(0)
+
+    def normal(self, *shape: int) -> torch.Tensor:
+        """Normally distributed numbers; of the case's shape by default."""
+        sizes = shape or self.shape
+        made = torch.randn(sizes, generator=self._generator, device=self._device)
+        return made.to(self.dtype)
+
+    def targets(self, ignored: int) -> torch.Tensor:
+        """A column for each row; each 97th row from the fifth on has `ignored` instead."""
+        rows, columns = self.shape
+        made = torch.randint(
+            0, columns, (rows,), generator=self._generator, device=self._device, dtype=torch.int64
+        )
+        made[4::97] = ignored
+        return made
+
+
+class Scratch:
+    """Buffers that a peer keeps between calls, each made once."""
+
+    def __init__(self, empty_like: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._empty_like = empty_like
+        self._made: dict[str, torch.Tensor] = {}
+
+    def like(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
+        if name not in self._made:
+            self._made[name] = self._empty_like(tensor)
+        return self._made[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kind at one shape, in one dtype, on one device: cpu or cuda."""
+
+    kind: Kind
+    shape: Shape
+    dtype: torch.dtype
+    device: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.name} {list(self.shape)}"
+
+    @property
+    def dtype_name(self) -> str:
+        return DTYPES[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype_name}"
+
+    @property
+    def tolerance(self) -> float:
+        """The largest `error` of a right result: see `checks.error`."""
+        if self.kind.unrounded:
+            return 0.0
+        return {torch.float32: 2e-5, torch.bfloat16: 2**-8}[self.dtype]
+
+    def inputs(self) -> Tensors:
+        return self.kind.inputs(Maker(self, without_data=False))
+
+    def meta_inputs(self) -> Tensors:
+        """Tensors of the inputs' sizes and dtypes, without data: they can be planned for."""
+        return self.kind.inputs(Maker(self, without_data=True))
+
+    def definition(self) -> FusionDefinition:
+        """The definition, for inputs of these ranks and dtypes; 16-bit ones are cast and back."""
+        with FusionDefinition() as fd:
+            given = [_declared(fd, tensor) for tensor in self.meta_inputs()]
+            for result in results(self.kind.define(fd, *given)):
+                fd.add_output(_as(fd, result, DATA_TYPES[self.dtype]))
+        return fd
+
+    def exact(self, inputs: Tensors) -> Tensors:
+        """The results in float64."""
+        wide = [tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs]
+        return tensors(self.kind.exact(*wide))
+
+    def least_bytes(self) -> tuple[int, int]:
+        """Bytes read and written if every input and result moves once."""
+        inputs = self.meta_inputs()
+        made = tensors(self.kind.exact(*inputs))
+        return (
+            sum(tensor.nbytes for tensor in inputs),
+            sum(tensor.numel() for tensor in made) * self.dtype.itemsize,
+        )
+
+
+def _declared(fd: FusionDefinition, like: torch.Tensor) -> Handle:
+    sizes = [1 if size == 1 else -1 for size in like.shape]
+    given = fd.define_tensor(shape=sizes, contiguity=True, dtype=DATA_TYPES[like.dtype])
+    return _as(fd, given, DataType.Float) if like.dtype is torch.bfloat16 else given
+
+
+def _as(fd: FusionDefinition, handle: Handle, dtype: DataType) -> Handle:
+    return handle if handle.dtype() is dtype else fd.ops.cast(handle, dtype=dtype)
+
+
+def results(made: Handle | tuple[Handle, ...]) -> tuple[Handle, ...]:
+    """What a definition gives, as a tuple."""
+    return made if isinstance(made, tuple) else (made,)
+
+
+def tensors(made: object) -> Tensors:
+    """What a peer gives, as a list."""
+    found: list[torch.Tensor] = []
+    several = cast("Sequence[object]", made) if isinstance(made, list | tuple) else [made]
+    for tensor in several:
+        assert isinstance(tensor, torch.Tensor)
+        found.append(tensor)
+    return found

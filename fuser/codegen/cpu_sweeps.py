@@ -1,0 +1,217 @@
+"""C++ for the loops of rows on the CPU target: threads over rows, lanes along them or across."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from fuser.codegen.cpu import CpuPrinter
+from fuser.schedule.index import ZERO, Axis, substitute
+from fuser.schedule.loop_tree import Binding, Lanes, Loop, LoopNest, Node, Prefetch, Store
+from fuser.segmenter import Segment
+
+_OVER_THREADS = (Binding.PARALLEL, Binding.TILE, Binding.BLOCKS)
+
+
+class CpuSweepPrinter(CpuPrinter):
+    """Loops over rows, and over the elements of rows."""
+
+    _threads_started = False
+    """Whether a parallel region is open, so that loops only share out their iterations."""
+    _dividing = False
+    """Whether an outer loop shares out its iterations."""
+    _sweeps = 0
+    _chunk_axis: Axis | None = None
+    """The axis along which a chunk is at hand."""
+    _in_tile = False
+
+    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+        super().__init__(segment, nest)
+        self._ranges: dict[Axis, tuple[str, str]] = {}
+        """Where sweeps over an axis start and end, if not at its ends."""
+
+    def loop(self, loop: Loop) -> None:
+        match loop.binding:
+            case Binding.PARALLEL | Binding.TILE | Binding.BLOCKS:
+                self._over_threads(loop)
+            case Binding.SWEEP:
+                self._sweep(loop)
+            case Binding.TILE_LANES:
+                with self._rows_of_tile():
+                    self._all(loop.body)
+            case Binding.UNROLLED:
+                self._unrolled(loop)
+            case Binding.CHUNKS:
+                self._chunks(loop)
+            case Binding.SIMD if loop.axis is self._chunk_axis:
+                self._lanes_of_chunk(loop)
+            case Binding.SIMD:
+                alone = not self._dividing and not self._threads_started
+                threads = "parallel for simd if (parallel : threaded)" if alone else "simd"
+                self.out.line(f"#pragma omp {threads}")
+                self._for(loop)
+            case _:
+                self._for(loop)
+
+    def store(self, store: Store) -> None:
+        if store.lanes == 1:
+            super().store(store)
+            return
+        at = self.sizes.index(store.at, store.tensor.name)
+        past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
+        write = self.expressions.use("stream_chunk")
+        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {past_cache});")
+
+    def prefetch(self, prefetch: Prefetch) -> None:
+        at = self.sizes.index(prefetch.at, f"{prefetch.tensor}_ahead")
+        ask = self.expressions.use("prefetch_lanes")
+        self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
+
+    def lanes_filled(self, lanes: Lanes) -> str:
+        return "rows" if self._in_tile else super().lanes_filled(lanes)
+
+    def _all(self, nodes: tuple[Node, ...]) -> None:
+        for node in nodes:
+            self.node(node)
+
+    def _over_threads(self, loop: Loop) -> None:
+        """The outermost loop over threads shares out its iterations, with those of the next."""
+        if not self._dividing:
+            self._choose_tile(loop)
+            depth = self._nested_over_threads(loop)
+            collapse = f" collapse({depth})" if depth > 1 else ""
+            start = "for" if self._threads_started else "parallel for"
+            condition = "" if self._threads_started else " if (threaded)"
+            self.out.line(f"#pragma omp {start}{collapse}{condition}")
+        outer, self._dividing = self._dividing, True
+        self._for(loop)
+        self._dividing = outer
+
+    @staticmethod
+    def _nested_over_threads(loop: Loop) -> int:
+        inside = loop.body[0]
+        nested = isinstance(inside, Loop) and inside.binding in _OVER_THREADS
+        return 2 if nested and len(loop.body) == 1 else 1
+
+    def _for(self, loop: Loop) -> None:
+        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        index = self.expressions.type(self.nest.index_dtype)
+        if loop.binding is Binding.BLOCKS:
+            self._blocks(loop, index, extent)
+            return
+        if loop.binding is Binding.TILE:
+            self._tiles(loop, index)
+            return
+        with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; ++{name})"):
+            self._all(loop.body)
+
+    def _blocks(self, loop: Loop, index: str, extent: str) -> None:
+        with self.out.block(f"for ({index} block = 0; block < {extent}; block += {loop.step})"):
+            left = f"{extent} - block"
+            end = f"block + ({left} < {loop.step} ? {left} : {loop.step})"
+            self.out.line(f"const {index} block_end = {end};")
+            self._ranges[loop.axis] = ("block", "block_end")
+            self._all(loop.body)
+            del self._ranges[loop.axis]
+
+    def _sweep(self, loop: Loop) -> None:
+        """One body for the rounds of lanes and for what is left of the row."""
+        number, self._sweeps = self._sweeps, self._sweeps + 1
+        index = self.expressions.type(self.nest.index_dtype)
+        name = self.sizes.axis(loop.axis)
+        first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
+        body, start = f"sweep{number}", f"start{number}"
+        head = f"const auto {body} = [&](const {index} {name}, const int lane)"
+        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
+            self._all(tuple(node for node in loop.body if not isinstance(node, Prefetch)))
+        self.out.line(f"{index} {start} = {first};")
+        with self.out.block(f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"):
+            self._ask_ahead(loop, start)
+            self.out.line("#pragma omp simd")
+            each = f"for (int lane = 0; lane < {loop.step}; ++lane)"
+            self.out.line(f"{each} {body}({start} + lane, lane);")
+        each = f"for (int lane = 0; lane < {extent} - {start}; ++lane)"
+        self.out.line(f"{each} {body}({start} + lane, lane);")
+
+    def _ask_ahead(self, loop: Loop, start: str) -> None:
+        """What a round of lanes asks for besides."""
+        asked = tuple(node for node in loop.body if isinstance(node, Prefetch))
+        if asked:
+            index = self.expressions.type(self.nest.index_dtype)
+            self.out.line(f"const {index} {self.sizes.axis(loop.axis)} = {start};")
+        self._all(asked)
+
+    def _chunks(self, loop: Loop) -> None:
+        """Chunks that start where vectors are aligned in the first tensor that is stored; the ones
+        at the ends are moved into range."""
+        index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
+        extent, chunk = self.sizes.extent(loop.axis), f"chunk{self._sweeps}"
+        self._sweeps += 1
+        self.expressions.use("stream_vector")
+        store = next(node for node in loop.body if isinstance(node, Store))
+        at = self.sizes.index(substitute(store.at, {loop.axis: ZERO}), store.tensor.name)
+        size = self.expressions.type(store.tensor.dtype)
+        past = f"past_alignment({store.tensor}_out + {at}) / sizeof({size})"
+        head = f"{index} {chunk} = -{index}({past})"
+        with self.out.block(f"for ({head}; {chunk} < {extent}; {chunk} += {loop.step})"):
+            last = f"{extent} - {loop.step}"
+            inside = f"{chunk} < 0 ? 0 : {chunk} < {last} ? {chunk} : {last}"
+            self.out.line(f"const {index} {name} = {inside};")
+            self._chunk_axis = loop.axis
+            self._all(loop.body)
+            self._chunk_axis = None
+
+    def _lanes_of_chunk(self, loop: Loop) -> None:
+        """The elements of a chunk side by side; inside, the axis is that of the element."""
+        index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
+        self.out.line(f"const {index} first = {name};")
+        self.out.line("#pragma omp simd")
+        with self.out.block(f"for (int lane = 0; lane < {loop.step}; ++lane)"):
+            self.out.line(f"const {index} {name} = first + lane;")
+            self._all(loop.body)
+
+    def _choose_tile(self, loop: Loop) -> None:
+        """How many rows are done side by side; a thread has the same number of tiles as another."""
+        outer, tiles = "1", loop
+        while tiles.binding is Binding.PARALLEL and isinstance(tiles.body[0], Loop):
+            outer, tiles = f"{outer} * {self.sizes.extent(tiles.axis)}", tiles.body[0]
+        if tiles.binding is Binding.TILE:
+            threads = f"threaded ? {self.expressions.use('thread_count')}() : 1"
+            call = f"{self.expressions.use('tile_of')}({self.sizes.extent(tiles.axis)}, "
+            call += f"{tiles.step}, {outer.removeprefix('1 * ')}, {threads})"
+            self.out.line(f"const int tile = {call};")
+
+    def _tiles(self, loop: Loop, index: str) -> None:
+        """As many rows at a time as keep all threads busy, if none outside does."""
+        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {name} += tile)"):
+            left = f"{extent} - {name}"
+            self.out.line(f"const int rows = {left} < tile ? {left} : tile;")
+            self.sizes.name_axis(Axis((*loop.axis.path, 1), loop.step), "lane")
+            self._in_tile = True
+            self._all(loop.body)
+            self._in_tile = False
+
+    def _unrolled(self, loop: Loop) -> None:
+        """Some elements of every row of a tile at a time: its lanes are read and written less."""
+        number, self._sweeps = self._sweeps, self._sweeps + 1
+        index, extent = self.expressions.type(self.nest.index_dtype), self.sizes.extent(loop.axis)
+        body, start = f"sweep{number}", f"start{number}"
+        head = (
+            f"const auto {body} = [&](const {index} {self.sizes.axis(loop.axis)}, const int lane)"
+        )
+        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
+            self._all(loop.body)
+        self.out.line(f"{index} {start} = 0;")
+        whole = f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"
+        with self.out.block(whole), self._rows_of_tile():
+            for step in range(loop.step):
+                self.out.line(f"{body}({start} + {step}, lane);")
+        with self.out.block(f"for (; {start} < {extent}; ++{start})"), self._rows_of_tile():
+            self.out.line(f"{body}({start}, lane);")
+
+    @contextmanager
+    def _rows_of_tile(self) -> Generator[None]:
+        self.out.line("#pragma omp simd")
+        with self.out.block("for (int lane = 0; lane < rows; ++lane)"):
+            yield

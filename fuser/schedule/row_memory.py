@@ -1,0 +1,82 @@
+"""How sweeps on a processor treat memory: what is read next is asked for, and results that no cache
+holds are written past it.
+
+    sweep   load T0; T1 folds it                        sweep   load T0; T1 folds it
+    sweep   load T0; T3 = exp(T0 - T1); fold T3   ->    sweep   ask for T0 of the next row; ...
+    sweep   store T5                                    sweep   chunks of T5 past the cache
+
+The first sweep of a row waits for memory, and later ones find the row in the cache and compute. So
+that both happen at once, the most costly of these asks for the next row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from fuser.ir.pointwise import KERNEL_TABLE
+from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.index import Index, substitute
+from fuser.schedule.loop_tree import Binding, Call, Lanes, Let, Load, Loop, Node, Prefetch, Ref
+from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.vectors import step_along
+
+
+def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:
+    """`body` with a sweep that asks for what the first one reads of a later row."""
+    sweeps = [sweep for sweep in body.stages if sweep.axes]
+    again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
+    if not again or not body.rows:
+        return body
+    costly = max(again, key=cost)
+    row, inner = body.rows[-1], costly.axes[-1]
+    loads = [node for node in sweeps[0].code if isinstance(node, Load)]
+    read = [load for load in loads if step_along(load.at, inner) == 1 and load.at.coefficient(row)]
+    points = math.prod(axis.extent for axis in costly.axes)
+    ahead: list[Prefetch] = []
+    for load in read:
+        rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
+        at = substitute(load.at, {row: Index(rows, ((row, 1),))})
+        ahead.append(Prefetch(load.tensor, at, 1))
+    asking = dataclasses.replace(costly, ahead=tuple(ahead))
+    stages = tuple(asking if sweep is costly else sweep for sweep in body.stages)
+    return dataclasses.replace(body, stages=stages)
+
+
+def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:
+    """Whether a sweep that folds nothing writes long runs of consecutive elements."""
+    inner = sweep.axes[-1]
+    consecutive = all(step_along(store.at, inner) == 1 for store in sweep.stores)
+    return not sweep.folds and consecutive and inner.extent >= parameters.chunked_run
+
+
+def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
+    """Whether what is stored in all rows is more than the cache holds."""
+    rows = math.prod(axis.extent for axis in body.rows)
+    sweeps = ((sweep, math.prod(axis.extent for axis in sweep.axes)) for sweep in body.stages)
+    stores = ((store, points) for sweep, points in sweeps for store in sweep.stores)
+    stored = sum(store.tensor.dtype.itemsize * points for store, points in stores)
+    return rows * stored >= parameters.stream_bytes
+
+
+def chunks(sweep: Sweep, count: int) -> Loop:
+    """The innermost loop of a sweep: chunks computed in registers, then stored at once."""
+    inner = sweep.axes[-1]
+    arrays: list[Node] = []
+    computed: list[Node] = []
+    stores: list[Node] = []
+    for store in sweep.stores:
+        name, dtype = f"{store.tensor}_lanes", store.tensor.dtype
+        arrays.append(Lanes(name, dtype, count))
+        computed.append(Let(name, dtype, store.source, in_lanes=True))
+        stores.append(dataclasses.replace(store, source=Ref(name, dtype), lanes=count))
+    each = Loop(inner, Binding.SIMD, (*sweep.code, *computed), count)
+    ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
+    return Loop(inner, Binding.CHUNKS, (*ahead, *arrays, each, *stores), count)
+
+
+def cost(sweep: Sweep) -> int:
+    """Instructions at one point of a sweep, roughly."""
+    calls = [node.expression for node in sweep.code if isinstance(node, Let)]
+    arithmetic = sum(KERNEL_TABLE[call.op].cost for call in calls if isinstance(call, Call))
+    return arithmetic + len(sweep.code) + len(sweep.folds) + len(sweep.stores)

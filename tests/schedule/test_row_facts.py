@@ -1,0 +1,122 @@
+"""What the folds of a row say of its values, and that it is only used where it holds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.schedule.loop_tree import Call, Let
+from fuser.schedule.row_axes import arrange_rows
+from fuser.schedule.row_body import RowBody
+from fuser.schedule.row_facts import use_facts
+from tests.schedule.rows import Define, body_of, softmax
+
+
+def operations(define: Define, *inputs: torch.Tensor) -> list[str]:
+    body = use_facts(arrange_rows(body_of(define, *inputs)))
+    return calls(body)
+
+
+def calls(body: RowBody) -> list[str]:
+    code = [node for stage in body.stages for node in stage.code if isinstance(node, Let)]
+    return [node.expression.op for node in code if isinstance(node.expression, Call)]
+
+
+def test_a_softmax_divides_once_a_row():
+    assert operations(softmax, torch.empty(20, 30)) == [
+        *("sub", "exp_nonpositive"),
+        *("reciprocal", "sub", "exp_nonpositive", "mul"),
+    ]
+
+
+def test_a_softmax_in_float64_has_no_simpler_exponential():
+    found = operations(softmax, torch.empty(20, 30, dtype=torch.float64))
+    assert found == ["sub", "exp", "reciprocal", "sub", "exp", "mul"]
+
+
+def shifted_by_the_least(fd: FusionDefinition, x: Handle) -> Handle:
+    e = fd.ops.exp(x - fd.ops.min(x, [1], keepdim=True))
+    return e / fd.ops.sum(e, [1], keepdim=True)
+
+
+def shifted_by_another(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    e = fd.ops.exp(x - fd.ops.max(y, [1], keepdim=True))
+    return e / fd.ops.sum(e, [1], keepdim=True)
+
+
+def shifted_after_scaling(fd: FusionDefinition, x: Handle) -> Handle:
+    e = fd.ops.exp(x * 2.0 - fd.ops.max(x, [1], keepdim=True))
+    return e / fd.ops.sum(e, [1], keepdim=True)
+
+
+def without_a_shift(fd: FusionDefinition, x: Handle) -> Handle:
+    e = fd.ops.exp(x)
+    return e / fd.ops.sum(e, [1], keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("define", "inputs"),
+    [
+        (shifted_by_the_least, 1),
+        (shifted_by_another, 2),
+        (shifted_after_scaling, 1),
+        (without_a_shift, 1),
+    ],
+)
+def test_nothing_is_taken_for_granted(define: Define, inputs: int):
+    found = operations(define, *[torch.empty(20, 30)] * inputs)
+    assert "truediv" in found
+    assert not {"exp_nonpositive", "reciprocal"} & set(found)
+
+
+def test_the_sum_of_other_powers_may_be_small():
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        e = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True)) * 1e-40
+        return e / fd.ops.sum(e, [1], keepdim=True)
+
+    found = operations(define, torch.empty(20, 30))
+    assert "exp_nonpositive" in found
+    assert "truediv" in found
+
+
+def test_largest_of_more_than_is_summed():
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        e = fd.ops.exp(x - fd.ops.max(x, [1, 2], keepdim=True))
+        return [fd.ops.sum(e, [1, 2], keepdim=True), e / fd.ops.sum(e, [1, 2], keepdim=True)]
+
+    assert "mul" in operations(define, torch.empty(20, 30, 40))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0.0, -87.3, -87.34, -104.0, -1e30, -torch.inf],
+        [-torch.inf] * 6,
+        [torch.inf, 1.0, 2.0, 3.0, -torch.inf, 0.0],
+        [torch.nan, 1.0, 2.0, 3.0, -torch.inf, 0.0],
+        [3e38, -3e38, 0.0, 1e-40, -1e-40, 1.0],
+    ],
+)
+@pytest.mark.parametrize("columns", [6, 600])
+def test_special_numbers_are_as_in_torch(row: list[float], columns: int):
+    x = torch.tensor([row * (columns // 6), [1.0] * columns])
+    with FusionDefinition() as fd:
+        fd.add_output(softmax(fd, fd.from_pytorch(x)))
+    got = fd.execute([x])[0]
+    assert torch.allclose(got, torch.softmax(x, 1), rtol=1e-6, atol=2e-38, equal_nan=True)
+
+
+def test_the_simpler_exponential_is_as_exact():
+    x = -torch.linspace(0, 90, 1_000_003).reshape(1, -1)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.exp(t - fd.ops.max(t, [1], keepdim=True)))
+        fd.add_output(fd.ops.cast(fd.ops.max(t, [1]), DataType.Double))
+    exact = torch.exp(x.double())
+    off = (fd.execute([x])[0].double() - exact).abs()
+    ulp = 2.0 ** (torch.frexp(exact).exponent.double() - 24)
+    normal = exact >= 2.0**-126
+    assert (off / ulp)[normal].max() <= 1.1
+    assert off[~normal].max() < 2.0**-126

@@ -1,0 +1,236 @@
+"""The benchmarks' cases compute what they say, in as many kernels and bytes as they should."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from buffers import give_back_freed, keep_freed
+from case import Case, Scratch, tensors
+from cases import by_importance, cases, small
+from checks import WrongResultError, check_ours, error, working
+from harness import alternate
+from host_time import chain, host_seconds, measure_execute
+from liger import HAS_LIGER
+
+ROWS, COLUMNS = 5, 33
+SMALL = list({str(case): case for case in (small(c, "cpu") for c in cases("cpu"))}.values())
+ODD = [
+    Case(case.kind, (ROWS, COLUMNS), case.dtype, "cpu")
+    for case in SMALL
+    if case.kind.name not in ("gelu", "permute")  # which have views of fixed factors
+]
+TARGETS = {"cpu": "cpu", "cuda": "cuda:sm_90"}
+EVERY = [case for device in TARGETS for case in cases(device)]
+
+APART = {
+    "cross entropy backward": 2,
+    "cross entropy both": 3,
+}
+"""Kernels on the GPU of large shapes: the segmenter takes the column numbers of the comparison,
+an iota, to be dear to make again for 250 million elements, so that a kernel of its own writes
+them. They are a coordinate, which costs nothing; the benchmark shows it until that is so."""
+
+LARGE = 200_000_000
+
+
+def described(case: Case) -> str:
+    return f"{case}, {case.device}"
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("case", [*SMALL, *ODD], ids=str)
+def test_the_definition_computes_what_float64_does(case: Case, target: str) -> None:
+    inputs = case.inputs()
+    made = case.definition().execute(inputs, target=target)
+    check_ours(case, made, case.exact(inputs))
+
+
+@pytest.mark.parametrize("case", [*SMALL, *ODD], ids=str)
+def test_the_definition_computes_what_torch_does(case: Case) -> None:
+    inputs = case.inputs()
+    made = case.definition().execute(inputs)
+    written = tensors(case.kind.written(*inputs))
+    assert [t.shape for t in made] == [t.shape for t in written]
+    assert [t.dtype for t in made] == [t.dtype for t in written]
+    loose = {torch.float32: 1e-4, torch.bfloat16: 0.03}[case.dtype]
+    for ours, theirs in zip(made, written, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=loose, atol=loose)
+
+
+@pytest.mark.parametrize("case", [*SMALL, *ODD], ids=str)
+def test_every_peer_computes_the_same(case: Case) -> None:
+    inputs = case.inputs()
+    exact = case.exact(inputs)
+    like = tensors(case.kind.written(*inputs))
+    scratch = {name: Scratch(torch.empty_like) for name in case.kind.into}
+
+    def into(name: str) -> list[torch.Tensor]:
+        outs = [torch.full_like(tensor, torch.nan) for tensor in like]
+        case.kind.into[name](outs, scratch[name], *inputs)
+        return outs
+
+    peers = {name: lambda peer=peer: peer(*inputs) for name, peer in case.kind.eager.items()}
+    peers |= {f"{name}, into": lambda name=name: into(name) for name in case.kind.into}
+    kept, errors, notes = working(peers, exact)
+    only_cuda = "_fused_rms_norm_backward"
+    assert peers.keys() - kept.keys() <= {only_cuda}, notes
+    assert max(errors.values()) < {torch.float32: 2e-5, torch.bfloat16: 0.05}[case.dtype]
+
+
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_inputs_are_the_same_each_time_and_left_alone(case: Case) -> None:
+    first, second = case.inputs(), case.inputs()
+    case.definition().execute(first)
+    for peer in case.kind.eager.values():
+        working({"peer": lambda peer=peer: peer(*first)}, case.exact(second))
+    for ours, theirs in zip(first, second, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_peers_on_the_gpu(case: Case) -> None:
+    few = small(case, "cuda")
+    inputs = few.inputs()
+    exact = few.exact(inputs)
+    check_ours(few, few.definition().execute(inputs), exact)
+    peers = {name: lambda peer=peer: peer(*inputs) for name, peer in few.kind.eager.items()}
+    if few.kind.liger is not None and HAS_LIGER:
+        liger = few.kind.liger
+        peers["Liger"] = lambda: liger(*(tensor.clone() for tensor in inputs))
+    kept, _, notes = working(peers, exact)
+    assert kept.keys() == peers.keys(), notes
+
+
+# -- plans ---------------------------------------------------------------------------------------
+
+
+def most_kernels(case: Case) -> int:
+    elements = case.shape[0] * case.shape[-1]
+    if case.device == "cuda" and case.kind.name in APART and elements > LARGE:
+        return APART[case.kind.name]
+    return case.kind.kernels
+
+
+@pytest.mark.parametrize("case", EVERY, ids=described)
+def test_how_many_kernels_are_planned(case: Case) -> None:
+    plan = case.definition().plan(case.meta_inputs(), target=TARGETS[case.device])
+    assert case.kind.kernels <= len(plan.kernels) <= most_kernels(case), str(plan)
+    assert all(kernel.kernel_source is not None for kernel in plan.kernels)
+    assert not plan.externs
+
+
+@pytest.mark.parametrize("case", EVERY, ids=described)
+def test_bytes_are_moved_once(case: Case) -> None:
+    plan = case.definition().plan(case.meta_inputs(), target=TARGETS[case.device])
+    least, moved = sum(case.least_bytes()), plan.bytes_moved
+    if len(plan.kernels) == 1:
+        assert moved == least
+    else:  # between kernels go a few numbers a row, and the numbers of the columns twice
+        assert least < moved <= least + 48 * case.shape[0] + 2 * 8 * case.shape[-1] + 64
+
+
+def test_the_table_has_what_was_asked_for() -> None:
+    names = {case.name for case in cases("cuda")}
+    asked = {
+        "gelu": ["8192, 3072"],
+        "bias + gelu": ["8192, 3072"],
+        "permute": ["768, 128, 64"],
+        "softmax": ["8192, 768", "4096, 32768", "2048, 131072"],
+        "layernorm": ["8192, 768", "8192, 4096"],
+        "layernorm backward": ["8192, 768", "8192, 4096"],
+        "rmsnorm": ["8192, 768", "8192, 4096"],
+        "rmsnorm backward": ["8192, 768", "8192, 4096"],
+        "add + layernorm": ["16384, 4096"],
+        **{
+            f"cross entropy {part}": ["512, 32768", "8192, 30522", "4096, 128256"]
+            for part in ("forward", "backward", "both")
+        },
+        **{f"sum {part}": ["8192, 3072"] for part in ("inner", "outer", "all")},
+    }
+    assert {f"{name} [{shape}]" for name, shapes in asked.items() for shape in shapes} <= names
+    assert len(cases("cuda")) == 2 * len(names)
+
+
+def test_tensors_on_the_processor_are_at_most_100_megabytes() -> None:
+    largest = (t.nbytes for case in cases("cpu") for t in case.meta_inputs())
+    assert max(largest) <= 8192 * 3072 * 4
+
+
+def test_first_shapes_are_measured_first() -> None:
+    ordered = [case.name for case in by_importance("cuda")]
+    assert ordered.index("softmax [8192, 768]") < ordered.index("softmax [4096, 32768]")
+    assert ordered.index("sum all [8192, 3072]") < ordered.index("softmax [4096, 32768]")
+    assert sorted(ordered) == sorted(case.name for case in cases("cuda"))
+
+
+# -- checks and measuring ------------------------------------------------------------------------
+
+
+def test_errors_are_relative_to_the_element_and_the_mean() -> None:
+    exact = [torch.tensor([1.0, 3.0], dtype=torch.float64)]
+    assert error([torch.tensor([1.0, 3.0])], exact) == 0.0
+    assert error([torch.tensor([1.0, 4.0])], exact) == pytest.approx(1 / (3 + 2))
+    assert error([torch.tensor([torch.nan, 3.0])], exact) == float("inf")
+    assert error([torch.tensor([1.0])], exact) == float("inf")
+
+
+def test_a_wrong_result_is_refused() -> None:
+    case = SMALL[0]
+    exact = case.exact(case.inputs())
+    with pytest.raises(WrongResultError, match="is above"):
+        check_ours(case, [exact[0].float() + 1], exact)
+    with pytest.raises(WrongResultError, match="float64"):
+        check_ours(case, exact, exact)
+
+
+def test_peers_that_fail_are_left_out_by_name() -> None:
+    def broken() -> object:
+        raise NotImplementedError("no such kernel\nmore")
+
+    one = torch.ones(3, dtype=torch.float64)
+    peers = {"good": lambda: one, "wrong": lambda: 2 * one, "short": lambda: one[1:]}
+    kept, errors, notes = working({**peers, "broken": broken}, [one])
+    assert list(kept) == ["good", "wrong"]
+    assert errors == {"good": 0.0, "wrong": 0.5}
+    assert notes == [
+        "wrong has errors of 50%",
+        "short left out: its sizes differ, or it has NaN",
+        "broken left out: NotImplementedError: no such kernel",
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator and Linux' pages")
+def test_kept_blocks_cost_no_page_faults() -> None:
+    call = lambda: torch.zeros(16 << 20)  # noqa: E731
+    try:
+        keep_freed()
+        kept = alternate({"fuser": call}, rounds=5)["fuser"].faults
+        give_back_freed()
+        given_back = alternate({"fuser": call}, rounds=5)["fuser"].faults
+    finally:
+        give_back_freed()
+    assert kept < 100 < given_back
+
+
+def test_rounds_end_early_when_the_time_is_used_up() -> None:
+    calls: list[int] = []
+    alternate({"fuser": lambda: calls.append(1)}, rounds=100, warm_up=1, most_seconds=0)
+    assert len(calls) == 1 + 5
+
+
+def test_chains_have_as_many_kernels_as_segments() -> None:
+    inputs = [torch.randn(64) for _ in range(3)]
+    assert [len(chain(length).plan(inputs).kernels) for length in (1, 3)] == [1, 3]
+
+
+def test_the_host_is_timed() -> None:
+    assert 0 < host_seconds(lambda: None, "cpu", repeats=3) < 1e-3
+    found = measure_execute("cpu", rounds=1, lengths=(1, 2))
+    assert found.call > 0
+    assert [goal.wanted for goal in found.goals()] == ["< 10 us", "< 5 us"]
