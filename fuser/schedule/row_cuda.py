@@ -35,6 +35,7 @@ from fuser.schedule.loop_tree import (
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Fold, RowBody, Sweep
+from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_kept import keep_loads
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_slots import (
@@ -57,7 +58,7 @@ def schedule_rows_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = arrange_rows(trace_rows(segment))
+    body = use_facts(arrange_rows(trace_rows(segment)))
     return _Mapping(segment, body, alignments, parameters).run()
 
 

@@ -29,6 +29,10 @@ typedef unsigned char uint8;
 //@ pow(float)
 //@ pow(double)
 
+//@ exp_nonpositive(float): FUSER_DEVICE
+// e^x for x <= 0 and NaN: exp is as short as anything of its accuracy.
+FUSER_DEVICE float exp_nonpositive(float x) { return exp(x); }
+
 //@ maximum(float): FUSER_DEVICE
 // NaN wins, from either side.
 FUSER_DEVICE float maximum(float x, float y) {
