@@ -32,13 +32,15 @@ class CudaPointPrinter(CudaTeamPrinter):
     def __init__(self, segment: Segment, nest: LoopNest) -> None:
         super().__init__(segment, nest)
         self._arrays: dict[str, RowArray] = {}
-        self._shifted: set[str] = set()
-        """Axes for which a row's shift is known."""
+        self._peeled: set[str] = set()
+        """Axes of which the ends are known."""
 
     def loop(self, loop: Loop) -> None:
         match loop.binding:
             case Binding.TEAM:
                 self._over_points(loop)
+            case Binding.ENDS:
+                self._over_ends(loop)
             case Binding.LANES:
                 self._over_lanes(loop)
             case _:
@@ -53,7 +55,8 @@ class CudaPointPrinter(CudaTeamPrinter):
         name = self.sizes.axis(loop.axis) if len(nest) == 1 else "point"
         count = self._count(f"points_{'_'.join(self.sizes.axis(n.axis) for n in nest)}", nest)
         if last.peel:
-            self._shift(name, last.peel)
+            self._find_ends(name, last)
+            count = f"{name}_end"
         known = set(self.expressions.lane_arrays)
         self._sharing = last
         step = last.step if len(nest) == 1 else 1
@@ -70,7 +73,7 @@ class CudaPointPrinter(CudaTeamPrinter):
             number = f"{blocks} * {self._team_threads()} + {self._thread}"
         self.out.line("#pragma unroll")
         with self.out.block(f"for (int round = 0; round < {nest[-1].rounds}; ++round)"):
-            first = self._moved(_times(number, step), name, nest[-1].peel)
+            first = _after_head(_times(number, step), name, nest[-1].peel)
             self.out.line(f"const {self._index} {name} = {first};")
             self.out.line(f"if ({name} >= {count}) continue;")
             self._unravel(nest, name)
@@ -80,7 +83,7 @@ class CudaPointPrinter(CudaTeamPrinter):
         """As many rounds as the row's length takes."""
         body = nest[-1].body
         counts = any(isinstance(node, Keep | Kept) for node in body)
-        first = self._moved(_times(self._first_point(), step), name, nest[-1].peel)
+        first = _after_head(_times(self._first_point(), step), name, nest[-1].peel)
         stride = _times(self._point_stride(), step)
         begin = f"{self._index} {name} = {first}" + (", round = 0" if counts else "")
         onwards = f"{name} += {stride}" + (", ++round" if counts else "")
@@ -100,17 +103,30 @@ class CudaPointPrinter(CudaTeamPrinter):
         grid = "gridDim.x * " if self._team is Team.GRID else grid
         return f"{grid}{self._team_threads()}"
 
-    def _shift(self, name: str, peel: Peel) -> None:
-        """How far down the vectors of a row are moved."""
-        if name in self._shifted:
+    def _find_ends(self, name: str, loop: Loop) -> None:
+        """How many elements come before the whole vectors of a row, and where these end."""
+        if name in self._peeled or loop.peel is None:
             return
-        self._shifted.add(name)
+        self._peeled.add(name)
+        peel, extent = loop.peel, self.sizes.extent(loop.axis)
         at = self.sizes.index(peel.at, f"{peel.tensor}_start")
-        call = f"{self.expressions.use('misalignment')}<{peel.lanes}>"
-        self.out.line(f"const int {name}_shift = {call}({self._pointer(peel.tensor)} + ({at}));")
+        stored = peel.tensor in self.segment.stores
+        pointer = f"{peel.tensor}_{'out' if stored else 'in'} + ({at})"
+        call = f"{self.expressions.use('before_aligned')}<{peel.lanes}>({pointer}, {extent})"
+        self.out.line(f"const {self._index} {name}_head = {call};")
+        whole = f"({extent} - {name}_head) / {loop.step} * {loop.step}"
+        self.out.line(f"const {self._index} {name}_end = {name}_head + {whole};")
 
-    def _moved(self, first: str, name: str, peel: Peel | None) -> str:
-        return f"{first} - {name}_shift" if peel else first
+    def _over_ends(self, loop: Loop) -> None:
+        """Single elements before and after the whole vectors of a row, for the first threads."""
+        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        behind = f"{name}_end - {name}_head + {self._thread}"
+        own = f"{self._thread} < {name}_head ? {self._thread} : {behind}"
+        mine = " && blockIdx.y == 0" if self._is_split else ""
+        self._sharing = loop
+        with self.out.block(f"if (const {self._index} {name} = {own}; {name} < {extent}{mine})"):
+            self._all(loop.body)
+        self._sharing = None
 
     # -- lanes -----------------------------------------------------------------------------------
 
@@ -120,15 +136,8 @@ class CudaPointPrinter(CudaTeamPrinter):
         self.out.line("#pragma unroll")
         with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
             if not self._sharing.whole and not all(isinstance(node, Let) for node in loop.body):
-                self._leave_out_lanes(self._sharing)
+                self.out.line(f"if (lane >= {self._valid()}) break;")
             self._all(loop.body)
-
-    def _leave_out_lanes(self, sharing: Loop) -> None:
-        if sharing.peel:
-            first = f"-{self.sizes.axis(sharing.axis)}"
-            self.out.line(f"if (lane < {first} || lane >= {self._valid()}) continue;")
-        else:
-            self.out.line(f"if (lane >= {self._valid()}) break;")
 
     def _valid(self) -> str:
         assert self._sharing is not None
@@ -143,7 +152,7 @@ class CudaPointPrinter(CudaTeamPrinter):
             return
         self._declare_lanes(load.name, load.tensor.dtype, load.lanes)
         at = self.sizes.index(load.at, load.name)
-        self._move("load", load.name, f"{load.tensor}_in + ({at})", load.piece or load.lanes)
+        self._move("load", load.name, f"{load.tensor}_in + ({at})", load.piece)
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:
@@ -151,7 +160,7 @@ class CudaPointPrinter(CudaTeamPrinter):
             return
         at = self.sizes.index(store.at, store.tensor.name)
         place = f"{store.tensor}_out + ({at})"
-        self._move("store", self.lanes_of(store), place, store.piece or store.lanes)
+        self._move("store", self.lanes_of(store), place, store.piece)
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
         type_ = self.expressions.type(node.dtype)
@@ -174,13 +183,12 @@ class CudaPointPrinter(CudaTeamPrinter):
         self.expressions.lane_arrays.add(name)
         self.out.line(f"{self.expressions.type(dtype)} {name}[{lanes}];")
 
-    def _move(self, verb: str, lanes: str, place: str, piece: int) -> None:
+    def _move(self, verb: str, lanes: str, place: str, piece: int = 0) -> None:
         """Between lanes and memory, as many of them as the row has."""
         assert self._sharing is not None
-        if self._sharing.peel:
-            first = f"-{self.sizes.axis(self._sharing.axis)}"
-            call = f"{self.expressions.use(f'{verb}_between')}<{piece}>"
-            self.out.line(f"{call}({lanes}, {place}, {first}, {self._valid()});")
+        if piece:
+            call = f"{self.expressions.use(f'{verb}_pieces')}<{piece}>"
+            self.out.line(f"{call}({lanes}, {place});")
         elif self._sharing.whole:
             self.out.line(f"{self.expressions.use(f'{verb}_vector')}({lanes}, {place});")
         else:
@@ -189,6 +197,8 @@ class CudaPointPrinter(CudaTeamPrinter):
 
     def _declare_room(self, array: RowArray, type_: str) -> None:
         name, lanes = f"{array.name}_kept", array.lanes
+        if array.ends:
+            self.out.line(f"{type_} {array.name}_end;")
         if array.place is Place.SHARED:
             offset = self.sizes.parameter(f"{name}_offset", array.offset) if array.offset else "0"
             place = f"reinterpret_cast<{type_}*>(row_memory + {offset})"
@@ -202,6 +212,8 @@ class CudaPointPrinter(CudaTeamPrinter):
     def _kept_at(self, name: str) -> str:
         """Where a thread keeps what it loaded in a round."""
         array = self._arrays[name]
+        if self._sharing and self._sharing.binding is Binding.ENDS:
+            return f"{name}_end"
         if array.place is Place.REGISTERS:
             return f"{name}_kept[round]"
         threads = math.prod(self.nest.launch.block)
@@ -211,12 +223,12 @@ class CudaPointPrinter(CudaTeamPrinter):
             return f"{name}_kept[{number}]"
         return f"{name}_kept + ({number}) * {array.lanes}"
 
-    def _pointer(self, tensor: object) -> str:
-        stored = any(tensor == value for value in self.segment.stores)
-        return f"{tensor}_out" if stored else f"{tensor}_in"
-
 
 def _times(number: str, step: int) -> str:
     if step == 1:
         return number
     return f"({number}) * {step}" if " " in number else f"{number} * {step}"
+
+
+def _after_head(first: str, name: str, peel: Peel | None) -> str:
+    return f"{first} + {name}_head" if peel else first

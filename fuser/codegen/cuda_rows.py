@@ -121,12 +121,12 @@ class CudaRowPrinter(CudaFoldPrinter):
             first = substitute(node.at, {loop.axis: ZERO})
             place = f"&{name}_part[{self.sizes.index(first, name)}]"
             self.out.line(f"{type_} {name}_held[{lanes}];")
-            self._move("load", f"{name}_held", place, lanes)
+            self._move("load", f"{name}_held", place)
             places.append((f"{name}_held", place))
             self._held.add(name)
         super()._over_lanes(loop)
         for held, place in places:
-            self._move("store", held, place, lanes)
+            self._move("store", held, place)
         self._held.clear()
 
     def _is_vector(self, node: Accumulate, loop: Loop) -> bool:

@@ -171,7 +171,7 @@ class RowArray:
     """Declares room for what sweeps over `axis` keep of `name`.
 
     On a GPU, in `place`: for `lanes` elements of each thread in each of `rounds`, `offset` bytes
-    from where shared memory begins.
+    from where shared memory begins; in a register for an end of the row, if it has `ends`.
     """
 
     name: str
@@ -181,6 +181,7 @@ class RowArray:
     place: Place | None = None
     rounds: int = 0
     offset: int = 0
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +254,7 @@ class Binding(Enum):
     UNROLLED = auto()  # `step` iterations at a time for each row of a tile, and the rest one by one
     TEAMS = auto()  # a row for each team of threads, together with the loop inside
     TEAM = auto()  # `step` elements for each thread of a team, together with the loop inside
+    ENDS = auto()  # the ends of a peeled row, an element for each of the first threads of a team
 
 
 class Team(Enum):
@@ -266,8 +268,8 @@ class Team(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Peel:
-    """Moves the vectors of a row to where those of `tensor` are aligned, up to `lanes` - 1 elements
-    down: the first and the last may be cut. The row begins at element `at` of the tensor."""
+    """Where the whole vectors of a row begin: where `lanes` elements of `tensor` are aligned. The
+    row begins at element `at` of it. What is before and after them are its ends."""
 
     tensor: Value
     at: Index
@@ -279,7 +281,7 @@ class Loop:
     """`body` for each value of `axis`, `step` apart.
 
     Of a `TEAM`: each thread does `rounds` of them, a number of the text; 0 for one of the launch.
-    If `whole`, the `step` elements of every iteration are there. `peel` says where they start.
+    If `whole`, the `step` elements of every iteration are there. `peel` says which iterations are.
     """
 
     axis: Axis

@@ -117,11 +117,12 @@ class _Mapping:
         team, room = self._team, self._team.room
         if room is None or team.axis is None:
             return
-        lanes, offset = team.vectors[team.axis].lanes, 0
+        vectors, offset = team.vectors[team.axis], 0
+        lanes, ends = vectors.lanes, vectors.peel is not None
         in_block = room.rounds * math.prod(team.launch.block) * lanes
         for load in team.kept:
-            dtype = load.tensor.dtype
-            yield RowArray(load.name, dtype, team.axis, lanes, room.place, room.rounds, offset)
+            dtype, place = load.tensor.dtype, (room.place, room.rounds, offset)
+            yield RowArray(load.name, dtype, team.axis, lanes, *place, ends)
             offset += in_block * dtype.itemsize
 
     # -- stages ----------------------------------------------------------------------------------
@@ -135,6 +136,9 @@ class _Mapping:
         inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, last, vectors))
         inside = nested(rest, Binding.TEAM, (self._shared_out(last, inside, vectors),))
         loops = nested(outer, Binding.SERIAL, inside)
+        if vectors.peel:
+            ends = in_lanes(sweep, self._accumulate, last, Vectors())
+            loops = (*loops, Loop(last, Binding.ENDS, ends, peel=vectors.peel))
         own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
         finished = [Finish(row_partial(fold), ZERO) for fold in own]
         after = [self._to_rows(fold) for fold in own if fold.slots is not None]

@@ -128,7 +128,8 @@ class TeamChoice:
             axis,
             self._alignments,
             self._parameters,
-            may_peel=may_peel and own,
+            may_peel=may_peel,
+            may_move=own,
         )
 
     def _to_keep(self, vectors: Mapping[Axis, Vectors]) -> tuple[Axis | None, tuple[Load, ...]]:
@@ -194,9 +195,8 @@ def points(axes: Sequence[Axis]) -> int:
 def _demand(axis: Axis | None, kept: Sequence[Load], vectors: Vectors) -> Demand | None:
     if axis is None:
         return None
-    moved = vectors.peel.lanes - 1 if vectors.peel else 0
     sizes = tuple(load.tensor.dtype.itemsize for load in kept)
-    return Demand(_groups(axis.extent + moved, vectors.lanes), vectors.lanes, sizes)
+    return Demand(_groups(axis.extent, vectors.lanes), vectors.lanes, sizes)
 
 
 def _groups(count: int, size: int) -> int:

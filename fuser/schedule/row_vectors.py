@@ -1,10 +1,10 @@
 """Neighbouring points of a row for one thread: how many, and how their memory is accessed.
 
     aligned    every row starts at a multiple of an access: whole vectors, 16 bytes at a time
-    peeled     it does not: vectors start where memory is aligned, and the ends of a row are cut
+    peeled     it does not: vectors start where memory is aligned, and the ends of a row are single
     narrow     vectors may not move: as many neighbours as are aligned in every row
 
-Vectors are moved by what one tensor needs, the one with which most bytes are aligned. Others are
+Vectors start where one tensor needs it, the one with which most bytes are aligned. Others are
 accessed in pieces.
 """
 
@@ -30,8 +30,8 @@ from fuser.segmenter import Segment
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """`lanes` neighbouring points at a time. `pieces`: for accesses that are not aligned where the
-    vectors of `peel` are, how many elements are moved at once."""
+    """`lanes` neighbouring points at a time, which are all there if `whole`. `pieces`: for accesses
+    that are not aligned where the vectors of `peel` are, how many elements are moved at once."""
 
     lanes: int = 1
     whole: bool = True
@@ -47,18 +47,23 @@ def vectors_for(
     parameters: CudaRowParameters,
     *,
     may_peel: bool,
+    may_move: bool = False,
 ) -> Vectors:
-    """How threads take the points of sweeps over one axis, the same in all of them."""
+    """How threads take the points of sweeps over one axis, the same in all of them.
+
+    The ends of a row may be left to single threads, and vectors begin elsewhere in every row.
+    """
     loads = [(n.tensor, n.at) for sweep in sweeps for n in consecutive_loads(sweep.code, inner)]
     stores = [(n.tensor, n.at) for sweep in sweeps for n in sweep.stores]
     stores = [access for access in stores if step_along(access[1], inner) == 1]
     accesses = list(dict.fromkeys((*loads, *stores)))
     limits = parameters.vector_bytes, parameters.max_lane_bytes
     narrow = widest_lanes(segment, accesses, inner, alignments, *limits)
-    wanted = wanted_lanes(accesses, inner, *limits)
-    rows = _Rows(segment, inner, alignments, wanted)
+    lanes = wanted_lanes(accesses, inner, *limits) if may_peel and may_move else narrow
+    rows = _Rows(segment, inner, alignments, lanes)
     leaders = [access for access in accesses if rows.may_lead(access[1])]
-    if not may_peel or narrow == wanted or not leaders:
+    is_whole = lanes == narrow and inner.extent % lanes == 0
+    if is_whole or not may_peel or not leaders:
         return Vectors(narrow, inner.extent % narrow == 0)
 
     def gain(leader: Access) -> int:
@@ -68,9 +73,9 @@ def vectors_for(
 
     leader = max(leaders, key=gain)
     tensor, at = leader
-    moved = elements_at_once(tensor.dtype.itemsize, wanted)
+    moved = elements_at_once(tensor.dtype.itemsize, lanes)
     pieces = {a: rows.piece(a, leader) for a in accesses if not rows.follows(a, leader)}
-    return Vectors(wanted, False, Peel(tensor, _without(at, inner), moved), pieces)
+    return Vectors(lanes, True, Peel(tensor, _without(at, inner), moved), pieces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def rows_that_are_not_aligned_have_an_aligned_body(compiled: Compiled) -> None:
     odd = [entry for entry in compiled if entry[0] == "cross entropy [8192, 30522]"]
     assert odd
     for _, source, cubin in odd:
-        assert "load_between" in source.code
+        assert "before_aligned" in source.code
         assert memory_accesses(cubin)["LDG", 128] > 0
 
 

@@ -252,40 +252,13 @@ FUSER_DEVICE void store_pieces(const T (&lanes)[N], T* at) {
   }
 }
 
-//@ load_between: FUSER_DEVICE, load_pieces
-// Reads the elements from `first` up to `end`, `piece` at a time where these are all N; the others
-// are T().
-template <int piece, int N, typename T, typename Index>
-FUSER_DEVICE void load_between(T (&lanes)[N], const T* at, Index first, Index end) {
-  if (first <= 0 && end >= N) {
-    load_pieces<piece>(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) {
-    lanes[lane] = lane >= first && lane < end ? at[lane] : T();
-  }
-}
-
-//@ store_between: FUSER_DEVICE, store_pieces
-// Writes the elements from `first` up to `end`, `piece` at a time where these are all N.
-template <int piece, int N, typename T, typename Index>
-FUSER_DEVICE void store_between(const T (&lanes)[N], T* at, Index first, Index end) {
-  if (first <= 0 && end >= N) {
-    store_pieces<piece>(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) {
-    if (lane >= first && lane < end) at[lane] = lanes[lane];
-  }
-}
-
-//@ misalignment: FUSER_DEVICE
-// How many elements `at` lies above a place where N of them are aligned.
-template <int N, typename T>
-FUSER_DEVICE int misalignment(const T* at) {
-  return (int)(reinterpret_cast<unsigned long long>(at) / sizeof(T) % N);
+//@ before_aligned: FUSER_DEVICE
+// How many elements from `at` come before a place where N of them are aligned; at most `count`.
+template <int N, typename T, typename Index>
+FUSER_DEVICE Index before_aligned(const T* at, Index count) {
+  const int above = (int)(reinterpret_cast<unsigned long long>(at) / sizeof(T) % N);
+  const int before = above == 0 ? 0 : N - above;
+  return before < count ? before : count;
 }
 
 // -- rows --------------------------------------------------------------------------------------
