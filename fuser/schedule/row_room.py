@@ -16,8 +16,11 @@ from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.loop_tree import Place
 from fuser.schedule.row_slots import power_of_two
 
-_STATIC_BYTES = 6 << 10
-"""Shared memory that a kernel declares, at most, beside folds over the rows."""
+_STATIC_BYTES = 1 << 10
+"""Shared memory that a kernel declares, at most, beside what is named here."""
+
+_EXCHANGED_BYTES = 8
+"""Of a value that a thread, or a warp, hands to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def column_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:
     if _fits_registers(rounds * demand.words, few * 32, parameters):
         return Room(few, 1, Place.REGISTERS, rounds)
     rounds = -(-demand.vectors // many)
-    exchanged = 8 * 32 * many
+    exchanged = _EXCHANGED_BYTES * 32 * many
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged
     fits = rounds * many * 32 * demand.bytes <= room
     return Room(many, 1, Place.SHARED, rounds) if fits else None
@@ -82,7 +85,8 @@ def block_room(
     if _fits_registers(rounds * demand.words, threads, parameters):
         return Room(threads, cluster, Place.REGISTERS, rounds)
     rounds = -(-demand.vectors // (threads * cluster))
-    room = parameters.shared_bytes - _STATIC_BYTES - reserved
+    exchanged = _EXCHANGED_BYTES * 2 * cluster * threads // 32
+    room = parameters.shared_bytes - _STATIC_BYTES - exchanged - reserved
     fits = rounds * threads * demand.bytes <= room
     return Room(threads, cluster, Place.SHARED, rounds) if fits else None
 
