@@ -14,6 +14,7 @@ from fuser.schedule.loop_tree import (
     Load,
     Loop,
     LoopNest,
+    Node,
     Peel,
     Place,
     RowArray,
@@ -62,6 +63,9 @@ class CudaPointPrinter(CudaTeamPrinter):
         step = last.step if len(nest) == 1 else 1
         over = self._in_rounds if last.rounds else self._in_turn
         over(nest, name, count, step)
+        keeps = [node.name for node in last.body if isinstance(node, Keep)]
+        if any(map(self._is_copied, keeps)):
+            self.out.line(f"{self.expressions.use('wait_for_copies')}();")
         self._sharing = None
         self.expressions.lane_arrays.intersection_update(known)
 
@@ -87,6 +91,9 @@ class CudaPointPrinter(CudaTeamPrinter):
         stride = _times(self._point_stride(), step)
         begin = f"{self._index} {name} = {first}" + (", round = 0" if counts else "")
         onwards = f"{name} += {stride}" + (", ++round" if counts else "")
+        only_reads = not any(isinstance(node, Store | Keep) for node in body)
+        if only_reads and self._in_rows and not _has_loops(body):
+            self.out.line(f"#pragma unroll {4 if step > 1 else 8}")
         with self.out.block(f"for ({begin}; {name} < {count}; {onwards})"):
             self._unravel(nest, name)
             self._all(body)
@@ -147,6 +154,12 @@ class CudaPointPrinter(CudaTeamPrinter):
     # -- memory ----------------------------------------------------------------------------------
 
     def load(self, load: Load) -> None:
+        if self._is_copied(load.name):
+            at = self.sizes.index(load.at, load.name)
+            call = f"{self.expressions.use('copy_ahead')}<{load.piece or load.lanes}, {load.lanes}>"
+            place = f"{load.tensor}_in + ({at})"
+            self.out.line(f"{call}({self._kept_address(load.name)}, {place});")
+            return
         if load.lanes == 1:
             super().load(load)
             return
@@ -169,6 +182,8 @@ class CudaPointPrinter(CudaTeamPrinter):
             self._declare_room(node, type_)
             return
         place = self._kept_at(node.name)
+        if isinstance(node, Keep) and self._is_copied(node.name):
+            return
         if isinstance(node, Keep) and node.lanes == 1:
             self.out.line(f"{place} = {node.name};")
         elif isinstance(node, Keep):
@@ -209,19 +224,34 @@ class CudaPointPrinter(CudaTeamPrinter):
             aligned = f"alignas({min(lanes * array.dtype.itemsize, 16)})"
             self.out.line(f"{aligned} {type_} {name}[{array.rounds}][{lanes}];")
 
+    def _is_copied(self, name: str) -> bool:
+        """Whether the loop at hand copies a tensor to shared memory, past the registers."""
+        sharing, array = self._sharing, self._arrays.get(name)
+        if sharing is None or sharing.binding is Binding.ENDS or array is None:
+            return False
+        fills = any(isinstance(node, Keep) and node.name == name for node in sharing.body)
+        return fills and array.place is Place.SHARED
+
     def _kept_at(self, name: str) -> str:
-        """Where a thread keeps what it loaded in a round."""
+        """What a thread kept of a tensor in a round: an element, or the address of several."""
         array = self._arrays[name]
         if self._sharing and self._sharing.binding is Binding.ENDS:
             return f"{name}_end"
         if array.place is Place.REGISTERS:
             return f"{name}_kept[round]"
+        return f"*({self._kept_address(name)})" if array.lanes == 1 else self._kept_address(name)
+
+    def _kept_address(self, name: str) -> str:
+        """Where a thread keeps it in shared memory."""
+        array = self._arrays[name]
         threads = math.prod(self.nest.launch.block)
         thread = "thread" if self._team is Team.BLOCK else "threadIdx.y * 32 + threadIdx.x"
         number = f"round * {threads} + {thread}"
-        if array.lanes == 1:
-            return f"{name}_kept[{number}]"
-        return f"{name}_kept + ({number}) * {array.lanes}"
+        return f"{name}_kept + {_times(number, array.lanes)}"
+
+
+def _has_loops(nodes: tuple[Node, ...]) -> bool:
+    return any(isinstance(node, Loop) and node.binding is not Binding.LANES for node in nodes)
 
 
 def _times(number: str, step: int) -> str:

@@ -183,7 +183,7 @@ class TeamChoice:
             return 1
         if any(sweep.stores or sweep.folds for sweep in before):
             return 1
-        blocks = self._parameters.resident // (teams * width * height)
+        blocks = 2 * self._parameters.resident // (teams * width * height)
         return max(min(blocks, self._longest // (height * self._parameters.split_elements)), 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,6 +22,9 @@ REGISTERS = 65536
 
 ROWS_ALONE = ("softmax", "log_softmax", "layernorm", "rmsnorm", "cross entropy")
 """Kernels in which nothing but the rows is read or written in vectors."""
+
+COPIED = re.compile(r"\bcopy_ahead<(4, 4|8, 8)>")
+"""16 bytes from memory to shared memory, by one instruction."""
 
 Compiled = list[tuple[str, KernelSource, Cubin]]
 
@@ -62,11 +66,15 @@ def a_block_has_the_registers_it_needs(compiled: Compiled) -> None:
         assert cubin.resources.registers * threads <= REGISTERS, name
 
 
+def is_read_128_bits_at_a_time(source: KernelSource, cubin: Cubin) -> bool:
+    return memory_accesses(cubin)["LDG", 128] > 0 or COPIED.search(source.code) is not None
+
+
 def memory_of_rows_is_moved_128_bits_at_a_time(compiled: Compiled) -> None:
-    for name, _, cubin in compiled:
+    for name, source, cubin in compiled:
         if name.startswith(ROWS_ALONE) and "ward" not in name and "both" not in name:
             found: Counter[tuple[str, int]] = memory_accesses(cubin)
-            assert found["LDG", 128] > 0, name
+            assert is_read_128_bits_at_a_time(source, cubin), name
             stores = "cross entropy" not in name
             assert not stores or found["STG", 128] > 0, name
             narrow = [key for key in found if key[0] in ("LDL", "STL")]
@@ -78,7 +86,7 @@ def rows_that_are_not_aligned_have_an_aligned_body(compiled: Compiled) -> None:
     assert odd
     for _, source, cubin in odd:
         assert "before_aligned" in source.code
-        assert memory_accesses(cubin)["LDG", 128] > 0
+        assert is_read_128_bits_at_a_time(source, cubin)
 
 
 def shared_memory_fits_every_block(compiled: Compiled) -> None:

@@ -137,7 +137,7 @@ def test_sanitizers_find_nothing(case: RowCase, place: str, sanitizer: Sanitizer
 
 def vector_loads(code: str) -> list[str]:
     """The tensors that are loaded in vectors, once for every statement that does."""
-    return re.findall(r"\bload_(?:vector|part|pieces)(?:<\d+>)?\(\w+, (T\d+)_in\b", code)
+    return re.findall(r"\b(?:load_(?:vector|part|pieces)|copy_ahead)\b[^;]*?, (T\d+)_in\b", code)
 
 
 READ_ONCE = [

@@ -252,6 +252,42 @@ FUSER_DEVICE void store_pieces(const T (&lanes)[N], T* at) {
   }
 }
 
+//@ copy_ahead: FUSER_DEVICE, load_pieces, store_pieces
+// Begins to copy N elements to shared memory, `piece` of them at a time; both are aligned for that.
+// This thread may read them after `wait_for_copies`.
+template <int piece, int N, typename T>
+FUSER_DEVICE void copy_ahead(T* to, const T* at) {
+  constexpr int bytes = piece * sizeof(T) < 16 ? piece * sizeof(T) : 16;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (bytes >= 4) {
+    const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
+    const char* from = reinterpret_cast<const char*>(at);
+#pragma unroll
+    for (int i = 0; i < N * (int)sizeof(T); i += bytes) {
+      if constexpr (bytes == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place + i), "l"(from + i)
+                     : "memory");
+      } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place + i), "l"(from + i),
+                     "n"(bytes)
+                     : "memory");
+      }
+    }
+    return;
+  }
+#endif
+  T lanes[N];
+  load_pieces<piece>(lanes, at);
+  store_pieces<piece>(lanes, to);
+}
+
+//@ wait_for_copies: FUSER_DEVICE
+FUSER_DEVICE void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 //@ before_aligned: FUSER_DEVICE
 // How many elements from `at` come before a place where N of them are aligned; at most `count`.
 template <int N, typename T, typename Index>
