@@ -216,11 +216,13 @@ class _Mapping:
         indices = [index for sweep in sweeps for index in sweep.indices()]
         parts = [part for index in indices for part in affine_parts(index)]
         bounds = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
-        slots = [partial.slots for partial in self._partials.values()]
-        room = max((*slots, points(self._body.rows))) * math.prod(self._team.launch.grid)
         longest = max((points(sweep.axes) for sweep in self._body.stages), default=1)
-        largest = max(*offsets, *bounds, longest, room if self._keeps_parts() else 0)
+        largest = max(*offsets, *bounds, longest, self._parts())
         return DataType.Int32 if largest < _LARGEST else DataType.Int
 
-    def _keeps_parts(self) -> bool:
-        return bool(self._partials) or self._team.launch.grid[1] > 1
+    def _parts(self) -> int:
+        """How many parts of a fold lie in a workspace."""
+        blocks, of_row, _ = self._team.launch.grid
+        if self._partials:
+            return blocks * of_row * max(partial.slots for partial in self._partials.values())
+        return points(self._body.rows) * of_row
