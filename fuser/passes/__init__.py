@@ -12,6 +12,7 @@ from fuser.passes.constant_folding import fold_constants
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.gather_above_pointwise import move_gathers_up
 from fuser.passes.lower_reductions import lower_reductions
+from fuser.passes.one_hot_sums import take_one_hot_sums
 from fuser.passes.range_gather import slice_range_gathers
 from fuser.passes.range_scatter import pad_range_scatters
 from fuser.passes.scatter_where import compare_in_scatters
@@ -41,6 +42,8 @@ PASSES: tuple[Pass, ...] = (
     move_gathers_up,
     # A variance is two sums, one after the other: what shares a kernel depends on it.
     lower_reductions,
+    # After means are sums.
+    take_one_hot_sums,
     # Again, for the constants, casts, slices and permutes that came of index operations.
     *_SIMPLIFY,
     # Last, for what was composed past.

@@ -95,8 +95,11 @@ class Emitter(ABC):
         wide = DataType.Int if op.dtype.is_integral else DataType.Double
         name = f"{self.name(out, at)}_index"
         self.add(Let(name, wide, IndexValue(at[0], wide)), is_tensor=True)
-        product = Call("mul", (Ref(name, wide), self.read_as(op.step, (), wide)), wide)
-        return convert(Call("add", (self.read_as(op.start, (), wide), product), wide), op.dtype)
+        start, step = (self.read_as(number, (), wide) for number in (op.start, op.step))
+        if start == Literal(0, wide) and step == Literal(1, wide):
+            return convert(Ref(name, wide), op.dtype)
+        product = Call("mul", (Ref(name, wide), step), wide)
+        return convert(Call("add", (start, product), wide), op.dtype)
 
     def read_as(self, value: Value, at: Coordinates, dtype: DataType) -> Expression:
         """An element made before, converted."""

@@ -26,7 +26,8 @@ class CpuRowParameters:
     elements folded in their own type before they are joined to a wider one, in runs of at least
     `long_run`. `kept_bytes`: the most that is kept of one row between sweeps. `chunk`: as above, in
     runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`: how far ahead rows are
-    asked for, at least one row."""
+    asked for, at least one row. `shortest_row`: elements from which something stored in a row is
+    done row by row though nothing is folded."""
 
     serial_work: int = 1 << 17
     lanes: int = 32
@@ -40,11 +41,13 @@ class CpuRowParameters:
     chunked_run: int = 512
     stream_bytes: int = 8 << 20
     ahead_bytes: int = 2048
+    shortest_row: int = 64
 
-    def lanes_for(self, extent: int) -> int:
-        """Lanes along a row of that many elements: joining them should cost little beside it."""
+    def lanes_for(self, extent: int, arrays: int = 1) -> int:
+        """Lanes along a row of that many elements, of each of some arrays: joining them should cost
+        little beside it."""
         lanes = self.lanes
-        while lanes > 4 and lanes * (32 if lanes > 16 else 4) > extent:
+        while lanes > 4 and lanes * (16 * arrays if lanes > 16 else 4) > extent:
             lanes //= 2
         return lanes
 

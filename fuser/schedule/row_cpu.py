@@ -51,7 +51,7 @@ from fuser.segmenter import Segment
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = use_facts(arrange_rows(trace_rows(segment)))
+    body = use_facts(arrange_rows(trace_rows(segment, parameters.shortest_row)))
     across = lanes_across_rows(body)
     nodes = _across(body, parameters) if across else _along(body, parameters)
     partials = {fold.name: _partial(fold) for s in body.stages for fold in s.folds if fold.slots}
@@ -140,7 +140,8 @@ def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> li
     """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type."""
     *outer, inner = sweep.axes
     own = [fold for fold in sweep.folds if not fold.slots]
-    lanes = parameters.lanes_for(inner.extent)
+    arrays = sum(len(_lane_parts(fold, fold.dtype)) for fold in own)
+    lanes = parameters.lanes_for(inner.extent, arrays)
     before: list[Node] = []
     within: list[Node] = []
     after: list[Node] = []

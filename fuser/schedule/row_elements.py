@@ -19,11 +19,11 @@ Key = tuple[Value | Variable, Coordinates]
 class Elements(Emitter):
     """The code of a row as it grows: what lasts all along it, and what a sweep does at a point."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, rows: AtomSet) -> None:
         self._segment = segment
         self._fusion = segment.fusion
         self._atoms = segment.atoms
-        self._kept: AtomSet = segment.rows
+        self._kept = rows
         self._definitions = segment.fusion.definitions()
         self._axes: dict[int, Axis] = {}
         self._gathers: dict[Variable, tuple[Statement, Key]] = {}

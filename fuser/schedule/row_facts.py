@@ -1,4 +1,4 @@
-"""Cheaper arithmetic where the folds of a row say that it will do.
+"""Cheaper arithmetic where what is known of a row says that it will do.
 
     T1 = max of T0 over the row          T2 <= 0 or NaN: its exponential is a simpler function
     T2 = T0 - T1                         T4 >= 1 or NaN: the largest element contributes e^0, so

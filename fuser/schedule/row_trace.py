@@ -16,10 +16,29 @@ from fuser.schedule.row_elements import Elements, Key
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
 
+_NO_ATOMS: AtomSet = frozenset()
 
-def trace_rows(segment: Segment) -> RowBody:
-    """The row body of a segment, over its atoms."""
-    return _RowTracer(segment).run()
+
+def trace_rows(segment: Segment, shortest: int | None = None) -> RowBody:
+    """The row body of a segment, over its atoms.
+
+    Where nothing is reduced there are no rows to go by. If elements of the last store that are next
+    to each other make a row of at least `shortest`, they are taken for one: what is the same all
+    along it is then computed once.
+    """
+    return _RowTracer(segment, segment.rows or _stored_rows(segment, shortest)).run()
+
+
+def _stored_rows(segment: Segment, shortest: int | None) -> AtomSet:
+    """All atoms of the last store but the one along which it is consecutive, if that is long."""
+    if shortest is None or any(isinstance(s.op, Reduce) for s in segment.fusion.statements):
+        return _NO_ATOMS
+    last, atoms = segment.stores[-1], segment.atoms
+    dims = zip(atoms.factors(last), segment.memory[last].strides, strict=True)
+    inner = [dim[-1] for dim, stride in dims if dim and stride == 1]
+    if not inner or atoms.size(inner[-1]) < shortest:
+        return _NO_ATOMS
+    return atoms.of(last) - {inner[-1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +120,7 @@ class _RowTracer(Elements):
 
     def _epilogue(self, final: list[Value], folds: dict[str, Fold]) -> tuple[Sweep, ...]:
         """Sweeps over what is stored when all rows are done."""
-        self._kept = frozenset()
+        self._kept = _NO_ATOMS
         finished = {self._final[name] for name in folds if name in self._final}
         self._known = {
             key: known

@@ -146,7 +146,7 @@ class Grouping:
                 break
 
     def _move(self, node: int, neighbour: int) -> bool:
-        """Move a node to the group of its neighbour, if it may and that saves bytes."""
+        """Move a node to the group of its neighbour, if it may and fewer bytes cross."""
         source, goal = self._group_of[node], self._group_of[neighbour]
         if source == goal or not self._stays_in_order(node, goal):
             return False
@@ -161,7 +161,8 @@ class Grouping:
             changed[key] = group
         before = sum(group_cost(self.groups[key], self.operations) for key in changed)
         saved = before - sum(group_cost(group, self.operations) for group in changed.values())
-        if saved <= 0:
+        fewer = sum(self.groups[key].moved - group.moved for key, group in changed.items())
+        if saved <= 0 or fewer <= 0:
             return False
         words = f"{self._maker.name(node)} from [{self.names(source)}] to [{self.names(goal)}]"
         self.log.append(f"moved:            {words}: saves {saved} bytes")

@@ -224,7 +224,8 @@ def group_cost(group: Group, operations: OperationGraph) -> int:
     rows = group.rows
     few = rows is not None and rows.swept_again
     count = operations.atoms.elements(rows.kept) if rows is not None and few else None
-    return kernel_cost(group.moved, group.repeated, count)
+    own = sum(cost * elements for elements, cost in group.arithmetic.items())
+    return kernel_cost(group.moved, own + group.repeated, count)
 
 
 def _rows_or_none(found: Rows | Refusal | None) -> Rows | None:

@@ -23,15 +23,15 @@ PROCESSORS_OF_A_ROW = 16
 """Processors of one cluster: those that can share a row which is swept more than once."""
 
 
-def kernel_cost(moved: int, repeated: int, rows: int | None = None) -> int:
-    """The cost, in bytes, of one kernel: the bytes it moves, its launch, arithmetic it repeats.
+def kernel_cost(moved: int, instructions: int, rows: int | None = None) -> int:
+    """The cost, in bytes, of one kernel: its launch, and the bytes it moves or, if that takes
+    longer, the arithmetic it does meanwhile.
 
-    `repeated` counts instructions done more often than there are elements. `rows` is given where
-    rows are swept more than once: few of them leave most processors idle.
+    `rows` is given where rows are swept more than once: few of them leave most processors idle.
     """
     if rows is not None and 0 < PROCESSORS_OF_A_ROW * rows < BUSY_PROCESSORS:
         moved = moved * BUSY_PROCESSORS // (PROCESSORS_OF_A_ROW * rows)
-    return moved + LAUNCH_BYTES + repeated // OPERATIONS_PER_BYTE
+    return LAUNCH_BYTES + max(moved, instructions // OPERATIONS_PER_BYTE)
 
 
 def operation_cost(op: Operation) -> int:
