@@ -1,4 +1,4 @@
-"""CUDA C++ for teams of threads: which rows a team takes, and which points of a row a thread."""
+"""CUDA C++ for teams of threads: which rows a team takes, and which thread acts for it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fuser.codegen.cuda import CudaPrinter
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, CheckedIndex, Let, Loop, LoopNest, Node, Store, Team
+from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, LoopNest, Node, Store, Team
 from fuser.segmenter import Segment
 
 
 class CudaTeamPrinter(CudaPrinter):
-    """Loops over rows and over the points of rows. `thread` numbers the threads of a team."""
+    """Loops over rows. `thread` numbers the threads of a team in a block."""
 
     def __init__(self, segment: Segment, nest: LoopNest, *, reports_indices: bool = False) -> None:
         super().__init__(segment, nest)
@@ -24,6 +24,8 @@ class CudaTeamPrinter(CudaPrinter):
         self._index = self.expressions.type(nest.index_dtype)
         self._is_split = nest.launch.grid[1] > 1
         """Whether several blocks do a row."""
+        self._in_cluster = nest.launch.cluster > 1
+        """Whether these are a cluster."""
         self._in_rows = False
         """Whether a row is at hand, rather than all of them."""
         self._sharing: Loop | None = None
@@ -36,10 +38,6 @@ class CudaTeamPrinter(CudaPrinter):
         match loop.binding:
             case Binding.TEAMS:
                 self._over_rows(loop)
-            case Binding.TEAM:
-                self._over_points(loop)
-            case Binding.LANES:
-                self._over_lanes(loop)
             case _:
                 name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
                 with self.out.block(f"for ({self._index} {name} = 0; {name} < {extent}; ++{name})"):
@@ -58,12 +56,18 @@ class CudaTeamPrinter(CudaPrinter):
     def store(self, store: Store) -> None:
         conditions = ["active"] if self._team is Team.COLUMN else []
         if not self._sharing:
-            conditions.append(f"{self._thread} == 0")
+            conditions.append(self._is_first())
         if not conditions:
             super().store(store)
             return
         with self.out.block(f"if ({' && '.join(conditions)})"):
             super().store(store)
+
+    def _is_first(self) -> str:
+        """Whether this thread does what is done once for the row, or once at the end."""
+        if self._in_rows and self._in_cluster:
+            return f"{self._thread} == 0 && blockIdx.y == 0"
+        return f"{self._thread} == 0"
 
     def _all(self, nodes: tuple[Node, ...]) -> None:
         for node in nodes:
@@ -85,10 +89,15 @@ class CudaTeamPrinter(CudaPrinter):
         x, y, _ = self.nest.launch.block
         count = x * y if self._team is Team.COLUMN else x * y // 32
         self.out.line(f"alignas(8) __shared__ unsigned char shared[{8 * count}];")
+        if self._in_cluster:
+            count *= 2 * self.nest.launch.cluster
+            self.out.line(f"__shared__ unsigned long long cluster_shared[{count}];")
+            self.out.line("int turn = 0;")
+            self.out.line(f"{self.expressions.use('meet_cluster')}();")
 
     def _over_rows(self, loop: Loop) -> None:
         """A team takes every so many rows; its threads stay together."""
-        nest = _nest(loop)
+        nest = nest_of(loop)
         name = self.sizes.axis(loop.axis) if len(nest) == 1 else "row"
         rows = self._count("rows", nest)
         _, y, _ = self.nest.launch.block
@@ -108,37 +117,6 @@ class CudaTeamPrinter(CudaPrinter):
                 self.out.line(f"const {self._index} {name} = {place};")
             self._unravel(nest, name)
             self._all(nest[-1].body)
-
-    def _over_points(self, loop: Loop) -> None:
-        """The threads of a team take every so many points."""
-        nest = _nest(loop)
-        step = nest[-1].step
-        name = self.sizes.axis(loop.axis) if len(nest) == 1 else "point"
-        count = self._count(f"points_{'_'.join(self.sizes.axis(n.axis) for n in nest)}", nest)
-        first, stride = self._first_point(), self._point_stride()
-        if len(nest) == 1 and step > 1:
-            first = f"({first})" if " " in first else first
-            first, stride = f"{first} * {step}", f"{stride} * {step}"
-        known = set(self.expressions.lane_arrays)
-        self._sharing = nest[-1]
-        head = f"{name} = {first}; {name} < {count}; {name} += {stride}"
-        with self.out.block(f"for ({self._index} {head})"):
-            self._unravel(nest, name)
-            self._all(nest[-1].body)
-        self._sharing = None
-        self.expressions.lane_arrays.intersection_update(known)
-
-    def _first_point(self) -> str:
-        if self._in_rows and self._is_split:
-            return f"{self._index}(blockIdx.y) * {self._team_threads()} + {self._thread}"
-        return self._thread
-
-    def _point_stride(self) -> str:
-        if not self._in_rows:
-            return str(math.prod(self.nest.launch.block))
-        grid = "gridDim.y * " if self._is_split else ""
-        grid = "gridDim.x * " if self._team is Team.GRID else grid
-        return f"{grid}{self._team_threads()}"
 
     def _team_threads(self) -> int:
         x, y, _ = self.nest.launch.block
@@ -166,21 +144,8 @@ class CudaTeamPrinter(CudaPrinter):
             self.out.line(f"left /= {extent};")
         self.out.line(f"const {self._index} {self.sizes.axis(nest[0].axis)} = left;")
 
-    def _over_lanes(self, loop: Loop) -> None:
-        self.sizes.name_axis(loop.axis, "lane")
-        self.out.line("#pragma unroll")
-        with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
-            if not all(isinstance(node, Let) for node in loop.body):
-                self.out.line(f"if (lane >= {self._valid()}) break;")
-            self._all(loop.body)
 
-    def _valid(self) -> str:
-        assert self._sharing is not None
-        axis = self._sharing.axis
-        return f"{self.sizes.extent(axis)} - {self.sizes.axis(axis)}"
-
-
-def _nest(loop: Loop) -> list[Loop]:
+def nest_of(loop: Loop) -> list[Loop]:
     """A loop and the loops inside it that the same threads share out."""
     nest = [loop]
     while True:

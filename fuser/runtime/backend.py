@@ -159,8 +159,12 @@ class CudaBackend(Backend):
 
     def schedule(self, segment: Segment) -> LoopNest:
         if scheduler_of(segment) is Scheduler.ROWS:
-            return schedule_rows_cuda(segment, self._alignments, CudaRowParameters())
+            return schedule_rows_cuda(segment, self._alignments, self.row_parameters())
         return schedule_cuda(segment, self._alignments, CudaParameters())
+
+    def row_parameters(self) -> CudaRowParameters:
+        """What rows are mapped by."""
+        return CudaRowParameters.of(self._target.arch)
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         if scheduler_of(segment) is not Scheduler.ROWS:

@@ -31,10 +31,11 @@ def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
     cubin = compile_cuda(source, arch)
     kernel = _KERNELS.get(f"{arch}\n{source.key}", lambda: cuda_driver.load_kernel(cubin))
     types = c_types(source)
-    grid, block = source.launch.grid, source.launch.block
+    grid, block, shared = source.launch.grid, source.launch.block, source.launch.shared_bytes
 
     def launch(*numbers: object) -> None:
-        kernel.launch(grid, block, as_c(types, numbers), cuda_driver.current_stream(device))
+        stream = cuda_driver.current_stream(device)
+        kernel.launch(grid, block, as_c(types, numbers), stream, shared)
 
     return launch
 

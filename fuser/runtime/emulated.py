@@ -13,9 +13,16 @@ def emulated_launcher(source: KernelSource, order: ThreadOrder) -> Launcher:
     Raises what the emulator raises: a deadlock names the line in `source.code`.
     """
     kernel = build(source.code, source.name)
-    types = c_types(source)
+    given, types = source.launch, c_types(source)
 
     def launch(*numbers: object) -> None:
-        kernel.launch(source.launch.grid, source.launch.block, as_c(types, numbers), order=order)
+        kernel.launch(
+            given.grid,
+            given.block,
+            as_c(types, numbers),
+            shared_bytes=given.shared_bytes,
+            cluster=given.cluster,
+            order=order,
+        )
 
     return launch

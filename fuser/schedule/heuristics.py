@@ -97,9 +97,15 @@ class CudaRowParameters:
     does, `warps` of them a block. `elements`: of a longer row for each thread, up to `threads` of
     them; `slot_elements` where every element has a result. `column_threads`: threads for a row
     where memory is consecutive across rows. `grid_threads`: threads a block where nothing is
-    folded. `resident`: threads that the GPU runs at once; a row is split over them if each is left
-    `split_elements`. `workspace_bytes`: the most that blocks keep of folds over the rows.
-    `most_blocks`: the largest grid; its blocks do several rows each."""
+    folded. `resident`: threads that the GPU runs at once, if each has many registers; a row that is
+    swept once is split over twice as many, if each is left `split_elements`. `workspace_bytes`: the
+    most that blocks keep of folds over the rows. `most_blocks`: the largest grid; its blocks do
+    several rows each.
+
+    Of what a row keeps between sweeps: `thread_bytes` for each thread, up to `kept_threads` of
+    them, then more, up to `kept_words` registers. `block_bytes`: for each block of a cluster, which
+    has up to `max_cluster` of them; down to `least_bytes` where there are fewer rows than `blocks`
+    that run at once. `shared_bytes`: the most shared memory of a block."""
 
     vector_bytes: int = 16
     max_lane_bytes: int = 32
@@ -114,6 +120,21 @@ class CudaRowParameters:
     split_elements: int = 8
     workspace_bytes: int = 64 << 20
     most_blocks: int = 1 << 14
+    kept_words: int = 32
+    thread_bytes: int = 64
+    kept_threads: int = 1024
+    block_bytes: int = 32 << 10
+    least_bytes: int = 8 << 10
+    blocks: int = 132
+    max_cluster: int = 8
+    shared_bytes: int = 227 << 10
+
+    @staticmethod
+    def of(arch: str) -> CudaRowParameters:
+        """What an architecture, such as sm_90, has room for."""
+        number = int(arch.removeprefix("sm_").rstrip("af"))
+        shared = {75: 64, 80: 163, 87: 163, 90: 227, 100: 227, 103: 227}.get(number, 99)
+        return CudaRowParameters(max_cluster=8 if number >= 90 else 1, shared_bytes=shared << 10)
 
     def threads_for(self, extent: int, *, has_slots: bool) -> int:
         """Threads for a row of that many elements: whole warps, a power of two of them."""

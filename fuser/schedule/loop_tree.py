@@ -68,7 +68,8 @@ Expression = Ref | Literal | SizeValue | Convert | Call | IndexValue
 class Load:
     """`name` = `lanes` consecutive elements of `tensor` from element `at`.
 
-    With `in_lanes`, one element into an array that `Lanes` declared.
+    With `in_lanes`, one element into an array that `Lanes` declared. `piece` is how many of the
+    lanes an access may move, 0 for as many as it can.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Load:
     at: Index
     lanes: int = 1
     in_lanes: bool = False
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,13 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`lanes` consecutive elements of `tensor` from element `at` = source."""
+    """`lanes` consecutive elements of `tensor` from element `at` = source; `piece` as of a load."""
 
     tensor: Value
     at: Index
     source: Expression
     lanes: int = 1
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ class Keep:
     name: str
     dtype: DataType
     axis: Axis
+    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +156,32 @@ class Kept:
     name: str
     dtype: DataType
     axis: Axis
+    lanes: int = 1
+
+
+class Place(Enum):
+    """Where a GPU keeps elements of a row between sweeps. Each thread reads what it has kept."""
+
+    REGISTERS = auto()
+    SHARED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class RowArray:
-    """Declares room for what sweeps over `axis` keep of `name`."""
+    """Declares room for what sweeps over `axis` keep of `name`.
+
+    On a GPU, in `place`: for `lanes` elements of each thread in each of `rounds`, `offset` bytes
+    from where shared memory begins; in a register for an end of the row, if it has `ends`.
+    """
 
     name: str
     dtype: DataType
     axis: Axis
+    lanes: int = 1
+    place: Place | None = None
+    rounds: int = 0
+    offset: int = 0
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +254,7 @@ class Binding(Enum):
     UNROLLED = auto()  # `step` iterations at a time for each row of a tile, and the rest one by one
     TEAMS = auto()  # a row for each team of threads, together with the loop inside
     TEAM = auto()  # `step` elements for each thread of a team, together with the loop inside
+    ENDS = auto()  # the ends of a peeled row, an element for each of the first threads of a team
 
 
 class Team(Enum):
@@ -245,13 +267,30 @@ class Team(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Peel:
+    """Where the whole vectors of a row begin: where `lanes` elements of `tensor` are aligned. The
+    row begins at element `at` of it. What is before and after them are its ends."""
+
+    tensor: Value
+    at: Index
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
-    """`body` for each value of `axis`, `step` apart."""
+    """`body` for each value of `axis`, `step` apart.
+
+    Of a `TEAM`: each thread does `rounds` of them, a number of the text; 0 for one of the launch.
+    If `whole`, the `step` elements of every iteration are there. `peel` says which iterations are.
+    """
 
     axis: Axis
     binding: Binding
     body: tuple[Node, ...]
     step: int = 1
+    rounds: int = 0
+    whole: bool = False
+    peel: Peel | None = None
 
 
 Node = (
@@ -283,12 +322,18 @@ def nested(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> 
 class Launch:
     """How a kernel is started: thread blocks and threads on CUDA, with the most threads a block of
     any size may have; on the CPU, whether on several threads, and whether chunks of rows are stored
-    past the cache."""
+    past the cache.
+
+    `cluster`: blocks along the second dimension of the grid that see each other's shared memory.
+    `shared_bytes`: what a block has beside what its text declares.
+    """
 
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     max_threads: int = 1
     threaded: bool = False
+    cluster: int = 1
+    shared_bytes: int = 0
     past_cache: bool = False
 
 

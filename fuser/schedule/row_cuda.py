@@ -12,7 +12,7 @@ Folds over the rows are kept by each block until it has done its rows, and joine
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.heuristics import CudaRowParameters
@@ -21,20 +21,23 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
     Finish,
-    Launch,
     Let,
     Loop,
     LoopNest,
     Node,
+    Place,
     Ref,
     Region,
+    RowArray,
     Team,
     nested,
 )
 from fuser.schedule.names import kernel_name
-from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
+from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Fold, RowBody, Sweep
-from fuser.schedule.row_lanes import in_lanes, lanes_for
+from fuser.schedule.row_facts import use_facts
+from fuser.schedule.row_kept import keep_loads
+from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_slots import (
     Axes,
     conflict_free,
@@ -44,7 +47,9 @@ from fuser.schedule.row_slots import (
     partial_of,
     row_partial,
 )
+from fuser.schedule.row_teams import TeamChoice, points
 from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
@@ -53,7 +58,7 @@ def schedule_rows_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = arrange_rows(trace_rows(segment))
+    body = use_facts(arrange_rows(trace_rows(segment)))
     return _Mapping(segment, body, alignments, parameters).run()
 
 
@@ -62,7 +67,7 @@ _LARGEST = 2**31 - 2**27
 
 
 class _Mapping:
-    """One choice of team, block and grid, and the loops that follow from it."""
+    """The loops that follow from the choice of a team."""
 
     def __init__(
         self,
@@ -75,85 +80,50 @@ class _Mapping:
         self._body = body
         self._alignments = alignments
         self._parameters = parameters
-        self._rows = _points(body.rows)
-        self._longest = max((_points(sweep.axes) for sweep in body.stages), default=1)
         self._partials = {fold.name: partial_of(fold) for fold in folded_over_rows(body)}
-        self._team = self._choose_team()
-        self._launch = self._choose_launch()
+        self._stages = [part for sweep in body.stages for part in conflict_free(sweep)]
+        partials = tuple(self._partials.values())
+        choice = TeamChoice(segment, body, self._stages, partials, alignments, parameters)
+        self._team = choice.run()
 
     def run(self) -> LoopNest:
-        nodes: list[Node] = []
-        for sweep in self._body.stages:
-            for part in conflict_free(sweep):
-                nodes += self._stage(part)
+        team, launch = self._team, self._team.launch
+        nodes: list[Node] = list(self._row_arrays())
+        stages = self._stages
+        if team.room and team.axis:
+            stages = keep_loads(stages, team.axis, team.kept)
+        for sweep in stages:
+            nodes += self._stage(sweep)
         rows = nested(self._body.rows, Binding.TEAMS, tuple(nodes))
         region = Region(tuple(self._partials.values()), rows, self._epilogue())
         sweeps = (*self._body.stages, *self._body.epilogue)
         axes = dict.fromkeys((*self._body.rows, *(a for sweep in sweeps for a in sweep.axes)))
-        x, y, _ = self._launch.block
+        x, y, _ = launch.block
+        kept = f"keeps {', '.join(n.name for n in team.kept)} in {team.room}, " if team.room else ""
         return LoopNest(
             name=kernel_name("rows", self._segment),
             axes=tuple(axes),
             prologue=self._body.prologue,
             body=(region,),
-            launch=self._launch,
+            launch=launch,
             index_dtype=self._index_dtype(),
-            parameters=f"cuda rows: {self._team.name.lower()} of {x} x {y}, {self._parameters}",
-            team=self._team,
+            parameters=f"cuda rows: {team.team.name.lower()} of {x} x {y}, {kept}"
+            f"{self._parameters}",
+            team=team.team,
         )
 
-    # -- the launch ------------------------------------------------------------------------------
-
-    def _choose_team(self) -> Team:
-        folds = any(sweep.folds for sweep in self._body.stages)
-        if not folds and not self._body.rows:
-            return Team.GRID
-        if lanes_across_rows(self._body):
-            return Team.COLUMN
-        short = self._longest <= self._parameters.warp_elements
-        many = self._rows * 32 >= self._parameters.resident
-        fits = self._longest <= self._parameters.warp_elements // 8
-        return Team.WARP if short and (many or fits) and not self._has_arrays() else Team.BLOCK
-
-    def _has_arrays(self) -> bool:
-        return any(partial.slots > 1 for partial in self._partials.values())
-
-    def _choose_launch(self) -> Launch:
-        given = self._parameters
-        match self._team:
-            case Team.GRID:
-                block, parts = (given.grid_threads, 1, 1), 1
-                teams = _groups(self._longest, given.grid_threads)
-            case Team.COLUMN:
-                block = (32, given.column_threads, 1)
-                teams = _groups(self._rows, 32)
-                parts = self._split(teams, 32, given.column_threads)
-            case Team.WARP:
-                block, parts = (32, given.warps, 1), 1
-                teams = _groups(self._rows, given.warps)
-            case Team.BLOCK:
-                threads = given.threads_for(self._longest, has_slots=self._has_arrays())
-                block, teams = (threads, 1, 1), self._rows
-                parts = self._split(teams, 1, threads)
-        most = self._most_blocks(math.prod(block)) if self._partials else given.most_blocks
-        return Launch((min(teams, most), parts, 1), block, math.prod(block))
-
-    def _most_blocks(self, threads: int) -> int:
-        """Blocks that keep folds over the rows: as many as run at once, and have room."""
-        room = sum(partial.slots * partial.kept.itemsize for partial in self._partials.values())
-        resident = self._parameters.resident // threads
-        return max(min(resident, self._parameters.workspace_bytes // room), 1)
-
-    def _split(self, teams: int, width: int, height: int) -> int:
-        """Blocks that share a row, where there are fewer rows than the GPU runs blocks."""
-        stages = [sweep for sweep in self._body.stages if sweep.axes]
-        before = self._body.stages[: self._body.stages.index(stages[0])] if stages else ()
-        if len(stages) != 1 or self._partials or not stages[0].folds:
-            return 1
-        if any(sweep.stores or sweep.folds for sweep in before):
-            return 1
-        blocks = self._parameters.resident // (teams * width * height)
-        return max(min(blocks, self._longest // (height * self._parameters.split_elements)), 1)
+    def _row_arrays(self) -> Iterator[RowArray]:
+        """Room for what is kept of a row."""
+        team, room = self._team, self._team.room
+        if room is None or team.axis is None:
+            return
+        vectors, offset = team.vectors[team.axis], 0
+        lanes, ends = vectors.lanes, vectors.peel is not None
+        in_block = room.rounds * math.prod(team.launch.block) * lanes
+        for load in team.kept:
+            dtype, place = load.tensor.dtype, (room.place, room.rounds, offset)
+            yield RowArray(load.name, dtype, team.axis, lanes, *place, ends)
+            offset += in_block * dtype.itemsize
 
     # -- stages ----------------------------------------------------------------------------------
 
@@ -161,11 +131,14 @@ class _Mapping:
         if not sweep.axes:
             return self._point(sweep)
         outer, shared, inner = self._divided(sweep)
-        lanes = 1 if inner else self._lanes(sweep, shared)
-        inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, shared[-1], lanes))
+        vectors = Vectors() if inner else self._vectors(sweep, shared)
         *rest, last = shared
-        inside = nested(rest, Binding.TEAM, (Loop(last, Binding.TEAM, inside, lanes),))
+        inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, last, vectors))
+        inside = nested(rest, Binding.TEAM, (self._shared_out(last, inside, vectors),))
         loops = nested(outer, Binding.SERIAL, inside)
+        if vectors.peel:
+            ends = in_lanes(sweep, self._accumulate, last, Vectors())
+            loops = (*loops, Loop(last, Binding.ENDS, ends, peel=vectors.peel))
         own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
         finished = [Finish(row_partial(fold), ZERO) for fold in own]
         after = [self._to_rows(fold) for fold in own if fold.slots is not None]
@@ -200,25 +173,31 @@ class _Mapping:
         """
         numbering = numbering_axes(sweep)
         last = sweep.axes[-1]
-        if self._team is Team.GRID:
+        if self._team.team is Team.GRID:
             return (), sweep.axes, ()
-        if last in numbering and (last.extent >= self._threads() or len(numbering) == 1):
+        if last in numbering and (last.extent >= self._team.threads or len(numbering) == 1):
             return sweep.axes[:-1], (last,), ()
         return (), numbering, tuple(axis for axis in sweep.axes if axis not in numbering)
 
-    def _lanes(self, sweep: Sweep, shared: Axes) -> int:
-        """Neighbouring elements that a thread takes at once."""
+    def _vectors(self, sweep: Sweep, shared: Axes) -> Vectors:
+        """How a thread takes neighbouring elements along the last of the axes shared out."""
         last = sweep.axes[-1]
-        if self._team is Team.COLUMN or last is not shared[-1]:
-            return 1
-        lanes = lanes_for(self._segment, sweep, last, self._alignments, self._parameters)
-        while len(shared) > 1 and last.extent % lanes:
-            lanes //= 2
-        return lanes
+        if len(sweep.axes) == 1:
+            return self._team.vectors[last]
+        if self._team.team is Team.COLUMN or last is not shared[-1]:
+            return Vectors()
+        given = self._segment, [sweep], last, self._alignments, self._parameters
+        vectors = vectors_for(*given, may_peel=False)
+        if len(shared) == 1:
+            return vectors
+        return Vectors(math.gcd(vectors.lanes, last.extent))
 
-    def _threads(self) -> int:
-        x, y, _ = self._launch.block
-        return y if self._team is Team.COLUMN else x
+    def _shared_out(self, axis: Axis, inside: tuple[Node, ...], vectors: Vectors) -> Loop:
+        """The loop in which every thread takes its points along an axis."""
+        room = self._team.room if axis == self._team.axis else None
+        rounds = room.rounds if room and room.place is Place.REGISTERS else 0
+        lanes, whole, peel = vectors.lanes, vectors.whole, vectors.peel
+        return Loop(axis, Binding.TEAM, inside, lanes, rounds, whole, peel)
 
     def _epilogue(self) -> tuple[Node, ...]:
         used = {fold.name: fold for sweep in self._body.epilogue for fold in sweep.folds}
@@ -237,21 +216,13 @@ class _Mapping:
         indices = [index for sweep in sweeps for index in sweep.indices()]
         parts = [part for index in indices for part in affine_parts(index)]
         bounds = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
-        slots = [partial.slots for partial in self._partials.values()]
-        room = max((*slots, self._rows)) * math.prod(self._launch.grid)
-        largest = max(*offsets, *bounds, self._longest, room if self._keeps_parts() else 0)
+        longest = max((points(sweep.axes) for sweep in self._body.stages), default=1)
+        largest = max(*offsets, *bounds, longest, self._parts())
         return DataType.Int32 if largest < _LARGEST else DataType.Int
 
-    def _keeps_parts(self) -> bool:
-        return bool(self._partials) or self._launch.grid[1] > 1
-
-
-# -- loops ---------------------------------------------------------------------------------------
-
-
-def _points(axes: Sequence[Axis]) -> int:
-    return math.prod(axis.extent for axis in axes)
-
-
-def _groups(count: int, size: int) -> int:
-    return -(-count // size)
+    def _parts(self) -> int:
+        """How many parts of a fold lie in a workspace."""
+        blocks, of_row, _ = self._team.launch.grid
+        if self._partials:
+            return blocks * of_row * max(partial.slots for partial in self._partials.values())
+        return points(self._body.rows) * of_row

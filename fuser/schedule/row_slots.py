@@ -7,6 +7,7 @@ along axes that number the slots, and repeated where two folds have none of thes
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis
@@ -31,6 +32,25 @@ def row_partial(fold: Fold) -> Partial:
     """What the threads of a team keep of a fold, until the row is done."""
     name = fold.name if fold.slots is None else f"{fold.name}_row"
     return partial_of(dataclasses.replace(fold, name=name, slots=1))
+
+
+PARTS_BYTES = 32 << 10
+"""What folds over the rows may take of a block's shared memory."""
+
+
+def shared_parts_bytes(partials: Sequence[Partial]) -> int:
+    """What a block has of folds over the rows in shared memory; 0 where it has them elsewhere.
+
+    Sizes of shared memory are part of the text, so they are powers of two.
+    """
+    arrays = [partial for partial in partials if partial.slots > 1]
+    room = sum(power_of_two(array.slots) * array.kept.itemsize for array in arrays)
+    return room if room <= PARTS_BYTES else 0
+
+
+def power_of_two(count: int) -> int:
+    """The smallest that is not below `count`."""
+    return 1 << max(count - 1, 0).bit_length()
 
 
 def is_of_row(fold: Fold, sweep: Sweep) -> bool:

@@ -13,6 +13,9 @@ Alignments = Mapping[Value, int]
 
 Access = tuple[Value, Index]
 
+ACCESS_BYTES = 16
+"""The widest that a thread moves at once."""
+
 
 def step_along(at: Index, axis: Axis) -> int | None:
     """How far `at` moves for a step of `axis`; None where a division decides."""
@@ -34,25 +37,38 @@ def widest_lanes(
     The narrowest type is accessed in `vector_bytes` at a time, as far as no tensor takes more than
     `max_lane_bytes` of a thread.
     """
-    if not accesses:
-        return 1
-    sizes = [tensor.dtype.itemsize for tensor, _ in accesses]
-    lanes = vector_bytes // min(sizes)
-    while lanes > 1 and max(sizes) * lanes > max_lane_bytes:
-        lanes //= 2
 
     def fits(tensor: Value, at: Index) -> bool:
         alignment = alignments[segment.memory[tensor].base]
         return _is_aligned(tensor.dtype.itemsize, at, lanes, inner, alignment)
 
-    while lanes > 1 and (lanes > inner.extent or not all(fits(*access) for access in accesses)):
+    lanes = wanted_lanes(accesses, inner, vector_bytes, max_lane_bytes)
+    while lanes > 1 and not all(fits(*access) for access in accesses):
         lanes //= 2
     return lanes
 
 
+def wanted_lanes(
+    accesses: Sequence[Access], inner: Axis, vector_bytes: int, max_lane_bytes: int
+) -> int:
+    """As `widest_lanes`, were everything aligned."""
+    if not accesses:
+        return 1
+    sizes = [tensor.dtype.itemsize for tensor, _ in accesses]
+    lanes = vector_bytes // min(sizes)
+    while lanes > 1 and (max(sizes) * lanes > max_lane_bytes or lanes > inner.extent):
+        lanes //= 2
+    return lanes
+
+
+def elements_at_once(size: int, lanes: int) -> int:
+    """Elements of `size` bytes that one access moves of `lanes` of them."""
+    return max(min(lanes * size, ACCESS_BYTES) // size, 1)
+
+
 def _is_aligned(size: int, at: Index, lanes: int, inner: Axis, alignment: int) -> bool:
-    """Whether `lanes` elements from `at` start at a multiple of their bytes, up to 16."""
-    wanted = min(lanes * size, 16)
+    """Whether `lanes` elements from `at` start at a multiple of their bytes, up to an access's."""
+    wanted = min(lanes * size, ACCESS_BYTES)
     steps = [coefficient for term, coefficient in at.terms if term != inner]
     aligned = all(step * size % wanted == 0 for step in (*steps, at.constant))
     return aligned and alignment % wanted == 0

@@ -278,10 +278,9 @@ class Grouping:
                     return Refusal(f"{value} = segment_set asks for a boundary")
         return None
 
-    @staticmethod
-    def _loss(saved: int, joined: Group) -> Refusal | None:
+    def _loss(self, saved: int, joined: Group) -> Refusal | None:
         if saved >= 0:
             return None
-        if joined.repeated:
+        if joined.repeated(self.operations.atoms):
             return Refusal(f"recomputation would cost {-saved} bytes' worth more")
         return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import Pointwise, Value
 from fuser.ir.printer import operation_name
+from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.profit import kernel_cost, operation_cost, repeated_arithmetic
+from fuser.segmenter.profit import kernel_cost, operation_cost
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
 
@@ -28,14 +29,15 @@ class Group:
     """Nodes that will share a kernel, in the fusion's order, and what follows from them.
 
     `loads` counts the elements read of each value it loads; `stores` is what it writes.
-    `arithmetic` is the cost of its operations by the number of elements they make, `live` bounds
-    the values it holds at a time, `requests` are the segment_sets among them. `moved` is in bytes.
+    `arithmetic` is the cost of its operations by the number of elements they make and the atoms
+    these are indexed by, `live` bounds the values it holds at a time, `requests` are the
+    segment_sets among them. `moved` is in bytes.
     """
 
     members: tuple[int, ...]
     loads: Mapping[Value, int]
     stores: tuple[Value, ...]
-    arithmetic: Counter[int]
+    arithmetic: Counter[tuple[int, AtomSet]]
     live: int
     requests: tuple[Value, ...]
     moved: int
@@ -47,13 +49,24 @@ class Group:
         shapes = {tuple(size for size in value.shape if size != 1) for value in self.stores}
         return shapes.pop() if len(shapes) == 1 else None
 
-    @property
-    def repeated(self) -> int:
-        """Instructions done more often than there are elements."""
+    def repeated(self, atoms: Atoms) -> int:
+        """Instructions done more often than there are elements.
+
+        What has one element is computed once a thread, and what is the same all along the innermost
+        axis of what is stored, once for a row of it.
+        """
         if self.rows is not None:
             return self.rows.repeated
-        domain = max((value.elements for value in self.stores), default=0)
-        return repeated_arithmetic(self.arithmetic, domain)
+        stored = max(self.stores, key=lambda value: value.elements, default=None)
+        dims = [dim for dim in atoms.factors(stored) if dim] if stored is not None else []
+        if stored is None or not dims:
+            return 0
+        along_rows = atoms.of(stored) - {dims[-1][-1]}
+        return sum(
+            cost * (stored.elements - elements)
+            for (elements, held), cost in self.arithmetic.items()
+            if 1 < elements < stored.elements and not held <= along_rows
+        )
 
 
 class GroupMaker:
@@ -73,6 +86,7 @@ class GroupMaker:
         statement = self.operations.nodes[index]
         op, outs = statement.op, statement.outs
         made = max(out.elements for out in outs)
+        indexed_by = frozenset[int]().union(*map(self.operations.atoms.of, outs))
         reads = self.operations.reads[index]
         loads = {read.value: elements_of(statement, read.value, made) for read in reads}
         used = tuple(v for v in outs if v in self._stored or v in self.readers)
@@ -80,7 +94,7 @@ class GroupMaker:
             members=(index,),
             loads=loads,
             stores=used,
-            arithmetic=Counter({made: operation_cost(op)}),
+            arithmetic=Counter({(made, indexed_by): operation_cost(op)}),
             live=1 + len(reads),
             requests=outs if isinstance(op, Pointwise) and op.op == "segment_set" else (),
             moved=self._moved(loads, used),
@@ -134,7 +148,9 @@ class GroupMaker:
             members=tuple(sorted(nodes)),
             loads=loads,
             stores=stores,
-            arithmetic=sum((single.arithmetic for single in singles), Counter[int]()),
+            arithmetic=sum(
+                (single.arithmetic for single in singles), Counter[tuple[int, AtomSet]]()
+            ),
             live=sum(single.live for single in singles),
             requests=tuple(value for single in singles for value in single.requests),
             moved=self._moved(loads, stores),
@@ -224,8 +240,8 @@ def group_cost(group: Group, operations: OperationGraph) -> int:
     rows = group.rows
     few = rows is not None and rows.swept_again
     count = operations.atoms.elements(rows.kept) if rows is not None and few else None
-    own = sum(cost * elements for elements, cost in group.arithmetic.items())
-    return kernel_cost(group.moved, own + group.repeated, count)
+    own = sum(cost * elements for (elements, _), cost in group.arithmetic.items())
+    return kernel_cost(group.moved, own, group.repeated(operations.atoms), count)
 
 
 def _rows_or_none(found: Rows | Refusal | None) -> Rows | None:

@@ -5,9 +5,7 @@ The machine behind the numbers is an H200: 132 processors, 4.3 TB/s, 60 Tflop/s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from fuser.ir.nodes import Operation, Pointwise
+from fuser.ir.nodes import Iota, Operation, Pointwise
 from fuser.ir.pointwise import TABLE
 
 LAUNCH_BYTES = 8 << 20
@@ -16,6 +14,9 @@ LAUNCH_BYTES = 8 << 20
 OPERATIONS_PER_BYTE = 8
 """Arithmetic done while one byte is moved, less what address arithmetic takes."""
 
+HIDDEN = 32
+"""How many times less arithmetic counts that is repeated while the memory is waited for."""
+
 BUSY_PROCESSORS = 64
 """Processors that together move what the memory can."""
 
@@ -23,28 +24,22 @@ PROCESSORS_OF_A_ROW = 16
 """Processors of one cluster: those that can share a row which is swept more than once."""
 
 
-def kernel_cost(moved: int, instructions: int, rows: int | None = None) -> int:
+def kernel_cost(moved: int, own: int, repeated: int, rows: int | None = None) -> int:
     """The cost, in bytes, of one kernel: its launch, and the bytes it moves or, if that takes
     longer, the arithmetic it does meanwhile.
 
-    `rows` is given where rows are swept more than once: few of them leave most processors idle.
+    `own` counts instructions that are done once for each element they make, `repeated` those done
+    more often: even where these are hidden, they use power and registers. `rows` is given where
+    rows are swept more than once: few of them leave most processors idle.
     """
     if rows is not None and 0 < PROCESSORS_OF_A_ROW * rows < BUSY_PROCESSORS:
         moved = moved * BUSY_PROCESSORS // (PROCESSORS_OF_A_ROW * rows)
-    return LAUNCH_BYTES + max(moved, instructions // OPERATIONS_PER_BYTE)
+    arithmetic = (own + repeated) // OPERATIONS_PER_BYTE
+    return LAUNCH_BYTES + max(moved, arithmetic) + repeated // (OPERATIONS_PER_BYTE * HIDDEN)
 
 
 def operation_cost(op: Operation) -> int:
-    """Instructions for one element, roughly."""
+    """Instructions for one element, roughly. A position is a coordinate, which is there anyway."""
+    if isinstance(op, Iota):
+        return 0
     return TABLE[op.op].cost if isinstance(op, Pointwise) else 1
-
-
-def repeated_arithmetic(arithmetic: Mapping[int, int], domain: int) -> int:
-    """Instructions done again where values smaller than the domain are computed at every point.
-
-    `arithmetic` is the cost of operations by the number of elements they make. What has one element
-    is computed once a thread.
-    """
-    return sum(
-        cost * (domain - elements) for elements, cost in arithmetic.items() if 1 < elements < domain
-    )

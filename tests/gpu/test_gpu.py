@@ -145,3 +145,35 @@ def test_wrong_device_is_refused() -> None:
     x = torch.randn(10, device="cuda")
     with pytest.raises(fuser.FuserError, match="device"):
         doubled(x).execute([x.cpu()])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(5000, 767), (300, 8192), (9, 30522), (64, 50257), (4, 131072), (3, 262144)], ids=str
+)
+def test_rows_of_every_length(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    """Registers, shared memory beyond 48 KB, clusters: softmax and the sum it divides by."""
+    x = torch.randn(shape, device="cuda", dtype=dtype)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        wide = fd.ops.cast(given, from_torch(torch.float32))
+        powers = fd.ops.exp(wide - fd.ops.max(wide, [1], keepdim=True))
+        fd.add_output(powers / fd.ops.sum(powers, [1], keepdim=True))
+        fd.add_output(fd.ops.sum(powers, [1]))
+    for _ in range(3):
+        got, total = fd.execute([x])
+        exact = x.double()
+        powers64 = (exact - exact.amax(1, keepdim=True)).exp()
+        torch.testing.assert_close(total.double(), powers64.sum(1), rtol=1e-4, atol=0)
+        torch.testing.assert_close(got.double(), exact.softmax(1), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("offset", [1, 3])
+def test_rows_at_any_address(offset: int) -> None:
+    memory = torch.randn(4096 * 1000 + offset, device="cuda")
+    x = memory[offset:].view(4096, 1000)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        fd.add_output(given - fd.ops.mean(given, [1], keepdim=True))
+    (got,) = fd.execute([x])
+    torch.testing.assert_close(got, x - x.mean(1, keepdim=True), rtol=1e-5, atol=1e-6)

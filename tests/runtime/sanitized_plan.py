@@ -59,7 +59,14 @@ def _sanitized(
         ]
         extents = source.launch.grid, source.launch.block
         report = run_sanitized(
-            source.code, source.name, *extents, arguments, sanitizer, order=order
+            source.code,
+            source.name,
+            *extents,
+            arguments,
+            sanitizer,
+            shared_bytes=source.launch.shared_bytes,
+            cluster=source.launch.cluster,
+            order=order,
         )
         if report.findings:
             raise SanitizerFindingError(f"{report.findings}\n{source.text}")

@@ -29,6 +29,10 @@ typedef unsigned char uint8;
 //@ pow(float)
 //@ pow(double)
 
+//@ exp_nonpositive(float): FUSER_DEVICE
+// e^x for x <= 0 and NaN: exp is as short as anything of its accuracy.
+FUSER_DEVICE float exp_nonpositive(float x) { return exp(x); }
+
 //@ maximum(float): FUSER_DEVICE
 // NaN wins, from either side.
 FUSER_DEVICE float maximum(float x, float y) {
@@ -214,6 +218,85 @@ FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
   }
 }
 
+//@ load_pieces: FUSER_DEVICE, load_vector
+// Reads N elements, `piece` of them at a time; `at` is aligned for that.
+template <int piece, int N, typename T>
+FUSER_DEVICE void load_pieces(T (&lanes)[N], const T* at) {
+  if constexpr (piece == N) {
+    load_vector(lanes, at);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += piece) {
+      T part[piece];
+      load_vector(part, at + i);
+#pragma unroll
+      for (int j = 0; j < piece; ++j) lanes[i + j] = part[j];
+    }
+  }
+}
+
+//@ store_pieces: FUSER_DEVICE, store_vector
+// Writes N elements, `piece` of them at a time; `at` is aligned for that.
+template <int piece, int N, typename T>
+FUSER_DEVICE void store_pieces(const T (&lanes)[N], T* at) {
+  if constexpr (piece == N) {
+    store_vector(lanes, at);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += piece) {
+      T part[piece];
+#pragma unroll
+      for (int j = 0; j < piece; ++j) part[j] = lanes[i + j];
+      store_vector(part, at + i);
+    }
+  }
+}
+
+//@ copy_ahead: FUSER_DEVICE, load_pieces, store_pieces
+// Begins to copy N elements to shared memory, `piece` of them at a time; both are aligned for that.
+// This thread may read them after `wait_for_copies`.
+template <int piece, int N, typename T>
+FUSER_DEVICE void copy_ahead(T* to, const T* at) {
+  constexpr int bytes = piece * sizeof(T) < 16 ? piece * sizeof(T) : 16;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (bytes >= 4) {
+    const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
+    const char* from = reinterpret_cast<const char*>(at);
+#pragma unroll
+    for (int i = 0; i < N * (int)sizeof(T); i += bytes) {
+      if constexpr (bytes == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place + i), "l"(from + i)
+                     : "memory");
+      } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place + i), "l"(from + i),
+                     "n"(bytes)
+                     : "memory");
+      }
+    }
+    return;
+  }
+#endif
+  T lanes[N];
+  load_pieces<piece>(lanes, at);
+  store_pieces<piece>(lanes, to);
+}
+
+//@ wait_for_copies: FUSER_DEVICE
+FUSER_DEVICE void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+//@ before_aligned: FUSER_DEVICE
+// How many elements from `at` come before a place where N of them are aligned; at most `count`.
+template <int N, typename T, typename Index>
+FUSER_DEVICE Index before_aligned(const T* at, Index count) {
+  const int above = (int)(reinterpret_cast<unsigned long long>(at) / sizeof(T) % N);
+  const int before = above == 0 ? 0 : N - above;
+  return before < count ? before : count;
+}
+
 // -- rows --------------------------------------------------------------------------------------
 
 //@ index_in_range: FUSER_DEVICE
@@ -269,6 +352,58 @@ FUSER_DEVICE T join_block(T value, Join join, void* shared) {
 #pragma unroll
     for (int bits = warps / 2; bits > 0; bits /= 2) value = join(value, lane_across(value, bits));
     __syncthreads();
+  }
+  return value;
+}
+
+//@ meet_cluster: FUSER_DEVICE
+// Waits for all threads of the cluster, and sees what they wrote.
+FUSER_DEVICE void meet_cluster() {
+#ifndef FUSER_EMULATOR
+  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+#else
+  FUSER_MEET_CLUSTER();
+#endif
+}
+
+//@ store_across: FUSER_DEVICE
+// Writes to where `to`, in the shared memory of this block, is in the block `rank` of the cluster.
+FUSER_DEVICE void store_across(unsigned long long* to, unsigned long long word, int rank) {
+#ifndef FUSER_EMULATOR
+  const unsigned int here = (unsigned int)__cvta_generic_to_shared(to);
+  unsigned int there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+  asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(there), "l"(word) : "memory");
+#else
+  FUSER_STORE_ACROSS(to, word, rank);
+#endif
+}
+
+//@ join_cluster: FUSER_DEVICE, join_warp, lane_across, copy_bytes, store_across, meet_cluster
+// The values of a cluster's threads as one, in all of them. Its blocks lie along y, each with a
+// power of two of `warps`; `shared` has room for two values of every warp of the cluster, which are
+// used in `turn`: what one call reads, the next does not overwrite.
+template <int blocks, int warps, typename T, typename Join>
+FUSER_DEVICE T join_cluster(T value, Join join, unsigned long long* shared, int& turn) {
+  constexpr int count = blocks * warps;
+  unsigned long long* of_warp = shared + turn * count;
+  turn ^= 1;
+  value = join_warp(value, join);
+  const int lane = threadIdx.x % 32;
+  unsigned long long word = 0;
+  copy_bytes<sizeof(T)>(&word, &value);
+  if (lane < blocks) store_across(of_warp + blockIdx.y * warps + threadIdx.x / 32, word, lane);
+  meet_cluster();
+  copy_bytes<sizeof(T)>(&value, &of_warp[lane % count]);
+#pragma unroll
+  for (int i = 32; i < count; i += 32) {
+    T other;
+    copy_bytes<sizeof(T)>(&other, &of_warp[i + lane]);
+    value = join(value, other);
+  }
+#pragma unroll
+  for (int bits = (count < 32 ? count : 32) / 2; bits > 0; bits /= 2) {
+    value = join(value, lane_across(value, bits));
   }
   return value;
 }

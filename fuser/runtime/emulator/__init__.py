@@ -1,7 +1,7 @@
 """The CUDA emulator: the text that NVRTC gets, run on the CPU, one fiber per CUDA thread.
 
-One block runs at a time. Shared memory is filled with NaN patterns before every block. Threads that
-can never meet are reported with the lines they wait at.
+One block runs at a time, or the blocks of a cluster in turn. Shared memory is filled with NaN
+patterns before every block. Threads that can never meet are reported with the lines they wait at.
 """
 
 from fuser.runtime.emulator.build import EmulatedKernel, build

@@ -65,14 +65,15 @@ class EmulatedKernel:
         arguments: Sequence[Argument],
         *,
         shared_bytes: int = 0,
+        cluster: int = 1,
         order: ThreadOrder = ThreadOrder.RUN_AHEAD,
     ) -> None:
-        """Run every block, one after another; one launch at a time in a process.
+        """Run every block or cluster, one after another; one launch at a time in a process.
 
         `arguments` have the ctypes of the kernel's parameters, pointers as `c_void_p` to CPU
         memory. Raises EmulatorDeadlockError, EmulatorFailureError.
         """
-        launch = make_launch(self.name, grid, block, shared_bytes, order)
+        launch = make_launch(self.name, grid, block, shared_bytes, order, cluster)
         given = tuple(map(ctypes.sizeof, arguments))
         if given != self.parameters:
             where = f"arguments of {given} bytes for parameters of {self.parameters} bytes"

@@ -92,16 +92,15 @@ struct Context {
 #endif
 };
 
-// Makes `context` start `entry` on the stack of its number, for an array of `count` contexts. The
-// stacks are mapped once, with a guard page below each; for the thread sanitizer always anew and
+// Makes `context` start `entry` on the stack of its number. The stacks are mapped once, or when there
+// are more than before, with a guard page below each; for the thread sanitizer always anew and
 // without guards, so that they are new to it. `number` staggers the tops over the cache's sets.
 class Stacks {
  public:
-  explicit Stacks(size_t count) : bytes_(count * each) {}
-
-  void renew() {
-    if (base_ != nullptr && guarded) return;
+  void renew(size_t count) {
+    if (base_ != nullptr && guarded && count * each <= bytes_) return;
     if (base_ != nullptr) munmap(base_, bytes_);
+    bytes_ = (count < 1024 && guarded ? 1024 : count) * each;
     void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) __builtin_trap();
@@ -123,7 +122,7 @@ class Stacks {
 #else
   static constexpr bool guarded = true;
 #endif
-  size_t bytes_;
+  size_t bytes_ = 0;
   char* base_ = nullptr;
 };
 

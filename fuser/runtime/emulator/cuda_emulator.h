@@ -13,6 +13,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(bytes) alignas(bytes)
 #define __shared__ static __attribute__((section("fuser_shared")))
 
@@ -123,6 +124,10 @@ inline Word either(Word a, Word b) { return a | b; }
   FUSER_AT("__shfl_down_sync", false, emulator::shfl_down(site, mask, value, __VA_ARGS__))
 #define __shfl_xor_sync(mask, value, ...) \
   FUSER_AT("__shfl_xor_sync", false, emulator::shfl_xor(site, mask, value, __VA_ARGS__))
+// Twins of PTX instructions, for the device library.
+#define FUSER_MEET_CLUSTER() FUSER_AT("barrier.cluster", true, emulator::meet_cluster(site))
+#define FUSER_STORE_ACROSS(to, word, rank) \
+  FUSER_AT("st.shared::cluster", false, emulator::store_across(site, to, word, rank))
 #define __trap() emulator::fail("__trap", __LINE__, "the kernel trapped")
 #define assert(condition) \
   ((condition) ? (void)0 : emulator::fail("assert", __LINE__, #condition))

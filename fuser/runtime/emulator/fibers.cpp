@@ -2,6 +2,7 @@
 #include "fibers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "context.h"
@@ -14,9 +15,11 @@ namespace emulator {
 namespace {
 
 constexpr unsigned int max_threads = 1024;
+constexpr unsigned int max_cluster = 16;
 constexpr unsigned int warp = 32;
 
-enum State { ready, waiting, passing, done };  // passing: ready, once nobody else is
+// passing: ready, once nobody else is. gathered: waits for the cluster.
+enum State { ready, waiting, passing, gathered, done };
 
 // After so many turns in which all that could run passed, they pass for ever.
 constexpr unsigned int max_passes = 10000;
@@ -34,16 +37,26 @@ struct Thread {
   Word value, result;
 };
 
-Thread threads[max_threads];
-Stacks stacks(max_threads);
+// A block of the cluster that runs. `shared` has its static shared memory while another runs.
+struct Block {
+  uint3 index;
+  Thread* threads;
+  unsigned int live, at_barrier, at_cluster;
+  const Site* barrier;  // where the first thread of the block waits
+  bool started;
+  char *shared, *dynamic;
+};
+
+Thread threads[max_cluster * max_threads];
+Block blocks[max_cluster];
+Stacks stacks;
 Context scheduler;
 Thread* current;
+Block* block;  // of the current thread
 const Kernel* kernel;
 const Launch* launched;
 void** arguments;
-unsigned int live, at_barrier, thread_count, passes;
-const Site* barrier;  // where the first thread of the block waits
-char* shared_memory;
+unsigned int thread_count, passes;
 Status status;
 char* message;
 unsigned long message_size;
@@ -52,13 +65,13 @@ bool same(const Site& a, const Site& b) {
 }
 
 unsigned int number_of(const Thread& thread) {
-  return static_cast<unsigned int>(&thread - threads);
+  return static_cast<unsigned int>(&thread - block->threads);
 }
 
-Thread* warp_of(const Thread& thread) { return threads + number_of(thread) / warp * warp; }
+Thread* warp_of(const Thread& thread) { return block->threads + number_of(thread) / warp * warp; }
 
 bool exists(const Thread* first, unsigned int lane) {
-  return first + lane < threads + thread_count;
+  return first + lane < block->threads + thread_count;
 }
 
 // -- switching -------------------------------------------------------------------------------
@@ -104,22 +117,45 @@ void release(Thread* first, unsigned int count, unsigned int mask) {
 
 // Lets the block go on if every live thread waits at one barrier.
 bool block_met() {
-  if (live == 0 || at_barrier != live) return false;
+  if (block->live == 0 || block->at_barrier != block->live) return false;
   Word folded = 0;
   bool any = false;
   for (unsigned int i = 0; i < thread_count; ++i) {
-    Thread& thread = threads[i];
+    Thread& thread = block->threads[i];
     if (thread.state != waiting) continue;
-    if (thread.mask != block_mask || !same(*thread.site, *barrier)) return false;
+    if (thread.mask != block_mask || !same(*thread.site, *block->barrier)) return false;
     if (thread.fold != nullptr) folded = any ? thread.fold(folded, thread.value) : thread.value;
     any = true;
   }
-  for (unsigned int i = 0; i < thread_count; ++i) threads[i].result = folded;
-  at_barrier = 0;
-  barrier = nullptr;
-  release(threads, thread_count, block_mask);
+  for (unsigned int i = 0; i < thread_count; ++i) block->threads[i].result = folded;
+  block->at_barrier = 0;
+  block->barrier = nullptr;
+  release(block->threads, thread_count, block_mask);
   return true;
 }
+
+// Lets the cluster go on if every live thread of it waits at one place.
+bool cluster_met() {
+  for (const Block& each : blocks) {
+    if (each.at_cluster < each.live) return false;
+  }
+  const Site* site = nullptr;
+  for (unsigned int i = 0; i < launched->cluster * max_threads; ++i) {
+    if (i % max_threads >= thread_count || threads[i].state == done) continue;
+    if (site != nullptr && !same(*threads[i].site, *site)) return false;
+    site = threads[i].site;
+  }
+  if (site == nullptr) return false;
+  for (Thread& thread : threads) {
+    if (thread.state == gathered) thread.state = ready;
+  }
+  for (Block& each : blocks) each.at_cluster = 0;
+  races::met(&races::cluster);
+  return true;
+}
+
+// Whether this thread's block can do nothing before the others come to where the cluster meets.
+bool block_gathered() { return block->live > 0 && block->at_cluster == block->live; }
 
 // Lets the lanes of a mask go on if all that live wait at one operation.
 bool lanes_met(const Thread& member) {
@@ -168,8 +204,8 @@ Word wait(const Site& site, unsigned int mask, Word value, Fold fold, unsigned i
   char* point = races::arrive(point_of(thread, mask), site.orders_memory);
   bool met;
   if (mask == block_mask) {
-    if (barrier == nullptr) barrier = &site;
-    ++at_barrier;
+    if (block->barrier == nullptr) block->barrier = &site;
+    ++block->at_barrier;
     met = block_met();
   } else {
     met = lanes_met(thread);
@@ -187,7 +223,7 @@ void thread_main() {
   races::thread_ends();
   Thread& thread = *current;
   thread.state = done;
-  --live;
+  --block->live;
   passes = 0;
 #if defined(FUSER_ASAN)
   // The fiber ends here: its fake stack goes.
@@ -202,7 +238,7 @@ void thread_main() {
 Thread* next_in(State state) {
   const bool reverse = launched->order & reversed;
   for (unsigned int i = 0; i < thread_count; ++i) {
-    Thread& thread = threads[reverse ? thread_count - 1 - i : i];
+    Thread& thread = block->threads[reverse ? thread_count - 1 - i : i];
     if (thread.state == state) return &thread;
   }
   return nullptr;
@@ -213,7 +249,7 @@ Thread* next_thread() {
   Thread* thread = next_in(ready);
   if (thread != nullptr || ++passes > max_passes) return thread;
   for (unsigned int i = 0; i < thread_count; ++i) {
-    if (threads[i].state == passing) threads[i].state = ready;
+    if (block->threads[i].state == passing) block->threads[i].state = ready;
   }
   return next_in(ready);
 }
@@ -221,31 +257,43 @@ Thread* next_thread() {
 // An exit may be what the others waited for.
 void check_meetings_after_exit(const Thread& gone) {
   block_met();
+  cluster_met();
   Thread* first = warp_of(gone);
   for (unsigned int lane = 0; lane < warp && exists(first, lane); ++lane) {
     if (first[lane].state == waiting && first[lane].mask != block_mask) lanes_met(first[lane]);
   }
 }
 
-void report_deadlock() {
-  char text[1500];
-  int used = snprintf(text, sizeof text, "block (%u, %u, %u):", blockIdx.x, blockIdx.y, blockIdx.z);
-  for (unsigned int i = 0; i < thread_count && used < 1300;) {
+// What the threads of a block wait for, as text.
+int describe(const Block& which, char* text, int size) {
+  const uint3 at = which.index;
+  int used = snprintf(text, size, "block (%u, %u, %u):", at.x, at.y, at.z);
+  for (unsigned int i = 0; i < thread_count && used < size - 200;) {
     unsigned int end = i + 1;
-    const Thread& thread = threads[i];
-    while (end < thread_count && threads[end].state == thread.state &&
-           (thread.state == done || same(*threads[end].site, *thread.site))) {
+    const Thread& thread = which.threads[i];
+    while (end < thread_count && which.threads[end].state == thread.state &&
+           (thread.state == done || same(*which.threads[end].site, *thread.site))) {
       ++end;
     }
     const char* separator = i == 0 ? " " : "; ";
     if (thread.state == done) {
-      used += snprintf(text + used, sizeof text - used, "%sthreads %u-%u have ended", separator, i,
+      used += snprintf(text + used, size - used, "%sthreads %u-%u have ended", separator, i,
                        end - 1);
     } else {
-      used += snprintf(text + used, sizeof text - used, "%sthreads %u-%u wait at %s, line %d",
+      used += snprintf(text + used, size - used, "%sthreads %u-%u wait at %s, line %d",
                        separator, i, end - 1, thread.site->operation, thread.site->line);
     }
     i = end;
+  }
+  return used;
+}
+
+void report_deadlock() {
+  char text[1500];
+  int used = 0;
+  for (unsigned int i = 0; i < launched->cluster && used < 1000; ++i) {
+    if (i > 0) used += snprintf(text + used, sizeof text - used, "\n");
+    used += describe(blocks[i], text + used, static_cast<int>(sizeof text) - used);
   }
   complain(deadlock, text);
 }
@@ -254,30 +302,87 @@ __attribute__((no_sanitize("address", "thread"))) void poison(char* begin, char*
   for (volatile char* at = begin; at < end; ++at) *at = static_cast<char>(0xff);
 }
 
-void run_block() {
-  shared_memory = races::block_begins(*kernel, shared_memory, launched->shared_bytes);
-  poison(kernel->shared_begin, kernel->shared_end);
-  poison(shared_memory, shared_memory + launched->shared_bytes);
-  live = thread_count;
-  at_barrier = passes = 0;
-  barrier = nullptr;
-  stacks.renew();
+// Not memcpy, which sanitizers watch.
+__attribute__((no_sanitize("address", "thread"))) void copy(char* to, const char* from,
+                                                            size_t bytes) {
+  volatile char* at = to;
+  for (size_t i = 0; i < bytes; ++i) at[i] = from[i];
+}
+
+// Makes a block of the cluster the one that runs: static shared memory is at one address for all.
+void enter(Block& other) {
+  const size_t bytes = kernel->shared_end - kernel->shared_begin;
+  if (launched->cluster > 1) {
+    if (block != nullptr) copy(block->shared, kernel->shared_begin, bytes);
+    races::shared_changes(*kernel);
+    copy(kernel->shared_begin, other.shared, bytes);
+  }
+  block = &other;
+  blockIdx = other.index;
+  passes = 0;
+}
+
+void begin(Block& starting, unsigned int number) {
+  const size_t bytes = kernel->shared_end - kernel->shared_begin;
+  starting.threads = threads + number * max_threads;
+  starting.dynamic = races::block_begins(*kernel, starting.dynamic, launched->shared_bytes);
+  poison(starting.dynamic, starting.dynamic + launched->shared_bytes);
+  if (launched->cluster > 1) {
+    if (starting.shared == nullptr) starting.shared = static_cast<char*>(malloc(bytes));
+    poison(starting.shared, starting.shared + bytes);
+  } else {
+    poison(kernel->shared_begin, kernel->shared_end);
+  }
+  starting.live = thread_count;
+  starting.at_barrier = starting.at_cluster = 0;
+  starting.barrier = nullptr;
+  starting.started = false;
+  blockIdx = starting.index;
   for (unsigned int i = 0; i < thread_count; ++i) {
-    Thread& thread = threads[i];
-    stacks.prepare(thread.context, i, thread_main);
+    Thread& thread = starting.threads[i];
+    stacks.prepare(thread.context, number * thread_count + i, thread_main);
     thread.state = ready;
     thread.fenced = false;
     thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
     races::begin(thread.context, i);
   }
-  while (live > 0 && status == finished) {
+}
+
+// The next block of the cluster that has something to do; null if none has.
+Block* next_block() {
+  const bool reverse = launched->order & reversed;
+  for (unsigned int i = 0; i < launched->cluster; ++i) {
+    Block& other = blocks[reverse ? launched->cluster - 1 - i : i];
+    if (other.live > 0 && other.at_cluster < other.live) return &other;
+  }
+  return nullptr;
+}
+
+// The blocks from (x, y, z) on that make a cluster.
+void run_cluster(unsigned int x, unsigned int y, unsigned int z) {
+  stacks.renew(launched->cluster * thread_count);
+  for (unsigned int i = 0; i < launched->cluster; ++i) {
+    blocks[i].index = {x, y + i, z};
+    begin(blocks[i], i);
+  }
+  block = nullptr;
+  while (status == finished) {
+    if (block == nullptr || block->live == 0 || block_gathered()) {
+      Block* next = next_block();
+      if (next == nullptr) break;
+      enter(*next);
+    }
     Thread* thread = next_thread();
     if (thread == nullptr) {
       report_deadlock();
-      break;
+      return;
     }
+    block->started = true;
     run(*thread);
     if (thread->state == done) check_meetings_after_exit(*thread);
+  }
+  for (unsigned int i = 0; i < launched->cluster; ++i) {
+    if (status == finished && blocks[i].live > 0) report_deadlock();
   }
 }
 
@@ -302,6 +407,29 @@ Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int sourc
   return wait(site, mask, value, nullptr, source);
 }
 
+void meet_cluster(const Site& site) {
+  Thread& thread = *current;
+  thread.site = &site;
+  thread.state = gathered;
+  passes = 0;
+  ++block->at_cluster;
+  char* point = races::arrive(&races::cluster, site.orders_memory);
+  if (!cluster_met() || !(launched->order & run_ahead)) yield_to_scheduler();
+  races::leave(point, site.orders_memory);
+}
+
+void store_across(const Site& site, void* to, Word value, unsigned int rank) {
+  char* at = static_cast<char*>(to);
+  const bool inside = at >= kernel->shared_begin && at + sizeof value <= kernel->shared_end;
+  if (!inside) fail(site.operation, site.line, "the address is not in static shared memory");
+  if (rank >= launched->cluster) fail(site.operation, site.line, "no such block in the cluster");
+  Block& other = blocks[rank];
+  if (!other.started) fail(site.operation, site.line, "the other block may not have begun");
+  if (other.live == 0) fail(site.operation, site.line, "the other block may have ended");
+  if (&other != block) at = other.shared + (at - kernel->shared_begin);
+  copy(at, reinterpret_cast<const char*>(&value), sizeof value);
+}
+
 unsigned int lane() { return number_of(*current) % warp; }
 
 unsigned int active_mask() {
@@ -323,7 +451,7 @@ void fence() { current->fenced = true; }
 
 bool fenced() { return current->fenced; }
 
-void* dynamic_shared() { return shared_memory; }
+void* dynamic_shared() { return block->dynamic; }
 
 void fail(const char* operation, int line, const char* reason) {
   char text[300];
@@ -346,17 +474,18 @@ extern "C" int fuser_emulator_launch(const emulator::Kernel* kernel, const emula
   gridDim = dim3(launch->grid[0], launch->grid[1], launch->grid[2]);
   blockDim = dim3(launch->block[0], launch->block[1], launch->block[2]);
   thread_count = blockDim.x * blockDim.y * blockDim.z;
-  shared_memory = nullptr;
   races::launch_begins(scheduler);
   for (unsigned int z = 0; z < gridDim.z && status == finished; ++z) {
-    for (unsigned int y = 0; y < gridDim.y && status == finished; ++y) {
-      for (unsigned int x = 0; x < gridDim.x && status == finished; ++x) {
-        blockIdx = {x, y, z};
-        run_block();
-      }
+    for (unsigned int y = 0; y < gridDim.y && status == finished; y += launch->cluster) {
+      for (unsigned int x = 0; x < gridDim.x && status == finished; ++x) run_cluster(x, y, z);
     }
   }
   races::launch_ends();
-  races::drop_shared(shared_memory);
+  for (Block& each : blocks) {
+    each.live = 0;
+    races::drop_shared(each.dynamic);
+    free(each.shared);
+    each.shared = each.dynamic = nullptr;
+  }
   return status;
 }

@@ -1,4 +1,5 @@
-// The emulator's runtime: one fiber per CUDA thread, one block at a time.
+// The emulator's runtime: one fiber per CUDA thread, one block at a time, or those of a cluster in
+// turn, from where they meet to where they meet.
 //
 // The kernel's text sees this through cuda_emulator.h; the launcher through fuser_emulator_launch.
 #pragma once
@@ -33,6 +34,7 @@ struct Launch {
   unsigned int grid[3], block[3];
   unsigned int shared_bytes;
   int order;
+  unsigned int cluster;  // blocks along y that see each other's shared memory
 };
 
 enum Status { finished = 0, deadlock = 1, failed = 2 };
@@ -51,6 +53,13 @@ using Fold = Word (*)(Word, Word);
 // of their values, or zero without a fold.
 Word meet_block(const Site& site, Word value = 0, Fold fold = nullptr);
 Word meet(const Site& site, unsigned int mask, Word value = 0, Fold fold = nullptr);
+
+// Waits for all live threads of the cluster.
+void meet_cluster(const Site& site);
+
+// Writes a word to where `to`, an address in this block's static shared memory, is in the block
+// `rank` of the cluster.
+void store_across(const Site& site, void* to, Word value, unsigned int rank);
 
 // Waits for all live lanes of `mask`, and returns what lane `source` gave.
 Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int source);

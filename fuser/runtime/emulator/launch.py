@@ -12,6 +12,9 @@ Extent3 = tuple[int, int, int]
 MAX_THREADS = 1024
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
+MAX_CLUSTER = 8
+"""What every device with clusters allows."""
+
 MAX_SHARED_BYTES = 227 * 1024
 """What the largest devices allow one block, after opting in."""
 
@@ -45,11 +48,17 @@ class Launch(ctypes.Structure):
         ("block", ctypes.c_uint32 * 3),
         ("shared_bytes", ctypes.c_uint32),
         ("order", ctypes.c_int32),
+        ("cluster", ctypes.c_uint32),
     )
 
 
 def make_launch(
-    kernel: str, grid: Extent3, block: Extent3, shared_bytes: int, order: ThreadOrder
+    kernel: str,
+    grid: Extent3,
+    block: Extent3,
+    shared_bytes: int,
+    order: ThreadOrder,
+    cluster: int = 1,
 ) -> Launch:
     """The structure the runtime takes. Raises EmulatorFailureError for what CUDA refuses."""
     threads = block[0] * block[1] * block[2]
@@ -63,9 +72,11 @@ def make_launch(
     if not 0 <= shared_bytes <= MAX_SHARED_BYTES:
         where = f"{shared_bytes} bytes of shared memory; CUDA allows 0 to {MAX_SHARED_BYTES}"
         raise EmulatorFailureError(kernel=kernel, where=where)
-    return Launch(
-        (ctypes.c_uint32 * 3)(*grid), (ctypes.c_uint32 * 3)(*block), shared_bytes, order.value
-    )
+    if not 1 <= cluster <= MAX_CLUSTER or grid[1] % cluster:
+        where = f"clusters of {cluster} blocks along y in a grid of {grid}"
+        raise EmulatorFailureError(kernel=kernel, where=where)
+    extents = (ctypes.c_uint32 * 3)(*grid), (ctypes.c_uint32 * 3)(*block)
+    return Launch(*extents, shared_bytes, order.value, cluster)
 
 
 def raise_for(status: int, kernel: str, message: str) -> None:

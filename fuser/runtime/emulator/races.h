@@ -27,6 +27,7 @@ using Points = Point[max_groups][max_masks];
 constexpr unsigned int kept_fibers = 2048;
 
 inline Points* points;
+inline Point cluster;
 inline void* fibers[kept_fibers];
 inline unsigned long fibers_made;
 inline char end;
@@ -89,11 +90,20 @@ inline char* block_begins(const Kernel& kernel, char* dynamic_shared, size_t byt
   return static_cast<char*>(renewed(dynamic_shared, bytes + 1));
 }
 
+// Another block of the cluster comes to the same addresses, once those before it have met.
+inline void shared_changes(const Kernel& kernel) {
+  const unsigned long begin = reinterpret_cast<unsigned long>(kernel.shared_begin);
+  const unsigned long size = (kernel.shared_end - kernel.shared_begin + 7) / 8 * 8;
+  __tsan_java_free(begin, size);
+  __tsan_java_alloc(begin, size);
+}
+
 inline void drop_shared(char*) {}  // the program ends with its one launch
 
 #else
 
 struct Point {};
+inline Point cluster;
 
 inline Point* point_of(unsigned int, unsigned int) {
   static Point everywhere;
@@ -109,6 +119,7 @@ inline void begin(Context&, unsigned int) {}
 inline char* block_begins(const Kernel&, char* dynamic_shared, size_t bytes) {
   return dynamic_shared != nullptr ? dynamic_shared : static_cast<char*>(malloc(bytes));
 }
+inline void shared_changes(const Kernel&) {}
 inline void drop_shared(char* dynamic_shared) { free(dynamic_shared); }
 
 #endif

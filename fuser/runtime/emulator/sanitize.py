@@ -76,6 +76,7 @@ def run_sanitized(
     sanitizer: Sanitizer,
     *,
     shared_bytes: int = 0,
+    cluster: int = 1,
     order: ThreadOrder = ThreadOrder.RUN_AHEAD,
 ) -> SanitizerReport:
     """Run a kernel in a program of its own, under a sanitizer.
@@ -84,7 +85,7 @@ def run_sanitized(
     size and alignment, and hold what the kernel wrote afterwards. Raises CompilationError,
     EmulatorDeadlockError and EmulatorFailureError.
     """
-    head = bytes(make_launch(kernel, grid, block, shared_bytes, order))
+    head = bytes(make_launch(kernel, grid, block, shared_bytes, order, cluster))
     packed = b"".join(map(_packed, arguments))
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     place = directory() / f"{kernel}_{digest}_{sanitizer.name}"

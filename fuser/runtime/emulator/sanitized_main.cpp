@@ -2,9 +2,9 @@
 //
 //     program LAUNCH
 //
-// LAUNCH holds the grid, the block, the dynamic shared bytes and the order (8 unsigned ints), the
-// number of arguments, then for each argument a kind (0: a value, 1: a buffer), how far past a
-// multiple of 64 its address is, its size, and its bytes. A buffer ends with its heap block, and
+// LAUNCH holds the grid, the block, the dynamic shared bytes, the order and the blocks of a cluster
+// (9 unsigned ints), the number of arguments, then for each argument a kind (0: a value, 1: a
+// buffer), how far past a multiple of 64 its address is, its size, and its bytes. A buffer ends with its heap block, and
 // what lies before it is poisoned. Afterwards the buffers are written back to LAUNCH, one after
 // another.
 #include <stdio.h>

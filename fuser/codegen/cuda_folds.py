@@ -1,0 +1,113 @@
+"""CUDA C++ for folds of a row, over all threads that share it.
+
+Lanes join by shuffles, warps through shared memory, the blocks of a cluster through that of each
+other, and other blocks through a workspace.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fuser.codegen.cuda_points import CudaPointPrinter
+from fuser.codegen.kernel_source import Workspace
+from fuser.ir.dtypes import DataType
+from fuser.schedule.emit import convert
+from fuser.schedule.loop_tree import Call, Expression, Partial, Ref, Region, Team
+
+
+class CudaFoldPrinter(CudaPointPrinter):
+    """`part` is what a thread or a block has of a fold; `parts`, those of all blocks."""
+
+    def _fold_row(self, node: Region) -> None:
+        for partial in node.partials:
+            type_ = self.expressions.type(partial.kept)
+            self.out.line(f"{type_} {partial.name}_part = {self._fill(partial)};")
+        self._all(node.body)
+        if self._is_split and not self._in_cluster:
+            self._join_blocks_of_row(node)
+        self._all(node.epilogue)
+
+    def _join_blocks_of_row(self, node: Region) -> None:
+        """Each block leaves its part; the last one joins them, and goes on with the row."""
+        _, parts, _ = self.nest.launch.grid
+        rows = math.prod(axis.extent for axis in self._row_axes)
+        writer = "active && thread == 0" if self._team is Team.COLUMN else "thread == 0"
+        for partial in node.partials:
+            part = f"{partial.name}_part"
+            self._workspace(f"{part}s", partial.kept, parts * rows)
+            self.out.line(f"{part} = {self._over_team(partial)};")
+            self.out.line(f"if ({writer}) {part}s[{self._part_of_row('blockIdx.y')}] = {part};")
+        self._leave_unless_last("finished + blockIdx.x", "gridDim.y", self.nest.launch.grid[0])
+        for partial in node.partials:
+            at = f"{partial.name}_parts + {self._part_of_row('part')}"
+            self._gather_parts(partial, "gridDim.y", self._team_threads(), at)
+
+    def _part_of_row(self, block: str) -> str:
+        """Where the part of a block lies among those of all blocks and rows."""
+        if not self._row_axes:
+            return block
+        count = math.prod(axis.extent for axis in self._row_axes)
+        rows = self.sizes.parameter("rows_kept", count)
+        return f"{self._index}({block}) * {rows} + {self._row}"
+
+    def _finish_row(self, partial: Partial) -> None:
+        type_ = self.expressions.type(partial.dtype)
+        self.out.line(f"const {type_} {partial.name} = {self._over_team(partial)};")
+
+    def _over_team(self, partial: Partial) -> str:
+        """The parts of a team's threads as one, in all of them."""
+        if self._team is Team.WARP:
+            return (
+                f"{self.expressions.use('join_warp')}({partial.name}_part, {self._join(partial)})"
+            )
+        if self._team is Team.COLUMN:
+            _, y, _ = self.nest.launch.block
+            call = f"{self.expressions.use('join_column')}<{y}>"
+            return f"{call}({partial.name}_part, {self._join(partial)}, shared)"
+        return self._over_cluster(partial) if self._in_cluster else self._over_block(partial)
+
+    def _over_cluster(self, partial: Partial) -> str:
+        warps = math.prod(self.nest.launch.block) // 32
+        call = f"{self.expressions.use('join_cluster')}<{self.nest.launch.cluster}, {warps}>"
+        return f"{call}({partial.name}_part, {self._join(partial)}, cluster_shared, turn)"
+
+    def _over_block(self, partial: Partial) -> str:
+        warps = math.prod(self.nest.launch.block) // 32
+        call = f"{self.expressions.use('join_block')}<{warps}>"
+        return f"{call}({partial.name}_part, {self._join(partial)}, shared)"
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _gather_parts(self, partial: Partial, count: str, threads: int, at: str) -> None:
+        """The parts that blocks have left, on the threads of a team."""
+        held = f"{partial.name}_part"
+        part = f"{self.expressions.use('part_at')}({at})"
+        joined = self._joined(partial, held, Ref(part, partial.kept))
+        self.out.line(f"{held} = {self._fill(partial)};")
+        head = f"int part = {self._thread}; part < {count}; part += {threads}"
+        self.out.line(f"for ({head}) {held} = {joined};")
+
+    def _leave_unless_last(self, counter: str, blocks: str, counters: int) -> None:
+        self._workspace("finished", DataType.Int32, counters, zeroed=True)
+        self.out.line("__shared__ bool is_last;")
+        call = f"{self.expressions.use('last_to_finish')}({counter}, {blocks}, &is_last)"
+        self.out.line(f"if (!{call}) return;")
+
+    def _workspace(
+        self, name: str, dtype: DataType, elements: int, *, zeroed: bool = False
+    ) -> None:
+        self.workspaces.append(Workspace(name, dtype, elements, zeroed))
+
+    def _fill(self, partial: Partial) -> str:
+        return self.expressions.print(partial.fill, partial.name)
+
+    def _joined(self, partial: Partial, held: str, value: Expression) -> str:
+        """What `held` is with one more value."""
+        operands = Ref(held, partial.kept), convert(value, partial.kept)
+        return self.expressions.print(Call(partial.operation, operands, partial.kept), partial.name)
+
+    def _join(self, partial: Partial) -> str:
+        """A function that joins two parts."""
+        type_ = self.expressions.type(partial.kept)
+        joined = self._joined(partial, "x", Ref("y", partial.kept))
+        return f"[]({type_} x, {type_} y) {{ return {joined}; }}"

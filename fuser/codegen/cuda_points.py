@@ -1,0 +1,264 @@
+"""CUDA C++ for the points of a row: which a thread takes, and how it moves their memory."""
+
+from __future__ import annotations
+
+import math
+
+from fuser.codegen.cuda_teams import CudaTeamPrinter, nest_of
+from fuser.ir.dtypes import DataType
+from fuser.schedule.loop_tree import (
+    Binding,
+    Keep,
+    Kept,
+    Let,
+    Load,
+    Loop,
+    LoopNest,
+    Node,
+    Peel,
+    Place,
+    RowArray,
+    Store,
+    Team,
+)
+from fuser.segmenter import Segment
+
+
+class CudaPointPrinter(CudaTeamPrinter):
+    """Loops over points, vectors of neighbouring points, and what is kept between sweeps.
+
+    `round` numbers what a thread does of a row.
+    """
+
+    def __init__(self, segment: Segment, nest: LoopNest, *, reports_indices: bool = False) -> None:
+        super().__init__(segment, nest, reports_indices=reports_indices)
+        self._arrays: dict[str, RowArray] = {}
+        self._peeled: set[str] = set()
+        """Axes of which the ends are known."""
+
+    def loop(self, loop: Loop) -> None:
+        match loop.binding:
+            case Binding.TEAM:
+                self._over_points(loop)
+            case Binding.ENDS:
+                self._over_ends(loop)
+            case Binding.LANES:
+                self._over_lanes(loop)
+            case _:
+                super().loop(loop)
+
+    # -- points ----------------------------------------------------------------------------------
+
+    def _over_points(self, loop: Loop) -> None:
+        """The threads of a team take every so many points."""
+        nest = nest_of(loop)
+        last = nest[-1]
+        name = self.sizes.axis(loop.axis) if len(nest) == 1 else "point"
+        count = self._count(f"points_{'_'.join(self.sizes.axis(n.axis) for n in nest)}", nest)
+        if last.peel:
+            self._find_ends(name, last)
+            count = f"{name}_end"
+        known = set(self.expressions.lane_arrays)
+        self._sharing = last
+        step = last.step if len(nest) == 1 else 1
+        over = self._in_rounds if last.rounds else self._in_turn
+        over(nest, name, count, step)
+        keeps = [node.name for node in last.body if isinstance(node, Keep)]
+        if any(map(self._is_copied, keeps)):
+            self.out.line(f"{self.expressions.use('wait_for_copies')}();")
+        self._sharing = None
+        self.expressions.lane_arrays.intersection_update(known)
+
+    def _in_rounds(self, nest: list[Loop], name: str, count: str, step: int) -> None:
+        """As many rounds as the text says, so that what is kept lies in registers."""
+        number = f"round * {self._team_threads()} + {self._thread}"
+        if self._is_split:
+            blocks = f"{self._index}(round * gridDim.y + blockIdx.y)"
+            number = f"{blocks} * {self._team_threads()} + {self._thread}"
+        self.out.line("#pragma unroll")
+        with self.out.block(f"for (int round = 0; round < {nest[-1].rounds}; ++round)"):
+            first = _after_head(_times(number, step), name, nest[-1].peel)
+            self.out.line(f"const {self._index} {name} = {first};")
+            self.out.line(f"if ({name} >= {count}) continue;")
+            self._unravel(nest, name)
+            self._all(nest[-1].body)
+
+    def _in_turn(self, nest: list[Loop], name: str, count: str, step: int) -> None:
+        """As many rounds as the row's length takes."""
+        body = nest[-1].body
+        counts = any(isinstance(node, Keep | Kept) for node in body)
+        first = _after_head(_times(self._first_point(), step), name, nest[-1].peel)
+        stride = _times(self._point_stride(), step)
+        begin = f"{self._index} {name} = {first}" + (", round = 0" if counts else "")
+        onwards = f"{name} += {stride}" + (", ++round" if counts else "")
+        only_reads = not any(isinstance(node, Store | Keep) for node in body)
+        if only_reads and self._in_rows and not _has_loops(body):
+            self.out.line(f"#pragma unroll {4 if step > 1 else 8}")
+        with self.out.block(f"for ({begin}; {name} < {count}; {onwards})"):
+            self._unravel(nest, name)
+            self._all(body)
+
+    def _first_point(self) -> str:
+        if self._in_rows and self._is_split:
+            return f"{self._index}(blockIdx.y) * {self._team_threads()} + {self._thread}"
+        return self._thread
+
+    def _point_stride(self) -> str:
+        if not self._in_rows:
+            return str(math.prod(self.nest.launch.block))
+        grid = "gridDim.y * " if self._is_split else ""
+        grid = "gridDim.x * " if self._team is Team.GRID else grid
+        return f"{grid}{self._team_threads()}"
+
+    def _find_ends(self, name: str, loop: Loop) -> None:
+        """How many elements come before the whole vectors of a row, and where these end."""
+        if name in self._peeled or loop.peel is None:
+            return
+        self._peeled.add(name)
+        peel, extent = loop.peel, self.sizes.extent(loop.axis)
+        at = self.sizes.index(peel.at, f"{peel.tensor}_start")
+        stored = peel.tensor in self.segment.stores
+        pointer = f"{peel.tensor}_{'out' if stored else 'in'} + ({at})"
+        call = f"{self.expressions.use('before_aligned')}<{peel.lanes}>({pointer}, {extent})"
+        self.out.line(f"const {self._index} {name}_head = {call};")
+        whole = f"({extent} - {name}_head) / {loop.step} * {loop.step}"
+        self.out.line(f"const {self._index} {name}_end = {name}_head + {whole};")
+
+    def _over_ends(self, loop: Loop) -> None:
+        """Single elements before and after the whole vectors of a row, for the first threads."""
+        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
+        behind = f"{name}_end - {name}_head + {self._thread}"
+        own = f"{self._thread} < {name}_head ? {self._thread} : {behind}"
+        mine = " && blockIdx.y == 0" if self._is_split else ""
+        self._sharing = loop
+        with self.out.block(f"if (const {self._index} {name} = {own}; {name} < {extent}{mine})"):
+            self._all(loop.body)
+        self._sharing = None
+
+    # -- lanes -----------------------------------------------------------------------------------
+
+    def _over_lanes(self, loop: Loop) -> None:
+        assert self._sharing is not None
+        self.sizes.name_axis(loop.axis, "lane")
+        self.out.line("#pragma unroll")
+        with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
+            if not self._sharing.whole and not all(isinstance(node, Let) for node in loop.body):
+                self.out.line(f"if (lane >= {self._valid()}) break;")
+            self._all(loop.body)
+
+    def _valid(self) -> str:
+        assert self._sharing is not None
+        axis = self._sharing.axis
+        return f"{self.sizes.extent(axis)} - {self.sizes.axis(axis)}"
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def load(self, load: Load) -> None:
+        if self._is_copied(load.name):
+            at = self.sizes.index(load.at, load.name)
+            call = f"{self.expressions.use('copy_ahead')}<{load.piece or load.lanes}, {load.lanes}>"
+            place = f"{load.tensor}_in + ({at})"
+            self.out.line(f"{call}({self._kept_address(load.name)}, {place});")
+            return
+        if load.lanes == 1:
+            super().load(load)
+            return
+        self._declare_lanes(load.name, load.tensor.dtype, load.lanes)
+        at = self.sizes.index(load.at, load.name)
+        self._move("load", load.name, f"{load.tensor}_in + ({at})", load.piece)
+
+    def store(self, store: Store) -> None:
+        if store.lanes == 1:
+            super().store(store)
+            return
+        at = self.sizes.index(store.at, store.tensor.name)
+        place = f"{store.tensor}_out + ({at})"
+        self._move("store", self.lanes_of(store), place, store.piece)
+
+    def row_array(self, node: Keep | Kept | RowArray) -> None:
+        type_ = self.expressions.type(node.dtype)
+        if isinstance(node, RowArray):
+            self._arrays[node.name] = node
+            self._declare_room(node, type_)
+            return
+        place = self._kept_at(node.name)
+        if isinstance(node, Keep) and self._is_copied(node.name):
+            return
+        if isinstance(node, Keep) and node.lanes == 1:
+            self.out.line(f"{place} = {node.name};")
+        elif isinstance(node, Keep):
+            self.out.line(f"{self.expressions.use('store_vector')}({node.name}, {place});")
+        elif node.lanes == 1:
+            self.out.line(f"const {type_} {node.name} = {place};")
+        else:
+            self._declare_lanes(node.name, node.dtype, node.lanes)
+            self.out.line(f"{self.expressions.use('load_vector')}({node.name}, {place});")
+
+    def _declare_lanes(self, name: str, dtype: DataType, lanes: int) -> None:
+        self.expressions.lane_arrays.add(name)
+        self.out.line(f"{self.expressions.type(dtype)} {name}[{lanes}];")
+
+    def _move(self, verb: str, lanes: str, place: str, piece: int = 0) -> None:
+        """Between lanes and memory, as many of them as the row has."""
+        assert self._sharing is not None
+        if piece:
+            call = f"{self.expressions.use(f'{verb}_pieces')}<{piece}>"
+            self.out.line(f"{call}({lanes}, {place});")
+        elif self._sharing.whole:
+            self.out.line(f"{self.expressions.use(f'{verb}_vector')}({lanes}, {place});")
+        else:
+            call = self.expressions.use(f"{verb}_part")
+            self.out.line(f"{call}({lanes}, {place}, {self._valid()});")
+
+    def _declare_room(self, array: RowArray, type_: str) -> None:
+        name, lanes = f"{array.name}_kept", array.lanes
+        if array.ends:
+            self.out.line(f"{type_} {array.name}_end;")
+        if array.place is Place.SHARED:
+            offset = self.sizes.parameter(f"{name}_offset", array.offset) if array.offset else "0"
+            place = f"reinterpret_cast<{type_}*>(row_memory + {offset})"
+            self.out.line(f"{type_}* const {name} = {place};")
+        elif lanes == 1:
+            self.out.line(f"{type_} {name}[{array.rounds}];")
+        else:
+            aligned = f"alignas({min(lanes * array.dtype.itemsize, 16)})"
+            self.out.line(f"{aligned} {type_} {name}[{array.rounds}][{lanes}];")
+
+    def _is_copied(self, name: str) -> bool:
+        """Whether the loop at hand copies a tensor to shared memory, past the registers."""
+        sharing, array = self._sharing, self._arrays.get(name)
+        if sharing is None or sharing.binding is Binding.ENDS or array is None:
+            return False
+        fills = any(isinstance(node, Keep) and node.name == name for node in sharing.body)
+        return fills and array.place is Place.SHARED
+
+    def _kept_at(self, name: str) -> str:
+        """What a thread kept of a tensor in a round: an element, or the address of several."""
+        array = self._arrays[name]
+        if self._sharing and self._sharing.binding is Binding.ENDS:
+            return f"{name}_end"
+        if array.place is Place.REGISTERS:
+            return f"{name}_kept[round]"
+        return f"*({self._kept_address(name)})" if array.lanes == 1 else self._kept_address(name)
+
+    def _kept_address(self, name: str) -> str:
+        """Where a thread keeps it in shared memory."""
+        array = self._arrays[name]
+        threads = math.prod(self.nest.launch.block)
+        thread = "thread" if self._team is Team.BLOCK else "threadIdx.y * 32 + threadIdx.x"
+        number = f"round * {threads} + {thread}"
+        return f"{name}_kept + {_times(number, array.lanes)}"
+
+
+def _has_loops(nodes: tuple[Node, ...]) -> bool:
+    return any(isinstance(node, Loop) and node.binding is not Binding.LANES for node in nodes)
+
+
+def _times(number: str, step: int) -> str:
+    if step == 1:
+        return number
+    return f"({number}) * {step}" if " " in number else f"{number} * {step}"
+
+
+def _after_head(first: str, name: str, peel: Peel | None) -> str:
+    return f"{first} + {name}_head" if peel else first

@@ -1,0 +1,61 @@
+"""What a row reads more than once is loaded once, and kept for its sweeps.
+
+    sweep  load T0; ... T1 = fold              sweep  load T0; keep T0
+    sweep  load T0; ... T4 = fold        ->    sweep  kept T0; ... T1 = fold
+    sweep  load T0; ... store T5               sweep  kept T0; ... T4 = fold
+                                               sweep  kept T0; ... store T5
+
+Every sweep gives its points to the same threads, so that a thread reads back what it kept itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Keep, Kept, Load
+from fuser.schedule.row_body import Sweep, names_in
+from fuser.schedule.row_vectors import consecutive_loads
+
+
+def loads_to_keep(sweeps: Sequence[Sweep], rows: Collection[Axis], lanes: int) -> list[Load]:
+    """The loads that at least two of these sweeps over one axis make.
+
+    What is the same for all rows is not among them: caches have it. With several lanes, only
+    consecutive elements are.
+    """
+    counts: Counter[Load] = Counter()
+    for sweep in sweeps:
+        (axis,) = sweep.axes
+        made = {node.name for node in sweep.code}
+        loads = [node for node in sweep.code if isinstance(node, Load)]
+        loads = loads if lanes == 1 else consecutive_loads(sweep.code, axis)
+        known = [load for load in loads if made.isdisjoint(names_in((load,)))]
+        counts.update(load for load in dict.fromkeys(known) if load.at.coefficient(axis))
+    followed = [load for load, count in counts.items() if count > 1]
+    return [n for n in followed if not rows or any(map(n.at.coefficient, rows))]
+
+
+def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> list[Sweep]:
+    """The stages with these loads made before the first sweep that needs one."""
+    if not loads:
+        return list(stages)
+
+    kept: dict[Load, Kept] = {load: Kept(load.name, load.tensor.dtype, axis) for load in loads}
+
+    def read(sweep: Sweep) -> Sweep:
+        code = (kept.get(n, n) if isinstance(n, Load) else n for n in sweep.code)
+        return dataclasses.replace(sweep, code=tuple(code))
+
+    def needs(sweep: Sweep) -> bool:
+        return sweep.axes == (axis,) and not kept.keys().isdisjoint(sweep.code)
+
+    first = next(number for number, sweep in enumerate(stages) if needs(sweep))
+    fill: list[Load | Keep] = []
+    for load in loads:
+        fill += (load, Keep(load.name, load.tensor.dtype, axis))
+    sweeps = [read(sweep) if needs(sweep) else sweep for sweep in stages]
+    sweeps.insert(first, Sweep((axis,), tuple(fill), (), ()))
+    return sweeps

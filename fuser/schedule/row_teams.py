@@ -1,0 +1,203 @@
+"""The team of threads for a row: how many there are, in how many blocks, and what they keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Launch, Load, Partial, Place, Team
+from fuser.schedule.row_axes import lanes_across_rows
+from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_kept import loads_to_keep
+from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
+from fuser.schedule.row_slots import is_of_row, shared_parts_bytes
+from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.vectors import Alignments
+from fuser.segmenter import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class RowTeam:
+    """What does a row. `vectors` are those of all sweeps over an axis alone; where there is `room`,
+    `kept` are loads of the sweeps over `axis`."""
+
+    team: Team
+    launch: Launch
+    vectors: Mapping[Axis, Vectors]
+    axis: Axis | None = None
+    kept: tuple[Load, ...] = ()
+    room: Room | None = None
+
+    @property
+    def threads(self) -> int:
+        """Of a row, in one block."""
+        x, y, _ = self.launch.block
+        return y if self.team is Team.COLUMN else x
+
+
+class TeamChoice:
+    """Chooses the team for the rows of a body, whose stages have no conflicting folds."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        body: RowBody,
+        stages: Sequence[Sweep],
+        partials: Sequence[Partial],
+        alignments: Alignments,
+        parameters: CudaRowParameters,
+    ) -> None:
+        self._segment = segment
+        self._body = body
+        self._alignments = alignments
+        self._parameters = parameters
+        self._partials = partials
+        self._rows = points(body.rows)
+        self._longest = max((points(sweep.axes) for sweep in body.stages), default=1)
+        self._groups: dict[Axis, list[Sweep]] = {}
+        for sweep in stages:
+            if len(sweep.axes) == 1:
+                self._groups.setdefault(sweep.axes[0], []).append(sweep)
+
+    def run(self) -> RowTeam:
+        folds = any(sweep.folds for sweep in self._body.stages)
+        if not folds and not self._body.rows:
+            return self._grid()
+        if lanes_across_rows(self._body):
+            return self._column()
+        return self._warp_or_block()
+
+    # -- kinds of teams --------------------------------------------------------------------------
+
+    def _grid(self) -> RowTeam:
+        threads = self._parameters.grid_threads
+        launch = self._launched(_groups(self._longest, threads), 1, (threads, 1, 1))
+        vectors = {axis: self._vectors(axis, may_peel=False) for axis in self._groups}
+        return RowTeam(Team.GRID, launch, vectors)
+
+    def _column(self) -> RowTeam:
+        vectors = {axis: Vectors() for axis in self._groups}
+        axis, kept = self._to_keep(vectors)
+        demand = _demand(axis, kept, Vectors())
+        room = column_room(demand, self._parameters) if demand else None
+        threads = room.threads if room else self._parameters.column_threads
+        teams = _groups(self._rows, 32)
+        parts = self._split(teams, 32, threads)
+        launch = self._launched(teams, parts, (32, threads, 1), room, demand)
+        return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room)
+
+    def _warp_or_block(self) -> RowTeam:
+        given = self._parameters
+        vectors = {axis: self._vectors(axis, may_peel=True) for axis in self._groups}
+        axis, kept = self._to_keep(vectors)
+        demand = _demand(axis, kept, vectors[axis]) if axis else None
+        room = warp_room(demand, given) if demand else None
+        if self._is_for_warps() and (room or not demand):
+            warps = given.warps if self._body.rows else 1
+            launch = self._launched(_groups(self._rows, warps), 1, (32, warps, 1))
+            return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
+        room = self._block_room(demand) if demand else None
+        threads = given.threads_for(self._longest, has_slots=self._has_arrays())
+        threads = room.threads if room else threads
+        parts = room.cluster if room else self._split(self._rows, 1, threads)
+        launch = self._launched(self._rows, parts, (threads, 1, 1), room, demand)
+        return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room)
+
+    def _is_for_warps(self) -> bool:
+        short = self._longest <= self._parameters.warp_elements
+        many = self._rows * 32 >= self._parameters.resident
+        fits = self._longest <= self._parameters.warp_elements // 8
+        return short and (many or fits) and not self._has_arrays()
+
+    def _has_arrays(self) -> bool:
+        return any(partial.slots > 1 for partial in self._partials)
+
+    # -- what is kept ----------------------------------------------------------------------------
+
+    def _vectors(self, axis: Axis, *, may_peel: bool) -> Vectors:
+        sweeps = self._groups[axis]
+        folds = [(fold, sweep) for sweep in sweeps for fold in sweep.folds]
+        # Slots that a row's elements fold into belong to the same threads in every row.
+        own = all(fold.slots in (None, 1) or is_of_row(fold, sweep) for fold, sweep in folds)
+        return vectors_for(
+            self._segment,
+            sweeps,
+            axis,
+            self._alignments,
+            self._parameters,
+            may_peel=may_peel,
+            may_move=own,
+        )
+
+    def _to_keep(self, vectors: Mapping[Axis, Vectors]) -> tuple[Axis | None, tuple[Load, ...]]:
+        """The longest axis along which something is loaded again, and these loads."""
+        for axis in sorted(self._groups, key=lambda axis: -axis.extent):
+            loads = loads_to_keep(self._groups[axis], self._body.rows, vectors[axis].lanes)
+            if loads:
+                return axis, tuple(loads)
+        return None, ()
+
+    def _block_room(self, demand: Demand) -> Room | None:
+        return block_room(
+            demand,
+            self._rows,
+            self._parameters,
+            max_cluster=1 if self._has_arrays() else self._parameters.max_cluster,
+            reserved=shared_parts_bytes(self._partials),
+        )
+
+    # -- the launch ------------------------------------------------------------------------------
+
+    def _launched(
+        self,
+        teams: int,
+        parts: int,
+        block: tuple[int, int, int],
+        room: Room | None = None,
+        demand: Demand | None = None,
+    ) -> Launch:
+        """`parts` blocks for each team, and as many teams as the grid may have."""
+        threads = math.prod(block)
+        cluster = room.cluster if room else 1
+        most = self._most_blocks(threads * cluster) if self._partials else None
+        shared = 0
+        if room and demand and room.place is Place.SHARED:
+            shared = room.rounds * threads * demand.bytes
+        grid = (min(teams, most or self._parameters.most_blocks), parts, 1)
+        return Launch(grid, block, threads, cluster=cluster, shared_bytes=shared)
+
+    def _most_blocks(self, threads: int) -> int:
+        """Blocks that keep folds over the rows: as many as run at once, and have room."""
+        room = sum(partial.slots * partial.kept.itemsize for partial in self._partials)
+        resident = self._parameters.resident // threads
+        return max(min(resident, self._parameters.workspace_bytes // room), 1)
+
+    def _split(self, teams: int, width: int, height: int) -> int:
+        """Blocks that share a row, where there are fewer rows than the GPU runs blocks."""
+        stages = [sweep for sweep in self._body.stages if sweep.axes]
+        before = self._body.stages[: self._body.stages.index(stages[0])] if stages else ()
+        if len(stages) != 1 or self._partials or not stages[0].folds:
+            return 1
+        if any(sweep.stores or sweep.folds for sweep in before):
+            return 1
+        blocks = 2 * self._parameters.resident // (teams * width * height)
+        return max(min(blocks, self._longest // (height * self._parameters.split_elements)), 1)
+
+
+def points(axes: Sequence[Axis]) -> int:
+    """How many points axes have."""
+    return math.prod(axis.extent for axis in axes)
+
+
+def _demand(axis: Axis | None, kept: Sequence[Load], vectors: Vectors) -> Demand | None:
+    if axis is None:
+        return None
+    sizes = tuple(load.tensor.dtype.itemsize for load in kept)
+    return Demand(_groups(axis.extent, vectors.lanes), vectors.lanes, sizes)
+
+
+def _groups(count: int, size: int) -> int:
+    return -(-count // size)

@@ -1,0 +1,33 @@
+"""Parameters that send small rows of CUDA kernels where long ones are kept.
+
+with placed("shared"): fd.execute(inputs, target="emulator")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fuser.runtime.backend import CudaBackend
+from fuser.schedule import CudaRowParameters
+
+_SMALL = {"warp_elements": 8, "thread_bytes": 16}
+
+PLACES = {
+    "registers": CudaRowParameters(max_cluster=1, **_SMALL),
+    "shared": CudaRowParameters(max_cluster=1, kept_words=0, **_SMALL),
+    "cluster": CudaRowParameters(block_bytes=128, **_SMALL),
+    "shared by a cluster": CudaRowParameters(block_bytes=128, kept_words=0, **_SMALL),
+    "read again": CudaRowParameters(max_cluster=1, kept_words=0, shared_bytes=0, **_SMALL),
+    "warps": CudaRowParameters(resident=0),
+}
+
+
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """Map rows by the parameters of a place."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CudaBackend, "row_parameters", lambda _: PLACES[place])
+        yield

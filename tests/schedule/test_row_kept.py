@@ -1,0 +1,60 @@
+"""Loads that several sweeps make, made once before the first of them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from fuser.schedule.row_axes import arrange_rows
+from fuser.schedule.row_kept import keep_loads, loads_to_keep
+from fuser.schedule.row_trace import trace_rows
+from tests.schedule.rows import Define, drawn, loss, segment_of, softmax
+
+
+def kept(define: Define, *inputs: torch.Tensor, lanes: int = 1) -> list[str]:
+    """The stages of a row, with what its longest axis is loaded for kept."""
+    body = arrange_rows(trace_rows(segment_of(define, *inputs)))
+    axis = max((a for sweep in body.stages for a in sweep.axes), key=lambda a: a.extent)
+    sweeps = [sweep for sweep in body.stages if sweep.axes == (axis,)]
+    loads = loads_to_keep(sweeps, body.rows, lanes)
+    return drawn(dataclasses.replace(body, stages=tuple(keep_loads(body.stages, axis, loads))))
+
+
+def test_softmax_loads_its_row_once():
+    assert kept(softmax, torch.empty(8, 6)) == [
+        "rows 8",
+        "sweep 6: load T0, keep T0",
+        "sweep 6: kept T0; T1 = fold maximum",
+        "sweep 6: kept T0, sub, exp; T4 = fold add",
+        "sweep 6: kept T0, sub, exp, truediv; store T5",
+    ]
+
+
+def test_what_all_rows_share_is_left_to_the_cache():
+    def scaled(fd, x, w):
+        moved = x * w
+        return moved - fd.ops.max(moved, [1], keepdim=True)
+
+    lines = kept(scaled, torch.empty(8, 6), torch.empty(6))
+    assert [line.count("load T1") for line in lines[1:]] == [0, 1, 1]
+    assert [line.count("kept T0") for line in lines[1:]] == [0, 1, 1]
+
+
+def test_what_one_sweep_loads_is_not_kept():
+    def first_sum(fd, x, y):
+        return fd.ops.sum(x, [1], keepdim=True) + y
+
+    assert "keep" not in "".join(kept(first_sum, torch.empty(8, 6), torch.empty(8, 6)))
+
+
+def test_elements_picked_by_an_index_are_loaded_where_they_are_needed():
+    lines = kept(loss, torch.empty(8, 6), torch.empty(8, dtype=torch.int64))
+    assert sum(line.count("keep T0") for line in lines) == 1
+    assert sum(line.count("load T0") for line in lines) == 2
+
+
+def test_strided_elements_are_kept_one_by_one_only():
+    x = torch.empty(8, 12)[:, ::2]
+    assert "keep T0" in "".join(kept(softmax, x, lanes=1))
+    assert "keep" not in "".join(kept(softmax, x, lanes=4))

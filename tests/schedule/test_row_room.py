@@ -1,0 +1,89 @@
+"""Where a row is kept, by its length."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuser.schedule import CudaRowParameters
+from fuser.schedule.loop_tree import Place
+from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
+
+OLD, NEW = CudaRowParameters.of("sm_80"), CudaRowParameters.of("sm_90")
+MANY = 1 << 20
+
+
+def room(
+    elements: int, *sizes: int, given: CudaRowParameters = NEW, rows: int = MANY
+) -> Room | None:
+    """Where a block or cluster keeps rows of so many elements, of tensors of these sizes."""
+    lanes = 16 // min(sizes)
+    demand = Demand(-(-elements // lanes), lanes, sizes)
+    return block_room(demand, rows, given, max_cluster=given.max_cluster, reserved=0)
+
+
+@pytest.mark.parametrize(
+    ("elements", "want"),
+    [
+        (768, Room(64, 1, Place.REGISTERS, 4)),
+        (4096, Room(256, 1, Place.REGISTERS, 4)),
+        (8192, Room(512, 1, Place.REGISTERS, 4)),
+        (16384, Room(512, 2, Place.REGISTERS, 4)),
+        (65536, Room(512, 8, Place.REGISTERS, 4)),
+        (131072, Room(1024, 8, Place.REGISTERS, 4)),
+        (262144, Room(1024, 8, Place.SHARED, 8)),
+        (600000, None),
+    ],
+)
+def test_float32_rows_with_clusters(elements: int, want: Room | None):
+    assert room(elements, 4) == want
+
+
+@pytest.mark.parametrize(
+    ("elements", "want"),
+    [
+        (16384, Room(1024, 1, Place.REGISTERS, 4)),
+        (32768, Room(1024, 1, Place.SHARED, 8)),
+        (40000, Room(1024, 1, Place.SHARED, 10)),
+        (65536, None),
+    ],
+)
+def test_float32_rows_without_clusters(elements: int, want: Room | None):
+    assert room(elements, 4, given=OLD) == want
+
+
+def test_half_the_bytes_take_half_the_threads():
+    assert room(4096, 2) == Room(128, 1, Place.REGISTERS, 4)
+    assert room(4096, 2, 2) == Room(256, 1, Place.REGISTERS, 2)
+
+
+def test_few_rows_get_more_blocks():
+    assert room(16384, 4, rows=MANY) == Room(512, 2, Place.REGISTERS, 4)
+    assert room(16384, 4, rows=4) == Room(128, 8, Place.REGISTERS, 4)
+    assert room(1024, 4, rows=4) == Room(64, 1, Place.REGISTERS, 4)
+
+
+@pytest.mark.parametrize("exponent", range(6, 15))
+def test_registers_depend_on_the_power_of_two_only(exponent: int):
+    most = 1 << exponent
+    lengths = (most // 2 + 4, most * 3 // 4, most)
+    assert len({room(n, 4, given=OLD) for n in lengths}) == 1
+
+
+def test_a_warp_keeps_what_registers_hold():
+    assert warp_room(Demand(256, 4, (4,)), NEW) == Room(32, 1, Place.REGISTERS, 8)
+    assert warp_room(Demand(256, 4, (4, 4)), NEW) is None
+    assert warp_room(Demand(3, 4, (4,)), NEW) == Room(32, 1, Place.REGISTERS, 1)
+
+
+def test_columns_have_more_threads_where_they_share_memory():
+    assert column_room(Demand(512, 1, (4,)), NEW) == Room(16, 1, Place.REGISTERS, 32)
+    assert column_room(Demand(1024, 1, (4,)), NEW) == Room(32, 1, Place.SHARED, 32)
+    assert column_room(Demand(4096, 1, (4,)), NEW) is None
+
+
+def test_nothing_is_kept_where_nothing_may_be():
+    none = replace(NEW, kept_words=0, shared_bytes=0)
+    assert room(64, 4, given=none) is None
+    assert warp_room(Demand(16, 4, (4,)), none) is None

@@ -1,0 +1,97 @@
+"""What the machine code of every kernel worth measuring takes: registers, no memory of its own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from fuser.codegen import KernelSource
+from fuser.runtime.cubin import Cubin
+from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.sass import memory_accesses
+from tests.benchmark_kernels import BENCHMARKS
+
+ARCHS = ("sm_80", "sm_90", "sm_100")
+REGISTERS = 65536
+"""Of a multiprocessor."""
+
+ROWS_ALONE = ("softmax", "log_softmax", "layernorm", "rmsnorm", "cross entropy")
+"""Kernels in which nothing but the rows is read or written in vectors."""
+
+COPIED = re.compile(r"\bcopy_ahead<(4, 4|8, 8)>")
+"""16 bytes from memory to shared memory, by one instruction."""
+
+Compiled = list[tuple[str, KernelSource, Cubin]]
+
+
+def sources(dtype: torch.dtype, arch: str) -> list[tuple[str, KernelSource]]:
+    found: list[tuple[str, KernelSource]] = []
+    for benchmark in BENCHMARKS:
+        inputs = benchmark.inputs(dtype)
+        for kernel in benchmark.defined(inputs).plan(inputs, target=f"cuda:{arch}").kernels:
+            assert kernel.scheduler != "torch", benchmark
+            found.append((str(benchmark), kernel.kernel_source))
+    return found
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_kernels_worth_measuring(dtype: torch.dtype, arch: str):
+    made = sources(dtype, arch)
+    with ThreadPoolExecutor(4) as pool:  # NVRTC lets other threads run
+        cubins = pool.map(lambda named: compile_cuda(named[1], arch), made)
+        compiled = [(*named, cubin) for named, cubin in zip(made, cubins, strict=True)]
+    nothing_is_spilled(compiled)
+    a_block_has_the_registers_it_needs(compiled)
+    memory_of_rows_is_moved_128_bits_at_a_time(compiled)
+    rows_that_are_not_aligned_have_an_aligned_body(compiled)
+    shared_memory_fits_every_block(compiled)
+
+
+def nothing_is_spilled(compiled: Compiled) -> None:
+    for name, _, cubin in compiled:
+        assert cubin.resources.spill_bytes == 0, name
+        assert cubin.resources.frame_bytes == 0, name
+
+
+def a_block_has_the_registers_it_needs(compiled: Compiled) -> None:
+    for name, source, cubin in compiled:
+        assert cubin.resources.registers is not None
+        threads = math.prod(source.launch.block)
+        assert cubin.resources.registers * threads <= REGISTERS, name
+
+
+def is_read_128_bits_at_a_time(source: KernelSource, cubin: Cubin) -> bool:
+    return memory_accesses(cubin)["LDG", 128] > 0 or COPIED.search(source.code) is not None
+
+
+def memory_of_rows_is_moved_128_bits_at_a_time(compiled: Compiled) -> None:
+    for name, source, cubin in compiled:
+        if name.startswith(ROWS_ALONE) and "ward" not in name and "both" not in name:
+            found: Counter[tuple[str, int]] = memory_accesses(cubin)
+            assert is_read_128_bits_at_a_time(source, cubin), name
+            stores = "cross entropy" not in name
+            assert not stores or found["STG", 128] > 0, name
+            narrow = [key for key in found if key[0] in ("LDL", "STL")]
+            assert not narrow, name
+
+
+def rows_that_are_not_aligned_have_an_aligned_body(compiled: Compiled) -> None:
+    odd = [entry for entry in compiled if entry[0] == "cross entropy [8192, 30522]"]
+    assert odd
+    for _, source, cubin in odd:
+        assert "before_aligned" in source.code
+        assert is_read_128_bits_at_a_time(source, cubin)
+
+
+def shared_memory_fits_every_block(compiled: Compiled) -> None:
+    limits = {"sm_80": 163 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10}
+    for name, source, cubin in compiled:
+        static = cubin.resources.shared_bytes or 0
+        assert static + source.launch.shared_bytes <= limits[cubin.arch], name
+        assert static <= 48 << 10, name
