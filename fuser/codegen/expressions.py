@@ -50,7 +50,7 @@ class ExpressionPrinter:
             case Literal():
                 return self._literal(expression.value, expression.dtype)
             case SizeValue():
-                return self._sizes.parameter(f"{owner}_count", expression.number)
+                return self._sizes.count(owner, expression.number)
             case Convert():
                 return f"{self.type(expression.dtype)}({self.print(expression.of, owner)})"
             case Call():

@@ -43,6 +43,11 @@ class Sizes:
         assert holds(self._dtype, number), f"{name} is {number}, too large for {self._dtype.name}"
         return name
 
+    def count(self, owner: str, number: int) -> str:
+        """A parameter for one more number that follows from sizes, in what makes `owner`."""
+        so_far = sum(name.startswith(f"{owner}_count") for name in self._parameters)
+        return self.parameter(f"{owner}_count{f'_{so_far}' if so_far else ''}", number)
+
     def index(self, index: Index, owner: str) -> str:
         """The text of an index; parameters it needs are named after `owner`, the value accessed."""
         parts = [self._product(term, coefficient, owner) for term, coefficient in index.terms]

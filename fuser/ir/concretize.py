@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import torch
 
 from fuser.errors import ScalarEvaluationError
+from fuser.ir.dtypes import Category
 from fuser.ir.infer import infer
 from fuser.ir.interpret import evaluate
 from fuser.ir.nodes import (
@@ -85,6 +86,8 @@ class _Concretizer:
             value: torch.tensor(number, dtype=value.dtype.torch)
             for value, number in scalars.items()
         }
+        self._sized: set[Value] = set()
+        """Scalars that follow from sizes."""
 
     def run(self, fusion: Fusion) -> Fusion:
         inputs = tuple(self._input(value) for value in fusion.inputs)
@@ -103,7 +106,7 @@ class _Concretizer:
         return self._made[value]
 
     def _statement(self, statement: Statement) -> Statement:
-        op = self._fold(statement) or map_operands(
+        op = self._folded(statement) or map_operands(
             self._with_static_extents(statement.op), self._made.__getitem__
         )
         types = infer(op)
@@ -113,23 +116,38 @@ class _Concretizer:
         self._made.update(zip(statement.outs, outs, strict=True))
         return Statement(outs, op)
 
-    def _fold(self, statement: Statement) -> Constant | None:
-        """The constant a scalar statement comes to, if all it reads is known."""
+    def _folded(self, statement: Statement) -> Constant | None:
+        """The constant that a scalar statement comes to, if it is to be one.
+
+        Of what follows from sizes, integers are: their text is a parameter. Other numbers are left
+        to be computed from these, so that kernels for other sizes have the same text.
+        """
+        number = self._number(statement)
+        if number is None:
+            return None
+        op, out = statement.op, statement.out
+        self._known[out] = number
+        if isinstance(op, SizeOf) or not self._sized.isdisjoint(operands(op)):
+            self._sized.add(out)
+            is_count = out.dtype.category is Category.INTEGER
+            return Constant(int(number.item()), out.dtype, is_size=True) if is_count else None
+        return Constant(number.item(), out.dtype)
+
+    def _number(self, statement: Statement) -> torch.Tensor | None:
+        """What a scalar statement comes to, if all it reads is known."""
         op = statement.op
         if isinstance(op, SizeOf):
-            number = torch.tensor(self._made[op.arg].shape[op.dim])
-        elif isinstance(op, Constant | Pointwise | Cast) and not statement.out.is_tensor:
-            if not all(operand in self._known for operand in operands(op)):
-                return None
-            try:
-                (number,) = evaluate(op, self._known, _CPU)
-            except RuntimeError as error:  # such as an integer division by zero
-                text = print_statement(statement)
-                raise ScalarEvaluationError(statement=text, reason=error) from error
-        else:
+            return torch.tensor(self._made[op.arg].shape[op.dim])
+        if not isinstance(op, Constant | Pointwise | Cast) or statement.out.is_tensor:
             return None
-        self._known[statement.out] = number
-        return Constant(number.item(), statement.out.dtype)
+        if not all(operand in self._known for operand in operands(op)):
+            return None
+        try:
+            (number,) = evaluate(op, self._known, _CPU)
+        except RuntimeError as error:  # such as an integer division by zero
+            text = print_statement(statement)
+            raise ScalarEvaluationError(statement=text, reason=error) from error
+        return number
 
     def _with_static_extents(self, op: Operation) -> Operation:
         if isinstance(op, View | Expand | Full | Random):

@@ -69,6 +69,8 @@ def _on_constants(op: Pointwise | Cast, out: Value, emit: Emitter) -> Change:
         number = number_of(arg, emit)
         if number is None:
             return None
+        if number.is_size:
+            return None  # the text has a parameter for it, and computes with that
         numbers[arg] = number
     result = computed(op, numbers, out.dtype)
     if result is None or not out.is_tensor:

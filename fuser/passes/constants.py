@@ -55,4 +55,6 @@ def converted_scalar(value: Value, dtype: DataType, emit: Emitter) -> Value:
     if value.dtype is dtype:
         return value
     number = number_of(value, emit)
-    return emit.add(Cast(value, dtype) if number is None else converted(number, dtype))
+    if number is None or number.is_size:
+        return emit.add(Cast(value, dtype))
+    return emit.add(converted(number, dtype))

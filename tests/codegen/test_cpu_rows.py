@@ -180,3 +180,23 @@ def test_an_index_of_any_type_is_a_number_of_64_bits():
     text = body(embedding, empty(50, 60), empty(8, dtype=torch.int32))
     assert "checked_index(int64(T1)" in text
     assert DataType.Int.spelling == "int64"
+
+
+def test_numbers_made_of_sizes_are_no_part_of_the_text():
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        rows, columns = fd.ops.size(x, 0), fd.ops.size(x, 1)
+        scaled = x * (1.0 / fd.ops.cast(rows, DataType.Float))
+        shifted = scaled + fd.ops.cast(fd.ops.mul(rows, columns), DataType.Float)
+        return [shifted, fd.ops.sum(shifted + fd.ops.cast(columns, DataType.Float), [1])]
+
+    a, b = source(define, empty(64, 768)), source(define, empty(51, 601))
+    assert a.arguments != b.arguments
+    assert a.code == b.code
+    x = torch.randn(51, 601)
+    with FusionDefinition() as fd:
+        for out in define(fd, fd.from_pytorch(x)):
+            fd.add_output(out)
+    shifted = x / 51 + 51 * 601
+    got = fd.execute([x])
+    assert torch.allclose(got[0], shifted)
+    assert torch.allclose(got[1], (shifted + 601).sum(1))
