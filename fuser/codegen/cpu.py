@@ -37,8 +37,13 @@ class CpuPrinter(KernelPrinter):
             super().store(store)
             return
         at = self.sizes.index(store.at, store.tensor.name)
-        write = self.expressions.use("stream_chunk")
+        write = self.expressions.use(self.chunk_store(store))
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)});")
+
+    def chunk_store(self, store: Store) -> str:
+        """The function that stores a chunk: one that rounds it, if it is wider than the tensor."""
+        same = store.source.dtype is store.tensor.dtype
+        return "stream_chunk" if same else "stream_rounded"
 
     def prefetch(self, prefetch: Prefetch) -> None:
         at = self.sizes.index(prefetch.at, prefetch.tensor.name)

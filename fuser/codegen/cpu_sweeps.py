@@ -59,7 +59,7 @@ class CpuSweepPrinter(CpuPrinter):
             return
         at = self.sizes.index(store.at, store.tensor.name)
         past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
-        write = self.expressions.use("stream_chunk")
+        write = self.expressions.use(self.chunk_store(store))
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {past_cache});")
 
     def prefetch(self, prefetch: Prefetch) -> None:

@@ -25,7 +25,7 @@ from fuser.schedule.loop_tree import (
     Ref,
 )
 from fuser.schedule.names import kernel_name
-from fuser.schedule.vectors import Alignments, step_along, widest_lanes
+from fuser.schedule.vectors import Alignments, step_along, unrounded, widest_lanes
 from fuser.segmenter import Segment
 
 
@@ -112,7 +112,8 @@ def _chunk(body: Body, count: int) -> tuple[Node, ...]:
     inner = body.axes[-1]
     lane, shifted = _with_lanes(body, count)
     ahead = [Prefetch(n.tensor, n.at, count) for n in body.loads if step_along(n.at, inner) == 1]
-    arrays, computed, stores = _store_lanes(body, count)
+    wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
+    arrays, computed, stores = _store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
     within = (*shifted.loads, *shifted.lets, *computed)
     return (*ahead, *arrays, Loop(lane, Binding.SIMD, within), *stores)
 
@@ -166,7 +167,7 @@ def _store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[N
     computed: list[Node] = []
     stores: list[Node] = []
     for store in consecutive:
-        name, dtype = f"{store.tensor}_lanes", store.tensor.dtype
+        name, dtype = f"{store.tensor}_lanes", store.source.dtype
         arrays.append(Lanes(name, dtype, count))
         computed.append(Let(name, dtype, store.source, in_lanes=True))
         stores.append(dataclasses.replace(store, source=Ref(name, dtype), lanes=count))

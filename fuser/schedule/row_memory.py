@@ -20,7 +20,7 @@ from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import Binding, Call, Lanes, Let, Load, Loop, Node, Prefetch, Ref
 from fuser.schedule.row_body import RowBody, Sweep, names_in
-from fuser.schedule.vectors import step_along
+from fuser.schedule.vectors import step_along, unrounded
 
 
 def store_last(body: RowBody) -> RowBody:
@@ -83,9 +83,10 @@ def chunks(sweep: Sweep, count: int) -> Loop:
     computed: list[Node] = []
     stores: list[Node] = []
     for store in sweep.stores:
-        name, dtype = f"{store.tensor}_lanes", store.tensor.dtype
+        name, source = f"{store.tensor}_lanes", unrounded(store, sweep.code)
+        dtype = source.dtype
         arrays.append(Lanes(name, dtype, count))
-        computed.append(Let(name, dtype, store.source, in_lanes=True))
+        computed.append(Let(name, dtype, source, in_lanes=True))
         stores.append(dataclasses.replace(store, source=Ref(name, dtype), lanes=count))
     each = Loop(inner, Binding.SIMD, (*sweep.code, *computed), count)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.index import Axis, Index, affine_parts
+from fuser.schedule.loop_tree import Convert, Expression, Let, Ref, Store
 from fuser.segmenter import Segment
 
 Alignments = Mapping[Value, int]
@@ -22,6 +24,26 @@ def step_along(at: Index, axis: Axis) -> int | None:
     if any(part.coefficient(axis) for part in list(affine_parts(at))[1:]):
         return None
     return at.coefficient(axis)
+
+
+_WIDE = DataType.Float
+
+
+def unrounded(store: Store, code: Iterable[object]) -> Expression:
+    """What a store of bfloat16 rounds, where that is a float32; else what it stores.
+
+    A processor rounds a chunk faster than its elements one by one.
+    """
+    source = store.source
+    if store.tensor.dtype is not DataType.BFloat16 or not isinstance(source, Ref):
+        return source
+    for node in code:
+        match node:
+            case Let(name=source.name, expression=Convert(of=wide)) if wide.dtype is _WIDE:
+                return wide
+            case _:
+                pass
+    return source
 
 
 def widest_lanes(

@@ -85,3 +85,19 @@ def test_rows_that_are_normalized_are_stored_past_the_cache_too(
     assert "stream_chunk(" in kernel.source
     for got in fd.execute([x]):
         assert torch.allclose(got.double(), torch.softmax(x.double(), 1), rtol=8e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("elements", [64, 1000, 4096])
+def test_chunks_are_rounded_as_single_elements_are(elements: int) -> None:
+    special = [torch.nan, torch.inf, -torch.inf, 0.0, -0.0, 1e-40, -3e-39, 3.4e38, 1.00390625]
+    x = torch.randn(elements, generator=torch.Generator().manual_seed(0)) * 1e-3
+    for spread in (x.clone(), torch.cat([torch.tensor(special), x])[:elements]):
+        with FusionDefinition() as fd:
+            doubled = fd.from_pytorch(spread) * 1.0000001
+            fd.add_output(fd.ops.cast(doubled, DataType.BFloat16))
+        (kernel,) = fd.plan([spread]).kernels
+        assert "stream_rounded(" in kernel.source
+        got, expected = fd.execute([spread])[0], (spread * 1.0000001).bfloat16()
+        assert torch.equal(got.isnan(), expected.isnan())
+        number = ~got.isnan()
+        assert torch.equal(got[number].view(torch.int16), expected[number].view(torch.int16))

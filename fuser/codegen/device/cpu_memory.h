@@ -73,6 +73,37 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
   }
 }
 
+//@ stream_rounded: stream_chunk, bfloat16
+// Stores a chunk that was computed in float32 as bfloat16. Where the processor rounds so, it does: but
+// for NaN and subnormal numbers, which it takes otherwise.
+template <int Count>
+static inline void stream_rounded(bfloat16* __restrict to, const float (&from)[Count],
+                                  bool past_cache = true) {
+  bfloat16 rounded[Count];
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
+  static_assert(Count % 32 == 0, "whole vectors");
+  typedef float floats __attribute__((vector_size(64), aligned(4), may_alias));
+  typedef short pairs __attribute__((vector_size(64)));
+  typedef pairs stored __attribute__((aligned(2), may_alias));
+  const int nan_or_subnormal = 0xa1;
+  unsigned int special = 0;
+  for (int i = 0; i < Count; i += 32) {
+    const floats low = *reinterpret_cast<const floats*>(from + i);
+    const floats high = *reinterpret_cast<const floats*>(from + i + 16);
+    special |= __builtin_ia32_fpclassps512_mask(low, nan_or_subnormal, 0xffff);
+    special |= __builtin_ia32_fpclassps512_mask(high, nan_or_subnormal, 0xffff);
+    *reinterpret_cast<stored*>(rounded + i) =
+        pairs(__builtin_ia32_cvtne2ps2bf16_v32hi(high, low));
+  }
+  if (special == 0) {
+    stream_chunk(to, rounded, past_cache);
+    return;
+  }
+#endif
+  for (int i = 0; i < Count; ++i) rounded[i] = bfloat16(from[i]);
+  stream_chunk(to, rounded, past_cache);
+}
+
 //@ prefetch_ahead: prefetch_line
 // Asks for what the chunks after this one read.
 template <int Count, class T>
