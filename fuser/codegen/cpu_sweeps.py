@@ -116,15 +116,7 @@ class CpuSweepPrinter(CpuPrinter):
 
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""
-        number, self._sweeps = self._sweeps, self._sweeps + 1
-        index = self.expressions.type(self.nest.index_dtype)
-        name = self.sizes.axis(loop.axis)
-        first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
-        body, start = f"sweep{number}", f"start{number}"
-        head = f"const auto {body} = [&](const {index} {name}, const int lane)"
-        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self._all(tuple(node for node in loop.body if not isinstance(node, Prefetch)))
-        self.out.line(f"{index} {start} = {first};")
+        body, start, extent = self._element(loop)
         with self.out.block(f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"):
             self._ask_ahead(loop, start)
             self.out.line("#pragma omp simd")
@@ -132,6 +124,19 @@ class CpuSweepPrinter(CpuPrinter):
             self.out.line(f"{each} {body}({start} + lane, lane);")
         each = f"for (int lane = 0; lane < {extent} - {start}; ++lane)"
         self.out.line(f"{each} {body}({start} + lane, lane);")
+
+    def _element(self, loop: Loop) -> tuple[str, str, str]:
+        """A function that does one element in a lane, a variable for where it is done next, and
+        where the sweep ends."""
+        number, self._sweeps = self._sweeps, self._sweeps + 1
+        index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
+        first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
+        body, start = f"sweep{number}", f"start{number}"
+        head = f"const auto {body} = [&](const {index} {name}, const int lane)"
+        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
+            self._all(tuple(node for node in loop.body if not isinstance(node, Prefetch)))
+        self.out.line(f"{index} {start} = {first};")
+        return body, start, extent
 
     def _ask_ahead(self, loop: Loop, start: str) -> None:
         """What a round of lanes asks for besides."""
@@ -194,16 +199,7 @@ class CpuSweepPrinter(CpuPrinter):
 
     def _unrolled(self, loop: Loop) -> None:
         """Some elements of every row of a tile at a time: its lanes are read and written less."""
-        number, self._sweeps = self._sweeps, self._sweeps + 1
-        index, extent = self.expressions.type(self.nest.index_dtype), self.sizes.extent(loop.axis)
-        body, start = f"sweep{number}", f"start{number}"
-        head = (
-            f"const auto {body} = [&](const {index} {self.sizes.axis(loop.axis)}, const int lane)"
-        )
-        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self._all(loop.body)
-        first, extent = self._ranges.get(loop.axis) or ("0", extent)
-        self.out.line(f"{index} {start} = {first};")
+        body, start, extent = self._element(loop)
         whole = f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"
         with self.out.block(whole), self._rows_of_tile():
             for step in range(loop.step):

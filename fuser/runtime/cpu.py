@@ -29,8 +29,7 @@ FLAGS = (
     "-march=native",
     "-fopenmp",
     "-fwrapv",
-    # Else a clamp becomes a path of its own, which costs a loop more selects than the clamp: a gelu
-    # takes 1.1 times as long.
+    # Else a clamp becomes a path of its own, which costs a loop more selects than the clamp.
     "-fno-thread-jumps",
     # Without these two, selects are not if-converted and loops with them do not vectorize. NaN and
     # infinity stay right: nothing of -ffast-math is on.

@@ -15,9 +15,7 @@ from fuser.schedule.index import Axis, Index, affine_parts
 from fuser.schedule.loop_tree import (
     Binding,
     Call,
-    Lanes,
     Launch,
-    Let,
     Loop,
     LoopNest,
     Node,
@@ -25,7 +23,7 @@ from fuser.schedule.loop_tree import (
     Ref,
 )
 from fuser.schedule.names import kernel_name
-from fuser.schedule.vectors import Alignments, step_along, unrounded, widest_lanes
+from fuser.schedule.vectors import Alignments, lanes_to_store, step_along, unrounded, widest_lanes
 from fuser.segmenter import Segment
 
 
@@ -167,10 +165,10 @@ def _store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[N
     computed: list[Node] = []
     stores: list[Node] = []
     for store in consecutive:
-        name, dtype = f"{store.tensor}_lanes", store.source.dtype
-        arrays.append(Lanes(name, dtype, count))
-        computed.append(Let(name, dtype, store.source, in_lanes=True))
-        stores.append(dataclasses.replace(store, source=Ref(name, dtype), lanes=count))
+        array, fill, whole = lanes_to_store(store, store.source, count)
+        arrays.append(array)
+        computed.append(fill)
+        stores.append(whole)
     return arrays, computed, stores
 
 

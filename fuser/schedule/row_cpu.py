@@ -155,11 +155,11 @@ def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> li
     after: list[Node] = []
     for fold in own:
         kept = fold.value.dtype if narrow and fold.dtype.is_floating else wide(fold)
-        for name, joined in _lane_parts(fold, kept).items():
+        parts = _lane_parts(fold, kept)
+        for name, joined in parts.items():
             before.append(Lanes(name, kept, lanes, neutral(fold.operation, kept)))
             within.append(Let(name, kept, joined, in_lanes=True))
-        arrays = tuple(_lane_parts(fold, kept))
-        after.append(Combine(fold.name, fold.dtype, arrays, kept, lanes, fold.operation))
+        after.append(Combine(fold.name, fold.dtype, tuple(parts), kept, lanes, fold.operation))
     others = [Accumulate(_partial(fold), fold.at, fold.value) for fold in sweep.folds if fold.slots]
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
     inside = (*ahead, *sweep.code, *within, *others, *sweep.stores)

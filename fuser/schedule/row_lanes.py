@@ -11,17 +11,14 @@ from fuser.schedule.loop_tree import (
     Binding,
     Keep,
     Kept,
-    Lanes,
-    Let,
     Load,
     Loop,
     Node,
-    Ref,
 )
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_vectors import Vectors, divided
-from fuser.schedule.vectors import step_along
+from fuser.schedule.vectors import lanes_to_store, step_along
 
 
 def in_lanes(
@@ -44,12 +41,11 @@ def in_lanes(
         if step_along(store.at, inner) != 1:
             within.append(shifted)
             continue
-        name, dtype = f"{store.tensor}_lanes", store.tensor.dtype
-        before.append(Lanes(name, dtype, lanes))
-        within.append(Let(name, dtype, store.source, in_lanes=True))
+        array, fill, whole = lanes_to_store(store, store.source, lanes)
+        before.append(array)
+        within.append(fill)
         piece = vectors.pieces.get((store.tensor, store.at), 0)
-        wide = dataclasses.replace(store, source=Ref(name, dtype), lanes=lanes, piece=piece)
-        after.append(wide)
+        after.append(dataclasses.replace(whole, piece=piece))
     each = [Loop(lane, Binding.LANES, tuple(within))] if within else []
     return (*before, *each, *after)
 

@@ -18,9 +18,9 @@ import math
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Binding, Call, Lanes, Let, Load, Loop, Node, Prefetch, Ref
+from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
 from fuser.schedule.row_body import RowBody, Sweep, names_in
-from fuser.schedule.vectors import step_along, unrounded
+from fuser.schedule.vectors import lanes_to_store, step_along, unrounded
 
 
 def store_last(body: RowBody) -> RowBody:
@@ -83,11 +83,10 @@ def chunks(sweep: Sweep, count: int) -> Loop:
     computed: list[Node] = []
     stores: list[Node] = []
     for store in sweep.stores:
-        name, source = f"{store.tensor}_lanes", unrounded(store, sweep.code)
-        dtype = source.dtype
-        arrays.append(Lanes(name, dtype, count))
-        computed.append(Let(name, dtype, source, in_lanes=True))
-        stores.append(dataclasses.replace(store, source=Ref(name, dtype), lanes=count))
+        array, fill, whole = lanes_to_store(store, unrounded(store, sweep.code), count)
+        arrays.append(array)
+        computed.append(fill)
+        stores.append(whole)
     each = Loop(inner, Binding.SIMD, (*sweep.code, *computed), count)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
     return Loop(inner, Binding.CHUNKS, (*ahead, *arrays, each, *stores), count)

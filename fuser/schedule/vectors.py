@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.index import Axis, Index, affine_parts
-from fuser.schedule.loop_tree import Convert, Expression, Let, Ref, Store
+from fuser.schedule.loop_tree import Convert, Expression, Lanes, Let, Ref, Store
 from fuser.segmenter import Segment
 
 Alignments = Mapping[Value, int]
@@ -30,10 +31,8 @@ _WIDE = DataType.Float
 
 
 def unrounded(store: Store, code: Iterable[object]) -> Expression:
-    """What a store of bfloat16 rounds, where that is a float32; else what it stores.
-
-    A processor rounds a chunk faster than its elements one by one.
-    """
+    """What a store of bfloat16 rounds, where that is a float32, so that a chunk is rounded at once;
+    else what it stores."""
     source = store.source
     if store.tensor.dtype is not DataType.BFloat16 or not isinstance(source, Ref):
         return source
@@ -44,6 +43,13 @@ def unrounded(store: Store, code: Iterable[object]) -> Expression:
             case _:
                 pass
     return source
+
+
+def lanes_to_store(store: Store, source: Expression, count: int) -> tuple[Lanes, Let, Store]:
+    """An array for `count` elements of a store, what fills it lane by lane, and the store of it."""
+    name, dtype = f"{store.tensor}_lanes", source.dtype
+    whole = dataclasses.replace(store, source=Ref(name, dtype), lanes=count)
+    return Lanes(name, dtype, count), Let(name, dtype, source, in_lanes=True), whole
 
 
 def widest_lanes(
