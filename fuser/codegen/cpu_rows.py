@@ -11,9 +11,11 @@ from fuser.schedule.loop_tree import (
     Call,
     CheckedIndex,
     Combine,
+    Expression,
     Finish,
     Keep,
     Kept,
+    Literal,
     Loop,
     LoopNest,
     Node,
@@ -21,6 +23,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    Widen,
 )
 from fuser.segmenter import Segment
 
@@ -56,6 +59,8 @@ class CpuRowPrinter(CpuSweepPrinter):
         with self.out.block(""):
             for partial in node.partials:
                 self._own_part(partial)
+            if any(partial.in_blocks for partial in node.partials):
+                self.out.line("int rows_in_blocks = 0;")
             self._threads_started = True
             self._all(node.body)
             self._threads_started = False
@@ -64,6 +69,8 @@ class CpuRowPrinter(CpuSweepPrinter):
         self._all(node.epilogue)
         for partial in node.partials:
             self.out.line(f"__builtin_free({partial.name}_parts);")
+            if partial.in_blocks:
+                self.out.line(f"__builtin_free({partial.name}_blocks);")
 
     def _parts_of_threads(self, node: Region) -> None:
         if not self._threads_counted:
@@ -71,16 +78,19 @@ class CpuRowPrinter(CpuSweepPrinter):
             self.out.line(f"const int threads = threaded ? {count}() : 1;")
             self._threads_counted = True
         for partial in node.partials:
-            type_ = self.expressions.type(partial.kept)
             slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
-            room = f"sizeof({type_}) * threads * {slots}"
-            self.out.line(
-                f"{type_}* const {partial.name}_parts = "
-                f"static_cast<{type_}*>(__builtin_malloc({room}));"
-            )
-            fill = self.expressions.print(partial.fill, partial.name)
-            each = f"for (long long slot = 0; slot < threads * {slots}; ++slot)"
-            self.out.line(f"{each} {partial.name}_parts[slot] = {fill};")
+            self._filled(f"{partial.name}_parts", partial.kept, f"threads * {slots}", partial.fill)
+            if partial.in_blocks:
+                fill = Literal(partial.fill.value, partial.dtype)
+                self._filled(f"{partial.name}_blocks", partial.dtype, f"threads * {slots}", fill)
+
+    def _filled(self, name: str, dtype: DataType, count: str, fill: Literal) -> None:
+        """Room for `count` numbers, each `fill`."""
+        type_ = self.expressions.type(dtype)
+        room = f"static_cast<{type_}*>(__builtin_malloc(sizeof({type_}) * {count}))"
+        self.out.line(f"{type_}* const {name} = {room};")
+        each = f"for (long long slot = 0; slot < {count}; ++slot)"
+        self.out.line(f"{each} {name}[slot] = {self.expressions.print(fill, name)};")
 
     def checked_index(self, node: CheckedIndex) -> None:
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
@@ -109,12 +119,30 @@ class CpuRowPrinter(CpuSweepPrinter):
     def accumulate(self, node: Accumulate) -> None:
         partial = node.partial
         at = self.sizes.index(node.at, partial.name)
-        held = Ref(f"{partial.name}_part[{at}]", partial.kept)
-        value = convert(node.value, partial.kept)
-        joined = self.expressions.print(
-            Call(partial.operation, (held, value), partial.kept), partial.name
-        )
-        self.out.line(f"{held.name} = {joined};")
+        if partial.in_blocks:
+            held = Ref(f"{partial.name}_block[{at}]", partial.dtype)
+        else:
+            held = Ref(f"{partial.name}_part[{at}]", partial.kept)
+        self._join(held, node.value, partial)
+
+    def _join(self, held: Ref, value: Expression, partial: Partial) -> None:
+        call = Call(partial.operation, (held, convert(value, held.dtype)), held.dtype)
+        self.out.line(f"{held.name} = {self.expressions.print(call, partial.name)};")
+
+    def widen(self, node: Widen) -> None:
+        each_time = "" if node.every == 1 else f"if (++rows_in_blocks == {node.every})"
+        with self.out.block(each_time):
+            if node.every > 1:
+                self.out.line("rows_in_blocks = 0;")
+            for partial in node.partials:
+                name = partial.name
+                self.out.line("#pragma omp simd")
+                each = f"for (long long slot = 0; slot < {name}_slots; ++slot)"
+                with self.out.block(each):
+                    block = Ref(f"{name}_block[slot]", partial.dtype)
+                    self._join(Ref(f"{name}_part[slot]", partial.kept), block, partial)
+                    fill = Literal(partial.fill.value, partial.dtype)
+                    self.out.line(f"{block.name} = {self.expressions.print(fill, name)};")
 
     def finish(self, node: Finish) -> None:
         partial = node.partial
@@ -138,9 +166,12 @@ class CpuRowPrinter(CpuSweepPrinter):
     def _own_part(self, partial: Partial) -> None:
         """This thread's part of a fold over the rows. All are filled before: fewer threads may come
         than were asked for."""
-        type_, name = self.expressions.type(partial.kept), partial.name
-        own = f"{name}_parts + {self.expressions.use('thread_number')}() * {name}_slots"
-        self.out.line(f"{type_}* {self.target.restrict} const {name}_part = {own};")
+        name, number = partial.name, self.expressions.use("thread_number")
+        kinds = {"part": partial.kept} | ({"block": partial.dtype} if partial.in_blocks else {})
+        for kind, dtype in kinds.items():
+            own = f"{name}_{kind}s + {number}() * {name}_slots"
+            type_ = f"{self.expressions.type(dtype)}* {self.target.restrict}"
+            self.out.line(f"{type_} const {name}_{kind} = {own};")
 
 
 def _streams(nodes: tuple[Node, ...]) -> bool:

@@ -40,6 +40,7 @@ from fuser.schedule.loop_tree import (
     Region,
     RowArray,
     Store,
+    Widen,
 )
 from fuser.segmenter import Segment
 
@@ -110,6 +111,8 @@ class KernelPrinter(ABC):
                 self.combine(node)
             case Accumulate():
                 self.accumulate(node)
+            case Widen():
+                self.widen(node)
             case Finish():
                 self.finish(node)
             case _:
@@ -163,6 +166,10 @@ class KernelPrinter(ABC):
     def accumulate(self, node: Accumulate) -> None:
         """Print one more value of a fold over the rows."""
         raise AssertionError("pointwise kernels fold nothing")
+
+    def widen(self, node: Widen) -> None:
+        """Print that blocks of folds over the rows are joined to what is kept of them."""
+        raise AssertionError("only processors fold in blocks of rows")
 
     def finish(self, node: Finish) -> None:
         """Print a result of a fold over the rows."""

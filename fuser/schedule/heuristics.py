@@ -23,18 +23,20 @@ class CpuRowParameters:
     """`serial_work`: as above. `lanes`: elements of a row that are folded side by side; fewer in
     short rows. `tile`: the most neighbouring rows that are folded side by side, `unrolled` elements
     of each at a time, in blocks of `tile_block`. `few_rows`: rows below which each is shared out
-    over the threads. `block`: elements folded in their own type before they are joined to a wider
-    one, in runs of at least `long_run`. `kept_bytes`: the most that is kept of one row between
-    sweeps. `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above.
-    `ahead_bytes`: how far ahead rows are asked for, at least one row. `shortest_row`: elements from
-    which something stored in a row is done row by row though nothing is folded."""
+    over the threads. `row_block`, `block`: rows, and elements of a row in runs of at least
+    `long_run`, that are folded in their own type before they are joined to a wider one.
+    `kept_bytes`: the most that is kept of one row between sweeps. `chunk`: as above, in runs of at
+    least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`: how far ahead rows are asked for,
+    at least one row. `shortest_row`: elements from which something stored in a row is done row by
+    row though nothing is folded."""
 
     serial_work: int = 1 << 17
     lanes: int = 32
     tile: int = 2048
-    unrolled: int = 4
+    unrolled: int = 16
     tile_block: int = 128
     few_rows: int = 8
+    row_block: int = 64
     block: int = 1 << 14
     long_run: int = 1 << 10
     kept_bytes: int = 1 << 17

@@ -188,6 +188,8 @@ class RowArray:
 class Partial:
     """Results of folds over the rows: `slots` of them, which each thread keeps as `kept` until all
     rows are done. `fill` is what nothing folds to.
+
+    If `in_blocks`, values are joined as `dtype` first, and `Widen` joins those to the kept ones.
     """
 
     name: str
@@ -196,6 +198,7 @@ class Partial:
     operation: str
     slots: int
     fill: Literal
+    in_blocks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,14 @@ class Accumulate:
     partial: Partial
     at: Index
     value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Widen:
+    """At every `every`-th time, joins what the blocks of some partials hold to what is kept."""
+
+    partials: tuple[Partial, ...]
+    every: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +315,7 @@ Node = (
     | RowArray
     | Combine
     | Accumulate
+    | Widen
     | Finish
     | Prefetch
     | Loop

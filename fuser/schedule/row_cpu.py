@@ -37,6 +37,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    Widen,
     nested,
 )
 from fuser.schedule.names import kernel_name
@@ -62,7 +63,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     across = lanes_across_rows(body)
     nodes = _across(body, parameters) if across else _along(body, parameters)
     partials = {fold.name: _partial(fold) for s in body.stages for fold in s.folds if fold.slots}
-    region = Region(tuple(partials.values()), nodes, _epilogue(body, partials))
+    region = Region(tuple(partials.values()), (*nodes, *_widen(body, 1)), _epilogue(body, partials))
     axes = dict.fromkeys((*body.rows, *(a for s in _sweeps(body) for a in s.axes)))
     return LoopNest(
         name=kernel_name("rows", segment),
@@ -95,6 +96,7 @@ def _along(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
             nodes += nested(sweep.axes[:-1], Binding.SERIAL, (chunks(sweep, parameters.chunk),))
         else:
             nodes += _whole_sweep(sweep, parameters, alone)
+    nodes += _widen(body, parameters.row_block)
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
 
 
@@ -283,7 +285,15 @@ def _partial(fold: Fold) -> Partial:
     assert fold.slots is not None
     dtype = wide(fold)
     fill = neutral(fold.operation, dtype)
-    return Partial(fold.name, fold.dtype, dtype, fold.operation, fold.slots, fill)
+    in_blocks = fold.slots > 1 and dtype is not fold.dtype
+    return Partial(fold.name, fold.dtype, dtype, fold.operation, fold.slots, fill, in_blocks)
+
+
+def _widen(body: RowBody, every: int) -> list[Node]:
+    """Joins blocks of folds over the rows to what is kept of them, if there are any."""
+    folds = (fold for sweep in body.stages for fold in sweep.folds if fold.slots)
+    blocked = tuple(partial for partial in map(_partial, folds) if partial.in_blocks)
+    return [Widen(blocked, every)] if blocked else []
 
 
 def _epilogue(body: RowBody, partials: dict[str, Partial]) -> tuple[Node, ...]:
