@@ -199,7 +199,7 @@ def test_kept_blocks_cost_no_page_faults() -> None:
         given_back = alternate({"fuser": call}, rounds=5)["fuser"].faults
     finally:
         give_back_freed()
-    assert kept < 100 < given_back
+    assert 10 * kept < given_back
 
 
 def test_rounds_end_early_when_the_time_is_used_up() -> None:

@@ -145,10 +145,19 @@ def test_kept_values_have_an_array_for_the_row():
 
 def test_every_thread_folds_into_a_part_of_its_own():
     text = body(column_sums, empty(4096, 768))
-    assert "T2_part[i1] = T2_part[i1] + double(T0);" in text
+    assert "T2_part[slot] = T2_part[slot] + double(T2_block[slot]);" in text
     assert text.index("T2_parts[slot] = 0.0;") < text.index("#pragma omp parallel")
-    assert text.count("__builtin_malloc") == text.count("__builtin_free") == 1
+    assert text.count("__builtin_malloc") == text.count("__builtin_free") == 2
     assert text.index("T2_out[i1] = T2;") > text.index("#pragma omp for")
+
+
+def test_sums_over_the_rows_are_widened_every_64_rows_and_at_the_end():
+    text = body(column_sums, empty(4096, 768))
+    rows = text[text.index("#pragma omp for") :]
+    assert "T2_block[i1] = T2_block[i1] + T0;" in rows
+    assert rows.count("T2_block[slot] = 0.0f;") == 2
+    assert rows.index("T2_block[i1]") < rows.index("if (++rows_in_blocks == 64) {")
+    assert "_block" not in body(column_sums, empty(4096, 768).double())
 
 
 # -- checks --------------------------------------------------------------------------------------
