@@ -35,7 +35,7 @@ FLAGS = (
     # infinity stay right: nothing of -ffast-math is on.
     "-fno-trapping-math",
     "-fno-math-errno",
-    # Compilers prefer 256 bits where there are 512; a gelu then takes 1.3 times as long.
+    # Compilers prefer 256 bits where there are 512, for processors that slow down at them.
     *_WIDEST_VECTORS,
 )
 

@@ -25,7 +25,7 @@ class CpuRowParameters:
     of each at a time, in blocks of `tile_block`. `few_rows`: rows below which each is shared out
     over the threads. `row_block`, `block`: rows, and elements of a row in runs of at least
     `long_run`, that are folded in their own type before they are joined to a wider one.
-    `kept_bytes`: the most that is kept of one row between sweeps. `chunk`: as above, in runs of at
+    `kept_bytes`: the most that is kept of one row between sweeps, on the stack. `chunk`: as above, in runs of at
     least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`: how far ahead rows are asked for,
     at least one row. `shortest_row`: elements from which something stored in a row is done row by
     row though nothing is folded."""
@@ -39,7 +39,7 @@ class CpuRowParameters:
     row_block: int = 64
     block: int = 1 << 14
     long_run: int = 1 << 10
-    kept_bytes: int = 1 << 17
+    kept_bytes: int = 1 << 19
     chunk: int = 64
     chunked_run: int = 512
     stream_bytes: int = 8 << 20
