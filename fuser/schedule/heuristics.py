@@ -25,10 +25,10 @@ class CpuRowParameters:
     of each at a time, in blocks of `tile_block`. `few_rows`: rows below which each is shared out
     over the threads. `row_block`, `block`: rows, and elements of a row in runs of at least
     `long_run`, that are folded in their own type before they are joined to a wider one.
-    `kept_bytes`: the most that is kept of one row between sweeps, on the stack. `chunk`: as above, in runs of at
-    least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`: how far ahead rows are asked for,
-    at least one row. `shortest_row`: elements from which something stored in a row is done row by
-    row though nothing is folded."""
+    `kept_bytes`: the most that is kept of one row between sweeps, on the stack. `chunk`: as above,
+    in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`: how far ahead rows
+    are asked for, at least one row. `shortest_row`: elements from which something stored in a row
+    is done row by row though nothing is folded."""
 
     serial_work: int = 1 << 17
     lanes: int = 32
