@@ -216,6 +216,17 @@ class IndexOutOfRangeError(FuserError, IndexError):
     template = "{operation}: index {index} is out of range; allowed: {allowed}"
 
 
+class OutputDifferenceError(FuserError):
+    template = (
+        "output {output} ({name}) is not what {reference}: {count} of {elements} element(s) differ "
+        "too much, most at {index}: got {got}, expected {expected}, allowed difference {bound:.3g}"
+    )
+
+
+class ReferenceOutputError(FuserError):
+    template = "reference output {output}: expected {expected}, got {got}"
+
+
 class LaunchError(FuserError):
     template = "kernel {kernel}: {reason}"
 

@@ -17,8 +17,8 @@ import torch
 from fuser import debug
 from fuser.errors import TargetError
 from fuser.ir.binding import check_inputs, check_updates
-from fuser.ir.concretize import concretize, size_inputs
-from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.concretize import concretize_for, size_inputs
+from fuser.ir.nodes import Fusion, Number
 from fuser.ir.printer import print_fusion
 from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
@@ -139,7 +139,7 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     """The stages in order, up to kernel text; nothing is compiled to machine code or run."""
     count("plans_built")
     debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
-    fusion = concretize(fusion, _shapes(fusion, inputs), _scalars(fusion, inputs))
+    fusion = concretize_for(fusion, inputs)
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
     check_updates(fusion, inputs)
     fusion = _run_passes(fusion)
@@ -187,18 +187,6 @@ def _run_passes(fusion: Fusion) -> Fusion:
             text = print_fusion(fusion)
             debug.dump("pre_segmenter_logging", f"after {name}", text)
     return fusion
-
-
-def _shapes(fusion: Fusion, inputs: Inputs) -> dict[Value, tuple[int, ...]]:
-    pairs = zip(fusion.inputs, inputs, strict=True)
-    return {value: tuple(given.shape) for value, given in pairs if isinstance(given, torch.Tensor)}
-
-
-def _scalars(fusion: Fusion, inputs: Inputs) -> dict[Value, Number]:
-    """The scalar inputs whose number decides a size."""
-    sized = size_inputs(fusion)
-    pairs = zip(fusion.inputs, inputs, strict=True)
-    return {v: given for v, given in pairs if v in sized and not isinstance(given, torch.Tensor)}
 
 
 def _check_runs_on(target: TargetName, device: torch.device) -> None:
