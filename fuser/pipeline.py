@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,20 +17,22 @@ from typing import TypeVar
 import torch
 
 from fuser import debug
-from fuser.errors import TargetError
+from fuser.errors import ArgumentError, TargetError, repro_note
 from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
-from fuser.ir.nodes import Fusion, Number
+from fuser.ir.nodes import Fusion
 from fuser.ir.printer import print_fusion
 from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
 from fuser.passes import PASSES
 from fuser.runtime.backend import Backend, backend_for
 from fuser.runtime.call import Device, Inputs, alignment, describe_input, device_of, key_of
-from fuser.runtime.cuda_driver import on_device
 from fuser.runtime.describe import describe
-from fuser.runtime.executor import LoadedKernel, Runner, oracle_runner
+from fuser.runtime.executor import LoadedKernel, Runner
+from fuser.runtime.oracle import oracle_runner
+from fuser.runtime.placed import placed
 from fuser.runtime.plan import Plan
+from fuser.runtime.profile import Profile, profile
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
 from fuser.runtime.toolchain import find_compiler
@@ -62,6 +66,7 @@ class Executor:
         self._sized_by = [fusion.inputs.index(value) for value in size_inputs(fusion)]
         self._runs: dict[object, Run] = {}
         self._compiled: dict[object, Compiled] = {}
+        self._runners: dict[object, Runner] = {}
         self._lock = threading.RLock()
 
     def execute(
@@ -81,7 +86,9 @@ class Executor:
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
         check_inputs(self._fusion, inputs)
-        return self._compile(inputs, resolve_target(target, device_of(inputs, None))).plan
+        named = resolve_target(target, device_of(inputs, None))
+        with repro_note():
+            return self._compile(inputs, named).plan
 
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""
@@ -100,29 +107,83 @@ class Executor:
                 _keep(self._compiled, key, compiled)
         return compiled
 
-    def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
+    def profile(
+        self,
+        inputs: Inputs,
+        *,
+        target: str | None = None,
+        device: Device = None,
+        runs: int = 10,
+        cold: bool = False,
+    ) -> Profile:
+        """The time of every step, the median of `runs`. Raises ArgumentError, and TargetError where
+        there is no compiler."""
+        if runs < 1:
+            raise ArgumentError(
+                operation="profile", argument="runs", got=runs, expected="1 or more"
+            )
+        named, place = self._placed(inputs, target, device)
+        if named.kind == "cpu" and find_compiler() is None:
+            reason = "there are no kernels to be timed without a C++ compiler"
+            raise TargetError(target=str(named), reason=reason)
+        with repro_note():
+            compiled = self._compile(inputs, named)
+            runner = self._runner(inputs, named, place)
+        names = [
+            step.name if isinstance(step, Segment) else "" for step in compiled.segmented.steps
+        ]
+        loading = [runner.kernels[n].load_seconds if n in runner.kernels else 0.0 for n in names]
+
+        def timed(given: Inputs) -> Profile:
+            return profile(runner, compiled.plan, loading, given, place, runs=runs, cold=cold)
+
+        return placed(timed, inputs, place)(inputs)
+
+    def _placed(
+        self, inputs: Inputs, target: str | None, device: Device
+    ) -> tuple[TargetName, torch.device]:
+        """The target and the device of a call, whose inputs fit."""
         check_inputs(self._fusion, inputs)
         place = device_of(inputs, device)
         named = resolve_target(target, place)
         _check_runs_on(named, place)
+        return named, place
+
+    def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
+        named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
             _warn_without_compiler()
             return oracle_runner(self._fusion, place)
-        compiled = self._compile(inputs, named)
-        debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
+        with repro_note():
+            runner = self._runner(inputs, named, place)
+        return placed(runner.run, inputs, place)
 
-        def load(name: str) -> LoadedKernel:
-            return compiled.backend.load(name, place)
+    def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
+        """Runs the plan for these inputs, its kernels compiled and loaded."""
+        key = (target, place, *self._key(inputs))
+        with self._lock:
+            runner = self._runners.get(key)
+            if runner is None:
+                compiled = self._compile(inputs, target)
+                debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
+                runner = Runner(compiled.segmented, _load(compiled, place), place)
+                _keep(self._runners, key, runner)
+        return runner
 
-        segments = compiled.segmented.segments
-        generated = compiled.backend.sources
-        names = [s.name for s in segments if s.name in generated and not s.is_empty]
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            kernels = dict(zip(names, pool.map(load, names), strict=True))
-        run = Runner(compiled.segmented, kernels, place).run
-        elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
-        run = _after_moving(run, place) if elsewhere else run
-        return run if place.type == "cpu" else _with_current(place.index or 0, run)
+
+def _load(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
+    """The kernels by the name of their segment, several compiled at a time."""
+
+    def load(name: str) -> LoadedKernel:
+        begin = time.perf_counter()
+        loaded = compiled.backend.load(name, place)
+        return dataclasses.replace(loaded, load_seconds=time.perf_counter() - begin)
+
+    segments = compiled.segmented.segments
+    generated = compiled.backend.sources
+    names = [s.name for s in segments if s.name in generated and not s.is_empty]
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        return dict(zip(names, pool.map(load, names), strict=True))
 
 
 Kept = TypeVar("Kept")
@@ -196,25 +257,6 @@ def _check_runs_on(target: TargetName, device: torch.device) -> None:
         if device.type == "meta":
             reason = "meta tensors hold no data; they can be planned, not executed"
         raise TargetError(target=str(target), reason=reason)
-
-
-def _after_moving(run: Run, device: torch.device) -> Run:
-    """`run` on inputs of which 0-dim CPU tensors are first copied to where the others are."""
-
-    def moved(given: torch.Tensor | Number) -> torch.Tensor | Number:
-        return given.to(device) if isinstance(given, torch.Tensor) else given
-
-    return lambda inputs: run([moved(given) for given in inputs])
-
-
-def _with_current(index: int, run: Run) -> Run:
-    """`run` while CUDA device `index` is the current one."""
-
-    def inside(inputs: Inputs) -> list[torch.Tensor]:
-        with on_device(index):
-            return run(inputs)
-
-    return inside
 
 
 _warned = threading.Event()
