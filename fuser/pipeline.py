@@ -8,7 +8,6 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from fuser.runtime.call import Device, Inputs, alignment, describe_input, device
 from fuser.runtime.describe import describe
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.oracle import oracle_runner
-from fuser.runtime.placed import placed
+from fuser.runtime.placed import Run, current, moved, placed
 from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile
 from fuser.runtime.stats import count
@@ -40,8 +39,6 @@ from fuser.segmenter import AliasStep, Segment, SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
 _drawings = itertools.count()
-
-Run = Callable[[Inputs], list[torch.Tensor]]
 
 KEPT_PLANS = 4096
 """Plans one definition keeps; the oldest goes first. Their kernels stay compiled."""
@@ -133,11 +130,9 @@ class Executor:
             step.name if isinstance(step, Segment) else "" for step in compiled.segmented.steps
         ]
         loading = [runner.kernels[n].load_seconds if n in runner.kernels else 0.0 for n in names]
-
-        def timed(given: Inputs) -> Profile:
+        with current(place):
+            given = moved(inputs, place)
             return profile(runner, compiled.plan, loading, given, place, runs=runs, cold=cold)
-
-        return placed(timed, inputs, place)(inputs)
 
     def _placed(
         self, inputs: Inputs, target: str | None, device: Device
@@ -156,7 +151,7 @@ class Executor:
             return oracle_runner(self._fusion, place)
         with repro_note():
             runner = self._runner(inputs, named, place)
-        return placed(runner.run, inputs, place)
+        return placed(self._fusion, runner.run, inputs, place)
 
     def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
         """Runs the plan for these inputs, its kernels compiled and loaded."""

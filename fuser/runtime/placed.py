@@ -3,42 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from fuser.ir.nodes import Number
+from fuser.ir.nodes import Fusion
 from fuser.runtime.call import Inputs
 from fuser.runtime.cuda_driver import on_device
 
-Result = TypeVar("Result")
+Run = Callable[[Inputs], list[torch.Tensor]]
 
 
-def placed(
-    run: Callable[[Inputs], Result], inputs: Inputs, place: torch.device
-) -> Callable[[Inputs], Result]:
-    """`run` with inputs where it wants them, and on a current device that is theirs."""
+def placed(fusion: Fusion, run: Run, inputs: Inputs, place: torch.device) -> Run:
+    """`run`, a plan of `fusion` on `place`, for inputs of which 0-dim CPU tensors may be elsewhere.
+
+    `place` is the current device meanwhile.
+    """
     elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
-    run = _after_moving(run, place) if elsewhere else run
-    return run if place.type == "cpu" else _with_current(place.index or 0, run)
+    run = _after_moving(fusion, run, place) if elsewhere else run
+    return _with_current(run, place) if place.type == "cuda" else run
 
 
-def _after_moving(
-    run: Callable[[Inputs], Result], device: torch.device
-) -> Callable[[Inputs], Result]:
-    """`run` on inputs of which 0-dim CPU tensors are first copied to where the others are."""
-
-    def moved(given: torch.Tensor | Number) -> torch.Tensor | Number:
-        return given.to(device) if isinstance(given, torch.Tensor) else given
-
-    return lambda inputs: run([moved(given) for given in inputs])
+def moved(inputs: Inputs, place: torch.device) -> Inputs:
+    """The inputs, tensors on `place`."""
+    return [given.to(place) if isinstance(given, torch.Tensor) else given for given in inputs]
 
 
-def _with_current(index: int, run: Callable[[Inputs], Result]) -> Callable[[Inputs], Result]:
-    """`run` while CUDA device `index` is the current one."""
+def current(place: torch.device) -> AbstractContextManager[object]:
+    """`place` is the current device, if there can be one."""
+    return on_device(place.index or 0) if place.type == "cuda" else nullcontext()
 
-    def inside(inputs: Inputs) -> Result:
-        with on_device(index):
+
+def _after_moving(fusion: Fusion, run: Run, place: torch.device) -> Run:
+    """`run` on moved inputs; what is handed on, or updated, is what was given."""
+    position = {value: number for number, value in enumerate(fusion.inputs)}
+    updated = [position[o.alias_of] for o in fusion.outputs if o.alias_of is not None]
+    returned = [o.value for o in fusion.outputs if o.alias_of is None]
+    handed = [
+        (number, position[value])
+        for number, value in enumerate(returned)
+        if value in position and position[value] not in updated
+    ]
+
+    def inside(inputs: Inputs) -> list[torch.Tensor]:
+        there = moved(inputs, place)
+        results = run(there)
+        with torch.no_grad():
+            for number, at in handed:
+                given = inputs[at]
+                assert isinstance(given, torch.Tensor)
+                results[number] = given.detach() if given.device != place else results[number]
+            for at in updated:
+                given, new = inputs[at], there[at]
+                assert isinstance(given, torch.Tensor)
+                assert isinstance(new, torch.Tensor)
+                if new is not given:
+                    given.copy_(new)
+        return results
+
+    return inside
+
+
+def _with_current(run: Run, place: torch.device) -> Run:
+    def inside(inputs: Inputs) -> list[torch.Tensor]:
+        with current(place):
             return run(inputs)
 
     return inside
