@@ -8,24 +8,23 @@ outputs = fd.execute([tensor])
 
 from fuser.errors import FuserError
 from fuser.frontend.definition import Fusion, FusionDefinition
+from fuser.frontend.lru_cache import LRUCache, LruFusionCache
+from fuser.frontend.version import version
 from fuser.ir.dtypes import DataType
 from fuser.ir.types import compute_tensor_descriptor
 from fuser.runtime.stats import stats
 
-__version__ = "0.1.0"
+__version__ = version()
 
 __all__ = [
     "DataType",
     "FuserError",
     "Fusion",
     "FusionDefinition",
+    "LRUCache",
+    "LruFusionCache",
     "__version__",
     "compute_tensor_descriptor",
     "stats",
     "version",
 ]
-
-
-def version() -> str:
-    """The package's version."""
-    return __version__

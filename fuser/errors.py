@@ -5,6 +5,8 @@ Every error is a `FuserError`, which is a `RuntimeError` because nvFuser scripts
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -193,6 +195,23 @@ class ScalarEvaluationError(FuserError):
     template = "{statement}: the scalar has no value: {reason}"
 
 
+@contextmanager
+def repro_note() -> Generator[None]:
+    """Errors of the compiler itself get a note that tells how to repeat them.
+
+    Those are what is no FuserError, and FuserErrors about generated code.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, FuserError) or isinstance(error, CompilationError | VerifyError):
+            error.add_note(
+                "This is a failure of fuser, not of the definition. repro_script_for(inputs) gives "
+                "a script that repeats it."
+            )
+        raise
+
+
 # -- compiling and running -----------------------------------------------------------------------
 
 
@@ -214,6 +233,24 @@ class NotGeneratedError(FuserError):
 
 class IndexOutOfRangeError(FuserError, IndexError):
     template = "{operation}: index {index} is out of range; allowed: {allowed}"
+
+
+class OutputDifferenceError(FuserError):
+    template = (
+        "output {output} ({name}) is not what {reference}: {count} of {elements} element(s) differ "
+        "too much, most at {index}: got {got}, expected {expected}, allowed difference {bound:.3g}"
+    )
+
+
+class NothingSavedError(FuserError, ValueError):
+    template = (
+        "last_repro_script: no inputs were saved; call execute(inputs, save_repro_inputs=True) "
+        "first, or repro_script_for(inputs)"
+    )
+
+
+class ReferenceOutputError(FuserError):
+    template = "reference output {output}: expected {expected}, got {got}"
 
 
 class LaunchError(FuserError):

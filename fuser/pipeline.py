@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import threading
+import time
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,20 +16,22 @@ from typing import TypeVar
 import torch
 
 from fuser import debug
-from fuser.errors import TargetError
+from fuser.errors import ArgumentError, TargetError, repro_note
 from fuser.ir.binding import check_inputs, check_updates
-from fuser.ir.concretize import concretize, size_inputs
-from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.concretize import concretize_for, size_inputs
+from fuser.ir.nodes import Fusion
 from fuser.ir.printer import print_fusion
 from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
 from fuser.passes import PASSES
 from fuser.runtime.backend import Backend, backend_for
 from fuser.runtime.call import Device, Inputs, alignment, describe_input, device_of, key_of
-from fuser.runtime.cuda_driver import on_device
 from fuser.runtime.describe import describe
-from fuser.runtime.executor import LoadedKernel, Runner, oracle_runner
+from fuser.runtime.executor import LoadedKernel, Runner
+from fuser.runtime.oracle import oracle_runner
+from fuser.runtime.placed import Run, current, moved, placed
 from fuser.runtime.plan import Plan
+from fuser.runtime.profile import Profile, profile
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
 from fuser.runtime.toolchain import find_compiler
@@ -36,8 +39,6 @@ from fuser.segmenter import AliasStep, Segment, SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
 _drawings = itertools.count()
-
-Run = Callable[[Inputs], list[torch.Tensor]]
 
 KEPT_PLANS = 4096
 """Plans one definition keeps; the oldest goes first. Their kernels stay compiled."""
@@ -62,6 +63,7 @@ class Executor:
         self._sized_by = [fusion.inputs.index(value) for value in size_inputs(fusion)]
         self._runs: dict[object, Run] = {}
         self._compiled: dict[object, Compiled] = {}
+        self._runners: dict[object, Runner] = {}
         self._lock = threading.RLock()
 
     def execute(
@@ -81,7 +83,9 @@ class Executor:
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
         check_inputs(self._fusion, inputs)
-        return self._compile(inputs, resolve_target(target, device_of(inputs, None))).plan
+        named = resolve_target(target, device_of(inputs, None))
+        with repro_note():
+            return self._compile(inputs, named).plan
 
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""
@@ -100,29 +104,81 @@ class Executor:
                 _keep(self._compiled, key, compiled)
         return compiled
 
-    def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
+    def profile(
+        self,
+        inputs: Inputs,
+        *,
+        target: str | None = None,
+        device: Device = None,
+        runs: int = 10,
+        cold: bool = False,
+    ) -> Profile:
+        """The time of every step, the median of `runs`. Raises ArgumentError, and TargetError where
+        there is no compiler."""
+        if runs < 1:
+            raise ArgumentError(
+                operation="profile", argument="runs", got=runs, expected="1 or more"
+            )
+        named, place = self._placed(inputs, target, device)
+        if named.kind == "cpu" and find_compiler() is None:
+            reason = "there are no kernels to be timed without a C++ compiler"
+            raise TargetError(target=str(named), reason=reason)
+        with repro_note():
+            compiled = self._compile(inputs, named)
+            runner = self._runner(inputs, named, place)
+        names = [
+            step.name if isinstance(step, Segment) else "" for step in compiled.segmented.steps
+        ]
+        loading = [runner.kernels[n].load_seconds if n in runner.kernels else 0.0 for n in names]
+        with current(place):
+            given = moved(inputs, place)
+            return profile(runner, compiled.plan, loading, given, place, runs=runs, cold=cold)
+
+    def _placed(
+        self, inputs: Inputs, target: str | None, device: Device
+    ) -> tuple[TargetName, torch.device]:
+        """The target and the device of a call, whose inputs fit."""
         check_inputs(self._fusion, inputs)
         place = device_of(inputs, device)
         named = resolve_target(target, place)
         _check_runs_on(named, place)
+        return named, place
+
+    def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
+        named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
             _warn_without_compiler()
             return oracle_runner(self._fusion, place)
-        compiled = self._compile(inputs, named)
-        debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
+        with repro_note():
+            runner = self._runner(inputs, named, place)
+        return placed(self._fusion, runner.run, inputs, place)
 
-        def load(name: str) -> LoadedKernel:
-            return compiled.backend.load(name, place)
+    def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
+        """Runs the plan for these inputs, its kernels compiled and loaded."""
+        key = (target, place, *self._key(inputs))
+        with self._lock:
+            runner = self._runners.get(key)
+            if runner is None:
+                compiled = self._compile(inputs, target)
+                debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
+                runner = Runner(compiled.segmented, _load(compiled, place), place)
+                _keep(self._runners, key, runner)
+        return runner
 
-        segments = compiled.segmented.segments
-        generated = compiled.backend.sources
-        names = [s.name for s in segments if s.name in generated and not s.is_empty]
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            kernels = dict(zip(names, pool.map(load, names), strict=True))
-        run = Runner(compiled.segmented, kernels, place).run
-        elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
-        run = _after_moving(run, place) if elsewhere else run
-        return run if place.type == "cpu" else _with_current(place.index or 0, run)
+
+def _load(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
+    """The kernels by the name of their segment, several compiled at a time."""
+
+    def load(name: str) -> LoadedKernel:
+        begin = time.perf_counter()
+        loaded = compiled.backend.load(name, place)
+        return dataclasses.replace(loaded, load_seconds=time.perf_counter() - begin)
+
+    segments = compiled.segmented.segments
+    generated = compiled.backend.sources
+    names = [s.name for s in segments if s.name in generated and not s.is_empty]
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        return dict(zip(names, pool.map(load, names), strict=True))
 
 
 Kept = TypeVar("Kept")
@@ -139,7 +195,7 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     """The stages in order, up to kernel text; nothing is compiled to machine code or run."""
     count("plans_built")
     debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
-    fusion = concretize(fusion, _shapes(fusion, inputs), _scalars(fusion, inputs))
+    fusion = concretize_for(fusion, inputs)
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
     check_updates(fusion, inputs)
     fusion = _run_passes(fusion)
@@ -189,18 +245,6 @@ def _run_passes(fusion: Fusion) -> Fusion:
     return fusion
 
 
-def _shapes(fusion: Fusion, inputs: Inputs) -> dict[Value, tuple[int, ...]]:
-    pairs = zip(fusion.inputs, inputs, strict=True)
-    return {value: tuple(given.shape) for value, given in pairs if isinstance(given, torch.Tensor)}
-
-
-def _scalars(fusion: Fusion, inputs: Inputs) -> dict[Value, Number]:
-    """The scalar inputs whose number decides a size."""
-    sized = size_inputs(fusion)
-    pairs = zip(fusion.inputs, inputs, strict=True)
-    return {v: given for v, given in pairs if v in sized and not isinstance(given, torch.Tensor)}
-
-
 def _check_runs_on(target: TargetName, device: torch.device) -> None:
     wanted = "cuda" if target.kind == "cuda" else "cpu"
     if device.type != wanted:
@@ -208,25 +252,6 @@ def _check_runs_on(target: TargetName, device: torch.device) -> None:
         if device.type == "meta":
             reason = "meta tensors hold no data; they can be planned, not executed"
         raise TargetError(target=str(target), reason=reason)
-
-
-def _after_moving(run: Run, device: torch.device) -> Run:
-    """`run` on inputs of which 0-dim CPU tensors are first copied to where the others are."""
-
-    def moved(given: torch.Tensor | Number) -> torch.Tensor | Number:
-        return given.to(device) if isinstance(given, torch.Tensor) else given
-
-    return lambda inputs: run([moved(given) for given in inputs])
-
-
-def _with_current(index: int, run: Run) -> Run:
-    """`run` while CUDA device `index` is the current one."""
-
-    def inside(inputs: Inputs) -> list[torch.Tensor]:
-        with on_device(index):
-            return run(inputs)
-
-    return inside
 
 
 _warned = threading.Event()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -23,14 +23,13 @@ from fuser.errors import (
 from fuser.frontend.declarations import Declarations
 from fuser.frontend.ops import Operations
 from fuser.frontend.recorder import Recorder, State
+from fuser.frontend.repro import Inputs
+from fuser.frontend.workbench import Device, Workbench, flattened
 from fuser.ir import nodes
-from fuser.ir.nodes import Number
 from fuser.ir.pointwise import TABLE
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
-
-Inputs = Sequence["torch.Tensor | Number | Inputs"]
-"""Tensors and numbers in the order the inputs were defined; those of a vector are nested."""
+from fuser.runtime.profile import Profile
 
 _IGNORED_OPTIONS = frozenset(
     {
@@ -38,23 +37,21 @@ _IGNORED_OPTIONS = frozenset(
         "_enable_options",
         "capture_debug_output",
         "override_user_schedule",
-        "print_repro",
         "profile",
-        "save_repro_inputs",
     }
 )
-_NESTED = frozenset({list, tuple})
+_KNOWN_OPTIONS = _IGNORED_OPTIONS | {"print_repro", "save_repro_inputs"}
 
 
-class Fusion:
+class Fusion(Workbench):
     """Holds a finished definition and runs it. A FusionDefinition fills it."""
 
     _ids = itertools.count()
 
     def __init__(self) -> None:
+        super().__init__()
         self._id = next(self._ids)
         self._recorder: Recorder | None = None
-        self._failure: str | None = None
         self._executor: Executor | None = None
 
     def execute(
@@ -62,24 +59,30 @@ class Fusion:
         inputs: Inputs,
         *,
         target: str | None = None,
-        device: int | str | torch.device | None = None,
+        device: Device = None,
         **options: object,
     ) -> list[torch.Tensor]:
         """The outputs for these inputs.
 
         `target` is "cpu", "cuda", "cuda:sm_90" or "emulator", by default what the inputs are on;
-        `device` is where it runs without tensor inputs. nvFuser's other options are accepted and
-        change nothing. Raises EmptyDefinitionError, NoOutputError, and the Input...Errors.
+        `device` is where it runs without tensor inputs. `save_repro_inputs=True` keeps what
+        `last_repro_script` needs, `print_repro=True` prints that script first. nvFuser's other
+        options are accepted and change nothing. Raises EmptyDefinitionError, NoOutputError, and
+        the Input...Errors.
         """
         executor = self._executor
         if executor is None or options:
             executor = self._checked("execute", options)
-        return executor.execute(_flat(inputs), target=target, device=device)
+            if options.get("save_repro_inputs"):
+                self._save(inputs, target, device)
+            if options.get("print_repro"):
+                print(self.repro_script_for(inputs, target=target, device=device), end="")
+        return executor.execute(flattened(inputs), target=target, device=device)
 
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run for these inputs, which may be meta tensors with a `target`."""
         executor = self._executor or self._checked("plan", {})
-        return executor.plan(_flat(inputs), target=target)
+        return executor.plan(flattened(inputs), target=target)
 
     def defined(self) -> bool:
         """Whether a definition has filled it."""
@@ -93,7 +96,7 @@ class Fusion:
         """Print the definition as a Python function."""
         print(self, end="")
 
-    def validate(self) -> tuple[bool, str | None]:
+    def validate_definition(self) -> tuple[bool, str | None]:
         """Whether it can be executed, and if not, why."""
         try:
             self._checked("execute", {})
@@ -129,7 +132,7 @@ class Fusion:
 
     def _checked(self, operation: str, options: dict[str, object]) -> Executor:
         """The executor. Raises the reason why there is none, or that an option is unknown."""
-        for name in options.keys() - _IGNORED_OPTIONS:
+        for name in options.keys() - _KNOWN_OPTIONS:
             raise ArgumentTypeError(
                 operation=operation, argument=name, expected="left out", got="an unknown option"
             )
@@ -187,6 +190,26 @@ class FusionDefinition(Declarations):
         return self._slot.plan
 
     @property
+    def validate(self) -> Callable[..., list[torch.Tensor]]:
+        """`Fusion.validate` of the Fusion it fills."""
+        return self._slot.validate
+
+    @property
+    def profile(self) -> Callable[..., Profile]:
+        """`Fusion.profile` of the Fusion it fills."""
+        return self._slot.profile
+
+    @property
+    def repro_script_for(self) -> Callable[..., str]:
+        """`Fusion.repro_script_for` of the Fusion it fills."""
+        return self._slot.repro_script_for
+
+    @property
+    def last_repro_script(self) -> Callable[[], str]:
+        """`Fusion.last_repro_script` of the Fusion it fills."""
+        return self._slot.last_repro_script
+
+    @property
     def fusion(self) -> nodes.Fusion:
         """The inputs, statements and outputs written so far."""
         return self._recorder.fusion
@@ -202,20 +225,7 @@ class FusionDefinition(Declarations):
 
     def validate_definition(self) -> tuple[bool, str | None]:
         """Whether it can be executed, and if not, why."""
-        return self._slot.validate()
+        return self._slot.validate_definition()
 
     def __repr__(self) -> str:
         return print_fusion(self._recorder.fusion)
-
-
-def _flat(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
-    """The inputs, those of vectors in place of their list."""
-    if _NESTED.isdisjoint(map(type, inputs)):
-        return inputs  # pyright: ignore[reportReturnType]
-    flat: list[torch.Tensor | Number] = []
-    for given in inputs:
-        if isinstance(given, torch.Tensor | bool | int | float | complex):
-            flat.append(given)
-        else:
-            flat.extend(_flat(given))
-    return flat

@@ -80,9 +80,14 @@ def _scalar_fits(given: object, dtype: DataType) -> bool:
         case Category.INTEGER:
             return isinstance(given, numbers.Integral) and dtypes.holds(dtype, int(given))
         case Category.FLOAT:
-            return isinstance(given, numbers.Real)
+            return isinstance(given, numbers.Real) and _is_no_huge_integer(given)
         case Category.COMPLEX:
-            return isinstance(given, numbers.Complex)
+            return isinstance(given, numbers.Complex) and _is_no_huge_integer(given)
+
+
+def _is_no_huge_integer(given: object) -> bool:
+    """Whether it is no integer that is larger than any double."""
+    return not isinstance(given, int) or abs(given) < 1 << 1023
 
 
 def _check_tensor(position: int, value: Value, type_: TensorType, given: object) -> None:

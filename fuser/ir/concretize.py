@@ -10,7 +10,7 @@ sizes as arguments; static extents are for the decisions before that.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -72,6 +72,19 @@ def concretize(
     Raises the errors of `infer` where sizes do not fit an operation.
     """
     return _Concretizer(shapes, scalars).run(fusion)
+
+
+def concretize_for(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> Fusion:
+    """`fusion` for the sizes of one call's inputs, which fit it. Raises as `concretize` does."""
+    sized = size_inputs(fusion)
+    shapes: dict[Value, tuple[int, ...]] = {}
+    scalars: dict[Value, Number] = {}
+    for value, given in zip(fusion.inputs, inputs, strict=True):
+        if isinstance(given, torch.Tensor):
+            shapes[value] = tuple(given.shape)
+        elif value in sized:
+            scalars[value] = given
+    return concretize(fusion, shapes, scalars)
 
 
 class _Concretizer:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from fuser.errors import ArgumentError
 from fuser.ir.nodes import Number
 
 Inputs = Sequence["torch.Tensor | Number"]
@@ -24,9 +25,10 @@ def key_of(given: torch.Tensor | Number) -> object:
 
 
 def _width(number: int) -> int:
-    """The bits of the smallest of torch's integer types whose size a number fits; 0 for none."""
+    """The bits of the smallest of torch's integer types, or of a double's range, that a number
+    fits; 0 for none."""
     bits = (~number if number < 0 else number).bit_length()
-    return next((width for width in (7, 8, 15, 31, 63) if bits <= width), 0)
+    return next((width for width in (7, 8, 15, 31, 63, 1023) if bits <= width), 0)
 
 
 def alignment(tensor: torch.Tensor) -> int:
@@ -36,15 +38,44 @@ def alignment(tensor: torch.Tensor) -> int:
 
 
 def device_of(inputs: Inputs, device: Device) -> torch.device:
-    """Where to run: the inputs' device, CUDA before CPU; `device` where there are no tensors."""
-    devices = [given.device for given in inputs if isinstance(given, torch.Tensor)]
-    cuda = [found for found in devices if found.type == "cuda"]
-    found = (cuda or devices or [None])[0]
-    if found is not None:
-        return found
-    if isinstance(device, int):
-        return torch.device("cuda", device)
-    return torch.device("cpu" if device is None else device)
+    """Where to run: where the inputs are; where they are only numbers and 0-dim CPU tensors, on
+    `device`, or else on the CPU.
+
+    An int is the number of a CUDA device. Raises ArgumentError where `device` is no device, or not
+    where the inputs are.
+    """
+    wanted = None if device is None else _read_device(device)
+    tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
+    fixed = [t.device for t in tensors if t.dim() > 0 or t.device.type != "cpu"]
+    if not fixed:
+        return wanted or torch.device("cpu")
+    if wanted is not None and (
+        wanted.type != fixed[0].type or wanted.index not in (None, fixed[0].index)
+    ):
+        raise ArgumentError(
+            operation="execute",
+            argument="device",
+            got=str(wanted),
+            expected=f"the inputs are on {fixed[0]}; leave it out, or move them",
+        )
+    return fixed[0]
+
+
+def _is_part(device: torch.device, wanted: torch.device) -> bool:
+    """Whether a device is the wanted one, or of the wanted kind where no number is given."""
+    return device.type == wanted.type and wanted.index in (None, device.index)
+
+
+def _read_device(device: int | str | torch.device) -> torch.device:
+    try:
+        return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ArgumentError(
+            operation="execute",
+            argument="device",
+            got=device,
+            expected="torch knows no such device",
+        ) from error
 
 
 def describe_input(given: torch.Tensor | Number) -> str:

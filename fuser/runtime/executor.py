@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +14,7 @@ from fuser.codegen import IndexCheck, KernelSource, Pointer, Scalar, Size, Works
 from fuser.errors import ExternError, FuserError
 from fuser.ir.indexing import index_error
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.nodes import Number, Value
 from fuser.ir.strided import Strided
 from fuser.runtime.kernel import Launcher, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
@@ -34,6 +36,8 @@ class LoadedKernel:
     source: KernelSource
     launch: Launcher
     tail: tuple[object, ...] = ()
+    load_seconds: float = 0.0
+    """What it took to compile, or to find, and to load."""
 
 
 class Runner:
@@ -50,7 +54,8 @@ class Runner:
         self._slots: dict[Value, int] = {v: i for i, v in enumerate(segmented.fusion.inputs)}
         self._sole_alias = _sole_aliases(segmented)
         self._actions: list[Action] = []
-        self._launches = len(kernels)
+        self.kernels = kernels
+        self._ends: list[int] = []  # how many actions are done when each step is
         for step in segmented.steps:
             if isinstance(step, Segment):
                 self._actions += [self._allocate(value, segmented) for value in step.stores]
@@ -60,9 +65,10 @@ class Runner:
                     self._actions.append(self._interpreted(step))
             elif isinstance(step, ExternStep):
                 self._actions.append(self._extern(step))
+            self._ends.append(len(self._actions))
         for value, lies in segmented.memory.items():
             if lies.base is value and value not in self._slots and lies.elements == 0:
-                self._actions.insert(0, self._allocate(value, segmented))  # nobody computes it
+                self._actions.append(self._allocate(value, segmented))  # nobody computes it
         self._made = len(self._slots) - len(segmented.fusion.inputs)
         self._replaced = frozenset(o.alias_of for o in segmented.fusion.outputs if o.alias_of)
         self._outputs = [
@@ -81,11 +87,22 @@ class Runner:
         environment: Environment = [*inputs, *([None] * self._made)]
         for action in self._actions:
             action(environment)
-        count("kernels_launched", self._launches)
+        count("kernels_launched", len(self.kernels))
         outputs = [output(environment) for output in self._outputs]
         if self._updates:
             self._update_inputs(environment)
         return outputs
+
+    def marked(self, mark: Callable[[], object]) -> Runner:
+        """The same, but that it calls `mark` after each step."""
+
+        def marking(environment: Environment) -> None:
+            mark()
+
+        runner, ends = copy.copy(self), [0, *self._ends]
+        parts = [[*self._actions[a:b], marking] for a, b in itertools.pairwise(ends)]
+        runner._actions = [*itertools.chain.from_iterable(parts), *self._actions[ends[-1] :]]
+        return runner
 
     def _new_slot(self, value: Value) -> int:
         return self._slots.setdefault(value, len(self._slots))
@@ -280,15 +297,3 @@ def _sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:
         if not others and value is not base and same_elements and base not in read_by_torch:
             sole[base] = value
     return sole
-
-
-def oracle_runner(
-    fusion: Fusion, device: torch.device
-) -> Callable[[Sequence[torch.Tensor | Number]], list[torch.Tensor]]:
-    """Runs a whole fusion in torch, for machines without a compiler."""
-
-    def run(inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
-        with torch.no_grad():
-            return interpret(fusion, inputs, device)
-
-    return run

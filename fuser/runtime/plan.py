@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fuser.codegen import KernelSource
 from fuser.errors import NotGeneratedError
 from fuser.runtime.resources import Resources
+from fuser.runtime.table import table
 from fuser.segmenter import byte_count
 
 
@@ -116,12 +117,7 @@ class Plan:
     def __str__(self) -> str:
         head = ("step", "kind", "scheduler", "operations", "read", "written", "ends here because")
         rows = [_row(number, step) for number, step in enumerate(self.steps)]
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        widths[3], widths[6] = min(widths[3], 44), min(widths[6], 60)
-        lines = [f"plan for {self.target}", *_wrapped(head, widths)]
-        lines.append("  ".join("-" * width for width in widths))
-        for row in rows:
-            lines += _wrapped(row, widths)
+        lines = [f"plan for {self.target}", *table(head, rows, {3: 44, 6: 60})]
         if self.boundaries:
             lines.append("why this is not one kernel:")
             for boundary in self.boundaries:
@@ -146,16 +142,3 @@ def _row(number: int, step: Step) -> tuple[str, ...]:
         byte_count(step.bytes_written),
         step.reason,
     )
-
-
-def _wrapped(cells: tuple[str, ...], widths: list[int]) -> list[str]:
-    """A table row, long cells continued on further lines."""
-    columns = [
-        textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)
-    ]
-    lines: list[str] = []
-    for depth in range(max(map(len, columns))):
-        parts = [column[depth] if depth < len(column) else "" for column in columns]
-        padded = [part.ljust(width) for part, width in zip(parts, widths, strict=True)]
-        lines.append("  ".join(padded).rstrip())
-    return lines

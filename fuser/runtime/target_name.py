@@ -37,6 +37,8 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
     if name in ("cpu", "emulator"):
         return TargetName(name)
     if name == "cuda":
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise TargetError(target=str(device), reason="torch sees no CUDA device")
         if device.type == "cuda":
             return TargetName("cuda", device_arch(device.index or 0))
         if torch.cuda.is_available():

@@ -176,6 +176,8 @@ def test_scalars_that_fit(dtype: DataType, given: object) -> None:
     ("dtype", "given"),
     [
         (DataType.Double, 1j),
+        (DataType.Double, 10**400),
+        (DataType.ComplexFloat, -(10**400)),
         (DataType.Int, 2.0),
         (DataType.Int, 1 << 63),
         (DataType.Int32, 1 << 31),

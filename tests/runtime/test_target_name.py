@@ -9,6 +9,7 @@ CPU, CUDA, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("me
 
 def test_the_target_follows_the_inputs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuser.runtime.target_name.device_arch", lambda index: f"sm_9{index}")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert resolve_target(None, CPU) == TargetName("cpu")
     assert resolve_target(None, META) == TargetName("cpu")
     assert resolve_target(None, CUDA) == TargetName("cuda", "sm_90")
@@ -29,6 +30,8 @@ def test_cuda_without_a_device_asks_for_an_architecture(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(TargetError, match="cuda:sm_90"):
         resolve_target("cuda", CPU)
+    with pytest.raises(TargetError, match="'cuda:0': torch sees no CUDA device"):
+        resolve_target(None, CUDA)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:90", "cuda:sm_", "cuda:0", "", "CPU", "cuda:sm_90 "])

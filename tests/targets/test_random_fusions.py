@@ -6,15 +6,12 @@ FUSER_LONG=1 runs many more of them.
 import os
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 
 from fuser import FusionDefinition
-from fuser.ir.dtypes import from_torch
-from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
+from tests.agreement import agrees
 from tests.strategies import (
     FACTORIES,
     METADATA,
@@ -27,8 +24,6 @@ from tests.strategies import (
 
 MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
 CHECKS = list(HealthCheck)
-DEEP = 6
-"""Operations whose errors may add up in one definition, as a length of reduction."""
 
 any_fusion = definitions(
     (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS), max_operations=20
@@ -40,12 +35,7 @@ def check(definition: Definition, target: str) -> None:
     """Executing on `target` gives what the oracle gives: numbers, dtypes and sizes."""
     with FusionDefinition() as fd:
         definition.build(fd)
-    want = interpret(fd.fusion, definition.inputs)
-    for got, expected in zip(fd.execute(definition.inputs, target=target), want, strict=True):
-        dtype = from_torch(expected.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype, DEEP)
-        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+    agrees(fd, definition.inputs, target)
 
 
 @settings(max_examples=60 * MORE, deadline=None, suppress_health_check=CHECKS)

@@ -12,6 +12,7 @@ from fuser.ir.interpret import interpret
 from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
+from tests.agreement import agrees
 from tests.row_cases import CASES, INTEGER_CASES, RowCase, Tensors
 from tests.strategies import (
     FACTORIES,
@@ -87,16 +88,19 @@ def test_random_fusions(order: ThreadOrder, monkeypatch: pytest.MonkeyPatch):
     def run(definition: Definition) -> None:
         with FusionDefinition() as fd:
             definition.build(fd)
-        want = interpret(fd.fusion, definition.inputs)
-        for got, expected in zip(
-            fd.execute(definition.inputs, target="emulator"), want, strict=True
-        ):
-            dtype = from_torch(expected.dtype)
-            assert dtype is not None
-            relative, absolute = tolerance(dtype, 6)
-            torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+        agrees(fd, definition.inputs, "emulator")
 
     run()
+
+
+def test_a_layernorm_made_double_at_last_is_as_exact_as_float():
+    x = torch.randn(3, 8)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        var, mean = fd.ops.var_mean(t, [1], keepdim=True)
+        normed = (t - mean) * fd.ops.rsqrt(var + 1e-5)
+        fd.add_output(fd.ops.cast(normed, DataType.Double))
+    agrees(fd, [x], "emulator")
 
 
 @pytest.mark.parametrize("length", [9000, 9001])

@@ -5,10 +5,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from fuser import FusionDefinition
-from fuser.ir.interpret import interpret
 from fuser.runtime import backend
 from fuser.schedule import CpuRowParameters
-from tests.segmented import concrete
+from tests.agreement import agrees
 from tests.strategies import METADATA, POINTWISE, REDUCTIONS, definitions
 
 TINY = CpuRowParameters(serial_work=0, few_rows=4, block=16, long_run=4, tile=8)
@@ -20,12 +19,9 @@ STEPS = (*POINTWISE, *METADATA, *REDUCTIONS, *REDUCTIONS)
 def test_random_rows_on_threads_give_the_oracles_numbers(definition):
     with FusionDefinition() as fd:
         definition.build(fd)
-    want = interpret(concrete(fd.fusion, definition.inputs), definition.inputs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backend, "CpuRowParameters", lambda: TINY)
-        got = fd.execute(definition.inputs)
-    for result, expected in zip(got, want, strict=True):
-        torch.testing.assert_close(result, expected, equal_nan=True, rtol=2e-2, atol=1e-3)
+        agrees(fd, definition.inputs, "cpu")
 
 
 @pytest.mark.parametrize("shape", [(1, 1601), (3, 1601), (7, 40000), (3, 300007)])

@@ -24,6 +24,7 @@ from fuser.runtime.emulator.launch import (
     make_launch,
     raise_for,
 )
+from fuser.runtime.stats import count
 from fuser.runtime.toolchain import Compiler, find_compiler
 
 if TYPE_CHECKING:
@@ -175,8 +176,9 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
     # Hidden: functions of two kernels may have one name, and their variables would be shared.
     compiler_or_raise().shared_library(text, library, (*kernel_flags(), "-fvisibility=hidden"))
     loaded = ctypes.CDLL(str(library))
-    count, *sizes = _parameters(Kernel.in_dll(loaded, "fuser_emulator_kernel"))
-    assert count == len(sizes)
+    how_many, *sizes = _parameters(Kernel.in_dll(loaded, "fuser_emulator_kernel"))
+    assert how_many == len(sizes)
+    count("kernels_compiled")
     return EmulatedKernel(kernel, loaded, tuple(sizes))
 
 

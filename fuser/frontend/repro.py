@@ -1,0 +1,146 @@
+"""Scripts that repeat an execution: the printed definition, and inputs that are planned alike.
+
+Numbers are not kept: floats are normally distributed, integers as large as they were. What a plan
+depends on is kept: sizes, strides, dtype, device, alignment, and every scalar.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from fuser.frontend.version import VERSION
+from fuser.ir.nodes import Fusion, Number
+from fuser.ir.printer import print_fusion, print_number
+
+Inputs = Sequence["torch.Tensor | Number | Inputs"]
+"""Tensors and numbers in the order the inputs were defined; those of a vector are nested."""
+
+_IMPORTS = "import torch\n\nfrom fuser import DataType, FusionDefinition\n"
+_DEFINED = "with FusionDefinition() as fd:\n    nvfuser_fusion(fd)\n"
+_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TensorForm:
+    """What is kept of a tensor. `lowest` and `highest` are of integers; `offset` is in elements."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    device: str
+    offset: int
+    lowest: int = 0
+    highest: int = 1
+
+    @property
+    def elements(self) -> int:
+        """How many a buffer has that it fits in, from the buffer's begin."""
+        if 0 in self.sizes:
+            return self.offset
+        steps = zip(self.sizes, self.strides, strict=True)
+        return self.offset + 1 + sum((size - 1) * stride for size, stride in steps)
+
+
+Form = TensorForm | str | list["Form"]
+"""A tensor's form, a number's text, or those of a vector."""
+
+
+def form_of(given: object) -> Form:
+    """What a script needs to know of an input, which need not be one that fits."""
+    if isinstance(given, torch.Tensor) and given.layout is torch.strided:
+        return _tensor_form(given)
+    if isinstance(given, list | tuple):
+        return [form_of(part) for part in given]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(given, bool | int | float | complex):
+        plain: Number = getattr(given, "item", lambda: given)()  # numpy's are floats too
+        return print_number(plain)
+    return repr(given)
+
+
+def repro_script(
+    fusion: Fusion,
+    forms: Sequence[Form] | None,
+    *,
+    target: str | None = None,
+    device: object = None,
+    failure: str | None = None,
+) -> str:
+    """A script that defines `fusion` and, unless `forms` is None, executes it on such inputs.
+
+    `failure` is the error that ended the definition early, if one did.
+    """
+    parts = [_versions(forms), _IMPORTS, f"\n{print_fusion(fusion)}", f"\n{_DEFINED}"]
+    if failure is not None:
+        parts.append(f"# The definition was left by {failure}\n")
+    if forms is not None:
+        place = device if device is None or isinstance(device, int) else str(device)
+        options: dict[str, object] = {"target": target, "device": place}
+        named = "".join(f", {name}={o!r}" for name, o in options.items() if o is not None)
+        parts += [_inputs(forms), f"outputs = fd.execute(inputs{named})\n"]
+    return "\n".join(parts)
+
+
+def _versions(forms: Sequence[Form] | None) -> str:
+    lines = [f"fuser {VERSION}, torch {torch.__version__}, Python {platform.python_version()}"]
+    if torch.cuda.is_available():
+        lines.append(f"CUDA {torch.version.cuda}: {torch.cuda.get_device_name()}")
+    lines.append(f"{platform.system()} {platform.machine()}")
+    if forms is None:
+        lines.append("Without inputs: fd.repro_script_for(inputs) adds them.")
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _tensor_form(tensor: torch.Tensor) -> TensorForm:
+    lowest, highest = 0, 1
+    is_integer = not (tensor.is_floating_point() or tensor.is_complex())
+    if is_integer and tensor.dtype is not torch.bool and tensor.numel() and not tensor.is_meta:
+        lowest, highest = (int(bound) for bound in tensor.detach().aminmax())
+    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+    device = str(tensor.device)
+    return TensorForm(sizes, strides, tensor.dtype, device, _offset(tensor), lowest, highest)
+
+
+def _offset(tensor: torch.Tensor) -> int:
+    """The offset, or another that gives the same alignment where the storage itself is unaligned;
+    allocators align what a script makes."""
+    offset = int(tensor.storage_offset())
+    wanted = tensor.data_ptr() & 15
+    if tensor.is_meta or (offset * tensor.itemsize) & 15 == wanted:
+        return offset
+    return wanted // tensor.itemsize
+
+
+def _inputs(forms: Sequence[Form]) -> str:
+    if not forms:
+        return "inputs = []"
+    return "".join(["inputs = [\n", *(f"    {_value(form)},\n" for form in forms), "]"])
+
+
+def _value(form: Form) -> str:
+    match form:
+        case TensorForm():
+            return _tensor(form)
+        case str():
+            return form
+        case list():
+            return f"[{', '.join(map(_value, form))}]"
+
+
+def _tensor(form: TensorForm) -> str:
+    dense = torch.empty(form.sizes, device="meta").stride()
+    if form.offset == 0 and form.strides == dense:
+        return _random(form, form.sizes)
+    buffer = _random(form, (form.elements,))
+    return f"{buffer}.as_strided({form.sizes}, {form.strides}, {form.offset})"
+
+
+def _random(form: TensorForm, sizes: tuple[int, ...]) -> str:
+    rest = f"dtype={form.dtype}, device={form.device!r}"
+    if form.dtype.is_floating_point or form.dtype.is_complex:
+        return f"torch.randn({sizes}, {rest})"
+    above = min(form.highest + 1, 2**63 - 1)
+    return f"torch.randint({min(form.lowest, above - 1)}, {above}, {sizes}, {rest})"

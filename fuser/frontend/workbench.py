@@ -1,0 +1,195 @@
+"""Working with a finished definition: repeat it as a script, check its results, time its steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+
+from fuser.errors import NothingSavedError
+from fuser.frontend.repro import Form, Inputs, form_of, repro_script
+from fuser.ir.comparison import check_results
+from fuser.ir.nodes import Fusion, Number, Output
+from fuser.pipeline import Executor
+from fuser.runtime.profile import Profile
+
+Device = int | str | torch.device | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Saved:
+    """What `execute(..., save_repro_inputs=True)` was called with; no tensor is kept."""
+
+    forms: Sequence[Form]
+    target: str | None
+    device: Device
+
+
+class Workbench(ABC):
+    """`repro_script_for`, `last_repro_script`, `validate` and `profile` of what can be executed."""
+
+    def __init__(self) -> None:
+        self._failure: str | None = None
+        self._saved: Saved | None = None
+
+    @property
+    @abstractmethod
+    def ir(self) -> Fusion:
+        """The inputs, statements and outputs written so far."""
+
+    @abstractmethod
+    def execute(
+        self,
+        inputs: Inputs,
+        *,
+        target: str | None = None,
+        device: Device = None,
+        **options: object,
+    ) -> list[torch.Tensor]:
+        """The outputs for these inputs."""
+
+    @abstractmethod
+    def _checked(self, operation: str, options: dict[str, object]) -> Executor:
+        """The executor. Raises the reason why there is none."""
+
+    def repro_script_for(
+        self, inputs: Inputs | None = None, *, target: str | None = None, device: Device = None
+    ) -> str:
+        """A script that repeats `execute(inputs, ...)`: versions, the definition, the inputs.
+
+        The inputs have the sizes, strides, dtype, device and alignment of the ones given, and
+        numbers of their own; scalars are the same. Without `inputs`, the script defines only.
+        """
+        forms = None if inputs is None else [form_of(given) for given in inputs]
+        return repro_script(self.ir, forms, target=target, device=device, failure=self._failure)
+
+    def last_repro_script(self) -> str:
+        """The script of the last `execute(..., save_repro_inputs=True)`, failed or not.
+
+        Raises NothingSavedError if there was none.
+        """
+        if self._saved is None:
+            raise NothingSavedError()
+        saved = self._saved
+        return repro_script(self.ir, saved.forms, target=saved.target, device=saved.device)
+
+    def validate(
+        self,
+        inputs: Inputs,
+        reference_outputs: Sequence[torch.Tensor] | None = None,
+        *,
+        target: str | None = None,
+        device: Device = None,
+        **options: object,
+    ) -> list[torch.Tensor]:
+        """The outputs of `execute`, after they were compared with references.
+
+        Those are `reference_outputs`, one for each output that is returned, or else what torch
+        computes, one operation at a time; then inputs that are updated in place are compared too.
+        Two results may differ by what roundings of the coarsest type on the way, and as many as
+        there are on the way, make of them; integers must be equal. Raises OutputDifferenceError,
+        ReferenceOutputError, and what `execute` raises.
+        """
+        fusion = self.ir
+        updated = {output.alias_of for output in fusion.outputs}
+        flat = flattened(inputs)
+        before = [
+            given.clone() if value in updated and isinstance(given, torch.Tensor) else given
+            for value, given in zip(fusion.inputs, flat, strict=False)
+        ]
+        state = _random_states(flat)
+        outputs = self.execute(inputs, target=target, device=device, **options)
+        after = _set_random_states(state)
+        if reference_outputs is not None:
+            check_results(fusion, before, outputs, reference_outputs)
+        else:
+            check_results(_without_updates(fusion), before, _all_results(fusion, flat, outputs))
+        _set_random_states(after)
+        return outputs
+
+    def profile(
+        self,
+        inputs: Inputs,
+        *,
+        target: str | None = None,
+        device: Device = None,
+        runs: int = 10,
+        cold: bool = False,
+    ) -> Profile:
+        """The time of every step, beside that of copying the bytes it moves; print it to read it.
+
+        Times are medians of `runs` executions, after one that is not counted; with `cold`, a large
+        buffer is written before each, so that inputs come from memory and not from a cache. Inputs
+        updated in place are updated every time. Raises what `execute` raises, ArgumentError, and
+        TargetError where there is no compiler.
+        """
+        executor = self._checked("profile", {})
+        return executor.profile(
+            flattened(inputs), target=target, device=device, runs=runs, cold=cold
+        )
+
+    def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
+        self._saved = Saved([form_of(given) for given in inputs], target, device)
+
+
+def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
+    """The inputs, those of vectors in place of their list."""
+    if _NESTED.isdisjoint(map(type, inputs)):
+        return inputs  # pyright: ignore[reportReturnType]
+    flat: list[torch.Tensor | Number] = []
+    for given in inputs:
+        if isinstance(given, torch.Tensor | bool | int | float | complex):
+            flat.append(given)
+        else:
+            flat.extend(flattened(given))
+    return flat
+
+
+_NESTED = frozenset({list, tuple})
+
+
+def _without_updates(fusion: Fusion) -> Fusion:
+    """The same fusion, returning what it writes into inputs as well."""
+    outputs = tuple(Output(output.value) for output in fusion.outputs)
+    return dataclasses.replace(fusion, outputs=outputs)
+
+
+def _all_results(
+    fusion: Fusion, inputs: Sequence[torch.Tensor | Number], outputs: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The outputs, and the inputs that were updated where they stand in for one."""
+    returned = iter(outputs)
+    results: list[torch.Tensor] = []
+    for output in fusion.outputs:
+        if output.alias_of is None:
+            results.append(next(returned))
+            continue
+        held = inputs[fusion.inputs.index(output.alias_of)]
+        assert isinstance(held, torch.Tensor)
+        results.append(held)
+    return results
+
+
+RandomStates = tuple[torch.Tensor, dict[torch.device, torch.Tensor]]
+
+
+def _random_states(inputs: Sequence[torch.Tensor | Number]) -> RandomStates:
+    """The states of the generators that an execution may draw from."""
+    devices = {
+        given.device for given in inputs if isinstance(given, torch.Tensor) and given.is_cuda
+    }
+    return torch.get_rng_state(), {device: torch.cuda.get_rng_state(device) for device in devices}
+
+
+def _set_random_states(states: RandomStates) -> RandomStates:
+    """Go on from other states; returns those there were."""
+    before = (
+        torch.get_rng_state(),
+        {device: torch.cuda.get_rng_state(device) for device in states[1]},
+    )
+    torch.set_rng_state(states[0])
+    for device, state in states[1].items():
+        torch.cuda.set_rng_state(state, device)
+    return before

@@ -1,0 +1,119 @@
+"""How much of a rounding a fusion makes: the oracle run with other roundings, and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.interpret import evaluate
+from fuser.ir.nodes import (
+    Cast,
+    Fusion,
+    Number,
+    Operation,
+    Pointwise,
+    Reduce,
+    Scan,
+    Scatter,
+    Value,
+    map_operands,
+)
+
+_RUNS = 4
+_CPU = torch.device("cpu")
+_WIDE = {
+    DataType.Float: DataType.Double,
+    DataType.Half: DataType.Double,
+    DataType.BFloat16: DataType.Double,
+    DataType.ComplexFloat: DataType.ComplexDouble,
+}
+_NARROW = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+_SHAKEN = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+
+Environment = dict[Value, torch.Tensor]
+
+
+def rounding_noise(
+    fusion: Fusion, inputs: Sequence[torch.Tensor | Number]
+) -> dict[Value, torch.Tensor]:
+    """The largest change of each output's elements, in float64, among a few runs in which every
+    result that had to be rounded is moved by up to its rounding error, at random.
+
+    Exact results stay as they are. NaN where a run makes NaN; 0 for integers and bool.
+    """
+    state = torch.get_rng_state()
+    runs: list[Environment] = []
+    for number in range(_RUNS + 1):
+        torch.set_rng_state(state)  # random numbers are the same in all runs
+        runs.append(_run(fusion, inputs, number))
+    torch.set_rng_state(state)
+    noise: dict[Value, torch.Tensor] = {}
+    for value in fusion.output_values:
+        exact = _wide(runs[0][value])
+        changes = torch.stack([(_wide(run[value]) - exact).abs() for run in runs[1:]])
+        largest = changes.amax(0).to(torch.float64)
+        noise[value] = torch.zeros_like(largest) if value.dtype.is_integral else largest
+    return noise
+
+
+def _run(fusion: Fusion, inputs: Sequence[torch.Tensor | Number], number: int) -> Environment:
+    """What every value holds in one run; run 0 changes nothing."""
+    generator = torch.Generator().manual_seed(number)
+    environment: Environment = {}
+    for value, given in zip(fusion.inputs, inputs, strict=True):
+        held = given if isinstance(given, torch.Tensor) else torch.tensor(given)
+        environment[value] = held.detach().to(_CPU, value.dtype.torch)
+    for statement in fusion.statements:
+        results = evaluate(statement.op, environment, _CPU)
+        if number:
+            results = tuple(
+                _shaken(statement.op, position, result, environment, generator)
+                for position, result in enumerate(results)
+            )
+        environment.update(zip(statement.outs, results, strict=True))
+    return environment
+
+
+def _shaken(
+    op: Operation,
+    position: int,
+    result: torch.Tensor,
+    environment: Environment,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """A result in which each element that had to be rounded is moved by up to its error."""
+    if (
+        not isinstance(op, Pointwise | Reduce | Scan | Scatter | Cast)
+        or result.dtype not in _SHAKEN
+    ):
+        return result  # what rounds to 16 bits rounds alike, but where what it is given differs
+    exact = _exactly(op, position, environment)
+    if exact.dtype is result.dtype:  # computed in the widest type: small exact numbers fit float32
+        exact = exact.to(_NARROW[exact.dtype]).to(exact.dtype)
+    apart = (exact - result).abs()
+    error = torch.maximum(apart, result.abs() * torch.finfo(result.dtype).eps)
+    by = torch.rand(result.shape, generator=generator, dtype=error.dtype) * 2 - 1
+    return torch.where(apart == 0, result, (result + by * error).to(result.dtype))
+
+
+def _exactly(op: Operation, position: int, environment: Environment) -> torch.Tensor:
+    """What an operation gives in float64, or complex128."""
+    wide: Environment = {}
+
+    def widened(value: Value) -> Value:
+        dtype = _WIDE.get(value.dtype, value.dtype)
+        new = Value(value.id, dataclasses.replace(value.type, dtype=dtype))
+        wide[new] = environment[value].to(dtype.torch)
+        return new
+
+    widest = map_operands(op, widened)
+    if isinstance(widest, Cast | Reduce) and widest.dtype is not None:
+        widest = dataclasses.replace(widest, dtype=_WIDE.get(widest.dtype, widest.dtype))
+    return _wide(evaluate(widest, wide, _CPU)[position])
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)

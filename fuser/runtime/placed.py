@@ -1,0 +1,72 @@
+"""Calls with their inputs on the device of the plan, and that device the current one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from fuser.ir.nodes import Fusion
+from fuser.runtime.call import Inputs
+from fuser.runtime.cuda_driver import on_device
+
+Run = Callable[[Inputs], list[torch.Tensor]]
+
+
+def placed(fusion: Fusion, run: Run, inputs: Inputs, place: torch.device) -> Run:
+    """`run`, a plan of `fusion` on `place`, for inputs of which 0-dim CPU tensors may be elsewhere.
+
+    `place` is the current device meanwhile.
+    """
+    elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
+    run = _after_moving(fusion, run, place) if elsewhere else run
+    return _with_current(run, place) if place.type == "cuda" else run
+
+
+def moved(inputs: Inputs, place: torch.device) -> Inputs:
+    """The inputs, tensors on `place`."""
+    return [given.to(place) if isinstance(given, torch.Tensor) else given for given in inputs]
+
+
+def current(place: torch.device) -> AbstractContextManager[object]:
+    """`place` is the current device, if there can be one."""
+    return on_device(place.index or 0) if place.type == "cuda" else nullcontext()
+
+
+def _after_moving(fusion: Fusion, run: Run, place: torch.device) -> Run:
+    """`run` on moved inputs; what is handed on, or updated, is what was given."""
+    position = {value: number for number, value in enumerate(fusion.inputs)}
+    updated = [position[o.alias_of] for o in fusion.outputs if o.alias_of is not None]
+    returned = [o.value for o in fusion.outputs if o.alias_of is None]
+    handed = [
+        (number, position[value])
+        for number, value in enumerate(returned)
+        if value in position and position[value] not in updated
+    ]
+
+    def inside(inputs: Inputs) -> list[torch.Tensor]:
+        there = moved(inputs, place)
+        results = run(there)
+        with torch.no_grad():
+            for number, at in handed:
+                given = inputs[at]
+                assert isinstance(given, torch.Tensor)
+                results[number] = given.detach() if given.device != place else results[number]
+            for at in updated:
+                given, new = inputs[at], there[at]
+                assert isinstance(given, torch.Tensor)
+                assert isinstance(new, torch.Tensor)
+                if new is not given:
+                    given.copy_(new)
+        return results
+
+    return inside
+
+
+def _with_current(run: Run, place: torch.device) -> Run:
+    def inside(inputs: Inputs) -> list[torch.Tensor]:
+        with current(place):
+            return run(inputs)
+
+    return inside

@@ -1,0 +1,249 @@
+"""Times of a plan's steps, each beside a copy of as many bytes on the same machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from fuser.ir.nodes import Number
+from fuser.runtime.executor import Runner
+from fuser.runtime.plan import Plan, Step
+from fuser.runtime.stopwatch import Stopwatch, stopwatch_for
+from fuser.runtime.table import table
+from fuser.segmenter import byte_count
+
+_COLD_BYTES = 256 << 20
+"""Written before a cold run: more than caches hold."""
+
+Inputs = Sequence["torch.Tensor | Number"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProfile:
+    """One step: a kernel, an alias, or what torch runs. Times are medians, in milliseconds.
+
+    `copy_time_ms` is what a copy takes that reads and writes as many bytes together, timed among
+    the same runs; None where no bytes move. `compile_time_ms` is what it took to compile or find
+    the kernel when the plan was first prepared, 0 for other steps.
+    """
+
+    name: str
+    kind: str
+    scheduler: str
+    segment_id: int
+    device: str
+    time_ms: float
+    compile_time_ms: float
+    input_bytes: int
+    output_bytes: int
+    copy_time_ms: float | None
+
+    @property
+    def effective_bandwidth_gbs(self) -> float:
+        """Bytes moved over time, in 1e9 bytes a second."""
+        return _bandwidth(self.input_bytes + self.output_bytes, self.time_ms)
+
+    @property
+    def fraction_of_copy(self) -> float | None:
+        """1.0: it takes as long as copying as many bytes; 0.5: twice as long."""
+        if self.copy_time_ms is None or self.time_ms == 0:
+            return None
+        return self.copy_time_ms / self.time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """An execution, step by step. Times are medians of `runs`, in milliseconds.
+
+    `host_time_ms` is what `execute` takes beside its steps; on CUDA, until all of them are queued.
+    `cold` says whether caches were flushed before every run.
+    """
+
+    target: str
+    device: str
+    runs: int
+    cold: bool
+    steps: tuple[KernelProfile, ...]
+    total_time_ms: float
+    host_time_ms: float
+
+    @property
+    def kernel_profiles(self) -> tuple[KernelProfile, ...]:
+        """The steps that are kernels."""
+        return tuple(step for step in self.steps if step.kind == "kernel")
+
+    @property
+    def segments(self) -> int:
+        """How many kernels there are."""
+        return len(self.kernel_profiles)
+
+    @property
+    def kernel_time_ms(self) -> float:
+        """The time of all steps."""
+        return sum(step.time_ms for step in self.steps)
+
+    @property
+    def compile_time_ms(self) -> float:
+        """What it took to compile or find every kernel, one after the other."""
+        return sum(step.compile_time_ms for step in self.steps)
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes read by all steps."""
+        return sum(step.input_bytes for step in self.steps)
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes written by all steps."""
+        return sum(step.output_bytes for step in self.steps)
+
+    @property
+    def effective_bandwidth_gbs(self) -> float:
+        """Bytes moved by all steps over their time, in 1e9 bytes a second."""
+        return _bandwidth(self.input_bytes + self.output_bytes, self.kernel_time_ms)
+
+    def __str__(self) -> str:
+        caches = "flushed before each" if self.cold else "as the run before left them"
+        head = (
+            "step",
+            "name",
+            "scheduler",
+            "time",
+            "read",
+            "written",
+            "GB/s",
+            "of copy",
+            "compile",
+        )
+        medians = f"medians of {self.runs} runs, caches {caches}"
+        lines = [
+            f"profile for {self.target} on {self.device}: {medians}",
+            *table(head, [_row(step) for step in self.steps], {1: 44}),
+            f"total: {_ms(self.total_time_ms)}, of which steps {_ms(self.kernel_time_ms)} and host "
+            f"{_ms(self.host_time_ms)}; {byte_count(self.input_bytes + self.output_bytes)} moved, "
+            f"{self.effective_bandwidth_gbs:.1f} GB/s; compiled in {_ms(self.compile_time_ms)}",
+        ]
+        return "\n".join(lines)
+
+
+def profile(
+    runner: Runner,
+    plan: Plan,
+    loading: Sequence[float],
+    inputs: Inputs,
+    device: torch.device,
+    *,
+    runs: int,
+    cold: bool,
+) -> Profile:
+    """Run a plan `runs` times, after once for nothing, and time its steps and copies.
+
+    `loading` is the seconds it took to compile or find the kernel of every step.
+    """
+    watch = stopwatch_for(device)
+    flush = _flusher(device) if cold else _nothing
+    copies = [_copy(step, device) for step in plan.steps]
+    step_times: list[list[float]] = []
+    copy_times: list[list[float]] = []
+    host_times: list[float] = []
+    for _ in range(runs + 1):
+        flush()
+        times, host = _timed_run(runner, inputs, len(plan.steps), watch)
+        step_times.append(times)
+        host_times.append(host)
+        copy_times.append([_timed(copy, flush, watch) for copy in copies])
+    step_times, copy_times, host_times = step_times[1:], copy_times[1:], host_times[1:]
+    steps = tuple(
+        KernelProfile(
+            name=step.name,
+            kind=step.kind,
+            scheduler=step.scheduler,
+            segment_id=number,
+            device=str(device),
+            time_ms=median(times[number] for times in step_times),
+            compile_time_ms=1e3 * loading[number],
+            input_bytes=step.bytes_read,
+            output_bytes=step.bytes_written,
+            copy_time_ms=None
+            if copies[number] is None
+            else median(times[number] for times in copy_times),
+        )
+        for number, step in enumerate(plan.steps)
+    )
+    total = median(sum(times) + host for times, host in zip(step_times, host_times, strict=True))
+    return Profile(plan.target, str(device), runs, cold, steps, total, median(host_times))
+
+
+def _timed_run(
+    runner: Runner, inputs: Inputs, steps: int, watch: Stopwatch
+) -> tuple[list[float], float]:
+    """The milliseconds of every step of one run, and what the host takes beside or before them."""
+    marks: list[object] = [watch.mark()]
+    begin = time.perf_counter()
+    runner.marked(lambda: marks.append(watch.mark())).run(inputs)
+    host = 1e3 * (time.perf_counter() - begin)
+    assert len(marks) == steps + 1
+    times = watch.between(marks)
+    return times, host if watch.is_asynchronous else max(host - sum(times), 0.0)
+
+
+def _timed(copy: Callable[[], object] | None, flush: Callable[[], None], watch: Stopwatch) -> float:
+    """The milliseconds of a copy, whose memory is in the caches as the run before left it."""
+    if copy is None:
+        return 0.0
+    flush()
+    marks: list[object] = [watch.mark()]
+    copy()
+    marks.append(watch.mark())
+    (took,) = watch.between(marks)
+    return took
+
+
+def _copy(step: Step, device: torch.device) -> Callable[[], object] | None:
+    """Reads and writes as many bytes together as a step does; None where that is nothing."""
+    half = (step.bytes_read + step.bytes_written) // 2
+    if half == 0:
+        return None
+    source, target = (torch.zeros(half, dtype=torch.uint8, device=device) for _ in range(2))
+    return lambda: target.copy_(source)
+
+
+def _flusher(device: torch.device) -> Callable[[], None]:
+    buffer = torch.zeros(_COLD_BYTES, dtype=torch.uint8, device=device)
+
+    def flush() -> None:
+        buffer.add_(1)
+
+    return flush
+
+
+def _nothing() -> None:
+    pass
+
+
+def _row(step: KernelProfile) -> tuple[str, ...]:
+    moves = step.input_bytes + step.output_bytes > 0
+    fraction = step.fraction_of_copy
+    return (
+        str(step.segment_id),
+        f"{step.name}" if step.kind == "kernel" else f"{step.name} ({step.kind})",
+        step.scheduler,
+        _ms(step.time_ms),
+        byte_count(step.input_bytes),
+        byte_count(step.output_bytes),
+        f"{step.effective_bandwidth_gbs:.1f}" if moves else "-",
+        "-" if fraction is None else f"{fraction:.2f}",
+        _ms(step.compile_time_ms) if step.kind == "kernel" else "-",
+    )
+
+
+def _ms(milliseconds: float) -> str:
+    return f"{milliseconds:.3g} ms" if milliseconds >= 0.1 else f"{1e3 * milliseconds:.3g} us"
+
+
+def _bandwidth(nbytes: int, milliseconds: float) -> float:
+    return nbytes / milliseconds / 1e6 if milliseconds else 0.0

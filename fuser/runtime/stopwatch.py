@@ -1,0 +1,59 @@
+"""Marks in time, as the device that runs the work sees them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+
+
+class Stopwatch(Protocol):
+    """`mark()` returns a point in time between two pieces of work."""
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether work is only queued when the host goes on."""
+        ...
+
+    def mark(self) -> object: ...
+
+    def between(self, marks: Sequence[object]) -> list[float]:
+        """Milliseconds from each mark to the next, once the device has come to the last."""
+        ...
+
+
+class HostStopwatch:
+    """For work that is done when the host goes on."""
+
+    is_asynchronous = False
+
+    def mark(self) -> float:
+        return time.perf_counter()
+
+    def between(self, marks: Sequence[object]) -> list[float]:
+        times = [mark for mark in marks if isinstance(mark, float)]
+        return [1e3 * (after - before) for before, after in itertools.pairwise(times)]
+
+
+class CudaStopwatch:
+    """Events on the current stream of the current device."""
+
+    is_asynchronous = True
+
+    def mark(self) -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, marks: Sequence[object]) -> list[float]:
+        events = [mark for mark in marks if isinstance(mark, torch.cuda.Event)]
+        events[-1].synchronize()
+        return [before.elapsed_time(after) for before, after in itertools.pairwise(events)]
+
+
+def stopwatch_for(device: torch.device) -> Stopwatch:
+    """Times what runs on `device`."""
+    return CudaStopwatch() if device.type == "cuda" else HostStopwatch()

@@ -1,0 +1,44 @@
+"""Definitions of one structure become one."""
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition, LRUCache, LruFusionCache, errors
+
+
+def scaled(by: float, dtype: DataType = DataType.Float) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1], dtype=dtype) * by)
+    return fd
+
+
+def test_equal_definitions_become_one():
+    make = LruFusionCache(max_fusions=8)(scaled)
+    first = make(2.0)
+    assert make(2.0) is first
+    assert make(3.0) is not first
+    assert make(2.0, dtype=DataType.Half) is not first
+    assert first.execute([torch.ones(3)])[0].tolist() == [2.0, 2.0, 2.0]
+    assert make.num_fusions() == 3
+    assert make.stats() == {"num_fusions": 3, "max_fusions": 8, "hits": 1, "misses": 3}
+
+
+def test_nans_are_equal_and_signed_zeros_are_not():
+    cache = LRUCache(4)
+    assert cache.cache_compile(scaled(float("nan"))) is cache.cache_compile(scaled(float("nan")))
+    assert cache.cache_compile(scaled(0.0)) is not cache.cache_compile(scaled(-0.0))
+
+
+def test_the_least_recently_used_goes_first():
+    cache = LRUCache(2)
+    two, three = cache.cache_compile(scaled(2.0)), cache.cache_compile(scaled(3.0))
+    assert cache.cache_compile(scaled(2.0)) is two
+    cache.cache_compile(scaled(4.0))
+    assert cache.num_fusions() == 2
+    assert cache.cache_compile(scaled(2.0)) is two
+    assert cache.cache_compile(scaled(3.0)) is not three
+
+
+def test_a_cache_of_nothing_is_refused():
+    with pytest.raises(errors.ArgumentError, match="max_fusions"):
+        LRUCache(0)
