@@ -241,6 +241,7 @@ def host_parts(rounds: int, parts: list[str], record: dict[str, object]) -> list
         limit("warm execute of 64 elements", few[OURS].seconds * 1e6, 10, "us"),
         limit("first call, definition to result", firsts["fuser"], 0.25, "s"),
         limit("first call, definition to cubin", firsts["cubin"], 0.3, "s"),
+        limit("first call, warm disk cache", firsts["fuser, warm"] * 1e3, 20, "ms"),
     ]
 
 

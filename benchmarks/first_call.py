@@ -3,7 +3,8 @@
     python benchmarks/first_call.py fuser|cubin|torch.compile
 
 `fuser` and `torch.compile` end with a result, `cubin` with machine code for sm_90. The import of
-torch and fuser is not counted; what a candidate imports later is.
+torch and fuser is not counted; what a candidate imports later is. `FUSER_CACHE_DIR` and
+`TORCHINDUCTOR_CACHE_DIR` say whether there are kernels from earlier processes.
 """
 
 from __future__ import annotations

@@ -257,6 +257,10 @@ class LaunchError(FuserError):
     template = "kernel {kernel}: {reason}"
 
 
+class CaptureError(FuserError):
+    template = "execute cannot be captured in a CUDA graph here: {reason}"
+
+
 class DumpOptionError(FuserError, ValueError):
     template = "{variable} names an unknown dump {name!r}; the valid names are: {valid}"
 

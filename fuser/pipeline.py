@@ -26,6 +26,7 @@ from fuser.ir.verify import verify
 from fuser.passes import PASSES
 from fuser.runtime.backend import Backend, backend_for
 from fuser.runtime.call import Device, Inputs, alignment, describe_input, device_of, key_of
+from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.describe import describe
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.oracle import oracle_runner
@@ -149,6 +150,8 @@ class Executor:
         if named.kind == "cpu" and find_compiler() is None:
             _warn_without_compiler()
             return oracle_runner(self._fusion, place)
+        if place.type == "cuda":
+            refuse_capture("a first call with such inputs loads kernels; make one before")
         with repro_note():
             runner = self._runner(inputs, named, place)
         return placed(self._fusion, runner.run, inputs, place)
@@ -193,6 +196,16 @@ def _keep(cache: dict[object, Kept], key: object, made: Kept) -> None:
 
 def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
     """The stages in order, up to kernel text; nothing is compiled to machine code or run."""
+    with _PLANNING:
+        return _compile_plan(fusion, inputs, target)
+
+
+_PLANNING = threading.Lock()
+"""One plan at a time in a process: networkx compiles its functions when they are first called, and
+two threads may not be doing so. Dumps then also stay together."""
+
+
+def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
     count("plans_built")
     debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
     fusion = concretize_for(fusion, inputs)

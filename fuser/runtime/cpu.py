@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
-import hashlib
 import platform
-import shutil
-import tempfile
-import threading
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from fuser.codegen import KernelSource
 from fuser.errors import TargetError
 from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.disk_cache import kept_kernel
 from fuser.runtime.kernel import Launcher, c_types
+from fuser.runtime.processor import processor
 from fuser.runtime.resources import Resources
-from fuser.runtime.stats import count
+from fuser.runtime.shared_library import load_library, new_stem
 from fuser.runtime.toolchain import Compiler, find_compiler
 
 _WIDEST_VECTORS = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
@@ -65,24 +60,23 @@ def compile_cpu(source: KernelSource) -> CpuKernel:
 
 
 def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
-    key = "\n".join((source.code, compiler.version, *flags(source)))
-    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    stem = _directory() / f"{source.name}_{digest}_{threading.get_ident()}"
-    text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
-    text.write_text(source.text)
-    compiler.shared_library(text, library, flags(source))
-    count("kernels_compiled")
-    function = getattr(ctypes.CDLL(str(library)), source.name)
-    function.restype = None
-    function.argtypes = [*c_types(source), ctypes.c_bool]
-    return CpuKernel(function, Resources(binary_size=library.stat().st_size))
+    machine = (processor(), compiler.path, compiler.version)
+    key = "\n".join(("cpu", *machine, *flags(source), source.name, source.code))
 
+    def make() -> bytes:
+        stem = new_stem(source.name)
+        text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
+        text.write_text(source.text)
+        compiler.shared_library(text, library, flags(source))
+        return library.read_bytes()
 
-@cache
-def _directory() -> Path:
-    path = Path(tempfile.mkdtemp(prefix="fuser-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
+    def use(image: bytes) -> CpuKernel:
+        function = getattr(load_library(image, source.name), source.name)
+        function.restype = None
+        function.argtypes = [*c_types(source), ctypes.c_bool]
+        return CpuKernel(function, Resources(binary_size=len(image)))
+
+    return kept_kernel(key, make, use)
 
 
 _CACHE: CompileCache[CpuKernel] = CompileCache()

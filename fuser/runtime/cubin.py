@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 
 from fuser.runtime.resources import Resources
+
+_LENGTH_BYTES = struct.calcsize("<Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,24 @@ class Cubin:
     arch: str
     resources: Resources
     log: str
+
+
+def pack_cubin(cubin: Cubin) -> bytes:
+    """A cubin as bytes: the length of its log, the log, the image."""
+    log = cubin.log.encode()
+    return struct.pack("<Q", len(log)) + log + cubin.image
+
+
+def unpack_cubin(packed: bytes, kernel: str, arch: str) -> Cubin:
+    """The cubin that `pack_cubin` made bytes of. Raises ValueError where they are none."""
+    if len(packed) < _LENGTH_BYTES:
+        raise ValueError("these bytes are no cubin")
+    start = _LENGTH_BYTES + struct.unpack_from("<Q", packed)[0]
+    log, image = packed[_LENGTH_BYTES:start].decode(), packed[start:]
+    resources = read_resources(log, kernel, len(image))
+    if resources is None:
+        raise ValueError(f"the cubin has no kernel {kernel}")
+    return Cubin(image, kernel, arch, resources, log)
 
 
 def read_resources(log: str, kernel: str, binary_size: int) -> Resources | None:

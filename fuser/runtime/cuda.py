@@ -5,11 +5,11 @@ from __future__ import annotations
 from fuser.codegen import KernelSource
 from fuser.runtime import cuda_driver
 from fuser.runtime.compile_cache import CompileCache
-from fuser.runtime.cubin import Cubin
+from fuser.runtime.cubin import Cubin, pack_cubin, unpack_cubin
 from fuser.runtime.cuda_driver import CudaKernel
+from fuser.runtime.disk_cache import kept_kernel
 from fuser.runtime.kernel import Launcher, as_c, c_types
-from fuser.runtime.nvrtc import compile_cubin, options
-from fuser.runtime.stats import count
+from fuser.runtime.nvrtc import compile_cubin, nvrtc_version, options
 
 
 def compile_cuda(source: KernelSource, arch: str) -> Cubin:
@@ -18,12 +18,15 @@ def compile_cuda(source: KernelSource, arch: str) -> Cubin:
     Raises CompilationError, or TargetError where NVRTC is not installed.
     """
 
-    def make() -> Cubin:
-        cubin = compile_cubin(source.code, source.name, arch, options(source))
-        count("kernels_compiled")
-        return cubin
+    def make() -> bytes:
+        return pack_cubin(compile_cubin(source.code, source.name, arch, options(source)))
 
-    return _CUBINS.get(f"{arch}\n{source.key}", make)
+    def make_or_load() -> Cubin:
+        made_by = ("cubin", nvrtc_version(), arch, *options(source), source.name)
+        key = "\n".join((*made_by, source.code))
+        return kept_kernel(key, make, lambda packed: unpack_cubin(packed, source.name, arch))
+
+    return _CUBINS.get(f"{arch}\n{source.key}", make_or_load)
 
 
 def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from fuser.errors import LaunchError, TargetError
+from fuser.errors import CaptureError, LaunchError, TargetError
 from fuser.runtime import cuda_bindings
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda_bindings import Driver, Handle, Status
@@ -130,6 +130,12 @@ def current_stream(index: int) -> int:
 def on_device(index: int) -> AbstractContextManager[object]:
     """A context in which CUDA device `index` is current; it does nothing where it already is."""
     return nullcontext() if torch.cuda.current_device() == index else torch.cuda.device(index)
+
+
+def refuse_capture(reason: str) -> None:
+    """Raise CaptureError if a CUDA graph is being captured on the current stream."""
+    if torch.cuda.is_current_stream_capturing():
+        raise CaptureError(reason=reason)
 
 
 def _initialized_driver() -> Driver:

@@ -16,6 +16,7 @@ from fuser.ir.indexing import index_error
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Number, Value
 from fuser.ir.strided import Strided
+from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.kernel import Launcher, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from fuser.runtime.stats import count
@@ -266,6 +267,7 @@ def _checking(
         raise_for(*errors)
 
     def run_on_device(environment: Environment) -> None:
+        refuse_capture("FUSER_CHECK=index waits for the kernel; leave it off")
         errors = torch.zeros(2, dtype=torch.int64, device=device)
         run(environment, errors.data_ptr())
         raise_for(int(errors[0]), int(errors[1]))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuser.errors import CompilationError
+from fuser.runtime.disk_cache import kept
 
 _CANDIDATES = ("g++", "clang++", "c++")
 
@@ -39,8 +40,15 @@ def find_compiler() -> Compiler | None:
     for candidate in (named,) if named else _CANDIDATES:
         path = shutil.which(candidate)
         if path is not None:
-            return Compiler(path, _version(path))
+            return Compiler(path, _kept_version(path))
     return None
+
+
+def _kept_version(path: str) -> str:
+    """The version, asked for once for each file that `path` has led to: a process takes longer."""
+    file = os.stat(path)
+    key = f"compiler\n{os.path.realpath(path)}\n{file.st_mtime_ns}\n{file.st_size}"
+    return kept(key, lambda: _version(path).encode(), bytes.decode)
 
 
 def _version(path: str) -> str:

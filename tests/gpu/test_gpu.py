@@ -78,6 +78,34 @@ def test_is_captured_in_a_cuda_graph() -> None:
     assert torch.equal(result, torch.full_like(x, 8.0))
 
 
+def test_a_first_call_is_not_captured() -> None:
+    x = torch.zeros(1000, device="cuda")
+    fd = doubled(x)
+    with (
+        pytest.raises(fuser.FuserError, match="make one before"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        fd.execute([x])
+
+
+def test_workspaces_of_several_streams_are_their_own() -> None:
+    """Sums over everything go through a workspace; the streams' kernels run at the same time."""
+    xs = [torch.randn(1 << 22, device="cuda", dtype=torch.float64) for _ in range(4)]
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.from_pytorch(xs[0])))
+    streams = [torch.cuda.Stream() for _ in xs]
+    torch.cuda.synchronize()
+    results: list[list[torch.Tensor]] = [[] for _ in xs]
+    for _ in range(20):
+        for x, stream, found in zip(xs, streams, results, strict=True):
+            with torch.cuda.stream(stream):
+                found += fd.execute([x])
+    torch.cuda.synchronize()
+    for x, found in zip(xs, results, strict=True):
+        assert all(torch.equal(total, found[0]) for total in found)
+        torch.testing.assert_close(found[0], x.sum())
+
+
 @pytest.mark.parametrize("offset", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_misaligned_inputs(dtype: torch.dtype, offset: int) -> None:

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from fuser.runtime import cuda_bindings, cuda_driver
+from fuser.codegen import IndexCheck
+from fuser.errors import CaptureError
+from fuser.runtime import cuda_bindings, cuda_driver, executor
 from fuser.runtime.nvrtc import compile_cubin
 from fuser.runtime.toolchain import find_compiler
 
@@ -68,7 +71,7 @@ def run(fake_driver: Path, script: str) -> list[str]:
 def test_a_launch_passes_shape_stream_and_parameters(fake_driver: Path) -> None:
     script = "load_kernel(cubin()).launch((1, 2, 3), (4, 5, 6), arguments, 0x77, 1000)"
     assert run(fake_driver, script) == [
-        "cuLibraryLoadData ELF.., options 0 0",
+        "cuLibraryLoadData ELF, options 0 0",
         "cuLibraryGetKernel 0x11b k",
         "cuLaunchKernel 0x4e1 <1 2 3, 4 5 6, 1000, 0x77> (0xabc, 1099511627776, 2.5) (nil)",
     ]
@@ -155,6 +158,80 @@ def test_only_another_device_is_switched_to(monkeypatch: pytest.MonkeyPatch) -> 
     with cuda_driver.on_device(1) as switched:
         assert switched is None
     assert isinstance(cuda_driver.on_device(0), torch.cuda.device)
+
+
+DEFINITION = """
+from fuser import FusionDefinition
+with FusionDefinition() as fd:
+    x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+    weights = fd.define_tensor(shape=[-1], contiguity=True)
+    y = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
+    shares = fd.ops.segment_set(y / fd.ops.sum(y, [1], keepdim=True))
+    fd.add_output(shares)
+    fd.add_output(fd.ops.sum(shares) * weights)
+given = [torch.randn(40, 20000), torch.randn(9)]
+"""
+WARM = """
+import threading
+from fuser.pipeline import compile_plan
+from fuser.runtime import executor
+from fuser.runtime.target_name import TargetName
+
+streams = threading.local()
+torch._C._cuda_getCurrentRawStream = lambda index: streams.current
+streams.current = 0x51
+made = []
+room = executor._room
+executor._room = lambda *where: made.append(room(*where)) or made[-1]
+
+compiled = compile_plan(fd.fusion, given, TargetName("cuda", "sm_80"))
+here = torch.device("cpu")
+kernels = {name: compiled.backend.load(name, here) for name in compiled.backend.sources}
+runner = executor.Runner(compiled.segmented, kernels, here)
+runner.run(given)
+cold = len(record().splitlines())
+made.clear()
+
+def work(stream):
+    streams.current = stream
+    runner.run(given)
+    runner.run(given)
+
+threads = [threading.Thread(target=work, args=(0x60 + n,)) for n in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(kernels), len(made), cold)
+"""
+
+
+def test_a_warm_call_only_launches_on_the_stream_of_its_thread(fake_driver: Path) -> None:
+    """So that it can be captured in a CUDA graph: memory is torch's, and nothing is waited for."""
+    defined: dict[str, Any] = {"torch": torch}
+    exec(DEFINITION, defined)
+    # NVRTC does not work over the fake driver: what it makes here is found on disk there.
+    for kernel in defined["fd"].plan(defined["given"], target="cuda:sm_80").kernels:
+        kernel.compile()
+    lines = run(fake_driver, DEFINITION + WARM)
+    kernels, rooms, cold = map(int, lines[0].split())
+    assert kernels >= 2
+    assert rooms >= 6  # the sum of everything has a workspace, each call's its own
+    assert any("cuKernelSetAttribute" in call for call in lines[: 1 + cold])  # more than 48 KB
+    warm = lines[1 + cold :]
+    assert [call.split()[0] for call in warm] == ["cuLaunchKernel"] * (6 * kernels)
+    for stream in ("0x60", "0x61", "0x62"):
+        assert sum(f", {stream}>" in call for call in warm) == 2 * kernels
+
+
+def test_what_must_wait_refuses_to_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    launched = list[object]()
+    checks = (IndexCheck("gather", 3, False),)
+    checked = executor._checking(lambda *_: launched.append(1), checks, torch.device("cuda"))
+    with pytest.raises(CaptureError, match="FUSER_CHECK=index waits"):
+        checked([])
+    assert not launched
+    with pytest.raises(CaptureError, match="loads kernels"):
+        cuda_driver.refuse_capture("a first call loads kernels")
 
 
 @pytest.mark.gpu

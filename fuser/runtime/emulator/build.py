@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
-import hashlib
+import platform
 import re
-import shutil
-import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuser.errors import TargetError
 from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.disk_cache import kept, kept_kernel
 from fuser.runtime.emulator.launch import (
     EmulatorFailureError,
     Extent3,
@@ -24,7 +22,7 @@ from fuser.runtime.emulator.launch import (
     make_launch,
     raise_for,
 )
-from fuser.runtime.stats import count
+from fuser.runtime.shared_library import load_library, new_stem
 from fuser.runtime.toolchain import Compiler, find_compiler
 
 if TYPE_CHECKING:
@@ -159,27 +157,42 @@ def compiler_or_raise() -> Compiler:
     return compiler
 
 
-@functools.cache
-def directory() -> Path:
-    """Where this process keeps what it compiles."""
-    path = Path(tempfile.mkdtemp(prefix="fuser-emulator-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
-
-
 def _build(source: str, kernel: str) -> EmulatedKernel:
     _runtime()
-    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-    stem = directory() / f"{kernel}_{digest}"
-    text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
-    text.write_text(emulator_text(source, kernel))
     # Hidden: functions of two kernels may have one name, and their variables would be shared.
-    compiler_or_raise().shared_library(text, library, (*kernel_flags(), "-fvisibility=hidden"))
-    loaded = ctypes.CDLL(str(library))
-    how_many, *sizes = _parameters(Kernel.in_dll(loaded, "fuser_emulator_kernel"))
-    assert how_many == len(sizes)
-    count("kernels_compiled")
-    return EmulatedKernel(kernel, loaded, tuple(sizes))
+    flags = (*kernel_flags(), "-fvisibility=hidden")
+    text = emulator_text(source, kernel)
+
+    def make() -> bytes:
+        path = new_stem(kernel).with_suffix(".cpp")
+        path.write_text(text)
+        return _compile(path, flags)
+
+    def use(image: bytes) -> EmulatedKernel:
+        loaded = load_library(image, kernel)
+        count, *sizes = _parameters(Kernel.in_dll(loaded, "fuser_emulator_kernel"))
+        assert count == len(sizes)
+        return EmulatedKernel(kernel, loaded, tuple(sizes))
+
+    return kept_kernel(_key(flags, text), make, use)
+
+
+def _compile(source: Path, flags: tuple[str, ...]) -> bytes:
+    library = new_stem(source.stem).with_suffix(".so")
+    compiler_or_raise().shared_library(source, library, flags)
+    return library.read_bytes()
+
+
+def _key(flags: tuple[str, ...], text: str) -> str:
+    """What a library depends on. The emulator's own files are part of every one."""
+    compiler = compiler_or_raise()
+    machine = (platform.machine(), compiler.path, compiler.version)
+    return "\n".join(("emulator", *machine, _own_text(), *flags, text))
+
+
+@functools.cache
+def _own_text() -> str:
+    return "".join(path.read_text() for path in sorted(SOURCES.glob("*.[hc]*")))
 
 
 def _parameters(kernel: Kernel) -> list[int]:
@@ -193,10 +206,12 @@ def _runtime() -> ctypes.CDLL:
 
 
 def _load_runtime() -> ctypes.CDLL:
-    library = directory() / "libfuser_emulator.so"
     flags = ("-std=c++17", "-O2", "-w", f"-I{SOURCES}", _STACK)
-    compiler_or_raise().shared_library(SOURCES / "fibers.cpp", library, flags)
-    return ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+    def use(image: bytes) -> ctypes.CDLL:
+        return load_library(image, "libfuser_emulator", ctypes.RTLD_GLOBAL)
+
+    return kept(_key(flags, "runtime"), lambda: _compile(SOURCES / "fibers.cpp", flags), use)
 
 
 _CACHE: CompileCache[EmulatedKernel] = CompileCache()

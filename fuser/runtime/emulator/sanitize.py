@@ -23,11 +23,11 @@ from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.emulator.build import (
     SOURCES,
     compiler_or_raise,
-    directory,
     emulator_text,
     kernel_flags,
 )
 from fuser.runtime.emulator.launch import Extent3, ThreadOrder, make_launch, raise_for
+from fuser.runtime.shared_library import private_directory
 from fuser.runtime.toolchain import find_compiler
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def run_sanitized(
     head = bytes(make_launch(kernel, grid, block, shared_bytes, order, cluster))
     packed = b"".join(map(_packed, arguments))
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-    place = directory() / f"{kernel}_{digest}_{sanitizer.name}"
+    place = private_directory() / f"{kernel}_{digest}_{sanitizer.name}"
     program = _PROGRAMS.get(str(place), lambda: _build(source, kernel, sanitizer, place))
     with tempfile.NamedTemporaryFile(dir=place, prefix="launch") as launch:
         Path(launch.name).write_bytes(head + struct.pack("<Q", len(arguments)) + packed)
@@ -138,7 +138,7 @@ def _build(source: str, kernel: str, sanitizer: Sanitizer, place: Path) -> Path:
 
 def _runtime(sanitizer: Sanitizer) -> list[Path]:
     """The objects that every kernel's program has."""
-    place, flags = directory() / sanitizer.name, sanitizer.value[1]
+    place, flags = private_directory() / sanitizer.name, sanitizer.value[1]
     return [
         _compiled(SOURCES / name, place, flags) for name in ("fibers.cpp", "sanitized_main.cpp")
     ]

@@ -1,0 +1,176 @@
+"""Several Python threads at once: same and other definitions, large outputs, updates, errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition, stats
+from fuser.errors import IndexOutOfRangeError
+from fuser.runtime.output_pool import POOLED_BYTES
+
+ROOT = Path(__file__).parents[2]
+THREADS = 4
+both_targets = pytest.mark.parametrize("target", ["cpu", "emulator"])
+
+
+def at_once(work: Callable[[int], None], threads: int = THREADS) -> None:
+    """`work(0)`, `work(1)`, ... in threads that start together; the first error is raised."""
+    errors: list[BaseException] = []
+    ready = threading.Barrier(threads)
+
+    def run(number: int) -> None:
+        try:
+            ready.wait(60)
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def softmax() -> FusionDefinition:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        powers = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
+        fd.add_output(powers / fd.ops.sum(powers, [1], keepdim=True))
+        fd.add_output(fd.ops.sum(powers, [0]))
+    return fd
+
+
+def check_softmax(fd: FusionDefinition, x: torch.Tensor, target: str) -> None:
+    shares, columns = fd.execute([x], target=target)
+    torch.testing.assert_close(shares, torch.softmax(x, 1))
+    torch.testing.assert_close(columns, (x - x.amax(1, keepdim=True)).exp().sum(0))
+
+
+@both_targets
+def test_one_definition_for_other_sizes(target: str) -> None:
+    fd = softmax()
+
+    def work(number: int) -> None:
+        generator = torch.Generator().manual_seed(number)
+        for step in range(3):
+            x = torch.randn(4 + (number + step) % 3, 40, generator=generator)
+            check_softmax(fd, x, target)
+
+    at_once(work)
+
+
+@both_targets
+def test_other_definitions_and_each_launch_is_counted(target: str) -> None:
+    before = stats()
+
+    def work(number: int) -> None:
+        with FusionDefinition() as fd:
+            x = fd.define_tensor(shape=[-1], contiguity=True)
+            fd.add_output(fd.ops.sin(x) * float(number + 1))
+        for step in range(5):
+            x = torch.linspace(0, 1, 10 + step)
+            (got,) = fd.execute([x], target=target)
+            torch.testing.assert_close(got, x.sin() * (number + 1))
+
+    at_once(work)
+    after = stats()
+    assert after["kernels_launched"] - before["kernels_launched"] == 5 * THREADS
+    assert after["plans_built"] - before["plans_built"] == 5 * THREADS
+
+
+def test_large_outputs_of_the_pool_are_never_shared() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(x + 1.0)
+    elements = POOLED_BYTES // 4
+
+    def work(number: int) -> None:
+        x = torch.full((elements,), float(number))
+        kept: list[torch.Tensor] = []
+        for step in range(12):
+            kept.append(fd.execute([x])[0])
+            if step % 3 == 2:  # some outputs outlive others
+                assert all(bool((y == number + 1).all()) for y in kept)
+                del kept[:2]
+        assert len({y.data_ptr() for y in kept}) == len(kept)
+
+    at_once(work)
+
+
+@both_targets
+def test_inputs_are_updated_by_their_own_thread_only(target: str) -> None:
+    with FusionDefinition() as fd:
+        p = fd.define_tensor(shape=[-1], contiguity=True)
+        g = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(p - g * 0.5, alias_input=p)
+
+    def work(number: int) -> None:
+        p, g = torch.full((50,), float(number)), torch.full((50,), 2.0)
+        for _ in range(6):
+            assert fd.execute([p, g], target=target) == []
+        assert torch.equal(p, torch.full((50,), number - 6.0))
+
+    at_once(work)
+
+
+def test_an_index_out_of_range_is_reported_to_its_own_thread() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        index = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Int)
+        fd.add_output(fd.ops.index_select(fd.ops.exp(x), index, 0))
+
+    def work(number: int) -> None:
+        x = torch.randn(8, 3)
+        for step in range(20):
+            wrong = (number + step) % 2 == 1
+            index = torch.tensor([1, 100 + number if wrong else 2, 3])
+            if wrong:
+                with pytest.raises(IndexOutOfRangeError, match=f"index {100 + number} "):
+                    fd.execute([x, index])
+            else:
+                torch.testing.assert_close(fd.execute([x, index])[0], x.exp()[index])
+
+    at_once(work)
+
+
+FIRST_PLANS = """
+import sys, threading, torch
+from fuser import FusionDefinition
+sys.setswitchinterval(1e-6)
+x, results = torch.randn(6, 5), []
+ready = threading.Barrier(8)
+def work(number):
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        made = fd.ops.segment_set(given * float(number))
+        fd.add_output(fd.ops.sum(made, [0]) + fd.ops.sum(given, [0]))
+    ready.wait()
+    results.append(len(fd.plan([x]).kernels))
+threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(results))
+"""
+
+
+def test_the_first_plans_of_a_process_may_be_made_at_once() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_PLANS],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["8"], done.stderr
