@@ -216,6 +216,13 @@ class IndexOutOfRangeError(FuserError, IndexError):
     template = "{operation}: index {index} is out of range; allowed: {allowed}"
 
 
+class GeneratorError(FuserError):
+    template = (
+        "no seed can be drawn from torch's generator while a CUDA graph is captured: every replay "
+        "would repeat its numbers; give rng_seed and rng_offset"
+    )
+
+
 class LaunchError(FuserError):
     template = "kernel {kernel}: {reason}"
 
