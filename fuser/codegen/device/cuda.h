@@ -445,20 +445,3 @@ FUSER_DEVICE T part_at(const T* at) {
     return *static_cast<const volatile T*>(at);
   }
 }
-
-// -- random numbers ----------------------------------------------------------------------------
-
-//@ draw_vector: FUSER_DEVICE, philox
-// N numbers from number i on, of which each `piece` are of one block, or of whole ones.
-template <class Numbers, int piece, int N, typename T>
-FUSER_DEVICE void draw_vector(T (&lanes)[N], long long seed, long long offset,
-                              unsigned long long i) {
-  constexpr int count = Numbers::count, together = piece < count ? piece : count;
-#pragma unroll
-  for (int lane = 0; lane < N; lane += together) {
-    const philox_words words = philox(seed, offset, (i + lane) / count);
-    const int first = together == count ? 0 : int((i + lane) % count);
-#pragma unroll
-    for (int k = 0; k < together; ++k) lanes[lane + k] = Numbers::of(words, first + k);
-  }
-}

@@ -36,6 +36,21 @@ FUSER_DEVICE typename Numbers::type draw(long long seed, long long offset, unsig
   return Numbers::of(philox(seed, offset, i / count), int(i % count));
 }
 
+//@ draw_vector: FUSER_DEVICE, philox
+// N numbers from number i on, for one thread of a GPU; each `piece` are of one block, or of whole ones.
+template <class Numbers, int piece, int N, typename T>
+FUSER_DEVICE void draw_vector(T (&lanes)[N], long long seed, long long offset,
+                              unsigned long long i) {
+  constexpr int count = Numbers::count, together = piece < count ? piece : count;
+#pragma unroll
+  for (int lane = 0; lane < N; lane += together) {
+    const philox_words words = philox(seed, offset, (i + lane) / count);
+    const int first = together == count ? 0 : int((i + lane) % count);
+#pragma unroll
+    for (int k = 0; k < together; ++k) lanes[lane + k] = Numbers::of(words, first + k);
+  }
+}
+
 // -- uniform numbers ------------------------------------------------------------------------------
 
 //@ uniform_float: FUSER_MEMBER, philox
