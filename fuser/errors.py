@@ -253,6 +253,13 @@ class ReferenceOutputError(FuserError):
     template = "reference output {output}: expected {expected}, got {got}"
 
 
+class GeneratorError(FuserError):
+    template = (
+        "no seed can be drawn from torch's generator while a CUDA graph is captured: every replay "
+        "would repeat its numbers; give rng_seed and rng_offset"
+    )
+
+
 class LaunchError(FuserError):
     template = "kernel {kernel}: {reason}"
 

@@ -12,6 +12,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.ir.interpret import interpret
 from fuser.ir.tolerance import tolerance
 
 Tensors = list[torch.Tensor]
@@ -115,6 +116,43 @@ def _rows_in_turn(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.exp(fd.ops.index_select(x, at, 0))
 
 
+def _dropout(fd: FusionDefinition, x: Handle) -> Handle:
+    kept = fd.ops.ge(fd.ops.uniform(0, 1, x.shape(), **_STATE), 0.5)
+    return fd.ops.where(kept, x * 2.0, 0.0)
+
+
+def _dropout_exact(x: torch.Tensor) -> torch.Tensor:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.uniform(0, 1, list(x.shape), **_STATE))
+    (numbers,) = interpret(fd.fusion, [], x.device)
+    return torch.where(numbers >= 0.5, x * 2, 0)
+
+
+def _noisy_norm(fd: FusionDefinition, x: Handle) -> Handle:
+    """Dropout, and its root mean square along the row."""
+    kept = _dropout(fd, x)
+    return kept * fd.ops.rsqrt(fd.ops.mean(kept * kept, [1], keepdim=True) + 1.0)
+
+
+def _noisy_norm_exact(x: torch.Tensor) -> torch.Tensor:
+    kept = _dropout_exact(x)
+    return kept * torch.rsqrt((kept * kept).mean(1, keepdim=True) + 1)
+
+
+def _signs(fd: FusionDefinition, x: Handle) -> Handle:
+    """Only which numbers are positive: they are float32 ones, in every dtype of x."""
+    return fd.ops.where(fd.ops.normal(0, 1, x.shape(), **_STATE) > 0.0, x, -x)
+
+
+def _signs_exact(x: torch.Tensor) -> torch.Tensor:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.normal(0, 1, list(x.shape), **_STATE))
+    (numbers,) = interpret(fd.fusion, [], x.device)
+    return torch.where(numbers > 0, x, -x)
+
+
+_STATE = {"rng_seed": 2**35 + 3, "rng_offset": 9}
+
 FAMILIES = (
     Family("flat", _gelu, torch.nn.functional.gelu, random((33, 65))),
     Family("one element", _gelu, torch.nn.functional.gelu, random(())),
@@ -154,6 +192,10 @@ FAMILIES = (
     ),
     Family("split row", lambda fd, x: fd.ops.mean(x, [0, 1]), torch.mean, random((93, 101))),
     Family("fold over rows", _scale_gradient, _scale_gradient_exact, random((41, 68), (41, 68))),
+    Family("dropout", _dropout, _dropout_exact, random((33, 64))),
+    Family("normal numbers", _signs, _signs_exact, random((23, 33))),
+    Family("dropout in rows", _noisy_norm, _noisy_norm_exact, random((19, 136))),
+    Family("dropout in peeled rows", _noisy_norm, _noisy_norm_exact, random((9, 1603))),
     Family("gather", _rows_in_turn, lambda x: x[torch.arange(40) * 7 % 11].exp(), random((11, 24))),
 )
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

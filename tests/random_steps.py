@@ -6,7 +6,7 @@ import math
 
 from hypothesis import strategies as st
 
-from fuser import DataType
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from tests.random_values import MAX_ELEMENTS, MAX_RANK, SIZES, Known, Writer, known
 
@@ -255,6 +255,25 @@ def factory(writer: Writer) -> None:
         writer.add(lambda fd, _: fd.ops.iota(size, start, step, dtype), facts)
 
 
+def drawn(writer: Writer) -> None:
+    """Random numbers of given seeds: uniform ones, normal ones, or which of them are below 1/2."""
+    dtype = writer.pick([d for d in writer.dtypes if d.is_floating] or [DataType.Float])
+    kind = writer.pick(("mask", "uniform", "normal"))
+    sizes = [size for handle in writer.handles for size in handle.value.shape[-1:]]
+    shape = [2, writer.pick(sizes or [3])]
+    seed, offset = writer.pick((0, -5, 2**40)), writer.pick((0, 7))
+
+    def numbers(fd: FusionDefinition) -> Handle:
+        make = fd.ops.normal if kind == "normal" else fd.ops.uniform
+        return make(0.0, 1.0, shape, rng_seed=seed, rng_offset=offset, dtype=dtype)
+
+    if kind == "mask":
+        writer.add(lambda fd, _: fd.ops.lt(numbers(fd), 0.5), Known(1, 0))
+    else:
+        narrow = dtype.itemsize == 2
+        writer.add(lambda fd, _: numbers(fd), Known(7, None, leaf=narrow))
+
+
 # -- steps: slices -------------------------------------------------------------------------------
 
 
@@ -272,5 +291,5 @@ def slice_(writer: Writer) -> None:
 
 POINTWISE = (unary, binary, binary, select, divide, cast)
 METADATA = (reshape, reshape, permute, flip, broadcast, expand)
-FACTORIES = (factory,)
+FACTORIES = (factory, drawn)
 SLICES = (slice_,)

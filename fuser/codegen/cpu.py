@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CPU
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Binding, Load, Loop, Prefetch, Store
+from fuser.schedule.loop_tree import Binding, Drawn, Load, Loop, Prefetch, Store
 
 
 class CpuPrinter(KernelPrinter):
@@ -32,13 +32,36 @@ class CpuPrinter(KernelPrinter):
             self.out.line(f"#pragma omp parallel for{self._collapse()} if (threaded)")
             self._for(loop)
 
+    def load(self, load: Load) -> None:
+        if load.drawn is None or load.lanes == 1:
+            if not load.in_lanes:
+                self.expressions.lane_arrays.discard(load.name)
+            super().load(load)
+            return
+        type_ = self.expressions.type(load.tensor.dtype)
+        self.out.line(f"{self.draw_room(load, load.drawn)};")
+        self.out.line(f"const {type_}* const {self.drawn_lanes(load, load.drawn)};")
+
+    def draw_room(self, load: Load, drawn: Drawn) -> str:
+        """The declaration of room for lanes that are drawn, which may begin within a block."""
+        type_, numbers = self.expressions.type(load.tensor.dtype), self.drawn_numbers(load, drawn)
+        return f"{type_} {load.name}_room[{load.lanes} + {numbers}::count]"
+
+    def drawn_lanes(self, load: Load, drawn: Drawn) -> str:
+        """The assignment of where lanes are that are drawn."""
+        self.expressions.lane_arrays.add(load.name)
+        draw, numbers = self.expressions.use("draw_lanes"), self.drawn_numbers(load, drawn)
+        given = f"{load.name}_room, {self.drawn_at(load, drawn)}"
+        return f"{load.name} = {draw}<{numbers}, {load.lanes}>({given})"
+
     def store(self, store: Store) -> None:
         if store.lanes == 1:
             super().store(store)
             return
         at = self.sizes.index(store.at, store.tensor.name)
         write = self.expressions.use(self.chunk_store(store))
-        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)});")
+        kept = "" if self.nest.launch.past_cache else ", false"
+        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}{kept});")
 
     def chunk_store(self, store: Store) -> str:
         """The function that stores a chunk: one that rounds it, if it is wider than the tensor."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from fuser.codegen.cpu import CpuPrinter
 from fuser.schedule.index import ZERO, Axis, substitute
-from fuser.schedule.loop_tree import Binding, Lanes, Loop, LoopNest, Node, Prefetch, Store
+from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, LoopNest, Node, Prefetch, Store
 from fuser.segmenter import Segment
 
 _OVER_THREADS = (Binding.PARALLEL, Binding.TILE, Binding.BLOCKS)
@@ -118,12 +118,18 @@ class CpuSweepPrinter(CpuPrinter):
         """One body for the rounds of lanes and for what is left of the row."""
         body, start, extent = self._element(loop)
         with self.out.block(f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"):
-            self._ask_ahead(loop, start)
+            self._begin_round(loop, start, _of_round(loop))
             self.out.line("#pragma omp simd")
             each = f"for (int lane = 0; lane < {loop.step}; ++lane)"
             self.out.line(f"{each} {body}({start} + lane, lane);")
         each = f"for (int lane = 0; lane < {extent} - {start}; ++lane)"
-        self.out.line(f"{each} {body}({start} + lane, lane);")
+        call = f"{each} {body}({start} + lane, lane);"
+        if drawn := [node for node in _of_round(loop) if isinstance(node, Load)]:
+            with self.out.block(f"if ({start} < {extent})"):
+                self._begin_round(loop, start, drawn)
+                self.out.line(call)
+        else:
+            self.out.line(call)
 
     def _element(self, loop: Loop) -> tuple[str, str, str]:
         """A function that does one element in a lane, a variable for where it is done next, and
@@ -132,19 +138,29 @@ class CpuSweepPrinter(CpuPrinter):
         index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
         first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
         body, start = f"sweep{number}", f"start{number}"
+        of_round = _of_round(loop)
+        for node in of_round:
+            if isinstance(node, Load) and node.drawn:
+                self.expressions.lane_arrays.add(node.name)
+                type_ = self.expressions.type(node.tensor.dtype)
+                self.out.line(f"{self.draw_room(node, node.drawn)};")
+                self.out.line(f"const {type_}* {node.name};")
         head = f"const auto {body} = [&](const {index} {name}, const int lane)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self._all(tuple(node for node in loop.body if not isinstance(node, Prefetch)))
+            self._all(tuple(node for node in loop.body if node not in of_round))
         self.out.line(f"{index} {start} = {first};")
         return body, start, extent
 
-    def _ask_ahead(self, loop: Loop, start: str) -> None:
-        """What a round of lanes asks for besides."""
-        asked = tuple(node for node in loop.body if isinstance(node, Prefetch))
-        if asked:
+    def _begin_round(self, loop: Loop, start: str, nodes: Sequence[Load | Prefetch]) -> None:
+        """What a round of lanes draws, and what it asks for besides."""
+        if nodes:
             index = self.expressions.type(self.nest.index_dtype)
             self.out.line(f"const {index} {self.sizes.axis(loop.axis)} = {start};")
-        self._all(asked)
+        for node in nodes:
+            if isinstance(node, Load) and node.drawn:
+                self.out.line(f"{self.drawn_lanes(node, node.drawn)};")
+            else:
+                self.node(node)
 
     def _chunks(self, loop: Loop) -> None:
         """Chunks that start where vectors are aligned in the first tensor that is stored; the ones
@@ -212,3 +228,9 @@ class CpuSweepPrinter(CpuPrinter):
         self.out.line("#pragma omp simd")
         with self.out.block("for (int lane = 0; lane < rows; ++lane)"):
             yield
+
+
+def _of_round(loop: Loop) -> list[Load | Prefetch]:
+    """What is done once for all lanes of a sweep."""
+    several = (node for node in loop.body if isinstance(node, Load | Prefetch) and node.lanes > 1)
+    return list(several)

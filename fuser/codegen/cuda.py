@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.target import CUDA
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import Binding, Load, Loop, Prefetch, Store
+from fuser.schedule.loop_tree import Binding, Drawn, Load, Loop, Prefetch, Store
 
 _THREAD_BINDINGS = (Binding.THREAD_X, Binding.THREAD_Y)
 
@@ -40,8 +40,17 @@ class CudaPrinter(KernelPrinter):
         type_ = self.expressions.type(load.tensor.dtype)
         at = self.sizes.index(load.at, load.name)
         self.out.line(f"{type_} {load.name}[{load.lanes}];")
+        if load.drawn is not None:
+            self.draw_vector(load, load.drawn)
+            return
         read = self.expressions.use("load_part")
         self.out.line(f"{read}({load.name}, {load.tensor}_in + {_group(at)}, {self._valid()});")
+
+    def draw_vector(self, load: Load, drawn: Drawn) -> None:
+        """Fill the lanes of a load that draws them; their first number is a multiple of a piece."""
+        draw, numbers = self.expressions.use("draw_vector"), self.drawn_numbers(load, drawn)
+        call = f"{draw}<{numbers}, {load.piece or load.lanes}>"
+        self.out.line(f"{call}({load.name}, {self.drawn_at(load, drawn)});")
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:

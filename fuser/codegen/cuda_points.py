@@ -164,6 +164,9 @@ class CudaPointPrinter(CudaTeamPrinter):
             super().load(load)
             return
         self._declare_lanes(load.name, load.tensor.dtype, load.lanes)
+        if load.drawn is not None:
+            self.draw_vector(load, load.drawn)
+            return
         at = self.sizes.index(load.at, load.name)
         self._move("load", load.name, f"{load.tensor}_in + ({at})", load.piece)
 
@@ -229,7 +232,9 @@ class CudaPointPrinter(CudaTeamPrinter):
         sharing, array = self._sharing, self._arrays.get(name)
         if sharing is None or sharing.binding is Binding.ENDS or array is None:
             return False
-        fills = any(isinstance(node, Keep) and node.name == name for node in sharing.body)
+        loads = (node for node in sharing.body if isinstance(node, Load) and node.drawn is None)
+        filled = {node.name for node in sharing.body if isinstance(node, Keep)}
+        fills = name in filled and any(load.name == name for load in loads)
         return fills and array.place is Place.SHARED
 
     def _kept_at(self, name: str) -> str:

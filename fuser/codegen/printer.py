@@ -26,6 +26,7 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     CheckedIndex,
     Combine,
+    Drawn,
     Finish,
     Keep,
     Kept,
@@ -131,7 +132,20 @@ class KernelPrinter(ABC):
         type_ = self.expressions.type(load.tensor.dtype)
         at = self.sizes.index(load.at, load.name)
         name = f"{load.name}[lane]" if load.in_lanes else f"const {type_} {load.name}"
-        self.out.line(f"{name} = {load.tensor}_in[{at}];")
+        if load.drawn is None:
+            self.out.line(f"{name} = {load.tensor}_in[{at}];")
+        else:
+            draw = f"{self.expressions.use('draw')}<{self.drawn_numbers(load, load.drawn)}>"
+            self.out.line(f"{name} = {draw}({self.drawn_at(load, load.drawn)});")
+
+    def drawn_numbers(self, load: Load, drawn: Drawn) -> str:
+        """The structure that makes the numbers of a load which draws them."""
+        return self.expressions.use(f"{drawn.distribution}_{load.tensor.dtype.spelling}")
+
+    def drawn_at(self, load: Load, drawn: Drawn) -> str:
+        """What a draw is called with: seed, offset and the number of the first."""
+        state = (self.expressions.print(word, load.name) for word in (drawn.seed, drawn.offset))
+        return f"{', '.join(state)}, {self.sizes.index(load.at, load.name)}"
 
     def store(self, store: Store) -> None:
         """Print a store of one element."""

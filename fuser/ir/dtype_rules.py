@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fuser.errors import OperandDtypeError
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Value
+from fuser.ir.nodes import Random, Value
 from fuser.ir.pointwise import letter
 
 _CATEGORY_WORDS = {"b": "bool", "i": "integer", "f": "floating", "c": "complex"}
@@ -59,6 +59,16 @@ def check_index(operation: str, index: Value) -> None:
     """Raises OperandDtypeError unless the index is Int or Int32."""
     if index.dtype not in (DataType.Int, DataType.Int32):
         raise refused(operation, "the index must be Int or Int32", [index])
+
+
+def check_drawn(op: Random) -> None:
+    """Raises OperandDtypeError unless the parameters of random numbers are real, seed and offset
+    Int or Int32."""
+    if any(parameter.dtype.is_complex for parameter in op.parameters):
+        raise refused(op.distribution, "its parameters must be real", op.parameters)
+    if any(word.dtype not in (DataType.Int, DataType.Int32) for word in (op.seed, op.offset)):
+        reason = "rng_seed and rng_offset must be Int or Int32"
+        raise refused(op.distribution, reason, (op.seed, op.offset))
 
 
 def refused(operation: str, reason: str, got: Sequence[Value | DataType]) -> OperandDtypeError:

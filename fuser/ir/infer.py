@@ -8,6 +8,7 @@ from typing import assert_never
 from fuser.ir import externs, result_shapes, shapes
 from fuser.ir.dtype_rules import (
     category_words,
+    check_drawn,
     check_dtype,
     check_index,
     check_same_dtype,
@@ -25,6 +26,7 @@ from fuser.ir.nodes import (
     Flip,
     Full,
     Gather,
+    GeneratorState,
     Iota,
     Operation,
     Pad,
@@ -80,8 +82,11 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
         case Iota():
             check_dtype("iota", op.dtype, [])
             return (TensorType(op.dtype, result_shapes.factory("iota", (op.length,))),)
+        case GeneratorState():
+            return (ScalarType(DataType.Int), ScalarType(DataType.Int))
         case Random():
             check_dtype(op.distribution, op.dtype, [])
+            check_drawn(op)
             return (TensorType(op.dtype, result_shapes.factory(op.distribution, op.shape)),)
         case Reduce():
             return _reduce_types(op)

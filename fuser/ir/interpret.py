@@ -23,6 +23,7 @@ from fuser.ir.nodes import (
     Full,
     Fusion,
     Gather,
+    GeneratorState,
     Iota,
     MetadataOperation,
     Number,
@@ -42,6 +43,7 @@ from fuser.ir.nodes import (
     View,
 )
 from fuser.ir.pointwise import TABLE
+from fuser.ir.random_numbers import draw_state, random_numbers
 from fuser.ir.types import dims_slowest_first
 
 Environment = dict[Value, torch.Tensor]
@@ -98,8 +100,13 @@ def evaluate(
             return (fill.expand(shape).clone(),)
         case Iota():
             return (_iota(op, size(op.length), get(op.start), get(op.step), device),)
+        case GeneratorState():
+            return tuple(map(torch.tensor, draw_state(device)))
         case Random():
-            return (_random(op, [size(extent) for extent in op.shape], environment, device),)
+            shape = [size(extent) for extent in op.shape]
+            first, second = (get(parameter).item() for parameter in op.parameters)
+            state = int(get(op.seed).item()), int(get(op.offset).item())
+            return (random_numbers(op, shape, (first, second), state, device),)
         case Reduce():
             return _reduce(op, get(op.arg))
         case Scan():
@@ -195,16 +202,6 @@ def _iota(
     wide = torch.int64 if op.dtype.is_integral else torch.float64
     steps = torch.arange(length, device=device, dtype=wide)
     return (start.to(device, wide) + steps * step.to(device, wide)).to(op.dtype.torch)
-
-
-def _random(
-    op: Random, shape: list[int], environment: Environment, device: torch.device
-) -> torch.Tensor:
-    first, second = (environment[parameter].item() for parameter in op.parameters)
-    dtype = op.dtype.torch
-    if op.distribution == "normal":
-        return torch.randn(shape, dtype=dtype, device=device) * second + first
-    return torch.rand(shape, dtype=dtype, device=device) * (second - first) + first
 
 
 def _reduce(op: Reduce, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -137,6 +137,11 @@ class StrideOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class GeneratorState:
+    """A seed and an offset from torch's generator, which is advanced: others in every execution."""
+
+
+@dataclass(frozen=True, slots=True)
 class Full:
     shape: tuple[Extent, ...]
     fill: Value
@@ -155,11 +160,16 @@ class Iota:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Random numbers of a distribution ("uniform": low, high; "normal": mean, deviation)."""
+    """Random numbers of a distribution ("uniform": low, high; "normal": mean, deviation).
+
+    Each is a pure function of seed, offset and its row-major index: see `random_numbers.py`.
+    """
 
     distribution: str
     shape: tuple[Extent, ...]
     parameters: tuple[Value, Value]
+    seed: Value
+    offset: Value
     dtype: DataType
 
 
@@ -251,6 +261,7 @@ class Extern:
 Operation = (
     Constant
     | SizeOf
+    | GeneratorState
     | Pointwise
     | Cast
     | View

@@ -20,6 +20,7 @@ from fuser.ir.nodes import (
     Full,
     Fusion,
     Gather,
+    GeneratorState,
     Iota,
     Number,
     Operation,
@@ -55,6 +56,7 @@ _NAMES: dict[type, str] = {
     Flip: "flip",
     StrideOrder: "stride_order",
     Full: "full",
+    GeneratorState: "generator_state",
     Iota: "iota",
     Pad: "pad",
     Cat: "cat",
@@ -146,11 +148,14 @@ def print_operation(op: Operation) -> str:
             return f"fd.ops.full(shape={_list(op.shape)}, fill_value={op.fill}, dtype={op.dtype!r})"
         case Iota():
             return f"fd.ops.iota({op.length}, start={op.start}, step={op.step}, dtype={op.dtype!r})"
+        case GeneratorState():
+            return "fd.ops.generator_state()"
         case Random():
             first, second = op.parameters
             return (
                 f"fd.ops.{op.distribution}({first}, {second}, "
-                f"shape={_list(op.shape)}, dtype={op.dtype!r})"
+                f"shape={_list(op.shape)}, rng_seed={op.seed}, rng_offset={op.offset}, "
+                f"dtype={op.dtype!r})"
             )
         case Reduce():
             return _reduce(op)

@@ -20,6 +20,7 @@ from fuser.ir.operations import (
     Flip,
     Full,
     Gather,
+    GeneratorState,
     Iota,
     Pad,
     Permute,
@@ -122,7 +123,9 @@ def _more(statement: Statement) -> int:
     """The roundings one operation adds."""
     op = statement.op
     match op:
-        case Constant() | SizeOf() | Gather() | Pad() | Cat() | CheckIndex() | StrideOrder():
+        case Constant() | SizeOf() | GeneratorState():
+            return 0
+        case Gather() | Pad() | Cat() | CheckIndex() | StrideOrder():
             return 0
         case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice() | Flip():
             return 0

@@ -4,7 +4,8 @@
     T2 = fd.ops.exp(T0)         ->     T1 = fd.ops.exp(T0)
     T3 = fd.ops.add(T1, T2)            T3 = fd.ops.add(T1, T1)
 
-Random numbers are drawn anew each time, and `segment_set` marks a place: neither is merged.
+The state of torch's generator is another each time, so random numbers are equal where their seed
+and offset are given. `segment_set` marks a place. Neither it nor a state is merged.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from fuser.ir import externs
 from fuser.ir.nodes import (
     Extern,
     Fusion,
+    GeneratorState,
     Operation,
     Output,
     Pointwise,
-    Random,
     Statement,
     Value,
     map_operands,
@@ -46,7 +47,7 @@ def merge_common_subexpressions(fusion: Fusion) -> Fusion:
 
 def _is_pure(op: Operation) -> bool:
     match op:
-        case Random() | Pointwise(op="segment_set"):
+        case GeneratorState() | Pointwise(op="segment_set"):
             return False
         case Extern():
             return not externs.options(op).get("dropout_p")

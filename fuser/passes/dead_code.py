@@ -3,13 +3,15 @@
 T1 = fd.ops.exp(T0)
 T2 = fd.ops.mul(T0, S0)     ->     T1 = fd.ops.exp(T0)
 fd.add_output(T1)                  fd.add_output(T1)
+
+What advances torch's generator stays: later numbers depend on it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from fuser.ir.nodes import Fusion, Statement, Value, operands
+from fuser.ir.nodes import Fusion, GeneratorState, Statement, Value, operands
 
 
 def remove_dead_code(fusion: Fusion) -> Fusion:
@@ -17,7 +19,7 @@ def remove_dead_code(fusion: Fusion) -> Fusion:
     needed: set[Value] = set(fusion.output_values)
     kept: list[Statement] = []
     for statement in reversed(fusion.statements):
-        if needed.isdisjoint(statement.outs):
+        if needed.isdisjoint(statement.outs) and not isinstance(statement.op, GeneratorState):
             continue
         kept.append(statement)
         needed.update(operands(statement.op))

@@ -14,7 +14,8 @@ from fuser.codegen import IndexCheck, KernelSource, Pointer, Scalar, Size, Works
 from fuser.errors import ExternError, FuserError
 from fuser.ir.indexing import index_error
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Number, Value
+from fuser.ir.nodes import GeneratorState, Number, Statement, Value
+from fuser.ir.random_numbers import draw_state
 from fuser.ir.strided import Strided
 from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.kernel import Launcher, scalar_argument
@@ -57,6 +58,8 @@ class Runner:
         self._actions: list[Action] = []
         self.kernels = kernels
         self._ends: list[int] = []  # how many actions are done when each step is
+        drawn = (s for s in segmented.fusion.statements if isinstance(s.op, GeneratorState))
+        self._actions += [self._draw(statement) for statement in drawn]
         for step in segmented.steps:
             if isinstance(step, Segment):
                 self._actions += [self._allocate(value, segmented) for value in step.stores]
@@ -107,6 +110,16 @@ class Runner:
 
     def _new_slot(self, value: Value) -> int:
         return self._slots.setdefault(value, len(self._slots))
+
+    def _draw(self, statement: Statement) -> Action:
+        """A seed and an offset from torch's generator, for the kernels that read them."""
+        seed, offset = (self._new_slot(value) for value in statement.outs)
+        device = self._device
+
+        def draw(environment: Environment) -> None:
+            environment[seed], environment[offset] = draw_state(device)
+
+        return draw
 
     def _allocate(self, value: Value, segmented: SegmentedFusion) -> Action:
         """Make the buffer of a stored value, already in the form it is handed out in."""

@@ -146,6 +146,9 @@ class _Tracer(Emitter):
     def add(self, let: Let, is_tensor: bool) -> None:
         (self._lets if is_tensor else self._prologue).append(let)
 
+    def add_load(self, load: Load) -> None:
+        self._loads.append(load)
+
     def get(self, value: Value, at: Coordinates) -> Expression:
         found = self._wanted[value][at]
         assert found is not None, f"{value} is read before it is computed"

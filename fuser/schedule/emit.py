@@ -17,12 +17,14 @@ from fuser.ir.nodes import (
     Iota,
     Pad,
     Pointwise,
+    Random,
     Statement,
     StrideOrder,
     Value,
 )
 from fuser.ir.strided import is_metadata
 from fuser.schedule.coordinates import Coordinates, cat_parts, pull
+from fuser.schedule.draw import draw
 from fuser.schedule.index import Index
 from fuser.schedule.loop_tree import (
     Call,
@@ -31,6 +33,7 @@ from fuser.schedule.loop_tree import (
     IndexValue,
     Let,
     Literal,
+    Load,
     Ref,
     SizeValue,
 )
@@ -60,6 +63,10 @@ class Emitter(ABC):
     def add(self, let: Let, is_tensor: bool) -> None:
         """Put a let where it belongs; that of a scalar is the same for all elements."""
 
+    @abstractmethod
+    def add_load(self, load: Load) -> None:
+        """Put a load of what is drawn where it belongs."""
+
     def emit(self, statement: Statement, at: Coordinates) -> Expression:
         """The expression that stands for a statement's result at `at`; lets are added for it."""
         op, out = statement.op, statement.out
@@ -81,6 +88,8 @@ class Emitter(ABC):
             expression = self._call(op, statement, at)
         elif isinstance(op, Full):
             return self.read_as(op.fill, (), op.dtype)
+        elif isinstance(op, Random):
+            return draw(self, op, statement.out, at)
         else:
             assert isinstance(op, Iota), f"{statement} does not run in a kernel"
             expression = self._iota(op, out, at)
@@ -180,6 +189,8 @@ def scalar_operands(statement: Statement) -> list[Value]:
             return [op.fill]
         case Iota():
             return [op.start, op.step]
+        case Random():
+            return [*op.parameters, op.seed, op.offset]
         case _:
             return []
 

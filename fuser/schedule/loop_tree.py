@@ -8,6 +8,7 @@ from enum import Enum, auto
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number, Value
+from fuser.ir.random_numbers import COST
 from fuser.schedule.index import Axis, Index
 
 # -- scalar expressions --------------------------------------------------------------------------
@@ -65,11 +66,26 @@ Expression = Ref | Literal | SizeValue | Convert | Call | IndexValue
 
 
 @dataclass(frozen=True, slots=True)
+class Drawn:
+    """Random numbers of a distribution, by a seed and an offset."""
+
+    distribution: str
+    seed: Expression
+    offset: Expression
+
+    @property
+    def cost(self) -> int:
+        """Instructions for one of them, roughly."""
+        return COST[self.distribution]
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """`name` = `lanes` consecutive elements of `tensor` from element `at`.
 
-    With `in_lanes`, one element into an array that `Lanes` declared. `piece` is how many of the
-    lanes an access may move, 0 for as many as it can.
+    What is `drawn` is computed from its number, `at`, instead of read. With `in_lanes`, one element
+    into an array that `Lanes` declared. `piece` is how many of the lanes an access may move, 0 for
+    as many as it can.
     """
 
     name: str
@@ -78,6 +94,7 @@ class Load:
     lanes: int = 1
     in_lanes: bool = False
     piece: int = 0
+    drawn: Drawn | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
+from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
 from fuser.schedule.index import Axis, Index, affine_parts
 from fuser.schedule.loop_tree import (
@@ -46,7 +47,10 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
         axes=body.axes,
         prologue=body.prologue,
         body=nodes,
-        launch=Launch(threaded=work >= parameters.serial_work),
+        launch=Launch(
+            threaded=work >= parameters.serial_work,
+            past_cache=_stored_bytes(body) >= parameters.stream_bytes,
+        ),
         index_dtype=DataType.Int,
         parameters=f"cpu pointwise: {len(body.axes)} loop(s), {parameters}",
     )
@@ -83,6 +87,8 @@ def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
     if len(body.axes) < 2 or body.lets or len(body.loads) != 1 or len(body.stores) != 1:
         return False
     (load,), (store,) = body.loads, body.stores
+    if load.drawn is not None:
+        return False
     row_bytes = body.axes[-1].extent * store.tensor.dtype.itemsize
     return (
         store.source == Ref(load.name, store.tensor.dtype)
@@ -93,13 +99,13 @@ def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
 
 
 def _streams(body: Body, parameters: CpuParameters) -> bool:
-    """Whether stores should bypass the cache: more than it holds, and consecutive."""
+    """Whether to store chunks: consecutive, and more than the cache holds, or drawn in blocks."""
     if not body.axes or body.axes[-1].extent < parameters.chunk:
         return False
     inner = body.axes[-1]
-    stored = sum(store.tensor.dtype.itemsize for store in body.stores) * _elements(body)
+    drawn = any(load.drawn for load in body.loads)
     return (
-        stored >= parameters.stream_bytes
+        (drawn or _stored_bytes(body) >= parameters.stream_bytes)
         and all(step_along(store.at, inner) == 1 for store in body.stores)
         and all(step_along(load.at, inner) in (-1, 0, 1) for load in body.loads)
     )
@@ -109,11 +115,15 @@ def _chunk(body: Body, count: int) -> tuple[Node, ...]:
     """`count` neighbouring elements: computed into registers, then stored at once."""
     inner = body.axes[-1]
     lane, shifted = _with_lanes(body, count)
-    ahead = [Prefetch(n.tensor, n.at, count) for n in body.loads if step_along(n.at, inner) == 1]
+    read = [load for load in body.loads if load.drawn is None]
+    ahead = [Prefetch(n.tensor, n.at, count) for n in read if step_along(n.at, inner) == 1]
     wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
     arrays, computed, stores = _store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
-    within = (*shifted.loads, *shifted.lets, *computed)
-    return (*ahead, *arrays, Loop(lane, Binding.SIMD, within), *stores)
+    drawn, _ = drawn_together(body.loads, inner, count)
+    names = {load.name for load in drawn}
+    loads = (load for load in shifted.loads if load.name not in names)
+    within = (*loads, *shifted.lets, *computed)
+    return (*ahead, *drawn, *arrays, Loop(lane, Binding.SIMD, within), *stores)
 
 
 # -- one thread's work ---------------------------------------------------------------------------
@@ -199,6 +209,10 @@ def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> 
     return blocks * math.prod(outer)
 
 
+def _stored_bytes(body: Body) -> int:
+    return sum(store.tensor.dtype.itemsize for store in body.stores) * _elements(body)
+
+
 def _elements(body: Body) -> int:
     return math.prod(axis.extent for axis in body.axes)
 
@@ -206,7 +220,8 @@ def _elements(body: Body) -> int:
 def _cost(body: Body) -> int:
     """Instructions for one point of the domain, roughly."""
     calls = [let.expression for let in body.lets if isinstance(let.expression, Call)]
-    return len(body.loads) + len(body.stores) + sum(TABLE[call.op].cost for call in calls)
+    drawn = sum(load.drawn.cost for load in body.loads if load.drawn)
+    return drawn + len(body.loads) + len(body.stores) + sum(TABLE[call.op].cost for call in calls)
 
 
 def _index_dtype(segment: Segment, body: Body) -> DataType:

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in
+
+Made = Let | Load
 
 COSTLY = 8
 """Instructions from which a value is kept: storing and loading it takes a few."""
@@ -36,41 +39,50 @@ def keep_in_row(body: RowBody, max_bytes: int) -> RowBody:
     return dataclasses.replace(body, stages=tuple(stages))
 
 
-def _row_bytes(sweep: Sweep, let: Let) -> int:
-    return sweep.axes[0].extent * let.dtype.itemsize
+def _row_bytes(sweep: Sweep, node: Made) -> int:
+    return sweep.axes[0].extent * _dtype(node).itemsize
 
 
-def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str, Let]:
+def _dtype(node: Made) -> DataType:
+    return node.dtype if isinstance(node, Let) else node.tensor.dtype
+
+
+def _is_costly(node: Made) -> bool:
+    if isinstance(node, Load):
+        return node.drawn is not None and node.drawn.cost >= COSTLY
+    return isinstance(node.expression, Call) and KERNEL_TABLE[node.expression.op].cost >= COSTLY
+
+
+def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str, Made]:
     """Costly values that both sweeps compute, as far as there is room for what is not `kept`."""
     if len(later.axes) != 1 or earlier.axes != later.axes:
         return {}
-    made = {node.name for node in earlier.code if isinstance(node, Let)}
-    shared: dict[str, Let] = {}
+    made = {node.name for node in earlier.code if isinstance(node, Made)}
+    shared: dict[str, Made] = {}
     for node in later.code:
-        if isinstance(node, Let) and node.name in made and isinstance(node.expression, Call):
-            costly = KERNEL_TABLE[node.expression.op].cost >= COSTLY
+        if isinstance(node, Made) and node.name in made and _is_costly(node):
             needed = 0 if node.name in kept else _row_bytes(later, node)
-            if costly and needed <= room:
+            if needed <= room:
                 shared[node.name] = node
                 room -= needed
     return shared
 
 
-def _keeping(sweep: Sweep, shared: dict[str, Let]) -> Sweep:
+def _keeping(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     code: list[Code] = []
     already = {node.name for node in sweep.code if isinstance(node, Keep)}
     for node in sweep.code:
         code.append(node)
-        if isinstance(node, Let) and node.name in shared and node.name not in already:
-            code.append(Keep(node.name, node.dtype, sweep.axes[0]))
+        if isinstance(node, Made) and node.name in shared and node.name not in already:
+            code.append(Keep(node.name, _dtype(node), sweep.axes[0]))
     return dataclasses.replace(sweep, code=tuple(code))
 
 
-def _reading(sweep: Sweep, shared: dict[str, Let]) -> Sweep:
+def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     """The sweep with kept values read, and without what nothing needs any more."""
     code: list[Code] = [
-        Kept(node.name, node.dtype, sweep.axes[0])
-        if isinstance(node, Let) and node.name in shared
+        Kept(node.name, _dtype(node), sweep.axes[0])
+        if isinstance(node, Made) and node.name in shared
         else node
         for node in sweep.code
     ]

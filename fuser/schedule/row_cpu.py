@@ -13,6 +13,7 @@ import dataclasses
 import math
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.draw import drawn_together
 from fuser.schedule.emit import convert
 from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CpuRowParameters
@@ -164,8 +165,10 @@ def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> li
         after.append(Combine(fold.name, fold.dtype, tuple(parts), kept, lanes, fold.operation))
     others = [Accumulate(_partial(fold), fold.at, fold.value) for fold in sweep.folds if fold.slots]
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
-    inside = (*ahead, *sweep.code, *within, *others, *sweep.stores)
-    loop = Loop(inner, Binding.SWEEP, inside, lanes) if own else Loop(inner, Binding.SIMD, inside)
+    drawn, code = drawn_together(sweep.code, inner, lanes)
+    inside = (*ahead, *drawn, *code, *within, *others, *sweep.stores)
+    binding, step = (Binding.SWEEP, lanes) if own or drawn else (Binding.SIMD, 1)
+    loop = Loop(inner, binding, inside, step)
     return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
 
 

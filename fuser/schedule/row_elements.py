@@ -154,6 +154,9 @@ class Elements(Emitter):
     def add(self, let: Let, is_tensor: bool) -> None:
         (self._target if is_tensor else self._prologue).append(let)
 
+    def add_load(self, load: Load) -> None:
+        self._target.append(load)
+
     def _natural(self, value: Value) -> Coordinates:
         """Where a value is computed: at the point that its own atoms number."""
         return tuple(compose(tuple(map(self._axis, dim))) for dim in self._atoms.factors(value))

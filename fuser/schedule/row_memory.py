@@ -16,6 +16,7 @@ import itertools
 import math
 
 from fuser.ir.pointwise import KERNEL_TABLE
+from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
@@ -47,7 +48,7 @@ def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:
         return body
     costly = max(again, key=cost)
     row, inner = body.rows[-1], costly.axes[-1]
-    loads = [node for node in sweeps[0].code if isinstance(node, Load)]
+    loads = [n for n in sweeps[0].code if isinstance(n, Load) and n.drawn is None]
     read = [load for load in loads if step_along(load.at, inner) == 1 and load.at.coefficient(row)]
     points = math.prod(axis.extent for axis in costly.axes)
     ahead: list[Prefetch] = []
@@ -87,13 +88,15 @@ def chunks(sweep: Sweep, count: int) -> Loop:
         arrays.append(array)
         computed.append(fill)
         stores.append(whole)
-    each = Loop(inner, Binding.SIMD, (*sweep.code, *computed), count)
+    drawn, code = drawn_together(sweep.code, inner, count)
+    each = Loop(inner, Binding.SIMD, (*code, *computed), count)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
-    return Loop(inner, Binding.CHUNKS, (*ahead, *arrays, each, *stores), count)
+    return Loop(inner, Binding.CHUNKS, (*ahead, *drawn, *arrays, each, *stores), count)
 
 
 def cost(sweep: Sweep) -> int:
     """Instructions at one point of a sweep, roughly."""
     calls = [node.expression for node in sweep.code if isinstance(node, Let)]
     arithmetic = sum(KERNEL_TABLE[call.op].cost for call in calls if isinstance(call, Call))
+    arithmetic += sum(n.drawn.cost for n in sweep.code if isinstance(n, Load) and n.drawn)
     return arithmetic + len(sweep.code) + len(sweep.folds) + len(sweep.stores)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fuser.ir.nodes import Value
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis, Index, affine_parts
 from fuser.schedule.loop_tree import IndexValue, Keep, Kept, Let, Load, Peel
@@ -20,6 +21,7 @@ from fuser.schedule.row_body import Code, Sweep, names_in
 from fuser.schedule.vectors import (
     Access,
     Alignments,
+    alignment_of,
     elements_at_once,
     step_along,
     wanted_lanes,
@@ -61,7 +63,7 @@ def vectors_for(
     narrow = widest_lanes(segment, accesses, inner, alignments, *limits)
     lanes = wanted_lanes(accesses, inner, *limits) if may_peel and may_move else narrow
     rows = _Rows(segment, inner, alignments, lanes)
-    leaders = [access for access in accesses if rows.may_lead(access[1])]
+    leaders = [access for access in accesses if rows.may_lead(*access)]
     is_whole = lanes == narrow and inner.extent % lanes == 0
     if is_whole or not may_peel or not leaders:
         return Vectors(narrow, inner.extent % narrow == 0)
@@ -87,9 +89,9 @@ class _Rows:
     alignments: Alignments
     lanes: int
 
-    def may_lead(self, at: Index) -> bool:
-        """Whether it is known before the sweep where the row begins."""
-        return all(isinstance(term, Axis) for term, _ in at.terms)
+    def may_lead(self, tensor: Value, at: Index) -> bool:
+        """Whether it is in memory, and known before the sweep where the row begins."""
+        return tensor in self.segment.memory and all(isinstance(term, Axis) for term, _ in at.terms)
 
     def follows(self, access: Access, leader: Access) -> bool:
         """Whether whole accesses are aligned wherever those of the leader are."""
@@ -99,7 +101,8 @@ class _Rows:
         if count > elements_at_once(own, self.lanes):
             return False
         memory = self.segment.memory
-        together = memory[tensor].base is memory[leading].base and size == own
+        drawn = tensor not in memory
+        together = not drawn and memory[tensor].base is memory[leading].base and size == own
         aligned = self._alignment(access) >= count and self._alignment(leader) >= count
         difference = start + at * -1
         steps = (difference.constant, *(step for _, step in difference.terms))
@@ -122,8 +125,7 @@ class _Rows:
     def _alignment(self, access: Access) -> int:
         """Elements at a multiple of which the buffer of an access lies."""
         tensor, _ = access
-        base = self.segment.memory[tensor].base
-        return self.alignments[base] // tensor.dtype.itemsize
+        return alignment_of(tensor, self.segment, self.alignments) // tensor.dtype.itemsize
 
 
 def _without(at: Index, axis: Axis) -> Index:

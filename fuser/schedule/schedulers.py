@@ -14,6 +14,7 @@ from fuser.ir.nodes import (
     Operation,
     Pad,
     Pointwise,
+    Random,
     Reduce,
     StrideOrder,
     operands,
@@ -45,7 +46,8 @@ def scheduler_of(segment: Segment) -> Scheduler | None:
 
 
 def _is_pointwise(op: Operation) -> bool:
-    return isinstance(op, Pointwise | Cast | StrideOrder | Full | Iota) or is_metadata(op)
+    kinds = Pointwise | Cast | StrideOrder | Full | Iota | Random
+    return isinstance(op, kinds) or is_metadata(op)
 
 
 def _is_of_rows(op: Operation) -> bool:

@@ -67,13 +67,20 @@ def widest_lanes(
     """
 
     def fits(tensor: Value, at: Index) -> bool:
-        alignment = alignments[segment.memory[tensor].base]
+        alignment = alignment_of(tensor, segment, alignments)
         return _is_aligned(tensor.dtype.itemsize, at, lanes, inner, alignment)
 
     lanes = wanted_lanes(accesses, inner, vector_bytes, max_lane_bytes)
     while lanes > 1 and not all(fits(*access) for access in accesses):
         lanes //= 2
     return lanes
+
+
+def alignment_of(tensor: Value, segment: Segment, alignments: Alignments) -> int:
+    """A power of two that divides the address of a tensor, in bytes. What is drawn has none: it
+    begins where its numbers do."""
+    lies = segment.memory.get(tensor)
+    return ACCESS_BYTES if lies is None else alignments[lies.base]
 
 
 def wanted_lanes(

@@ -30,6 +30,7 @@ from fuser.ir.nodes import (
     Full,
     Fusion,
     Gather,
+    GeneratorState,
     Iota,
     Pad,
     Permute,
@@ -164,7 +165,7 @@ class Atoms:
                 return tuple(dim for n, dim in kept if op.keepdim or n not in op.dims)
             case Gather():
                 return self._gathered(op, out)
-            case Full() | Iota() | Random() | Extern() | Constant() | SizeOf():
+            case Full() | Iota() | Random() | Extern() | Constant() | SizeOf() | GeneratorState():
                 return tuple(map(self._fresh, shape))
             case _:
                 assert_never(op)

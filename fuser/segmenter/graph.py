@@ -21,6 +21,7 @@ from fuser.ir.nodes import (
     Iota,
     Pad,
     Pointwise,
+    Random,
     Reduce,
     Statement,
     StrideOrder,
@@ -31,7 +32,7 @@ from fuser.ir.strided import Strided, is_metadata
 from fuser.segmenter.atoms import NONE, Atoms, AtomSet
 
 KERNEL_OPERATIONS = (
-    Pointwise | Cast | StrideOrder | CheckIndex | Full | Iota | Reduce | Gather | Pad | Cat
+    Pointwise | Cast | StrideOrder | CheckIndex | Full | Iota | Random | Reduce | Gather | Pad | Cat
 )
 """What a kernel computes, beside metadata operations; torch runs the others."""
 

@@ -5,8 +5,9 @@ The machine behind the numbers is an H200: 132 processors, 4.3 TB/s, 60 Tflop/s.
 
 from __future__ import annotations
 
-from fuser.ir.nodes import Iota, Operation, Pointwise
+from fuser.ir.nodes import Iota, Operation, Pointwise, Random
 from fuser.ir.pointwise import TABLE
+from fuser.ir.random_numbers import COST
 
 LAUNCH_BYTES = 8 << 20
 """A kernel launch in bytes: what the memory moves in about 2 microseconds."""
@@ -42,4 +43,6 @@ def operation_cost(op: Operation) -> int:
     """Instructions for one element, roughly. A position is a coordinate, which is there anyway."""
     if isinstance(op, Iota):
         return 0
+    if isinstance(op, Random):
+        return COST[op.distribution]
     return TABLE[op.op].cost if isinstance(op, Pointwise) else 1

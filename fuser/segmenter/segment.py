@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fuser.ir.nodes import Fusion, Output, Statement, Value, operands
+from fuser.ir.nodes import Fusion, GeneratorState, Output, Statement, Value, operands
 from fuser.ir.printer import operation_name
 from fuser.ir.strided import Strided, row_major
 from fuser.segmenter.atoms import NONE
@@ -128,7 +128,11 @@ class _Segmenter:
         while pending:
             value = pending.pop()
             statement = self._definitions.get(value)
-            if statement is None or (value not in results and stop(value)):
+            if (
+                statement is None
+                or isinstance(statement.op, GeneratorState)
+                or (value not in results and stop(value))
+            ):
                 loads.add(value)
                 continue
             needed[self._numbers[statement.outs[0]]] = statement

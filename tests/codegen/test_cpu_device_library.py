@@ -26,7 +26,7 @@ from fuser.runtime.toolchain import find_compiler
 COMPILER = find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
-LIBRARY = device_library.load("common.h", "cpu.h")
+LIBRARY = device_library.load("common.h", "random.h", "cpu.h", "cpu_random.h")
 HEADERS = Path(device_library.__file__).parent / "device"
 FLAGS = ("-std=c++17", "-fopenmp", "-fwrapv", "-fno-trapping-math", "-fno-math-errno")
 
@@ -497,7 +497,7 @@ def test_integer_division_never_traps(table_loops: ctypes.CDLL, name: str, dtype
 # -- the text itself -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["common.h", "cpu.h"])
+@pytest.mark.parametrize("name", ["common.h", "random.h", "cpu.h", "cpu_random.h"])
 def test_headers_include_nothing(name: str) -> None:
     assert "#include" not in (HEADERS / name).read_text()
 

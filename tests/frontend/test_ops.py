@@ -261,30 +261,6 @@ def test_reductions_take_zero_dim_tensors(name: str, dims: object) -> None:
     assert all(out.shape == () for out in outs)
 
 
-def test_random_numbers_have_the_shape_and_range() -> None:
-    torch.manual_seed(0)
-    uniform, normal, like, normal_like = run(
-        lambda o, x: (
-            o.uniform(2.0, 3.0, shape=[50, o.size(x, 0)], dtype=DataType.Double),
-            o.normal(5.0, 0.5, [1000]),
-            o.rand_like(x),
-            o.randn_like(x),
-        ),
-        X,
-    )
-    assert uniform.dtype is torch.float64
-    assert uniform.shape == (50, 3)
-    assert 2 <= uniform.min() <= uniform.max() < 3
-    assert abs(normal.mean() - 5) < 0.1
-    assert like.shape == normal_like.shape == X.shape
-
-
-def test_random_seed_is_refused() -> None:
-    refused(
-        lambda o, x: o.uniform(0.0, 1.0, [2], rng_seed=1, rng_offset=0), [-1], errors.ArgumentError
-    )
-
-
 def test_broadcast_in_dim_that_changes_nothing_adds_nothing() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[3, 1])

@@ -5,7 +5,7 @@ import torch
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Constant, Pointwise, Random, SizeOf
+from fuser.ir.nodes import Constant, GeneratorState, Pointwise, Random, SizeOf
 from fuser.ir.types import TensorType
 from fuser.ir.verify import verify
 from fuser.passes.common_subexpressions import merge_common_subexpressions
@@ -90,14 +90,26 @@ def test_sizes_are_merged_and_operand_order_matters():
     assert merged(builder) == ["S2", "T4", "T5"]
 
 
-def test_random_numbers_are_drawn_each_time():
+def test_random_numbers_of_the_generator_are_others_each_time():
     builder = FusionBuilder()
     (low,) = builder.add(Constant(0.0, DataType.Double))
     (high,) = builder.add(Constant(1.0, DataType.Double))
     for _ in range(2):
-        builder.add(Random("uniform", (4,), (low, high), DataType.Float))
+        state = builder.add(GeneratorState())
+        builder.add(Random("uniform", (4,), (low, high), *state, DataType.Float))
 
-    assert merged(builder) == ["S0", "S1", "T2", "T3"]
+    assert merged(builder) == ["S0", "S1", "S2", "T4", "S5", "T7"]
+
+
+def test_random_numbers_of_one_seed_and_offset_are_one():
+    builder = FusionBuilder()
+    (low,) = builder.add(Constant(0.0, DataType.Double))
+    (high,) = builder.add(Constant(1.0, DataType.Double))
+    for offset in (5, 5, 6):
+        state = [builder.add(Constant(word, DataType.Int))[0] for word in (3, offset)]
+        builder.add(Random("uniform", (4,), (low, high), state[0], state[1], DataType.Float))
+
+    assert merged(builder) == ["S0", "S1", "S2", "S3", "T4", "S9", "T10"]
 
 
 def test_each_boundary_that_was_asked_for_stays():

@@ -3,7 +3,7 @@ import torch
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Constant, Full, Pointwise, Reduce
+from fuser.ir.nodes import Constant, Full, GeneratorState, Pointwise, Random, Reduce
 from fuser.ir.types import TensorType
 from fuser.passes.dead_code import remove_dead_code
 
@@ -26,6 +26,18 @@ def test_statements_that_no_output_needs_are_dropped():
     assert [s.outs[0] for s in after.statements] == [used]
     given = [torch.randn(4)]
     torch.testing.assert_close(interpret(after, given), interpret(builder.fusion, given))
+
+
+def test_what_advances_the_generator_stays():
+    builder = FusionBuilder()
+    x = builder.input(FLOAT)
+    seed, offset = builder.add(GeneratorState())
+    builder.add(Random("normal", (3,), (offset, seed), seed, offset, DataType.Float))
+    builder.output(*builder.add(Pointwise("neg", (x,))))
+
+    after = remove_dead_code(builder.fusion)
+
+    assert [type(s.op) for s in after.statements] == [GeneratorState, Pointwise]
 
 
 def test_scalars_and_sizes_of_dropped_statements_go_too_but_inputs_stay():

@@ -1,0 +1,122 @@
+"""Operations that make random numbers, and the state of torch's generator they begin from."""
+
+from __future__ import annotations
+
+from fuser.errors import ArgumentError
+from fuser.frontend.arguments import Shape, dtype, extents
+from fuser.frontend.handles import Handle, Operand
+from fuser.frontend.operation_group import OperationGroup
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Extent, GeneratorState, Random, SizeOf, Value
+from fuser.ir.types import DYNAMIC
+
+
+class RandomOps(OperationGroup):
+    """`fd.ops`: random numbers.
+
+    `rng_seed` and `rng_offset`, Int scalars, come together: the same two give the same numbers, in
+    any operation and definition, on every target. Without them, numbers follow
+    torch.manual_seed, and are others in every operation and execution.
+    """
+
+    def generator_state(self) -> tuple[Handle, Handle]:
+        """A seed and an offset, Int scalars, from torch's generator: others in every execution."""
+        seed, offset = self._recorder.add_all("generator_state", GeneratorState())
+        return seed, offset
+
+    def uniform(
+        self,
+        minval: Operand,
+        maxval: Operand,
+        shape: Shape,
+        *,
+        rng_seed: Operand | None = None,
+        rng_offset: Operand | None = None,
+        dtype: DataType = DataType.Float,
+    ) -> Handle:
+        """Random numbers in [minval, maxval)."""
+        ends = [end for end in (minval, maxval) if isinstance(end, int | float)]
+        if len(ends) == 2 and ends[0] > ends[1]:
+            raise ArgumentError(
+                operation="uniform",
+                argument="minval",
+                got=minval,
+                expected=f"expected at most maxval, which is {maxval}",
+            )
+        sizes = extents(self._recorder, "uniform", "shape", shape, lowest=0)
+        return self._random("uniform", (minval, maxval), sizes, (rng_seed, rng_offset), dtype)
+
+    def normal(
+        self,
+        mean: Operand,
+        std: Operand,
+        shape: Shape,
+        *,
+        rng_seed: Operand | None = None,
+        rng_offset: Operand | None = None,
+        dtype: DataType = DataType.Float,
+    ) -> Handle:
+        """Normally distributed random numbers."""
+        sizes = extents(self._recorder, "normal", "shape", shape, lowest=0)
+        return self._random("normal", (mean, std), sizes, (rng_seed, rng_offset), dtype)
+
+    def rand_like(
+        self, arg: Handle, *, rng_seed: Operand | None = None, rng_offset: Operand | None = None
+    ) -> Handle:
+        """Random numbers in [0, 1), of the sizes and dtype of `arg`."""
+        value = self._recorder.tensor("rand_like", "arg", arg)
+        given, sizes = (rng_seed, rng_offset), self._sizes_of(value)
+        return self._random("uniform", (0.0, 1.0), sizes, given, value.dtype, "rand_like")
+
+    def randn_like(
+        self, arg: Handle, *, rng_seed: Operand | None = None, rng_offset: Operand | None = None
+    ) -> Handle:
+        """Standard normal random numbers, of the sizes and dtype of `arg`."""
+        value = self._recorder.tensor("randn_like", "arg", arg)
+        given, sizes = (rng_seed, rng_offset), self._sizes_of(value)
+        return self._random("normal", (0.0, 1.0), sizes, given, value.dtype, "randn_like")
+
+    def _random(
+        self,
+        distribution: str,
+        parameters: tuple[Operand, Operand],
+        shape: tuple[Extent, ...],
+        given: tuple[Operand | None, Operand | None],
+        dtype: DataType,
+        name: str = "",
+    ) -> Handle:
+        name = name or distribution
+        named = zip(_PARAMETERS[distribution], parameters, strict=True)
+        first, second = (self._recorder.scalar(name, *parameter) for parameter in named)
+        seed, offset = self._state(name, *given)
+        op = Random(distribution, shape, (first, second), seed, offset, _dtype(name, dtype))
+        return self._recorder.add(name, op)
+
+    def _state(
+        self, name: str, seed: Operand | None, offset: Operand | None
+    ) -> tuple[Value, Value]:
+        """The seed and offset that are given, or that the generator is to give."""
+        if seed is None and offset is None:
+            drawn, first = self.generator_state()
+            return drawn.value, first.value
+        if seed is None or offset is None:
+            missing = "rng_seed" if seed is None else "rng_offset"
+            raise ArgumentError(
+                operation=name,
+                argument=missing,
+                got=None,
+                expected="rng_seed and rng_offset come together: give both or neither",
+            )
+        scalar = self._recorder.scalar
+        return scalar(name, "rng_seed", seed), scalar(name, "rng_offset", offset)
+
+    def _sizes_of(self, value: Value) -> tuple[Extent, ...]:
+        """The sizes of a tensor, as scalars where they are dynamic."""
+        return tuple(
+            self._recorder.add("size", SizeOf(value, dim)).value if size == DYNAMIC else size
+            for dim, size in enumerate(value.shape)
+        )
+
+
+_PARAMETERS = {"uniform": ("minval", "maxval"), "normal": ("mean", "std")}
+_dtype = dtype

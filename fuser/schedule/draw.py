@@ -1,0 +1,111 @@
+"""Elements of random tensors: drawn by their number, then scaled.
+
+T5 = uniform(S0, S1)   ->   T5_unit = draw uniform[number]
+                            T5_wide = S0 + Double(T5_unit) * Double(T5_range)
+                            T5      = T5_wide < S1 ? T5_wide : S0, in T5's type
+
+`ir/random_numbers.py` says why in float64. Of [0, 1), and of the standard normal distribution, the
+drawn number is all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Protocol
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Random, Value
+from fuser.ir.random_numbers import LARGEST_UNIT
+from fuser.ir.shapes import row_major_strides
+from fuser.ir.types import TensorType
+from fuser.schedule.coordinates import Coordinates
+from fuser.schedule.index import Axis, linear
+from fuser.schedule.loop_tree import Call, Convert, Drawn, Expression, Let, Literal, Load, Ref
+from fuser.schedule.row_body import Code, names_in
+from fuser.schedule.vectors import step_along
+
+LEAST_TOGETHER = 8
+"""Lanes from which drawing them together is faster than one by one."""
+
+_WIDE = DataType.Double
+
+
+class Drawer(Protocol):
+    """What it takes of an emitter."""
+
+    def read_as(self, value: Value, at: Coordinates, dtype: DataType) -> Expression: ...
+
+    def name(self, value: Value, at: Coordinates) -> str: ...
+
+    def add(self, let: Let, is_tensor: bool) -> None: ...
+
+    def add_load(self, load: Load) -> None: ...
+
+
+def draw(emitter: Drawer, op: Random, out: Value, at: Coordinates) -> Expression:
+    """The expression for element `at` of random numbers; its load and lets are added."""
+    first, second = (emitter.read_as(parameter, (), _WIDE) for parameter in op.parameters)
+    seed, offset = (emitter.read_as(word, (), DataType.Int) for word in (op.seed, op.offset))
+    name, number = emitter.name(out, at), linear(at, row_major_strides(out.shape))
+    drawn = Drawn(op.distribution, seed, offset)
+    if (first, second) == (Literal(0.0, _WIDE), Literal(1.0, _WIDE)):
+        emitter.add_load(Load(name, out, number, drawn=drawn))
+        return Ref(name, op.dtype)
+    compute = op.dtype.compute
+    unit = Value(out.id, TensorType(compute, out.shape))
+    emitter.add_load(Load(f"{name}_unit", unit, number, drawn=drawn))
+    factor, source = f"{name}_factor", second
+    if op.distribution == "uniform":
+        source = Call("sub", (second, first), _WIDE)
+    emitter.add(Let(factor, compute, _as(source, compute)), is_tensor=False)
+    product = (
+        _as(_capped(op, Ref(f"{name}_unit", compute)), _WIDE),
+        _as(Ref(factor, compute), _WIDE),
+    )
+    wide = Call("add", (first, Call("mul", product, _WIDE)), _WIDE)
+    emitter.add(Let(f"{name}_wide", _WIDE, wide), is_tensor=True)
+    scaled = _as(_as(Ref(f"{name}_wide", _WIDE), compute), op.dtype)
+    if op.distribution == "uniform":
+        emitter.add(Let(f"{name}_scaled", op.dtype, scaled), is_tensor=True)
+        ends = (_as(_as(_as(end, compute), op.dtype), compute) for end in (first, second))
+        scaled = _as(_below(_as(Ref(f"{name}_scaled", op.dtype), compute), *ends), op.dtype)
+    emitter.add(Let(name, op.dtype, scaled), is_tensor=True)
+    return Ref(name, op.dtype)
+
+
+def drawn_together(code: Iterable[Code], inner: Axis, lanes: int) -> tuple[list[Load], list[Code]]:
+    """The loads that draw neighbours along `inner`, as loads of `lanes` of them, and the rest.
+
+    A processor draws whole blocks side by side, so that no word of one is thrown away.
+    """
+    held = list(code)
+    made = {node.name for node in held}
+    drawn = (node for node in held if isinstance(node, Load) and node.drawn is not None)
+    together = [
+        dataclasses.replace(load, lanes=lanes)
+        for load in drawn
+        if lanes >= LEAST_TOGETHER
+        and step_along(load.at, inner) == 1
+        and made.isdisjoint(names_in((load,)))
+    ]
+    names = {load.name for load in together}
+    rest = (node for node in held if not (isinstance(node, Load) and node.name in names))
+    return together, list(rest)
+
+
+def _capped(op: Random, unit: Expression) -> Expression:
+    """A number of [0, 1) that is below 1 in the result's type too."""
+    if op.distribution != "uniform" or op.dtype not in LARGEST_UNIT:
+        return unit
+    return Call("minimum", (unit, Literal(LARGEST_UNIT[op.dtype], unit.dtype)), unit.dtype)
+
+
+def _below(value: Expression, low: Expression, high: Expression) -> Expression:
+    """A value, or `low` where rounding took it to `high`."""
+    inside = Call("lt", (value, high), DataType.Bool)
+    return Call("where", (inside, value, low), value.dtype)
+
+
+def _as(expression: Expression, dtype: DataType) -> Expression:
+    return expression if expression.dtype is dtype else Convert(expression, dtype)
