@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import loss_cases as loss
 import norm_cases as norm
 import pointwise_cases as pointwise
+import random_cases as random
 import row_cases as row
 import torch
 from case import DTYPES, Case, Kind, Shape
@@ -46,6 +47,8 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (row.LOG_SOFTMAX, (NARROW,)),
     (norm.LAYERNORM, (NARROW, WIDE)),
     (norm.ADDED_LAYERNORM, (Sized((16384, 4096), 4096),)),
+    (random.DROPPED_LAYERNORM, (Sized((16384, 4096), 4096),)),
+    (random.DROPPED_BACKWARD, (Sized((16384, 4096), 4096),)),
     (norm.LAYERNORM_BACKWARD, (NARROW, WIDE)),
     (norm.RMSNORM, (NARROW, WIDE)),
     (norm.RMSNORM_BACKWARD, (NARROW, WIDE)),

@@ -143,11 +143,11 @@ def measure(case: Case, rounds: int, seconds: float) -> tuple[Row, Regimes]:
     ours: dict[str, Call] = {OURS: lambda: fd.execute(inputs)}
 
     give_back_freed()
-    fresh, _, notes = working(as_called(case, inputs), exact)
+    fresh, _, notes = working(as_called(case, inputs), exact, drawn=case.kind.drawn)
     called = alternate(ours | fresh, rounds, most_seconds=seconds / 2)
 
     keep_freed()
-    into, _, more = working(reused(case, inputs, results), exact)
+    into, _, more = working(reused(case, inputs, results), exact, drawn=case.kind.drawn)
     del results, exact
     candidates = ours | into | {COPY: moving(case)}
     measured = alternate(candidates, rounds, most_seconds=seconds / 2)

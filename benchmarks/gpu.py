@@ -107,7 +107,7 @@ def measure(case: Case, place: Place, rounds: int) -> tuple[Row, dict[str, Measu
     for name, peer in found.items():
         given = [t.clone() for t in inputs] if writes_over(case, name) else inputs
         calls[name] = bound(peer, given)
-    kept, _, notes = working(calls, exact)
+    kept, _, notes = working(calls, exact, drawn=case.kind.drawn)
     del exact, calls
     rotation = Rotation(case, inputs)
     ours: Peer = lambda *given: fd.execute(given, target=place.target)  # noqa: E731

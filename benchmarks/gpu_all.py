@@ -36,6 +36,7 @@ REPROS = {
     "transpose": "transpose_bookend_views",
     "cross entropy": "cross_entropy",
     "gather to slice": "gather_to_slice",
+    "dropout + layernorm": "dropout_layernorm",
     "view chains": "view_chain_segments",
 }
 ON_GPU = ("--device", "cuda")

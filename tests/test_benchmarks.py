@@ -47,6 +47,8 @@ def test_the_definition_computes_what_torch_does(case: Case) -> None:
     written = tensors(case.kind.written(*inputs))
     assert [t.shape for t in made] == [t.shape for t in written]
     assert [t.dtype for t in made] == [t.dtype for t in written]
+    if case.kind.drawn:
+        return
     loose = {torch.float32: 1e-4, torch.bfloat16: 0.03}[case.dtype]
     for ours, theirs in zip(made, written, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=loose, atol=loose)
@@ -69,7 +71,8 @@ def test_every_peer_computes_the_same(case: Case) -> None:
     kept, errors, notes = working(peers, exact)
     only_cuda = "_fused_rms_norm_backward"
     assert peers.keys() - kept.keys() <= {only_cuda}, notes
-    assert max(errors.values()) < {torch.float32: 2e-5, torch.bfloat16: 0.05}[case.dtype]
+    most = {torch.float32: 2e-5, torch.bfloat16: 0.05}[case.dtype]
+    assert case.kind.drawn or max(errors.values()) < most
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
@@ -130,6 +133,8 @@ def test_the_table_has_what_was_asked_for() -> None:
         "rmsnorm": ["8192, 768", "8192, 4096"],
         "rmsnorm backward": ["8192, 768", "8192, 4096"],
         "add + layernorm": ["16384, 4096"],
+        "dropout + add + layernorm": ["16384, 4096"],
+        "dropout + add + layernorm backward": ["16384, 4096"],
         **{
             f"cross entropy {part}": ["512, 32768", "8192, 30522", "4096, 128256"]
             for part in ("forward", "backward", "both")

@@ -49,6 +49,15 @@ def test_views_in_all_eight_ways_are_one_kernel(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_dropout_keeps_a_seed_instead_of_a_mask(target: str) -> None:
+    size = "8" if target == "emulator" else "small"
+    done = run("dropout_layernorm.py", "--size", size, "--target", target, "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("checked") == 2
+    assert done.stdout.count("total: 1 kernel(s), 0 alias(es), 0 torch call(s)") == 2
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_cross_entropy_writes_no_log_probabilities_for_its_loss(target: str) -> None:
     done = run("cross_entropy.py", "--size", "small", "--target", target, "--rounds", "1")
     assert done.returncode == 0, done.stderr

@@ -61,7 +61,8 @@ class _NestPrinter:
             case Loop():
                 head, shown = self._loop(node), ("axis", "body")
             case Load(name, tensor, at):
-                head = f"{name} = load {tensor}[{self._index(at)}]"
+                verb = "load" if node.drawn is None else f"draw {node.drawn.distribution}"
+                head = f"{name} = {verb} {tensor}[{self._index(at)}]"
                 shown = ("name", "tensor", "at")
             case Let(name, dtype, expression):
                 head = f"{name}: {dtype.name} = {self._value(expression)}"
