@@ -128,9 +128,14 @@ def _with_numbers(form: TensorForm, tensor: torch.Tensor) -> TensorForm:
     offset = (tensor.data_ptr() & 15) // tensor.itemsize
     form = dataclasses.replace(form, offset=offset)
     if form.is_dense:
-        return dataclasses.replace(form, numbers=_print(tensor.tolist()))
+        return dataclasses.replace(form, numbers=_print(_numbers(tensor)))
     buffer = tensor.detach().as_strided((form.elements - offset,), (1,))
-    return dataclasses.replace(form, numbers=_print([0] * offset + buffer.tolist()))
+    return dataclasses.replace(form, numbers=_print([*[0] * offset, *_numbers(buffer)]))
+
+
+def _numbers(tensor: torch.Tensor) -> list[object]:
+    """Nested lists; a 0-dim tensor's number itself."""
+    return tensor.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _print(numbers: object) -> str:

@@ -49,9 +49,7 @@ def device_of(inputs: Inputs, device: Device) -> torch.device:
     fixed = [t.device for t in tensors if t.dim() > 0 or t.device.type != "cpu"]
     if not fixed:
         return wanted or torch.device("cpu")
-    if wanted is not None and (
-        wanted.type != fixed[0].type or wanted.index not in (None, fixed[0].index)
-    ):
+    if wanted is not None and not _is_part(fixed[0], wanted):
         raise ArgumentError(
             operation="execute",
             argument="device",
