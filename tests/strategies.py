@@ -81,7 +81,7 @@ def definitions(
         writer.handles = _declare(scratch, declared, static=True)
         writer.facts = [facts_of(handle.dtype()) for handle in writer.handles]
         for _ in range(
-            draw(st.sampled_from([n for n in (1, 2, 4, 6, 8, 10, 20) if n <= max_operations]))
+            draw(st.sampled_from([n for n in (1, 2, 4, 6, 8, 10, 20, 30) if n <= max_operations]))
         ):
             draw(st.sampled_from(list(steps)))(writer)
         tensors_made = [i for i, handle in enumerate(writer.handles) if handle.value.is_tensor]

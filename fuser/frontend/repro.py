@@ -1,11 +1,13 @@
 """Scripts that repeat an execution: the printed definition, and inputs that are planned alike.
 
-Numbers are not kept: floats are normally distributed, integers as large as they were. What a plan
-depends on is kept: sizes, strides, dtype, device, alignment, and every scalar.
+What a plan depends on is kept: sizes, strides, dtype, device, alignment, and every scalar. Numbers
+of tensors are kept where asked for; else floats are normally distributed, and integers as large as
+they were.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +28,10 @@ _WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class TensorForm:
-    """What is kept of a tensor. `lowest` and `highest` are of integers; `offset` is in elements."""
+    """What is kept of a tensor. `lowest` and `highest` are of integers; `offset` is in elements.
+
+    `numbers` are those of the buffer, or of the tensor if it needs no other buffer.
+    """
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -35,6 +40,13 @@ class TensorForm:
     offset: int
     lowest: int = 0
     highest: int = 1
+    numbers: str | None = None
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether torch makes such a tensor where it is asked for these sizes."""
+        dense = torch.empty(self.sizes, device="meta").stride()
+        return self.offset == 0 and self.strides == dense
 
     @property
     def elements(self) -> int:
@@ -49,12 +61,16 @@ Form = TensorForm | str | list["Form"]
 """A tensor's form, a number's text, or those of a vector."""
 
 
-def form_of(given: object) -> Form:
-    """What a script needs to know of an input, which need not be one that fits."""
+def form_of(given: object, *, numbers: bool = False) -> Form:
+    """What a script needs to know of an input, which need not be one that fits.
+
+    With `numbers`, those of tensors are kept too.
+    """
     if isinstance(given, torch.Tensor) and given.layout is torch.strided:
-        return _tensor_form(given)
+        form = _tensor_form(given)
+        return _with_numbers(form, given) if numbers else form
     if isinstance(given, list | tuple):
-        return [form_of(part) for part in given]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return [form_of(part, numbers=numbers) for part in given]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(given, bool | int | float | complex):
         plain: Number = getattr(given, "item", lambda: given)()  # numpy's are floats too
         return print_number(plain)
@@ -68,10 +84,11 @@ def repro_script(
     target: str | None = None,
     device: object = None,
     failure: str | None = None,
+    method: str = "execute",
 ) -> str:
     """A script that defines `fusion` and, unless `forms` is None, executes it on such inputs.
 
-    `failure` is the error that ended the definition early, if one did.
+    `failure` is the error that ended the definition early, if one did; `method` is what is called.
     """
     parts = [_versions(forms), _IMPORTS, f"\n{print_fusion(fusion)}", f"\n{_DEFINED}"]
     if failure is not None:
@@ -80,7 +97,7 @@ def repro_script(
         place = device if device is None or isinstance(device, int) else str(device)
         options: dict[str, object] = {"target": target, "device": place}
         named = "".join(f", {name}={o!r}" for name, o in options.items() if o is not None)
-        parts += [_inputs(forms), f"outputs = fd.execute(inputs{named})\n"]
+        parts += [_inputs(forms), f"outputs = fd.{method}(inputs{named})\n"]
     return "\n".join(parts)
 
 
@@ -102,6 +119,30 @@ def _tensor_form(tensor: torch.Tensor) -> TensorForm:
     sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
     device = str(tensor.device)
     return TensorForm(sizes, strides, tensor.dtype, device, _offset(tensor), lowest, highest)
+
+
+def _with_numbers(form: TensorForm, tensor: torch.Tensor) -> TensorForm:
+    """The form with the tensor's numbers, those before it in its storage left out."""
+    if tensor.is_meta or 0 in form.sizes:
+        return form
+    offset = (tensor.data_ptr() & 15) // tensor.itemsize
+    form = dataclasses.replace(form, offset=offset)
+    if form.is_dense:
+        return dataclasses.replace(form, numbers=_print(_numbers(tensor)))
+    buffer = tensor.detach().as_strided((form.elements - offset,), (1,))
+    return dataclasses.replace(form, numbers=_print([*[0] * offset, *_numbers(buffer)]))
+
+
+def _numbers(tensor: torch.Tensor) -> list[object]:
+    """Nested lists; a 0-dim tensor's number itself."""
+    return tensor.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _print(numbers: object) -> str:
+    if isinstance(numbers, list):
+        return f"[{', '.join(map(_print, numbers))}]"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    assert isinstance(numbers, bool | int | float | complex)
+    return print_number(numbers)
 
 
 def _offset(tensor: torch.Tensor) -> int:
@@ -131,15 +172,17 @@ def _value(form: Form) -> str:
 
 
 def _tensor(form: TensorForm) -> str:
-    dense = torch.empty(form.sizes, device="meta").stride()
-    if form.offset == 0 and form.strides == dense:
-        return _random(form, form.sizes)
-    buffer = _random(form, (form.elements,))
+    if form.is_dense:
+        return _made(form, form.sizes)
+    buffer = _made(form, (form.elements,))
     return f"{buffer}.as_strided({form.sizes}, {form.strides}, {form.offset})"
 
 
-def _random(form: TensorForm, sizes: tuple[int, ...]) -> str:
+def _made(form: TensorForm, sizes: tuple[int, ...]) -> str:
+    """A tensor of the form's numbers, or of random ones."""
     rest = f"dtype={form.dtype}, device={form.device!r}"
+    if form.numbers is not None:
+        return f"torch.tensor({form.numbers}, {rest})"
     if form.dtype.is_floating_point or form.dtype.is_complex:
         return f"torch.randn({sizes}, {rest})"
     above = min(form.highest + 1, 2**63 - 1)

@@ -55,14 +55,20 @@ class Workbench(ABC):
         """The executor. Raises the reason why there is none."""
 
     def repro_script_for(
-        self, inputs: Inputs | None = None, *, target: str | None = None, device: Device = None
+        self,
+        inputs: Inputs | None = None,
+        *,
+        target: str | None = None,
+        device: Device = None,
+        numbers: bool = False,
     ) -> str:
         """A script that repeats `execute(inputs, ...)`: versions, the definition, the inputs.
 
-        The inputs have the sizes, strides, dtype, device and alignment of the ones given, and
-        numbers of their own; scalars are the same. Without `inputs`, the script defines only.
+        The inputs have the sizes, strides, dtype, device and alignment of the ones given; scalars
+        are the same. Tensors have random numbers, or with `numbers` their own, which is for small
+        ones. Without `inputs`, the script defines only.
         """
-        forms = None if inputs is None else [form_of(given) for given in inputs]
+        forms = None if inputs is None else [form_of(given, numbers=numbers) for given in inputs]
         return repro_script(self.ir, forms, target=target, device=device, failure=self._failure)
 
     def last_repro_script(self) -> str:

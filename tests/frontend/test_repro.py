@@ -92,6 +92,20 @@ def test_a_tensor_keeps_its_form(kind: str):
         assert int(made.min()) >= int(x.min()) - (int(x.min()) == 2**63 - 1)
 
 
+@pytest.mark.parametrize("kind", TENSORS)
+def test_a_tensor_keeps_its_numbers_where_asked_for(kind: str):
+    x = TENSORS[kind]
+    (made,) = repeated(defined(lambda fd, t: fd.ops.set(t), x), [x], numbers=True)["inputs"]  # pyright: ignore[reportGeneralTypeIssues]
+    assert same_form(made, x)
+    assert torch.equal(made, x)
+
+
+def test_numbers_that_are_not_finite_are_kept():
+    x = torch.tensor([math.nan, -math.inf, -0.0])
+    (made,) = repeated(defined(lambda fd, t: fd.ops.exp(t), x), [x], numbers=True)["inputs"]  # pyright: ignore[reportGeneralTypeIssues]
+    assert repr(made) == repr(x)
+
+
 def test_indices_stay_in_range():
     table, at = torch.randn(7, 3), torch.tensor([2, 3, 6, 5])
     fd = defined(lambda fd, t, i: fd.ops.exp(fd.ops.index_select(t, i, 0)), table, at)

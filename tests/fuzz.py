@@ -1,0 +1,219 @@
+"""Very many random fusions beside the oracle.
+
+    make fuzz                                          20,000 on the processor, 3,000 emulated
+    python -m tests.fuzz --target cpu --count 500 --seed 7000
+    python -m tests.fuzz --target emulator --replay 7012
+
+Every fusion follows from its seed alone, and seeds count up. They are run in batches, each by a
+process of its own: a kernel that crashes or never ends is a failure like any other. Of a fusion
+that fails, the smallest part that does is printed, as a script that repeats it. Seeds take turns in
+how kernels are mapped to threads and memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from fuser import FusionDefinition
+from fuser.errors import FuserError
+from fuser.frontend.repro import form_of, repro_script
+from fuser.ir.comparison import check_results
+from fuser.ir.nodes import Fusion
+from fuser.pipeline import Executor
+from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.emulator import ThreadOrder
+from fuser.schedule import CpuParameters, CpuRowParameters
+from tests import strategies
+from tests.row_places import PLACES, placed
+from tests.smaller import Inputs, smallest
+from tests.strategies import POINTWISE, Definition, WriteStep, definitions
+
+COUNTS = {"cpu": 20_000, "emulator": 3_000}
+BATCH = 100
+MOST_OPERATIONS = 30
+BATCH_SECONDS = 1800
+SEED_BYTES = 1 << 14
+"""More than any fusion takes to be drawn."""
+
+SMALL_ROWS = CpuRowParameters(
+    serial_work=0, lanes=4, tile=3, few_rows=8, block=4, long_run=2, kept_bytes=64, shortest_row=2
+)
+STREAMED_ROWS = CpuRowParameters(serial_work=0, stream_bytes=0, chunked_run=64)
+CPU_PARAMETERS: Sequence[tuple[CpuParameters, CpuRowParameters] | None] = (
+    None,
+    (CpuParameters(serial_work=0), SMALL_ROWS),
+    (CpuParameters(serial_work=0, stream_bytes=0, stream_row_bytes=8), STREAMED_ROWS),
+)
+EMULATED_PLACES = (None, *PLACES)
+
+
+# -- fusions -------------------------------------------------------------------------------------
+
+
+def every_step() -> tuple[WriteStep, ...]:
+    """The steps of all families that `tests.strategies` names; arithmetic twice as often."""
+    families = (
+        value
+        for name, value in vars(strategies).items()
+        if name.isupper() and isinstance(value, tuple) and all(map(callable, value))
+    )
+    return (*POINTWISE, *(step for family in families for step in family))
+
+
+def definition_of(seed: int) -> Definition:
+    """The random definition of a seed."""
+    drawn: list[Definition] = []
+
+    @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(definitions(every_step(), max_operations=MOST_OPERATIONS))
+    def draw(definition: Definition) -> None:
+        drawn.append(definition)
+
+    draw.hypothesis.fuzz_one_input(random.Random(seed).randbytes(SEED_BYTES))
+    (definition,) = drawn
+    return definition
+
+
+@contextlib.contextmanager
+def mapped(target: str, seed: int) -> Iterator[None]:
+    """The parameters that kernels of this seed are mapped by."""
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        if target == "emulator":
+            orders = list(ThreadOrder)
+            patch.setattr(EmulatorBackend, "order", orders[seed % len(orders)])
+            place = EMULATED_PLACES[seed % len(EMULATED_PLACES)]
+            if place is not None:
+                stack.enter_context(placed(place))
+        elif chosen := CPU_PARAMETERS[seed % len(CPU_PARAMETERS)]:
+            for_points, for_rows = chosen
+            patch.setattr("fuser.runtime.backend.CpuParameters", lambda: for_points)
+            patch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: for_rows)
+        yield
+
+
+# -- one fusion ----------------------------------------------------------------------------------
+
+
+def check(target: str, seed: int) -> str:
+    """Empty if the fusion of a seed gives the oracle's numbers; else what fails, as a script."""
+    definition = definition_of(seed)
+    with FusionDefinition() as fd:
+        definition.build(fd)
+    with mapped(target, seed):
+        error = failure(fd.fusion, definition.inputs, target)
+        if error is None:
+            return ""
+
+        def fails(fusion: Fusion, inputs: Inputs) -> bool:
+            return type(failure(fusion, inputs, target)) is type(error)
+
+        fusion, inputs = smallest(fd.fusion, definition.inputs, fails)
+        error = failure(fusion, inputs, target) or error
+    forms = [form_of(given, numbers=True) for given in inputs]
+    script = repro_script(fusion, forms, target=target, method="validate")
+    return f"{script}\n# {type(error).__name__}: {error}\n"
+
+
+def failure(fusion: Fusion, inputs: Inputs, target: str) -> Exception | None:
+    """What executing a fusion, or comparing what it gives, raises."""
+    before = [given.clone() if isinstance(given, torch.Tensor) else given for given in inputs]
+    state = torch.get_rng_state()
+    try:
+        results = Executor(fusion).execute(inputs, target=target)
+        torch.set_rng_state(state)
+        check_results(fusion, before, results)
+    except (FuserError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
+        return e
+    return None
+
+
+def replay(target: str, seeds: Sequence[int]) -> int:
+    """Check some seeds in this process, and print what fails. How many did."""
+    failed = 0
+    for seed in seeds:
+        print(f"# seed {seed}", flush=True)
+        script = check(target, seed)
+        if script:
+            failed += 1
+            print(f"# python -m tests.fuzz --target {target} --replay {seed}\n{script}", flush=True)
+    return failed
+
+
+# -- many fusions --------------------------------------------------------------------------------
+
+
+def run_apart(target: str, seeds: range) -> str:
+    """Check a batch in a process of its own. What failed there."""
+    replaying = ["--target", target, "--replay", str(seeds.start), "--count", str(len(seeds))]
+    environment = os.environ | {"OMP_WAIT_POLICY": "passive", "FUSER_VERIFY": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.fuzz", *replaying],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=BATCH_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            err += f"\nnot done in {BATCH_SECONDS} seconds"
+    lines = out.splitlines()
+    marks = [line for line in lines if line.startswith("# seed ")]
+    found = "\n".join(line for line in lines if not line.startswith("# seed "))
+    if process.returncode not in (0, 1):
+        last = marks[-1] if marks else "# before the first seed"
+        found += f"\n{last} of {target} ended the process ({process.returncode})\n{err}"
+    return found
+
+
+def fuzz(target: str, count: int, first: int, jobs: int) -> bool:
+    """Check `count` seeds from `first` on, in batches. Whether all of them agree."""
+    begin, done, bad = time.perf_counter(), 0, 0
+    starts = range(first, first + count, BATCH)
+    batches = [range(start, min(start + BATCH, first + count)) for start in starts]
+    check_batch: Callable[[range], str] = lambda seeds: run_apart(target, seeds)  # noqa: E731
+    with ThreadPoolExecutor(jobs) as pool:
+        for seeds, found in zip(batches, pool.map(check_batch, batches), strict=True):
+            done += len(seeds)
+            if found:
+                bad += 1
+                print(f"\n{found}\n", flush=True)
+            took = time.perf_counter() - begin
+            failing = f"batches with failures: {bad}"
+            print(f"{target}: {done} of {count} fusions in {took:.0f} s, {failing}", flush=True)
+    return bad == 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    as_written = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
+    parser.add_argument("--target", choices=list(COUNTS), help="by default both")
+    parser.add_argument("--count", type=int, help="fusions; by default 20000 and 3000")
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="batches at a time")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="one, in this process")
+    chosen = parser.parse_args(arguments)
+    targets = list(COUNTS) if chosen.target is None else [chosen.target]
+    if chosen.replay is not None:
+        seeds = range(chosen.replay, chosen.replay + (chosen.count or 1))
+        return int(sum(replay(target, seeds) for target in targets) > 0)
+    results = [fuzz(t, chosen.count or COUNTS[t], chosen.seed, chosen.jobs) for t in targets]
+    return int(not all(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

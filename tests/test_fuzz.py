@@ -1,0 +1,98 @@
+"""A few of the fusions that `make fuzz` makes very many of; and that what fails is made smaller."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.ir.nodes import Fusion
+from fuser.ir.printer import operation_name
+from fuser.runtime import backend
+from fuser.runtime.executor import Runner
+from tests import fuzz, random_row_steps, random_steps
+from tests.smaller import Inputs, smallest
+
+
+@pytest.mark.parametrize(("target", "count"), [("cpu", 12), ("emulator", 8)])
+def test_new_fusions_agree_with_the_oracle(target: str, count: int):
+    first = random.randrange(1 << 40)  # what fails names its seed
+    assert fuzz.replay(target, range(first, first + count)) == 0
+
+
+def test_a_seed_is_one_fusion():
+    first, second, other = (repr(fuzz.definition_of(seed)) for seed in (7, 7, 8))
+    assert first == second != other
+
+
+def test_every_family_takes_part():
+    steps = set(fuzz.every_step())
+    for module in (random_steps, random_row_steps):
+        for name, family in vars(module).items():
+            if name.isupper() and isinstance(family, tuple) and all(map(callable, family)):
+                assert steps.issuperset(family), name
+
+
+def test_seeds_take_turns_in_all_mappings():
+    kinds: set[object] = set()
+    for number in range(len(fuzz.CPU_PARAMETERS)):
+        with fuzz.mapped("cpu", number):
+            kinds.add((backend.CpuParameters(), backend.CpuRowParameters()))
+    assert len(kinds) == len(fuzz.CPU_PARAMETERS)
+
+
+# -- failures ------------------------------------------------------------------------------------
+
+
+def test_a_wrong_result_is_printed_as_a_script_that_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    run = Runner.run
+
+    def wrong(self: Runner, inputs: Inputs) -> list[torch.Tensor]:
+        return [r.logical_not().to(r.dtype) for r in run(self, inputs)]
+
+    monkeypatch.setattr(Runner, "run", wrong)
+    assert fuzz.replay("cpu", [2]) == 1
+    text = capsys.readouterr().out
+    assert "--target cpu --replay 2\n" in text
+    assert "# OutputDifferenceError: " in text
+    script = text[text.index("import torch") :]
+    with pytest.raises(Exception, match="is not what the oracle computes"):
+        exec(script, {})
+    monkeypatch.undo()
+    exec(script, {})
+
+
+def test_a_failing_fusion_is_cut_at_both_ends():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        unused = fd.define_tensor(shape=[-1])
+        s = fd.define_scalar(DataType.Double)
+        y = fd.ops.exp(x) * s
+        total = fd.ops.sum(y, [1])
+        fd.add_output(fd.ops.neg(fd.ops.cast(total, DataType.Half)))
+        fd.add_output(y)
+        fd.add_output(unused)
+
+    def has_a_sum(fusion: Fusion, inputs: Inputs) -> bool:
+        assert len(fusion.inputs) == len(inputs)
+        return any(operation_name(statement.op) == "sum" for statement in fusion.statements)
+
+    given = torch.randn(3, 4)
+    fusion, (made,) = smallest(fd.fusion, [given, torch.ones(2), 0.5], has_a_sum)
+    (statement,) = fusion.statements
+    assert operation_name(statement.op) == "sum"
+    assert fusion.output_values == statement.outs
+    torch.testing.assert_close(made, given.exp() * 0.5)
+
+
+def test_what_fails_only_as_a_whole_stays_whole():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1])
+        fd.add_output(fd.ops.exp(x))
+        fd.add_output(fd.ops.neg(x))
+    fusion, _ = smallest(fd.fusion, [torch.ones(2)], lambda f, _: len(f.outputs) == 2)
+    assert len(fusion.outputs) == 2
