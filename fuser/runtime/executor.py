@@ -12,7 +12,7 @@ from fuser.codegen import IndexCheck, KernelSource, Pointer, Scalar, Size, Works
 from fuser.errors import ExternError, FuserError
 from fuser.ir.indexing import index_error
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.nodes import Number, Output, Value
 from fuser.ir.strided import Strided
 from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.kernel import Launcher, scalar_argument
@@ -54,7 +54,8 @@ class Runner:
         self._launches = len(kernels)
         for step in segmented.steps:
             if isinstance(step, Segment):
-                self._actions += [self._allocate(value, segmented) for value in step.stores]
+                own = [value for value in step.stores if step.memory[value].base is value]
+                self._actions += [self._allocate(value, segmented) for value in own]
                 if step.name in kernels:
                     self._actions.append(self._kernel(kernels[step.name]))
                 elif not step.is_empty:  # no loops can be made for it
@@ -65,16 +66,17 @@ class Runner:
             if lies.base is value and value not in self._slots and lies.elements == 0:
                 self._actions.insert(0, self._allocate(value, segmented))  # nobody computes it
         self._made = len(self._slots) - len(segmented.fusion.inputs)
-        self._replaced = frozenset(o.alias_of for o in segmented.fusion.outputs if o.alias_of)
+        self._replaced = frozenset(update.into for update in segmented.updates)
         self._outputs = [
-            self._output(output.value, segmented)
+            self._output(output, segmented)
             for output in segmented.fusion.outputs
             if output.alias_of is None
         ]
+        self._overwritten = [self._slots[u.into] for u in segmented.updates if not u.refusal]
         self._updates = [
-            (self._slots[output.alias_of], self._old_value(output.value, segmented))
-            for output in segmented.fusion.outputs
-            if output.alias_of is not None
+            (self._slots[update.into], self._old_value(update.output, segmented))
+            for update in segmented.updates
+            if update.refusal
         ]
 
     def run(self, inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
@@ -86,6 +88,9 @@ class Runner:
         outputs = [output(environment) for output in self._outputs]
         if self._updates:
             self._update_inputs(environment)
+        for slot in self._overwritten:
+            # As torch's own functions do, for what autograd has saved of the old value.
+            torch.autograd.graph.increment_version(environment[slot])  # pyright: ignore
         return outputs
 
     def _new_slot(self, value: Value) -> int:
@@ -217,7 +222,10 @@ class Runner:
 
         return of_input if lies.base in self._inputs else of_buffer
 
-    def _output(self, value: Value, segmented: SegmentedFusion) -> ReadTensor:
+    def _output(self, output: Output, segmented: SegmentedFusion) -> ReadTensor:
+        if output.shown_in is not None:
+            return self._strided(segmented.memory[output.shown_in])
+        value = output.value
         lies = segmented.memory[value]
         if lies.base in self._replaced:
             return self._old_value(value, segmented)
@@ -282,15 +290,3 @@ def _sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:
         if not others and value is not base and same_elements and base not in read_by_torch:
             sole[base] = value
     return sole
-
-
-def oracle_runner(
-    fusion: Fusion, device: torch.device
-) -> Callable[[Sequence[torch.Tensor | Number]], list[torch.Tensor]]:
-    """Runs a whole fusion in torch, for machines without a compiler."""
-
-    def run(inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
-        with torch.no_grad():
-            return interpret(fusion, inputs, device)
-
-    return run
