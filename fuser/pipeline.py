@@ -25,7 +25,15 @@ from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
 from fuser.passes import PASSES
 from fuser.runtime.backend import Backend, backend_for
-from fuser.runtime.call import Device, Inputs, alignment, describe_input, device_of, key_of
+from fuser.runtime.call import (
+    Device,
+    Inputs,
+    alignment,
+    describe_input,
+    device_of,
+    key_of,
+    overlapping,
+)
 from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.describe import describe
 from fuser.runtime.executor import LoadedKernel, Runner
@@ -62,6 +70,8 @@ class Executor:
     def __init__(self, fusion: Fusion) -> None:
         self._fusion = fusion
         self._sized_by = [fusion.inputs.index(value) for value in size_inputs(fusion)]
+        into = [output.alias_of for output in fusion.outputs]
+        self._updated = [n for n, value in enumerate(fusion.inputs) if value in into]
         self._runs: dict[object, Run] = {}
         self._compiled: dict[object, Compiled] = {}
         self._runners: dict[object, Runner] = {}
@@ -91,7 +101,9 @@ class Executor:
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""
         try:
-            return (*map(key_of, inputs), *[inputs[at] for at in self._sized_by])
+            sizes = [inputs[at] for at in self._sized_by]
+            meeting = overlapping(inputs, self._updated) if self._updated else ()
+            return (*map(key_of, inputs), *sizes, meeting)
         except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
             check_inputs(self._fusion, inputs)
             raise
@@ -219,9 +231,12 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     segmented = segment(fusion, memory)
     debug.dump("segmenter_logging", "decisions", lambda: "\n".join(segmented.log))
     alignments = {value: alignment(tensor) for value, tensor in given.items()}
-    backend = backend_for(target, segmented, alignments)
+    updated = [fusion.inputs.index(o.alias_of) for o in fusion.outputs if o.alias_of is not None]
+    sharing = [fusion.inputs[at] for at in overlapping(inputs, updated)]
+    backend = backend_for(target, segmented, alignments, sharing)
     if target.kind == "cpu" and any(map(debug.enabled, _CUDA_TEXT)):
         backend_for(TargetName("cuda"), segmented, alignments)  # prints what CUDA tensors would get
+    segmented = backend.segmented
     plan = describe(segmented, backend, target)
     debug.dump("segmented_fusion", "segments", lambda: _print_segments(segmented))
     debug.dump("segmenter_logging", "result", lambda: str(plan))

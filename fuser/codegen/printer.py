@@ -230,9 +230,11 @@ class KernelPrinter(ABC):
         match argument:
             case Pointer(value):
                 type_ = self.expressions.type(value.dtype)
+                shared = self.segment.memory[value].base in self.segment.overwritten
+                pointer = "*" if shared else f"* {self.target.restrict}"
                 if self._is_stored(value):
-                    return f"{type_}* {self.target.restrict} {value}_out"
-                return f"const {type_}* {self.target.restrict} {value}_in"
+                    return f"{type_}{pointer} {value}_out"
+                return f"const {type_}{pointer} {value}_in"
             case Workspace(name, dtype):
                 return f"{self.expressions.type(dtype)}* {self.target.restrict} {name}"
             case Scalar(value):

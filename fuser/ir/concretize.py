@@ -103,10 +103,13 @@ class _Concretizer:
         """Scalars that follow from sizes."""
 
     def run(self, fusion: Fusion) -> Fusion:
+        def made(value: Value | None) -> Value | None:
+            return None if value is None else self._made[value]
+
         inputs = tuple(self._input(value) for value in fusion.inputs)
         statements = tuple(self._statement(statement) for statement in fusion.statements)
         outputs = tuple(
-            Output(self._made[o.value], None if o.alias_of is None else self._made[o.alias_of])
+            Output(self._made[o.value], made(o.alias_of), made(fusion.shown_in(o)))
             for o in fusion.outputs
         )
         return Fusion(inputs, statements, outputs)

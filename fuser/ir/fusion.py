@@ -25,10 +25,14 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A value handed back, or, with `alias_of`, written into that input and not handed back."""
+    """A value handed back, or, with `alias_of`, written into that input and not handed back.
+
+    What is handed back is the memory of input `shown_in`, if that is given, after all updates.
+    """
 
     value: Value
     alias_of: Value | None = None
+    shown_in: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,16 @@ class Fusion:
     @property
     def output_values(self) -> tuple[Value, ...]:
         return tuple(output.value for output in self.outputs)
+
+    def shown_in(self, output: Output) -> Value | None:
+        """The input as which an output is handed back: an updated one, or one it is written into.
+
+        So that who asks for an updated input, or for what is written into one, gets that input.
+        """
+        into = {o.value: o.alias_of for o in reversed(self.outputs) if o.alias_of is not None}
+        if output.alias_of is not None:
+            return None
+        return output.value if output.value in into.values() else into.get(output.value)
 
     def definitions(self) -> dict[Value, Statement]:
         """The statement that defines each computed value."""

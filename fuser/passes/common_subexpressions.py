@@ -18,7 +18,6 @@ from fuser.ir.nodes import (
     Fusion,
     GeneratorState,
     Operation,
-    Output,
     Pointwise,
     Statement,
     Value,
@@ -41,7 +40,9 @@ def merge_common_subexpressions(fusion: Fusion) -> Fusion:
             continue
         first[op] = statement.outs
         statements.append(statement if op is statement.op else Statement(statement.outs, op))
-    outputs = tuple(Output(replaced.get(o.value, o.value), o.alias_of) for o in fusion.outputs)
+    outputs = tuple(
+        dataclasses.replace(o, value=replaced.get(o.value, o.value)) for o in fusion.outputs
+    )
     return dataclasses.replace(fusion, statements=tuple(statements), outputs=outputs)
 
 

@@ -18,7 +18,6 @@ from fuser.ir.infer import infer
 from fuser.ir.nodes import (
     Fusion,
     Operation,
-    Output,
     Statement,
     StrideOrder,
     Value,
@@ -115,7 +114,7 @@ class _Rewrite:
         for statement in self._fusion.statements:
             self._visit(_renamed(statement, self._replaced))
         outputs = tuple(
-            Output(self._replaced.get(output.value, output.value), output.alias_of)
+            dataclasses.replace(output, value=self._replaced.get(output.value, output.value))
             for output in self._fusion.outputs
         )
         statements = tuple(self._emit.statements)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from fuser.schedule import (
     CudaRowParameters,
     LoopNest,
     Scheduler,
+    overwrite_refusal,
     print_nest,
     schedule_cpu,
     schedule_cuda,
@@ -44,7 +45,7 @@ from fuser.schedule import (
     schedule_rows_cuda,
     scheduler_of,
 )
-from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion
+from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, place_updates
 
 _ALLOCATOR_ALIGNMENT = 64
 """Bytes; every allocator that makes intermediate and output buffers aligns at least so."""
@@ -61,10 +62,14 @@ class Backend(ABC):
     text_dumps: tuple[str, ...] = ("cpu_kernel",)
     """The dumps that print a kernel's text."""
 
-    def __init__(self, segmented: SegmentedFusion, alignments: Alignments) -> None:
+    def __init__(
+        self, segmented: SegmentedFusion, alignments: Alignments, sharing: Collection[Value] = ()
+    ) -> None:
         made = {value: _ALLOCATOR_ALIGNMENT for s in segmented.segments for value in s.stores}
         results = {lies.base: _ALLOCATOR_ALIGNMENT for lies in segmented.memory.values()}
         self._alignments: Mapping[Value, int] = {**results, **made, **alignments}
+        self.segmented = segmented = place_updates(segmented, sharing, self._overwrite_refusal)
+        """The steps, with updates of inputs placed as the kernels allow."""
         self.segments = {segment.name: segment for segment in segmented.segments}
         self._contracts = may_contract(segmented.fusion)
         self.nests: dict[str, LoopNest] = {}
@@ -86,6 +91,16 @@ class Backend(ABC):
         debug.dump("launch_param", nest.name, repr(nest.launch))
         debug.dump("kernel_args", nest.name, lambda: "\n".join(map(repr, source.arguments)))
         self.dump_source(segment.name, source)
+
+    def _overwrite_refusal(self, segment: Segment) -> str | None:
+        """Why a segment's kernel may not store where its memory says."""
+        if segment.is_empty or scheduler_of(segment) not in self.schedulers:
+            return "no kernel computes it"
+        return overwrite_refusal(segment, self.schedule(segment), self.shortest_row())
+
+    def shortest_row(self) -> int | None:
+        """What rows are traced with, where nothing is reduced."""
+        return None
 
     def _say_without_kernel(self, step: Segment | ExternStep) -> None:
         """Why the dumps of kernels have none for a step."""
@@ -127,6 +142,9 @@ class CpuBackend(Backend):
             return schedule_rows_cpu(segment, CpuRowParameters())
         return schedule_cpu(segment, CpuParameters())
 
+    def shortest_row(self) -> int | None:
+        return CpuRowParameters().shortest_row
+
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         in_rows = scheduler_of(segment) is Scheduler.ROWS
         return (CpuRowPrinter if in_rows else CpuPrinter)(segment, nest).run()
@@ -152,10 +170,14 @@ class CudaBackend(Backend):
     text_dumps = ("cuda_kernel", "cuda_full")
 
     def __init__(
-        self, segmented: SegmentedFusion, alignments: Alignments, target: TargetName
+        self,
+        segmented: SegmentedFusion,
+        alignments: Alignments,
+        sharing: Collection[Value],
+        target: TargetName,
     ) -> None:
         self._target = target
-        super().__init__(segmented, alignments)
+        super().__init__(segmented, alignments, sharing)
 
     def schedule(self, segment: Segment) -> LoopNest:
         if scheduler_of(segment) is Scheduler.ROWS:
@@ -203,9 +225,14 @@ class EmulatorBackend(CudaBackend):
         return LoadedKernel(self.segments[segment_name], source, launch)
 
 
-def backend_for(target: TargetName, segmented: SegmentedFusion, alignments: Alignments) -> Backend:
-    """The backend of a target."""
+def backend_for(
+    target: TargetName,
+    segmented: SegmentedFusion,
+    alignments: Alignments,
+    sharing: Collection[Value] = (),
+) -> Backend:
+    """The backend of a target. `sharing` are the inputs that overlap another one in memory."""
     if target.kind == "cpu":
-        return CpuBackend(segmented, alignments)
+        return CpuBackend(segmented, alignments, sharing)
     kind = EmulatorBackend if target.kind == "emulator" else CudaBackend
-    return kind(segmented, alignments, target)
+    return kind(segmented, alignments, sharing, target)

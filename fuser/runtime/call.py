@@ -37,6 +37,29 @@ def alignment(tensor: torch.Tensor) -> int:
     return low & -low if low else 16
 
 
+def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:
+    """Which of the `updated` inputs, by position, reach into memory that another input spans."""
+    spans = [_span(given) for given in inputs]
+    return tuple(
+        at
+        for at in updated
+        if any(_meet(spans[at], span) for other, span in enumerate(spans) if other != at)
+    )
+
+
+def _span(given: torch.Tensor | Number) -> tuple[int, int]:
+    """The addresses from the first byte of a tensor to past its last one."""
+    if not isinstance(given, torch.Tensor) or given.numel() == 0:
+        return 0, 0
+    reach = sum((n - 1) * s for n, s in zip(given.shape, given.stride(), strict=True))
+    start = given.data_ptr()
+    return start, start + (reach + 1) * given.element_size()
+
+
+def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
 def device_of(inputs: Inputs, device: Device) -> torch.device:
     """Where to run: where the inputs are; where they are only numbers and 0-dim CPU tensors, on
     `device`, or else on the CPU.

@@ -12,7 +12,7 @@ from fuser.runtime.target_name import TargetName
 from fuser.schedule import scheduler_of
 from fuser.segmenter import AliasStep as SegmentedAlias
 from fuser.segmenter import ExternStep as SegmentedExtern
-from fuser.segmenter import Segment, SegmentedFusion
+from fuser.segmenter import Segment, SegmentedFusion, Update
 
 
 def describe(segmented: SegmentedFusion, backend: Backend, target: TargetName) -> Plan:
@@ -29,16 +29,35 @@ def describe(segmented: SegmentedFusion, backend: Backend, target: TargetName) -
                 steps.append(_extern(step))
             case _:
                 assert_never(step)
-    return Plan(str(target), tuple(steps), _boundaries(segmented, backend), segmented.log)
+    return Plan(
+        target=str(target),
+        steps=tuple(steps),
+        boundaries=_boundaries(segmented, backend),
+        log=segmented.log,
+        updates=tuple(_update(update, segmented, backend) for update in segmented.updates),
+        bytes_copied=sum(update.bytes_copied for update in segmented.updates),
+    )
+
+
+def _update(update: Update, segmented: SegmentedFusion, backend: Backend) -> str:
+    """How an input is updated, and why."""
+    words = f"{update.output} -> {update.into}: "
+    if update.refusal is not None:
+        return f"{words}copied when all steps are done, as {update.refusal}"
+    base = segmented.memory[update.output].base
+    by = next(s for s in segmented.segments if any(s.memory[v].base is base for v in s.stores))
+    return f"{words}in place, by {_name(by.name, backend)}"
 
 
 def _boundaries(segmented: SegmentedFusion, backend: Backend) -> tuple[str, ...]:
     """Why there is more than one kernel, a line for each two that might have been one."""
+    ends = ((_name(b.first, backend), _name(b.second, backend), b) for b in segmented.boundaries)
+    return tuple(f"{first} | {second}: {b.reason}" for first, second, b in ends)
 
-    def name(segment: str) -> str:
-        return backend.nests[segment].name if segment in backend.nests else segment
 
-    return tuple(f"{name(b.first)} | {name(b.second)}: {b.reason}" for b in segmented.boundaries)
+def _name(segment: str, backend: Backend) -> str:
+    """The name of a segment's kernel, if it has one."""
+    return backend.nests[segment].name if segment in backend.nests else segment
 
 
 def _kernel(segment: Segment, backend: Backend) -> KernelStep:

@@ -14,7 +14,7 @@ from fuser.codegen import IndexCheck, KernelSource, Pointer, Scalar, Size, Works
 from fuser.errors import ExternError, FuserError
 from fuser.ir.indexing import index_error
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import GeneratorState, Number, Statement, Value
+from fuser.ir.nodes import GeneratorState, Number, Output, Statement, Value
 from fuser.ir.random_numbers import draw_state
 from fuser.ir.strided import Strided
 from fuser.runtime.cuda_driver import refuse_capture
@@ -62,7 +62,8 @@ class Runner:
         self._actions += [self._draw(statement) for statement in drawn]
         for step in segmented.steps:
             if isinstance(step, Segment):
-                self._actions += [self._allocate(value, segmented) for value in step.stores]
+                own = [value for value in step.stores if step.memory[value].base is value]
+                self._actions += [self._allocate(value, segmented) for value in own]
                 if step.name in kernels:
                     self._actions.append(self._kernel(kernels[step.name]))
                 elif not step.is_empty:  # no loops can be made for it
@@ -74,16 +75,17 @@ class Runner:
             if lies.base is value and value not in self._slots and lies.elements == 0:
                 self._actions.append(self._allocate(value, segmented))  # nobody computes it
         self._made = len(self._slots) - len(segmented.fusion.inputs)
-        self._replaced = frozenset(o.alias_of for o in segmented.fusion.outputs if o.alias_of)
+        self._replaced = frozenset(update.into for update in segmented.updates)
         self._outputs = [
-            self._output(output.value, segmented)
+            self._output(output, segmented)
             for output in segmented.fusion.outputs
             if output.alias_of is None
         ]
+        self._overwritten = [self._slots[u.into] for u in segmented.updates if not u.refusal]
         self._updates = [
-            (self._slots[output.alias_of], self._old_value(output.value, segmented))
-            for output in segmented.fusion.outputs
-            if output.alias_of is not None
+            (self._slots[update.into], self._old_value(update.output, segmented))
+            for update in segmented.updates
+            if update.refusal
         ]
 
     def run(self, inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
@@ -95,6 +97,9 @@ class Runner:
         outputs = [output(environment) for output in self._outputs]
         if self._updates:
             self._update_inputs(environment)
+        for slot in self._overwritten:
+            # As torch's own functions do, for what autograd has saved of the old value.
+            torch.autograd.graph.increment_version(environment[slot])  # pyright: ignore
         return outputs
 
     def marked(self, mark: Callable[[], object]) -> Runner:
@@ -247,7 +252,10 @@ class Runner:
 
         return of_input if lies.base in self._inputs else of_buffer
 
-    def _output(self, value: Value, segmented: SegmentedFusion) -> ReadTensor:
+    def _output(self, output: Output, segmented: SegmentedFusion) -> ReadTensor:
+        if output.shown_in is not None:
+            return self._strided(segmented.memory[output.shown_in])
+        value = output.value
         lies = segmented.memory[value]
         if lies.base in self._replaced:
             return self._old_value(value, segmented)

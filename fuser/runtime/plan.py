@@ -90,12 +90,16 @@ class Plan:
     """The steps of one execution, in order, for one set of input sizes, strides and dtypes.
 
     `boundaries` say why kernels that might have been one are not; `log` tells every decision.
+    `updates` say how each updated input gets its new value, and `bytes_copied` what that takes
+    where no kernel can store it in place.
     """
 
     target: str
     steps: tuple[Step, ...]
     boundaries: tuple[str, ...]
     log: tuple[str, ...]
+    updates: tuple[str, ...] = ()
+    bytes_copied: int = 0
 
     @property
     def kernels(self) -> tuple[KernelStep, ...]:
@@ -111,17 +115,17 @@ class Plan:
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes read and written by all steps."""
-        return sum(step.bytes_read + step.bytes_written for step in self.steps)
+        """Bytes read and written by all steps, and by the copies into inputs after them."""
+        return self.bytes_copied + sum(step.bytes_read + step.bytes_written for step in self.steps)
 
     def __str__(self) -> str:
         head = ("step", "kind", "scheduler", "operations", "read", "written", "ends here because")
         rows = [_row(number, step) for number, step in enumerate(self.steps)]
         lines = [f"plan for {self.target}", *table(head, rows, {3: 44, 6: 60})]
         if self.boundaries:
-            lines.append("why this is not one kernel:")
-            for boundary in self.boundaries:
-                lines += textwrap.wrap(boundary, 100, initial_indent="  ", subsequent_indent="    ")
+            lines += ["why this is not one kernel:", *_listed(self.boundaries)]
+        if self.updates:
+            lines += ["inputs that are updated:", *_listed(self.updates)]
         kernels, aliases, externs = map(len, (self.kernels, self.aliases, self.externs))
         in_torch = sum(kernel.kernel_source is None for kernel in self.kernels)
         unfused = f" ({in_torch} run by torch, one operation at a time)" if in_torch else ""
@@ -130,6 +134,15 @@ class Plan:
             f"{byte_count(self.bytes_moved)} moved"
         )
         return "\n".join(lines)
+
+
+def _listed(words: tuple[str, ...]) -> list[str]:
+    """Each of some sentences, indented, on lines of its own."""
+    return [
+        line
+        for each in words
+        for line in textwrap.wrap(each, 100, initial_indent="  ", subsequent_indent="    ")
+    ]
 
 
 def _row(number: int, step: Step) -> tuple[str, ...]:

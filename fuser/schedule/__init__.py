@@ -6,6 +6,7 @@ from fuser.schedule.heuristics import (
     CudaParameters,
     CudaRowParameters,
 )
+from fuser.schedule.in_place import overwrite_refusal
 from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.loop_tree import LoopNest
 from fuser.schedule.mapping import schedule_cpu, schedule_cuda
@@ -22,6 +23,7 @@ __all__ = [
     "CudaRowParameters",
     "LoopNest",
     "Scheduler",
+    "overwrite_refusal",
     "print_nest",
     "schedule_cpu",
     "schedule_cuda",

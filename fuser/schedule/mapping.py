@@ -32,7 +32,9 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
     body = arrange(trace(segment))
     nodes, inner, step = _scalar_nodes(body), Binding.SIMD, 1
-    if _is_row_copy(body, parameters):
+    if segment.overwritten:
+        pass  # the last chunk of a row is moved back: it would be computed from new values
+    elif _is_row_copy(body, parameters):
         inner = Binding.STREAM
     elif _streams(body, parameters):
         nodes, inner, step = _chunk(body, parameters.chunk), Binding.CHUNKS, parameters.chunk

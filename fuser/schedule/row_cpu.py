@@ -62,7 +62,8 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     """The loop nest of a segment with reductions or gathers."""
     body = use_facts(arrange_rows(trace_rows(segment, parameters.shortest_row)))
     across = lanes_across_rows(body)
-    nodes = _across(body, parameters) if across else _along(body, parameters)
+    chunked = not segment.overwritten  # the last chunk is moved back, to values that are new then
+    nodes = _across(body, parameters) if across else _along(body, parameters, chunked)
     partials = {fold.name: _partial(fold) for s in body.stages for fold in s.folds if fold.slots}
     region = Region(tuple(partials.values()), (*nodes, *_widen(body, 1)), _epilogue(body, partials))
     axes = dict.fromkeys((*body.rows, *(a for s in _sweeps(body) for a in s.axes)))
@@ -83,7 +84,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
 # -- lanes along the row -------------------------------------------------------------------------
 
 
-def _along(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
+def _along(body: RowBody, parameters: CpuRowParameters, chunked: bool) -> tuple[Node, ...]:
     alone = _rows_alone(body, parameters)
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes)
@@ -93,7 +94,7 @@ def _along(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
     for sweep in body.stages:
         if not sweep.axes:
             nodes += _point(sweep)
-        elif not alone and in_chunks(sweep, parameters):
+        elif chunked and not alone and in_chunks(sweep, parameters):
             nodes += nested(sweep.axes[:-1], Binding.SERIAL, (chunks(sweep, parameters.chunk),))
         else:
             nodes += _whole_sweep(sweep, parameters, alone)

@@ -35,6 +35,12 @@ class Segment:
         return self.fusion.output_values
 
     @property
+    def overwritten(self) -> frozenset[Value]:
+        """The buffers that it reads and stores to as well."""
+        read = {self.memory[value].base for value in self.loads}
+        return frozenset(read.intersection(self.memory[value].base for value in self.stores))
+
+    @property
     def is_empty(self) -> bool:
         """Whether what it stores has no elements, so that nothing is to be launched."""
         return all(self.memory[value].elements == 0 for value in self.stores)
@@ -83,6 +89,25 @@ Step = Segment | ExternStep | AliasStep
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """`output` is written into the input `into`, which lies at `memory`.
+
+    By the kernel that computes it; or, where `refusal` says why that one cannot, it is copied when
+    all steps are done.
+    """
+
+    output: Value
+    into: Value
+    memory: Strided
+    refusal: str | None
+
+    @property
+    def bytes_copied(self) -> int:
+        """Bytes read and written by the copy, if there is one."""
+        return 0 if self.refusal is None else 2 * self.memory.bytes_touched
+
+
+@dataclass(frozen=True, slots=True)
 class Boundary:
     """Why two neighbouring segments, given by name, are not one."""
 
@@ -104,6 +129,7 @@ class SegmentedFusion:
     memory: dict[Value, Strided]
     boundaries: tuple[Boundary, ...]
     log: tuple[str, ...]
+    updates: tuple[Update, ...] = ()
 
     @property
     def segments(self) -> tuple[Segment, ...]:

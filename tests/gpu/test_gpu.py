@@ -99,7 +99,7 @@ def test_workspaces_of_several_streams_are_their_own() -> None:
     for _ in range(20):
         for x, stream, found in zip(xs, streams, results, strict=True):
             with torch.cuda.stream(stream):
-                found += fd.execute([x])
+                found.extend(fd.execute([x]))
     torch.cuda.synchronize()
     for x, found in zip(xs, results, strict=True):
         assert all(torch.equal(total, found[0]) for total in found)

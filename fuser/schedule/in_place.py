@@ -1,0 +1,126 @@
+"""Whether a kernel may store a tensor where one lies that it reads.
+
+It may if every element is read only by the thread that overwrites it, and before it does. So every
+load of the old tensor must be at the element that is stored, at the same point of the loops or
+at an earlier one of the same thread, and every element must be stored once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from fuser.ir.nodes import Value
+from fuser.schedule.axes import arrange
+from fuser.schedule.body import trace
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Load, LoopNest, Store
+from fuser.schedule.row_axes import arrange_rows
+from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_slots import conflict_free
+from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.schedulers import Scheduler, scheduler_of
+from fuser.segmenter import Segment
+
+
+def overwrite_refusal(segment: Segment, nest: LoopNest, shortest_row: int | None) -> str | None:
+    """Why the kernel `nest` of a segment may not store where its memory says; None if it may.
+
+    `shortest_row` is what its rows were traced with.
+    """
+    for base in segment.overwritten:
+        scheduler = scheduler_of(segment)
+        match scheduler:
+            case Scheduler.POINTWISE:
+                reason = _of_points(segment, base)
+            case Scheduler.ROWS:
+                body = arrange_rows(trace_rows(segment, shortest_row))
+                reason = _Rows(segment, body, base, by_team=nest.team is not None).refusal()
+            case None:
+                reason = "torch runs the operations that compute it"
+            case _:
+                assert_never(scheduler)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _of_points(segment: Segment, base: Value) -> str | None:
+    """One thread does a point: its loads, then its stores."""
+    body = arrange(trace(segment))
+    (store,) = _stores(segment, base, body.stores)
+    if any(load.at != store.at for load in _loads(segment, base, body.loads)):
+        return _elsewhere(base)
+    return _repeated(store, body.axes)
+
+
+class _Rows:
+    """Rows, whose sweeps come one after the other.
+
+    A thread of a processor has a row to itself, or meets the others between sweeps. Of a team, the
+    threads give their points to themselves in every sweep over one axis, and read what is the same
+    all along the row at their leisure.
+    """
+
+    def __init__(self, segment: Segment, body: RowBody, base: Value, by_team: bool) -> None:
+        self._segment = segment
+        self._body = body
+        self._base = base
+        self._by_team = by_team
+        self._sweeps = (*body.stages, *body.epilogue)
+
+    def refusal(self) -> str | None:
+        """Why the rows may not be overwritten."""
+        (number,) = [n for n, s in enumerate(self._sweeps) if self._stored_in(s)]
+        sweep = self._sweeps[number]
+        (store,) = self._stored_in(sweep)
+        in_epilogue = number >= len(self._body.stages)
+        reading = [n for n, other in enumerate(self._sweeps) if self._read_in(other)]
+        for other in reading:
+            if any(load.at != store.at for load in self._read_in(self._sweeps[other])):
+                return _elsewhere(self._base)
+        if max(reading) > number:
+            return f"the old {self._base} is read again after {store.tensor} is stored"
+        if in_epilogue and reading != [number]:
+            return f"the old {self._base} is read by other rows"
+        if self._by_team and not self._is_of_one_thread(sweep, reading, number):
+            return f"several threads read the old {self._base}"
+        return _repeated(store, sweep.axes if in_epilogue else (*self._body.rows, *sweep.axes))
+
+    def _is_of_one_thread(self, sweep: Sweep, reading: Sequence[int], number: int) -> bool:
+        """Whether one thread of a team has an element in all sweeps that read it."""
+        if not sweep.axes or len(conflict_free(sweep)) > 1:
+            return False
+        before = [self._sweeps[other] for other in reading if other != number]
+        return not before or (len(sweep.axes) == 1 and all(s.axes == sweep.axes for s in before))
+
+    def _stored_in(self, sweep: Sweep) -> list[Store]:
+        return _stores(self._segment, self._base, sweep.stores)
+
+    def _read_in(self, sweep: Sweep) -> list[Load]:
+        return list(_loads(self._segment, self._base, sweep.code))
+
+
+def _stores(segment: Segment, base: Value, stores: Sequence[Store]) -> list[Store]:
+    return [store for store in stores if segment.memory[store.tensor].base is base]
+
+
+def _loads(segment: Segment, base: Value, code: Sequence[object]) -> Iterator[Load]:
+    for node in code:
+        if isinstance(node, Load) and segment.memory[node.tensor].base is base:
+            yield node
+
+
+def _elsewhere(base: Value) -> str:
+    return f"an element is computed from others of the old {base}"
+
+
+def _repeated(store: Store, axes: Sequence[Axis]) -> str | None:
+    """A reason if an element is stored at more than one point of `axes`."""
+    walked = [axis for axis in axes if axis.extent != 1]
+    once = all(map(store.at.coefficient, walked))
+    points = math.prod(axis.extent for axis in walked)
+    if once and points == store.tensor.elements:
+        return None
+    return f"an element of {store.tensor} is stored more than once"

@@ -1,0 +1,180 @@
+"""Outputs that are written into inputs: by the kernel that computes them, or copied at the end.
+
+T0 -> [mul, sub] -> T2, written into T0      the kernel stores T2 where T0 lies: nothing is copied,
+                                             and the old T0 is read once, before it is overwritten
+
+A kernel may do so if it is the last step that reads the old value (other readers are moved before
+it, where what they need allows that), and if it reads each element only where it overwrites it,
+which the schedule says. In every other case the output has memory of its own, and is copied into
+the input when all steps are done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import networkx as nx
+
+from fuser.ir.nodes import Output, Value
+from fuser.ir.strided import Strided
+from fuser.segmenter.plan import AliasStep, Segment, SegmentedFusion, Step, Update
+
+Refuse = Callable[[Segment], "str | None"]
+"""Why a segment whose memory says so cannot overwrite what it reads; None if it can."""
+
+
+def place_updates(
+    segmented: SegmentedFusion, sharing: Collection[Value], refuse: Refuse
+) -> SegmentedFusion:
+    """`segmented` with the updates of inputs decided, in place where that is safe.
+
+    `sharing` are the inputs whose memory overlaps that of another one.
+    """
+    return _Planner(segmented, sharing, refuse).run(segmented)
+
+
+class _Planner:
+    """The segmented fusion as decided so far, and which steps must come before which."""
+
+    def __init__(
+        self, segmented: SegmentedFusion, sharing: Collection[Value], refuse: Refuse
+    ) -> None:
+        self._fusion = segmented.fusion
+        self._sharing = sharing
+        self._refuse = refuse
+        self._updated = [o.alias_of for o in segmented.fusion.outputs if o.alias_of is not None]
+        self._memory = segmented.memory
+        self._steps = [step for step in segmented.steps if not isinstance(step, AliasStep)]
+        self._aliases = [step for step in segmented.steps if isinstance(step, AliasStep)]
+        self._order = list(range(len(self._steps)))
+        self._edges = set(_dependencies(self._steps))
+        """Pairs of steps by number, of which the first must come first."""
+
+    def run(self, segmented: SegmentedFusion) -> SegmentedFusion:
+        updates: list[Update] = []
+        for output in self._fusion.outputs:
+            into = output.alias_of
+            if into is None:
+                continue
+            reason = self._refusal(output, into) or self._placed(output.value, into)
+            updates.append(Update(output.value, into, self._memory[into], reason))
+        steps = (*(self._steps[number] for number in self._order), *self._aliases)
+        return dataclasses.replace(
+            segmented, steps=steps, memory=self._memory, updates=tuple(updates)
+        )
+
+    def _refusal(self, output: Output, into: Value) -> str | None:
+        """What keeps the new value from lying where the old one is, whatever the kernel does."""
+        memory, value = self._memory, output.value
+        base = memory[value].base
+        others = [o for o in self._fusion.outputs if o is not output and o.shown_in is None]
+        if self._updated.count(into) > 1:
+            return f"several outputs are written into {into}"
+        if into in self._sharing:
+            return f"{into} shares memory with another input"
+        if into in [memory[other.value].base for other in others]:
+            return f"the old {into} is needed when everything is done"
+        if base in [memory[other.value].base for other in others]:
+            return f"{value} leaves as something else too"
+        if not any(base in _stores(step) for step in self._steps):
+            return f"no kernel makes {value}"
+        if _overlaps_itself(memory[into]):
+            return f"elements of {into} may share memory"
+        return None
+
+    def _placed(self, value: Value, into: Value) -> str | None:
+        """Let the kernel that stores a value store it into an input; a reason if it cannot."""
+        base = self._memory[value].base
+        moved = _moved(self._memory, value, self._memory[into])
+        if moved is None:
+            return f"{value} and {into} are laid out differently"
+        number = next(n for n, step in enumerate(self._steps) if base in _stores(step))
+        readers = [n for n, step in enumerate(self._steps) if into in _read_bases(step)]
+        edges = self._edges | {(reader, number) for reader in readers if reader != number}
+        order = _order(len(self._steps), edges)
+        if order is None:
+            return f"the old {into} is read by what needs {value}"
+        overwriting = _with_memory(self._steps[number], moved)
+        assert isinstance(overwriting, Segment)
+        reason = self._refuse(overwriting)
+        if reason is not None:
+            return reason
+        self._edges, self._order = edges, order
+        self._memory = {**self._memory, **moved}
+        self._steps = [_with_memory(step, moved) for step in self._steps]
+        self._aliases = [
+            dataclasses.replace(s, memory=moved.get(s.output, s.memory)) for s in self._aliases
+        ]
+        return None
+
+
+def _moved(
+    memory: Mapping[Value, Strided], value: Value, target: Strided
+) -> dict[Value, Strided] | None:
+    """Where everything in the buffer of `value` lies once it is that of `target`; None if the
+    elements of `value` would not be in their places."""
+    base = memory[value].base
+    inside = [other for other, lies in memory.items() if lies.base is base]
+    if inside == [value]:
+        return {value: target}
+    lies = memory[value]
+    if lies.elements != memory[base].elements or _walk(lies) != _walk(target):
+        return None
+    return {other: dataclasses.replace(memory[other], base=target.base) for other in inside}
+
+
+def _walk(memory: Strided) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """The offset, and the sizes and strides of all dimensions that have more than one element."""
+    spans = zip(memory.shape, memory.strides, strict=True)
+    return memory.offset, tuple((size, stride) for size, stride in spans if size > 1)
+
+
+def _overlaps_itself(memory: Strided) -> bool:
+    """Whether two elements may be one in memory: dimensions are not nested in each other."""
+    (_, spans), reached = _walk(memory), 1
+    for size, stride in sorted(spans, key=lambda span: span[1]):
+        if stride < reached:
+            return True
+        reached = size * stride
+    return False
+
+
+def _dependencies(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
+    """Steps that make what others read, by number."""
+    makers = {value: number for number, step in enumerate(steps) for value in _made(step)}
+    for number, step in enumerate(steps):
+        yield from ((makers[base], number) for base in _read_bases(step) if base in makers)
+
+
+def _order(count: int, edges: Collection[tuple[int, int]]) -> list[int] | None:
+    """The steps in an order that all of `edges` allow, the first one where they can be; or None."""
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(count))
+    graph.add_edges_from(edges)
+    if not nx.is_directed_acyclic_graph(graph):
+        return None
+    return list(nx.lexicographical_topological_sort(graph))
+
+
+def _stores(step: Step) -> tuple[Value, ...]:
+    """What a kernel stores."""
+    return step.stores if isinstance(step, Segment) else ()
+
+
+def _made(step: Step) -> tuple[Value, ...]:
+    return () if isinstance(step, AliasStep) else step.fusion.output_values
+
+
+def _read_bases(step: Step) -> set[Value]:
+    """The buffers a step reads."""
+    if isinstance(step, AliasStep):
+        return set()
+    return {step.memory[value].base for value in step.fusion.inputs if value.is_tensor}
+
+
+def _with_memory(step: Step, moved: Mapping[Value, Strided]) -> Step:
+    if isinstance(step, AliasStep):
+        return step
+    memory = {value: moved.get(value, lies) for value, lies in step.memory.items()}
+    return dataclasses.replace(step, memory=memory)
