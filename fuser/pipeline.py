@@ -38,7 +38,7 @@ from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.describe import describe
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.oracle import oracle_runner
-from fuser.runtime.placed import Run, current, moved, placed
+from fuser.runtime.placed import Run, copied, current, moved, placed
 from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile
 from fuser.runtime.stats import count
@@ -126,8 +126,10 @@ class Executor:
         runs: int = 10,
         cold: bool = False,
     ) -> Profile:
-        """The time of every step, the median of `runs`. Raises ArgumentError, and TargetError where
-        there is no compiler."""
+        """The time of every step, the median of `runs`; what they update are copies of inputs.
+
+        Raises ArgumentError, and TargetError where there is no compiler.
+        """
         if runs < 1:
             raise ArgumentError(
                 operation="profile", argument="runs", got=runs, expected="1 or more"
@@ -144,7 +146,8 @@ class Executor:
         ]
         loading = [runner.kernels[n].load_seconds if n in runner.kernels else 0.0 for n in names]
         with current(place):
-            given = moved(inputs, place)
+            kept = [copied(t) if n in self._updated else t for n, t in enumerate(inputs)]
+            given = moved(kept, place)
             return profile(runner, compiled.plan, loading, given, place, runs=runs, cold=cold)
 
     def _placed(

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from fuser.ir.nodes import Fusion
+from fuser.ir.nodes import Fusion, Number
 from fuser.runtime.call import Inputs
 from fuser.runtime.cuda_driver import on_device
 
@@ -27,6 +27,15 @@ def placed(fusion: Fusion, run: Run, inputs: Inputs, place: torch.device) -> Run
 def moved(inputs: Inputs, place: torch.device) -> Inputs:
     """The inputs, tensors on `place`."""
     return [given.to(place) if isinstance(given, torch.Tensor) else given for given in inputs]
+
+
+def copied(given: torch.Tensor | Number) -> torch.Tensor | Number:
+    """A tensor of the same sizes, strides and alignment in memory of its own."""
+    if not isinstance(given, torch.Tensor):
+        return given
+    memory, offset = given.untyped_storage().clone(), given.storage_offset()
+    empty = torch.empty(0, dtype=given.dtype, device=given.device)
+    return empty.set_(memory, offset, given.shape, given.stride())
 
 
 def current(place: torch.device) -> AbstractContextManager[object]:

@@ -220,3 +220,13 @@ def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
     with pytest.raises(errors.TargetError, match="without a C"):
         fd.profile([x])
+
+
+def test_profiling_updates_no_input():
+    x = torch.randn(8, 5)[:, ::2]
+    before = x.clone()
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(t * 2.0, t)
+    fd.profile([x], runs=3)
+    assert torch.equal(x, before)
