@@ -151,6 +151,24 @@ def test_numbers_folded_across_rows(target: str) -> None:
     same(lambda o, x: o.max(o.rand_like(x, **SEED) * x, [0]), torch.ones(50, 90), target=target)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_cuda_kernels_draw_without_spills(arch: str) -> None:
+    """A thread draws whole blocks for its lanes, once a row, and keeps what it has drawn."""
+    x = torch.empty(4096, 4096, device="meta", dtype=torch.bfloat16)
+
+    def define(o: Operations, x: Handle, residual: Handle) -> tuple[Handle, Handle]:
+        total = _dropped(o, o.cast(x, DataType.Float)) + residual
+        return total, _norm(o, total + o.randn_like(total))
+
+    (kernel,) = defined(define, x, x).plan([x, x], target=f"cuda:{arch}").kernels
+    assert kernel.source.count("draw_vector<uniform_float, 8>(") == 1
+    assert kernel.source.count("draw_vector<normal_float, 8>(") == 1
+    compiled = kernel.compile()
+    assert compiled.spill_bytes == 0
+    assert compiled.registers is not None
+    assert compiled.registers <= 128
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_backward_regenerates_the_mask(target: str) -> None:
     """From the seed alone: two inputs are read, and no mask."""
