@@ -254,6 +254,9 @@ class KernelPrinter(ABC):
         segment = self.segment
         lines = [f"{value} = {print_input(value)}" for value in segment.fusion.inputs]
         lines += [print_statement(statement) for statement in segment.fusion.statements]
+        for value in segment.stores:
+            base = segment.memory[value].base
+            lines += [f"{value} is stored where {base} lies"] if base is not value else []
         facts = [
             f"{self.nest.name}: {segment.bytes_read} bytes read, {segment.bytes_written} written",
             f"ends here: {segment.reason}",

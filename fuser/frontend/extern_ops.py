@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fuser.errors import ArgumentError
 from fuser.frontend.arguments import boolean, integer, number, optional
+from fuser.frontend.arguments import dtype as dtype_of
 from fuser.frontend.handles import Handle
 from fuser.frontend.operation_group import OperationGroup
+from fuser.ir.dtypes import DataType
 from fuser.ir.externs import TABLE
 from fuser.ir.nodes import Extern, Value
 
@@ -22,6 +25,60 @@ class ExternOps(OperationGroup):
         """arg1 @ arg2.T + bias."""
         args = {"arg1": arg1, "arg2": arg2, "bias": bias}
         return self._recorder.add("linear", self._extern("linear", args))
+
+    def grouped_mm(
+        self,
+        mat1: Handle,
+        mat2: Handle,
+        offsets: Handle,
+        scale1: Handle | None = None,
+        scale2: Handle | None = None,
+    ) -> Handle:
+        """The products of groups; group g ends before row `offsets[g]` (Int32) of what is divided.
+
+        [M, K] @ [G, K, N] -> [M, N] divides rows of `mat1`, [G, M, K] @ [K, N] -> [M, N] columns of
+        `mat2`, and [M, K] @ [K, N] -> [G, M, N] the inner size. What is past the last group holds
+        anything. There are no scales: torch takes them with float8 only, which fuser does not have.
+        """
+        for name, scale in {"scale1": scale1, "scale2": scale2}.items():
+            if scale is not None:
+                expected = "expected None: torch scales groups of float8 only, which fuser has not"
+                raise ArgumentError(
+                    operation="grouped_mm", argument=name, got=scale, expected=expected
+                )
+        args = {"mat1": mat1, "mat2": mat2, "offsets": offsets}
+        return self._recorder.add("grouped_mm", self._extern("grouped_mm", args))
+
+    def scaled_mm(
+        self,
+        mat1: Handle,
+        mat2: Handle,
+        scale1: Handle,
+        scale2: Handle,
+        alpha: Handle | None = None,
+        bias: Handle | None = None,
+        beta: Handle | None = None,
+        dtype: DataType = DataType.BFloat16,
+        output_block_scale_size: int = 0,
+        output_block_scale_dtype: DataType = DataType.BFloat16,
+        output_gamma: bool = False,
+    ) -> tuple[Handle, None, None]:
+        """alpha scale1 scale2 (mat1 @ mat2) + beta bias, as `dtype`; scales broadcast to [M, N].
+
+        The scales of output blocks, and their gamma, are not there: ArgumentError if asked for.
+        """
+        asked = {"output_block_scale_size": output_block_scale_size, "output_gamma": output_gamma}
+        for name, wanted in asked.items():
+            if wanted:
+                expected = f"expected {type(wanted)()}: results of float8 blocks are not there"
+                raise ArgumentError(
+                    operation="scaled_mm", argument=name, got=wanted, expected=expected
+                )
+        args: dict[str, Handle | None] = {"mat1": mat1, "mat2": mat2}
+        args |= {"scale1": scale1, "scale2": scale2}
+        args |= {"alpha": alpha, "bias": bias, "beta": beta}
+        op = self._extern("scaled_mm", args, (dtype_of("scaled_mm", dtype),))
+        return self._recorder.add("scaled_mm", op), None, None
 
     def topk(
         self, arg: Handle, k: int, dim: int = -1, largest: bool = True, sorted: bool = False

@@ -170,7 +170,7 @@ def forward(
     """
     added = _added(query, key, bias, mask)
     drop, causal = dropout_p or 0.0, bool(is_causal)
-    on_cpu = query.device.type == "cpu"
+    on_cpu = query.device.type in ("cpu", "meta")
     if query.numel() == 0 or key.numel() == 0 or (added is not None and not on_cpu):
         output, logsumexp = _plain(query, key, value, added, drop, causal, scale)
     elif on_cpu:
@@ -206,7 +206,7 @@ def backward(
     if query.numel() == 0 or key.numel() == 0:
         return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
     tensors = (grad_output, query, key, value, output)
-    if query.device.type == "cpu":
+    if query.device.type in ("cpu", "meta"):
         return _cpu_flash_backward(*tensors, logsumexp, dropout_p, is_causal, scale=scale)
     gradients = _cuda_flash_backward(
         *map(_filled_up, tensors),

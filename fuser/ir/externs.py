@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from fuser.errors import ArgumentError
-from fuser.ir import attention, shapes
-from fuser.ir.dtype_rules import check_dtype, check_index, check_same_dtype
+from fuser.ir import attention, products, shapes
+from fuser.ir.dtype_rules import check_dtype, check_index
 from fuser.ir.dtypes import DataType
 from fuser.ir.indexing import check_range
 from fuser.ir.nodes import Extern, Value
@@ -43,6 +43,8 @@ class Row:
     types: Callable[..., Types]
     compute: Callable[..., Results]
     optional: tuple[str, ...] = ()
+    picked: str = ""
+    """What takes the results from what the user's call returns, if that is more than they are."""
 
 
 def arguments(op: Extern) -> tuple[Value | None, ...]:
@@ -70,38 +72,26 @@ def run(op: Extern, tensors: tuple[torch.Tensor | None, ...]) -> Results:
 
 
 def _matmul_types(arg1: Value, arg2: Value) -> Types:
-    dtype = _product_dtype("matmul", [arg1, arg2])
+    dtype = products.product_dtype("matmul", [arg1, arg2])
     left, right = arg1.shape, arg2.shape
     if not left or not right or not same_size(left[-1], right[-2:][0]):
-        raise _product_error("matmul", [arg1, arg2])
+        raise products.product_error("matmul", [arg1, arg2])
     batch = shapes.broadcast("matmul", [left[:-2], right[:-2]])
     return (TensorType(dtype, batch + left[-2:-1] + (right[-1:] if len(right) > 1 else ())),)
 
 
 def _linear_types(arg1: Value, arg2: Value, bias: Value | None) -> Types:
     given = [arg1, arg2] if bias is None else [arg1, arg2, bias]
-    dtype = _product_dtype("linear", given)
+    dtype = products.product_dtype("linear", given)
     left, right = arg1.shape, arg2.shape
     agree = left and len(right) in (1, 2) and same_size(left[-1], right[-1])
     if not agree or (bias is not None and not _is_bias(bias.shape, right[:-1])):
-        raise _product_error("linear", given)
+        raise products.product_error("linear", given)
     return (TensorType(dtype, left[:-1] + right[:-1]),)
 
 
 def _is_bias(bias: tuple[int, ...], rows: tuple[int, ...]) -> bool:
     return len(bias) <= 1 and same_size((*bias, 1)[0], (*rows, 1)[0])
-
-
-def _product_dtype(operation: str, given: list[Value]) -> DataType:
-    check_same_dtype(operation, given)
-    check_dtype(operation, given[0].dtype, given)
-    return given[0].dtype
-
-
-def _product_error(operation: str, given: list[Value]) -> ArgumentError:
-    expected = "these sizes cannot be multiplied: the inner ones must be equal"
-    got = [list(value.shape) for value in given]
-    return ArgumentError(operation=operation, argument="operands", got=got, expected=expected)
 
 
 def _matmul(arg1: torch.Tensor, arg2: torch.Tensor) -> Results:
@@ -199,6 +189,16 @@ def _embedding(
 TABLE = {
     "matmul": Row(("arg1", "arg2"), 2, {}, _matmul_types, _matmul),
     "linear": Row(("arg1", "arg2", "bias"), 3, {}, _linear_types, _linear, ("bias",)),
+    "grouped_mm": Row(("mat1", "mat2", "offsets"), 3, {}, products.grouped_types, products.grouped),
+    "scaled_mm": Row(
+        ("mat1", "mat2", "scale1", "scale2", "alpha", "bias", "beta"),
+        4,
+        {"dtype": REQUIRED},
+        products.scaled_types,
+        products.scaled,
+        ("alpha", "bias", "beta"),
+        picked="[0]",
+    ),
     "topk": Row(
         ("arg",),
         1,

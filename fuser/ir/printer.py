@@ -229,7 +229,7 @@ def _extern(op: Extern) -> str:
         if option != row.options[name]:
             text = print_number(option) if isinstance(option, int | float) else repr(option)
             parts.append(f"{name}={text}")
-    return f"fd.ops.{op.function}({', '.join(parts)})"
+    return f"fd.ops.{op.function}({', '.join(parts)}){row.picked}"
 
 
 def _output(output: Output) -> str:

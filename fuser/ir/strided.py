@@ -130,30 +130,24 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
 
     Metadata operations keep the memory where they can; a pointwise or flipped result is dense and
     follows the first operand of its own sizes that has a stride order; everything else is
-    row-major. Of an operation with several results, this is the first one.
+    row-major; what torch runs, `extern_memory` knows.
     """
-    out, op = statement.outs[0], statement.op
+    out, op = statement.out, statement.op
     match op:
         case StrideOrder():
             return dense(out, op.order)
         case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice():
-            return alias(op, _lies(op.arg, held), out.shape) or row_major(out)
+            return alias(op, held[op.arg], out.shape) or row_major(out)
         case CheckIndex():
-            return _lies(op.arg, held)
+            return held[op.arg]
         case Cast() | Pointwise() | Flip():
             args = op.args if isinstance(op, Pointwise) else (op.arg,)
-            same = (_lies(arg, held) for arg in args if arg.is_tensor and arg.shape == out.shape)
+            same = (held[arg] for arg in args if arg.is_tensor and arg.shape == out.shape)
             orders = (order_of(memory) for memory in same)
             known = next((order for order in orders if order is not None), None)
             return row_major(out) if known is None else dense(out, known)
         case _:
             return row_major(out)
-
-
-def _lies(value: Value, held: Mapping[Value, Strided]) -> Strided:
-    """Where a value lies; row-major if what is held is the first of several results."""
-    memory = held[value]
-    return memory if memory.shape == value.shape else row_major(value)
 
 
 def order_of(memory: Strided) -> Order | None:

@@ -13,11 +13,13 @@ import functools
 from enum import IntEnum
 
 from fuser.ir.dtypes import DataType
+from fuser.ir.extern_memory import extern_memory
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
     CheckIndex,
     Expand,
+    Extern,
     Flip,
     Fusion,
     Gather,
@@ -30,6 +32,7 @@ from fuser.ir.nodes import (
     Statement,
     Value,
     View,
+    operands,
 )
 from fuser.ir.strided import Order, Strided, alias, dense, order_of, row_major
 from fuser.ir.types import TensorType, dense_strides, dims_slowest_first
@@ -63,6 +66,8 @@ def _shown(op: Operation, level: Seen) -> list[tuple[Value, Seen]]:
             return [(op.arg, level)]
         case _ if (same := _handed_on(op)) is not None:
             return [(same, level)]
+        case Extern():
+            return [(value, Seen.ORDER) for value in operands(op) if _has_order(value.shape)]
         case _:
             return [(value, Seen.ORDER) for value in _met(op) if _has_order(value.shape)]
 
@@ -168,6 +173,9 @@ class Layouts:
 
     def follow(self, statement: Statement) -> None:
         """Add the results of the next statement."""
+        if isinstance(statement.op, Extern):
+            self._held |= self._of_torch(statement)
+            return
         for out in statement.outs:
             if out.is_tensor:
                 self._held[out] = self.result(statement.op, out)
@@ -188,6 +196,16 @@ class Layouts:
                 return self._computed(out, [held[value] for value in met])
             case _:
                 return row_major(out)
+
+    def _of_torch(self, statement: Statement) -> dict[Value, Strided]:
+        """What torch runs; attention lays its results out as its operands."""
+        held = [self._held[value] for value in operands(statement.op) if value.is_tensor]
+        if all(map(_is_known, held)):
+            return extern_memory(statement, self._held)
+        outs = {v: Strided(v, v.shape, self._unknown.of(v, v.shape)) for v in statement.outs}
+        op = statement.op
+        attends = isinstance(op, Extern) and op.function.startswith("sdpfa")
+        return outs if attends else {value: row_major(value) for value in outs}
 
     def _input(self, value: Value) -> Strided:
         """Known where the declaration leaves no stride open."""

@@ -176,11 +176,12 @@ class Runner:
 
     def _extern(self, step: ExternStep) -> Action:
         compute = self._in_torch(step)
-        slots = [self._new_slot(value) for value in step.fusion.output_values]
+        values = step.fusion.output_values
+        places = [(self._new_slot(value), step.memory[value].strides) for value in values]
 
         def run(environment: Environment) -> None:
-            for slot, result in zip(slots, compute(environment), strict=True):
-                environment[slot] = result.contiguous()
+            for (slot, strides), result in zip(places, compute(environment), strict=True):
+                environment[slot] = _laid_out(result, strides)
 
         return run
 
@@ -264,6 +265,15 @@ class Runner:
             slot = self._slots[lies.base]
             return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
         return self._strided(lies)
+
+
+def _laid_out(result: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """A result of torch under the strides that the plan has; copied if it lies otherwise."""
+    spans = zip(result.shape, result.stride(), strides, strict=True)
+    if result.numel() == 0 or all(have == want for size, have, want in spans if size > 1):
+        return result.as_strided(result.shape, strides) if result.stride() != strides else result
+    made = torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device)
+    return made.copy_(result)
 
 
 def _room(workspace: Workspace, device: torch.device) -> torch.Tensor:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from fuser.ir.nodes import Flip, Fusion, MetadataOperation, Permute, Slice, Statement, Value
+from fuser.ir.extern_memory import extern_memory
+from fuser.ir.nodes import Extern, Flip, Fusion, MetadataOperation, Permute, Slice, Statement, Value
 from fuser.ir.printer import operation_name
 from fuser.ir.strided import (
     Order,
@@ -64,13 +65,21 @@ def input_aliases(
     return placed, log
 
 
-def stride_orders(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value, Order]:
-    """The stride order each tensor would have in torch."""
+def eager_memories(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Value, Strided]:
+    """How each tensor would lie in torch."""
     held = {value: memory[value] for value in fusion.inputs if value.is_tensor}
     for statement in fusion.statements:
+        if isinstance(statement.op, Extern):
+            held |= extern_memory(statement, held)
+            continue
         for out in statement.outs:
             if out.is_tensor:
-                held[out] = eager_memory(statement, held)
+                held[out] = eager_memory(Statement((out,), statement.op), held)
+    return held
+
+
+def stride_orders(held: Mapping[Value, Strided]) -> dict[Value, Order]:
+    """The stride order of each tensor."""
     return {
         value: order_of(lies) or row_major_order(len(value.shape)) for value, lies in held.items()
     }

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from fuser.ir.nodes import Fusion, Value
 from fuser.ir.strided import Strided
 from fuser.segmenter.atoms import Atoms, AtomSet
-from fuser.segmenter.traffic import bytes_read, bytes_written, elements_read
+from fuser.segmenter.traffic import (
+    bytes_read,
+    bytes_written,
+    elements_read,
+    elements_read_by_torch,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ExternStep:
-    """Operations that torch runs, with their results made contiguous."""
+    """Operations that torch runs. Results are copied where they do not lie as `memory` says."""
 
     name: str
     fusion: Fusion
@@ -66,9 +71,8 @@ class ExternStep:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of its operands, whole."""
-        loads = {value: value.elements for value in self.fusion.inputs if value.is_tensor}
-        return bytes_read(loads, self.memory)
+        """Bytes of its operands, whole, but of a table the rows that are looked up."""
+        return bytes_read(elements_read_by_torch(self.fusion), self.memory)
 
     @property
     def bytes_written(self) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fuser.ir.nodes import Fusion, GeneratorState, Output, Statement, Value, operands
+from fuser.ir.nodes import Extern, Fusion, GeneratorState, Output, Statement, Value, operands
 from fuser.ir.printer import operation_name
 from fuser.ir.strided import Strided, row_major
 from fuser.segmenter.atoms import NONE
 from fuser.segmenter.bookends import (
     Chain,
+    eager_memories,
     input_aliases,
     output_chains,
     place_chains,
@@ -43,10 +44,15 @@ class _Segmenter:
         for statement in self._externs:
             for value in operands(statement.op):
                 self._torch_reads.setdefault(value, []).append(operation_name(statement.op))
-        results = {out: row_major(out) for s in self._externs for out in s.outs}
+        eager = eager_memories(fusion, memory)
+        results = {
+            out: eager[out] if isinstance(s.op, Extern) else row_major(out)
+            for s in self._externs
+            for out in s.outs
+        }
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
-        self._orders = stride_orders(fusion, memory)
+        self._orders = stride_orders(eager)
         self._placed: dict[Value, Strided] = dict(self._free)
         self._chains: list[Chain] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fuser.ir.nodes import Fusion, Gather, Reduce, Statement, Value, operands
+from fuser.ir.nodes import Extern, Fusion, Gather, Reduce, Statement, Value, operands
 from fuser.ir.strided import Strided, row_major
 
 
@@ -30,6 +30,18 @@ def elements_of(reader: Statement, operand: Value, made: int) -> int:
     if isinstance(op, Gather) and operand is op.index and op.mode == "index_select":
         return operand.elements if made else 0
     return min(operand.elements, made)
+
+
+def elements_read_by_torch(fusion: Fusion) -> dict[Value, int]:
+    """How many elements of each input torch reads: all, but of a table the rows looked up."""
+    read = {value: value.elements for value in fusion.inputs if value.is_tensor}
+    for statement in fusion.statements:
+        op = statement.op
+        if isinstance(op, Extern) and op.function == "embedding_fwd":
+            table = op.args[1]
+            assert table is not None
+            read[table] = min(table.elements, statement.out.elements)
+    return read
 
 
 def bytes_read(loads: Mapping[Value, int], memory: Mapping[Value, Strided]) -> int:

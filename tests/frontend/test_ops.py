@@ -299,7 +299,7 @@ def test_unknown_operation_suggests_others() -> None:
             fd.ops.reshap  # noqa: B018
         with pytest.raises(AttributeError, match="'batch_norm'"):
             fd.ops.batch_norm  # noqa: B018
-        assert not hasattr(fd.ops, "grouped_mm")
+        assert not hasattr(fd.ops, "cutlass_nvfp4_grouped_mm")
 
 
 # -- refusals ------------------------------------------------------------------------------------

@@ -59,6 +59,12 @@ EXTERNS: list[Callable[[Operations, Handle, Handle], object]] = [
     lambda o, x, i: o.matmul(x, o.permute(x, [0, 1, 3, 2])),
     lambda o, x, i: o.linear(x, o.sum(x, [0, 1])),
     lambda o, x, i: o.linear(x, o.sum(x, [0, 1]), o.sum(x, [0, 1, 3])),
+    lambda o, x, i: o.grouped_mm(o.sum(x, [0, 1]), o.sum(x, [0]), i),
+    lambda o, x, i: o.grouped_mm(mat1=o.sum(x, [0]), mat2=o.sum(x, [0, 1]), offsets=i),
+    lambda o, x, i: o.scaled_mm(*[o.sum(x, [0, 1])] * 2, o.sum(x), o.sum(x)),
+    lambda o, x, i: o.scaled_mm(
+        *[o.sum(x, [0, 1])] * 2, *[o.sum(x)] * 3, beta=o.sum(x), dtype=DataType.Float
+    ),
     lambda o, x, i: o.topk(x, 3),
     lambda o, x, i: o.topk(x, 3, 1, largest=False, sorted=True),
     lambda o, x, i: o.argsort(x, -1),

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
+from fuser.ir.extern_memory import extern_memory
 from fuser.ir.nodes import CheckIndex, Extern, Flip, Pointwise, Value
-from fuser.ir.strided import Strided, alias, eager_memory, is_metadata
+from fuser.ir.strided import Strided, alias, eager_memory, is_metadata, row_major
 from fuser.ir.types import TensorType
 from tests.strategies import tensors
 
@@ -68,6 +69,5 @@ def test_what_reads_a_further_result_has_a_layout_of_its_own_sizes() -> None:
     _, logsumexp, _, _ = builder.add(Extern("sdpfa_fwd", (query, query, query)))
     builder.add(Pointwise("neg", (logsumexp,)))
     attention, negated = builder.fusion.statements
-    first = eager_memory(attention, {})
-    memory = eager_memory(negated, dict.fromkeys(attention.outs, first))
+    memory = eager_memory(negated, extern_memory(attention, {query: row_major(query)}))
     assert memory.strides == (15, 5, 1)

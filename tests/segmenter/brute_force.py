@@ -15,7 +15,13 @@ import networkx as nx
 from fuser.ir.nodes import Fusion, Value, operands
 from fuser.ir.strided import Strided, row_major
 from fuser.segmenter import SegmentedFusion
-from fuser.segmenter.bookends import input_aliases, output_chains, place_chains, stride_orders
+from fuser.segmenter.bookends import (
+    eager_memories,
+    input_aliases,
+    output_chains,
+    place_chains,
+    stride_orders,
+)
 from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
 from fuser.segmenter.groups import Group, GroupMaker, group_cost
 from fuser.segmenter.rows import Refusal
@@ -31,7 +37,7 @@ class BruteForce:
         demanded = [v for v in fusion.output_values if v.is_tensor]
         demanded += [v for s in externs for v in operands(s.op) if v.is_tensor]
         placed, _ = place_chains(
-            output_chains(fusion, demanded, free), stride_orders(fusion, memory)
+            output_chains(fusion, demanded, free), stride_orders(eager_memories(fusion, memory))
         )
         stored = [v for v, lies in placed.items() if lies.base is v]
         self.operations: OperationGraph = build_graph(fusion, free, stored)

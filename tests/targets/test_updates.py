@@ -122,6 +122,31 @@ def test_running_statistics_of_a_batch_norm(target: str) -> None:
 
 
 @both_targets
+def test_old_statistics_are_read_by_sweeps_before_and_after_the_fold(target: str) -> None:
+    def build(fd: FusionDefinition, x: Handle, held: Handle) -> None:
+        total = fd.ops.sum(fd.ops.tanh(x) * fd.ops.broadcast(held, [False, True]), [1])
+        fd.add_output(held * 0.5 + total, alias_input=held)
+        apart = x - fd.ops.broadcast(total, [False, True])
+        fd.add_output(apart * fd.ops.broadcast(held, [False, True]))
+
+    for rows in (3, 70):
+        run(build, torch.randn(rows, 200), torch.randn(rows), target=target)
+
+
+@pytest.mark.parametrize("order", list(ThreadOrder), ids=lambda order: order.name)
+def test_a_sum_over_rows_updates_a_bias(
+    order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+
+    def build(fd: FusionDefinition, bias: Handle, grad: Handle) -> None:
+        fd.add_output(bias - fd.ops.sum(grad, [0]) * 0.1, alias_input=bias)
+
+    for target in ("cpu", "emulator"):
+        run(build, torch.randn(130), torch.randn(60, 130), target=target)
+
+
+@both_targets
 def test_a_softmax_replaces_what_it_reads_in_three_sweeps(target: str) -> None:
     def softmax(fd: FusionDefinition, x: Handle) -> None:
         powers = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
@@ -203,6 +228,17 @@ def test_a_reader_of_the_old_value_comes_first(target: str) -> None:
 
     (words,) = run(build, torch.randn(8, 8), target=target)
     assert IN_PLACE in words
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_compilers_are_not_told_that_overwritten_memory_is_only_read(arch: str) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    inputs = [torch.randn(64, 96) for _ in range(3)]
+    for target in ("cpu", f"cuda:{arch}"):
+        (kernel,) = defined(sgd, *inputs).plan(inputs, target=target).kernels
+        restrict = {part for part in kernel.source.split(",") if "__restrict" in part}
+        assert [part.split("T")[-1].split("_")[0] for part in restrict] == ["2"]
+        assert not kernel.compile().spill_bytes
 
 
 # -- what is copied ------------------------------------------------------------------------------
