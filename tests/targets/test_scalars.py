@@ -301,6 +301,10 @@ def of_a_length(fd: FusionDefinition) -> None:
     fd.add_output(fd.ops.full([fd.define_scalar(DataType.Int)], 1.0, DataType.Float))
 
 
+def of_a_count(fd: FusionDefinition) -> None:
+    fd.add_output(fd.ops.iota(fd.define_scalar(DataType.Int)))
+
+
 X = torch.arange(6.0)
 
 
@@ -314,6 +318,7 @@ X = torch.arange(6.0)
         (of_a_vector, [[2, 4], X], errors.ViewSizeError, r"T2 of sizes \[6\].* \[2, 4\]"),
         (of_a_vector, [2, 3, 4.0], errors.InputKindError, r"input 2 \(T2\): expected a strided"),
         (of_a_length, [-1], errors.ArgumentError, r"full: shape = \[-1\]"),
+        (of_a_count, [-4], errors.ArgumentError, r"iota: length = \[-4\]: sizes are 0 or more"),
         (of_a_length, [2.0], errors.ScalarInputError, "2.0 does not fit the scalar type Int"),
         (of_a_length, [torch.tensor(2)], errors.InputKindError, "expected a number for the Int"),
     ],
