@@ -11,7 +11,7 @@ help:
 	@echo "make demo             install, then run a gelu definition and show its plan and its time"
 	@echo "make test             install, then run all tests but the long ones under sanitizers"
 	@echo "make test-sanitizers  run the emulated CUDA kernels under address and thread sanitizers"
-	@echo "make fuzz             20,000 random fusions on the processor, 3,000 emulated; takes an hour"
+	@echo "make fuzz             20,000 random fusions on the processor, 3,000 emulated"
 	@echo "make bench-cpu        compare with eager and torch.compile, into benchmarks/results/"
 	@echo "make gpu              everything that needs a GPU: tests, benchmarks, memory checker"
 	@echo "make lint typecheck   what continuous integration checks beside the tests"

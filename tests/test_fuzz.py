@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 import torch
@@ -96,3 +97,47 @@ def test_what_fails_only_as_a_whole_stays_whole():
         fd.add_output(fd.ops.neg(x))
     fusion, _ = smallest(fd.fusion, [torch.ones(2)], lambda f, _: len(f.outputs) == 2)
     assert len(fusion.outputs) == 2
+
+
+# -- batches -------------------------------------------------------------------------------------
+
+
+def in_place_of_python(script: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches run this shell script."""
+    stand_in = directory / "python"
+    stand_in.write_text(f"#!/bin/sh\n{script}\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setattr(fuzz.sys, "executable", str(stand_in))
+
+
+def test_seeds_count_up_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    in_place_of_python(f'echo "$@" >> {tmp_path}/called; echo "# seed 0"', tmp_path, monkeypatch)
+    assert fuzz.main(["--target", "cpu", "--count", "250", "--seed", "7", "--jobs", "1"]) == 0
+    called = [f"-m tests.fuzz --target cpu --replay {a} --count {b}" for a, b in BATCHES]
+    assert (tmp_path / "called").read_text().splitlines() == called
+    assert "cpu: 250 of 250 fusions in" in capsys.readouterr().out
+
+
+BATCHES = ((7, 100), (107, 100), (207, 50))
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ('echo "# seed 7"; kill -SEGV $$', "# seed 7 of cpu ended the process (-11)"),
+        ('echo "# seed 7"; echo "what fails"; exit 1', "what fails"),
+        ('echo "no such module" >&2; exit 2', "no such module"),
+    ],
+)
+def test_a_batch_that_fails_is_said(
+    script: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    in_place_of_python(script, tmp_path, monkeypatch)
+    assert fuzz.main(["--target", "cpu", "--count", "3", "--jobs", "1"]) == 1
+    assert said in capsys.readouterr().out

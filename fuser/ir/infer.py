@@ -81,7 +81,7 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
             return (TensorType(op.dtype, result_shapes.factory("full", op.shape)),)
         case Iota():
             check_dtype("iota", op.dtype, [])
-            return (TensorType(op.dtype, result_shapes.factory("iota", (op.length,))),)
+            return (TensorType(op.dtype, result_shapes.factory("iota", (op.length,), "length")),)
         case GeneratorState():
             return (ScalarType(DataType.Int), ScalarType(DataType.Int))
         case Random():

@@ -27,11 +27,11 @@ def static_extent(extent: Extent) -> int:
     return DYNAMIC if isinstance(extent, Value) else extent
 
 
-def factory(operation: str, shape: tuple[Extent, ...]) -> tuple[int, ...]:
+def factory(operation: str, shape: tuple[Extent, ...], argument: str = "shape") -> tuple[int, ...]:
     """The shape of a tensor that is made: no literal size below 0."""
     for extent in shape:
         if not isinstance(extent, Value) and extent < 0:
-            raise _argument(operation, "shape", _sizes(shape), "sizes are 0 or more")
+            raise _argument(operation, argument, _sizes(shape), "sizes are 0 or more")
     return tuple(map(static_extent, shape))
 
 

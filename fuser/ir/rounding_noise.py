@@ -95,7 +95,8 @@ def _shaken(
         exact = exact.to(_NARROW[exact.dtype]).to(exact.dtype)
     apart = (exact - result).abs()
     error = torch.maximum(apart, result.abs() * torch.finfo(result.dtype).eps)
-    by = torch.rand(result.shape, generator=generator, dtype=error.dtype) * 2 - 1
+    half = 0.5 + 0.5j if result.is_complex() else 0.5
+    by = 2 * (torch.rand(result.shape, generator=generator, dtype=exact.dtype) - half)
     return torch.where(apart == 0, result, (result + by * error).to(result.dtype))
 
 

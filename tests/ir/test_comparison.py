@@ -127,3 +127,13 @@ def test_an_output_written_into_an_input_is_no_result():
         fd.add_output(t + 1.0, alias_input=t)
         fd.add_output(fd.ops.cast(t, DataType.Double))
     check_results(fd.fusion, [x], [x.double()])
+
+
+@pytest.mark.parametrize("wrong", [1e-2, 1e-2j])
+def test_cancelled_digits_of_complex_numbers(wrong: complex):
+    x = torch.tensor([0.1 + 0.2j, -0.3j, 0.05], dtype=torch.complex64)
+    fd = defined(lambda fd, x: fd.ops.exp(x) * 1e3 - fd.ops.exp(x) * 999.0, x)
+    (want,) = interpret(fd.fusion, [x])
+    check_results(fd.fusion, [x], [want + 2e-4 * wrong])
+    with pytest.raises(errors.OutputDifferenceError):
+        check_results(fd.fusion, [x], [want + wrong])
