@@ -40,6 +40,8 @@ from fuser.schedule.loop_tree import (
     Region,
     RowArray,
     Store,
+    Tile,
+    TileLine,
 )
 from fuser.segmenter import Segment
 
@@ -100,6 +102,10 @@ class KernelPrinter(ABC):
                 self.prefetch(node)
             case Loop():
                 self.loop(node)
+            case Tile():
+                self.tile(node)
+            case TileLine():
+                self.tile_line(node)
             case CheckedIndex():
                 self.checked_index(node)
             case Keep() | Kept() | RowArray():
@@ -122,6 +128,14 @@ class KernelPrinter(ABC):
     @abstractmethod
     def loop(self, loop: Loop) -> None:
         """Print a loop and its body."""
+
+    @abstractmethod
+    def tile(self, tile: Tile) -> None:
+        """Print what reads a tile."""
+
+    @abstractmethod
+    def tile_line(self, line: TileLine) -> None:
+        """Print what takes elements of a tile's line."""
 
     def load(self, load: Load) -> None:
         """Print a load of one element."""

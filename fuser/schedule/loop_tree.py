@@ -102,6 +102,33 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Tile:
+    """`name` = `lines` x `columns` elements of `tensor`, from element `at` of it on.
+
+    A step from line to line is one of the axis `along`, for which memory is consecutive: it is read
+    so, up to `moved` elements at once. A step from column to column is one of the axis `across`.
+    """
+
+    name: str
+    tensor: Value
+    at: Index
+    along: Axis
+    across: Axis
+    lines: int
+    columns: int
+    moved: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TileLine:
+    """`name` = `lanes` neighbouring columns of a line of the tile `name`, at the index at hand."""
+
+    name: str
+    dtype: DataType
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedIndex:
     """`name` = an index as a number from 0 to `size` - 1; another one is an error of `operation`.
 
@@ -245,6 +272,8 @@ class Binding(Enum):
     BLOCK = auto()  # one iteration a thread block
     THREAD_Y = auto()  # blockDim.y iterations a thread block
     THREAD_X = auto()  # blockDim.x iterations a thread block, each of `step` elements
+    TILED = auto()  # `step` elements an iteration, together with the tiled loop around or inside
+    TILE_LINES = auto()  # the lines of a tile, `step` columns at a time
     LANES = auto()  # unrolled over the lanes of one thread
     SERIAL = auto()  # one after the other
     SWEEP = auto()  # `step` lanes at a time, and what is left one by one
@@ -296,6 +325,8 @@ class Loop:
 Node = (
     Load
     | Let
+    | Tile
+    | TileLine
     | CheckedIndex
     | Store
     | Lanes

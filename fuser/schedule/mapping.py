@@ -21,25 +21,52 @@ from fuser.schedule.loop_tree import (
     Node,
     Prefetch,
     Ref,
+    Tile,
 )
 from fuser.schedule.names import kernel_name
+from fuser.schedule.tiling import Turned, cpu_tiles, cuda_tiles, find_turned, loops_over_tiles
 from fuser.schedule.vectors import Alignments, lanes_to_store, step_along, unrounded, widest_lanes
 from fuser.segmenter import Segment
 
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
-    """Outer axes over threads, the innermost over vector lanes."""
+    """Outer axes over threads, the innermost over vector lanes; tiles where reads need them."""
     body = arrange(trace(segment))
+    if turned := find_turned(body):
+        return _tiled_cpu(segment, body, turned, parameters)
     nodes, inner, step = _scalar_nodes(body), Binding.SIMD, 1
     if _is_row_copy(body, parameters):
         inner = Binding.STREAM
     elif _streams(body, parameters):
-        nodes, inner, step = _chunk(body, parameters.chunk), Binding.CHUNKS, parameters.chunk
+        asked, work = _chunk(body, parameters.chunk)
+        nodes, inner, step = (*asked, *work), Binding.CHUNKS, parameters.chunk
     for depth, axis in reversed(list(enumerate(body.axes))):
         innermost = depth == len(body.axes) - 1
         nodes = (
             Loop(axis, inner, nodes, step) if innermost else Loop(axis, Binding.PARALLEL, nodes),
         )
+    described = f"cpu pointwise: {len(body.axes)} loop(s), {parameters}"
+    return _cpu_nest(segment, body, nodes, described, parameters)
+
+
+def _tiled_cpu(segment: Segment, body: Body, turned: Turned, parameters: CpuParameters) -> LoopNest:
+    """Tiles over threads; of each its lines, whole, over vector lanes."""
+    tiles = cpu_tiles(turned, parameters)
+    columns = tiles[0].columns
+    if _streams(turned.rest, parameters):
+        asked, work = _chunk(turned.rest, columns)
+    else:
+        lane, shifted = _with_lanes(turned.rest, columns)
+        asked, work = (), (Loop(lane, Binding.SIMD, _scalar_nodes(shifted)),)
+    ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
+    nodes = loops_over_tiles(turned, tiles, ahead, work, Binding.PARALLEL, columns)
+    described = f"cpu pointwise: tiles of {tiles[0].lines} x {columns}, {parameters}"
+    return _cpu_nest(segment, body, nodes, described, parameters)
+
+
+def _cpu_nest(
+    segment: Segment, body: Body, nodes: tuple[Node, ...], described: str, parameters: CpuParameters
+) -> LoopNest:
     work = _elements(body) * _cost(body)
     return LoopNest(
         name=kernel_name("pointwise", segment),
@@ -48,13 +75,16 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
         body=nodes,
         launch=Launch(threaded=work >= parameters.serial_work),
         index_dtype=DataType.Int,
-        parameters=f"cpu pointwise: {len(body.axes)} loop(s), {parameters}",
+        parameters=described,
     )
 
 
 def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaParameters) -> LoopNest:
-    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes."""
+    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, or tiles
+    where reads need them."""
     body = arrange(trace(segment))
+    if turned := find_turned(body):
+        return _tiled_cuda(segment, body, turned, alignments, parameters)
     lanes = _vector_lanes(segment, body, alignments, parameters)
     nodes = _lanes_of_thread(body, lanes) if body.axes else _scalar_nodes(body)
     extents = [axis.extent for axis in body.axes]
@@ -76,6 +106,45 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
         index_dtype=_index_dtype(segment, body),
         parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
     )
+
+
+def _tiled_cuda(
+    segment: Segment,
+    body: Body,
+    turned: Turned,
+    alignments: Alignments,
+    parameters: CudaParameters,
+) -> LoopNest:
+    """A block for each tile, through shared memory."""
+    tiles = [
+        dataclasses.replace(tile, moved=_lanes_read(segment, tile, alignments, parameters))
+        for tile in cuda_tiles(turned, parameters)
+    ]
+    turned = turned.limited(len(tiles))
+    lanes = _vector_lanes(segment, turned.rest, alignments, parameters)
+    work = _lanes_of_thread(turned.rest, lanes)
+    lines, columns = tiles[0].lines, tiles[0].columns
+    threads = min(lines * columns // lanes, parameters.tile_threads)
+    blocks = math.prod(axis.extent for axis in turned.outer)
+    blocks *= -(-turned.along.extent // lines) * -(-turned.across.extent // columns)
+    return LoopNest(
+        name=kernel_name("pointwise", segment),
+        axes=body.axes,
+        prologue=body.prologue,
+        body=loops_over_tiles(turned, tiles, (), work, Binding.BLOCK, lanes),
+        launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
+        index_dtype=_index_dtype(segment, body),
+        parameters=f"cuda pointwise: {lanes} lane(s), tiles of {lines} x {columns}, {parameters}",
+    )
+
+
+def _lanes_read(
+    segment: Segment, tile: Tile, alignments: Alignments, parameters: CudaParameters
+) -> int:
+    """How many elements of a row of memory a thread reads at once for a tile."""
+    widest = parameters.vector_bytes
+    access = [(tile.tensor, tile.at)]
+    return widest_lanes(segment, access, tile.along, alignments, widest, widest)
 
 
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
@@ -105,15 +174,16 @@ def _streams(body: Body, parameters: CpuParameters) -> bool:
     )
 
 
-def _chunk(body: Body, count: int) -> tuple[Node, ...]:
-    """`count` neighbouring elements: computed into registers, then stored at once."""
-    inner = body.axes[-1]
+def _chunk(body: Body, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """`count` neighbouring elements: what asks for memory of theirs, and what computes them into
+    registers, then stores them at once."""
     lane, shifted = _with_lanes(body, count)
-    ahead = [Prefetch(n.tensor, n.at, count) for n in body.loads if step_along(n.at, inner) == 1]
+    consecutive = [load for load in body.loads if step_along(load.at, body.axes[-1]) == 1]
+    asked = tuple(Prefetch(load.tensor, load.at, count) for load in consecutive)
     wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
     arrays, computed, stores = _store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
     within = (*shifted.loads, *shifted.lets, *computed)
-    return (*ahead, *arrays, Loop(lane, Binding.SIMD, within), *stores)
+    return asked, (*arrays, Loop(lane, Binding.SIMD, within), *stores)
 
 
 # -- one thread's work ---------------------------------------------------------------------------

@@ -299,6 +299,42 @@ FUSER_DEVICE Index before_aligned(const T* at, Index count) {
 
 // -- rows --------------------------------------------------------------------------------------
 
+//@ fill_tile: FUSER_DEVICE, load_part
+// Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
+// `lines` and `columns` are how many there are, if fewer than the tile has; the rest is T().
+// All loads come before the first element is written.
+template <int Threads, int Lanes, int Lines, int Columns, int Pitch, typename T, typename Index,
+          typename Column>
+FUSER_DEVICE void fill_tile(T (&tile)[Columns][Pitch], Index first, Index lines, Index columns,
+                            Column column) {
+  constexpr int packs = Lines / Lanes;
+  constexpr int rounds = (Columns * packs + Threads - 1) / Threads;
+  T held[rounds][Lanes];
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    const int i = place / packs, line = place % packs * Lanes;
+    load_part(held[round], column(first + i) + line, i < columns ? lines - line : Index(0));
+  }
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    if (place >= Columns * packs) break;
+#pragma unroll
+    for (int lane = 0; lane < Lanes; ++lane) {
+      tile[place / packs][place % packs * Lanes + lane] = held[round][lane];
+    }
+  }
+}
+
+//@ tile_line: FUSER_DEVICE
+// Takes neighbouring columns of a line of a tile.
+template <int Lanes, int Columns, int Pitch, typename T>
+FUSER_DEVICE void tile_line(T (&lanes)[Lanes], const T (&tile)[Columns][Pitch], int line, int column) {
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) lanes[lane] = tile[column + lane][line];
+}
+
 //@ index_in_range: FUSER_DEVICE
 // An index in range; 0 in place of one that is not.
 FUSER_DEVICE long long index_in_range(long long index, long long size, bool wraps) {
