@@ -63,9 +63,9 @@ def cpu_tiles(turned: Turned, parameters: CpuParameters) -> tuple[Tile, ...]:
     read = min(load.tensor.dtype.itemsize for load in turned.loads)
     stored = min(store.tensor.dtype.itemsize for store in turned.rest.stores)
     most = parameters.tile_line_bytes // stored
-    columns = min(power_below(turned.across.extent), most)
-    lines = parameters.tile_read_bytes // read * (most // columns)
-    return _tiles(turned, min(power_below(turned.along.extent), lines), columns)
+    columns = _within(turned.across.extent, most)
+    lines = _within(turned.along.extent, parameters.tile_read_bytes // read * (most // columns))
+    return _tiles(turned, lines, columns)
 
 
 def cuda_tiles(turned: Turned, parameters: CudaParameters) -> tuple[Tile, ...]:
@@ -95,7 +95,7 @@ def shared_bytes(tile: Tile) -> int:
 
 
 def _tiles_of_side(turned: Turned, side: int) -> tuple[Tile, ...]:
-    along, across = power_above(turned.along.extent), power_above(turned.across.extent)
+    along, across = _power_above(turned.along.extent), _power_above(turned.across.extent)
     columns = min(across, side * side // min(along, side))
     lines = min(along, side * side // columns)
     return _tiles(turned, lines, columns)
@@ -132,11 +132,14 @@ def loops_over_tiles(
     return nodes
 
 
-def power_below(number: int) -> int:
-    """The largest power of two that is not above `number`."""
-    return 1 << (number.bit_length() - 1)
+def _within(extent: int, most: int) -> int:
+    """`most`, a quarter of it, ...: what fits an extent of at least 2. Few sizes have a text of
+    their own."""
+    while most > extent:
+        most //= 4
+    return max(most, 2)
 
 
-def power_above(number: int) -> int:
+def _power_above(number: int) -> int:
     """The smallest power of two that is not below `number`."""
     return 1 << (number - 1).bit_length()
