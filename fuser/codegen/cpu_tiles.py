@@ -1,33 +1,59 @@
-"""C++ for tiles on the CPU target: read in blocks that are turned in registers, stored by lines."""
+"""C++ for tiles on the CPU target: blocks turned in registers on the way from and to memory."""
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from fuser.codegen.printer import KernelPrinter
-from fuser.codegen.tiles import row_of, side, sides, tiled_nest, tiles_along
-from fuser.schedule.loop_tree import Binding, Loop, Node, Prefetch, Store, Tile, TileLine
+from fuser.codegen.tiles import column_of, side, sides, tiled_nest, tiles_along
+from fuser.schedule.loop_tree import (
+    Binding,
+    DrainTile,
+    FillTile,
+    Loop,
+    Node,
+    Prefetch,
+    Ref,
+    Store,
+    TileKeep,
+    TileLine,
+    TileNode,
+    TileRoom,
+)
 
 
 class CpuTilePrinter(KernelPrinter):
     """Loops over tiles, all of them shared out over the threads."""
 
-    def tile(self, tile: Tile) -> None:
-        across = side(self.sizes, tile.across)
-        type_ = self.expressions.type(tile.tensor.dtype)
-        self.out.line(f"alignas(64) {type_} {tile.name}_tile[{tile.lines}][{tile.columns}];")
-        fill = self.expressions.use("fill_tile")
-        row = f"[&]({self._index} {across.index}) {{ return {row_of(self.sizes, tile)}; }}"
-        self.out.line(f"{fill}({tile.name}_tile, {across.first}, {row});")
-
-    def tile_line(self, line: TileLine) -> None:
-        type_ = self.expressions.type(line.dtype)
-        self.expressions.lane_arrays.add(line.name)
-        self.out.line(f"const {type_}* const {line.name} = {line.name}_tile[line];")
+    def tile(self, node: TileNode) -> None:
+        match node:
+            case TileRoom(name, dtype):
+                along, across = sides(self.nest)
+                type_ = self.expressions.type(dtype)
+                self.out.line(f"alignas(64) {type_} {name}_tile[{along.step}][{across.step}];")
+            case FillTile(name):
+                fill = self.expressions.use("fill_tile")
+                self.out.line(f"{fill}({name}_tile, {self._columns(node)});")
+            case DrainTile(name):
+                drain = f"{self.expressions.use('drain_tile')}<{str(node.past_cache).lower()}>"
+                self.out.line(f"{drain}({name}_tile, {self._columns(node)});")
+            case TileLine(name, dtype):
+                self.expressions.lane_arrays.add(name)
+                self.out.line(
+                    f"const {self.expressions.type(dtype)}* const {name} = {name}_tile[line];"
+                )
+            case TileKeep(name, source, lanes):
+                assert isinstance(source, Ref)
+                each = f"for (int lane = 0; lane < {lanes}; ++lane)"
+                self.out.line(f"{each} {name}_tile[line][lane] = {source.name}[lane];")
+            case _:
+                assert_never(node)
 
     def tiled_loops(self, loop: Loop) -> None:
         """Print the loops around a tile."""
         nest = tiled_nest(loop)
         collapse = f" collapse({len(nest)})"
-        if not _has_chunks(nest[-1].body):
+        if not any(map(_has_chunks, nest[-1].body)):
             self.out.line(f"#pragma omp parallel for{collapse} if (threaded)")
             self._over_tiles(nest)
             return
@@ -38,7 +64,7 @@ class CpuTilePrinter(KernelPrinter):
             self.out.line(f"{self.expressions.use('stream_fence')}();")
 
     def tile_lines(self, loop: Loop) -> None:
-        """Print the loop over the lines of a tile."""
+        """Print a loop over the lines of a tile."""
         over, across_over = sides(self.nest)
         along, across = side(self.sizes, over.axis), side(self.sizes, across_over.axis)
         with self.out.block(f"for (int line = 0; line < {over.step}; ++line)"):
@@ -58,6 +84,13 @@ class CpuTilePrinter(KernelPrinter):
     @property
     def _index(self) -> str:
         return self.expressions.type(self.nest.index_dtype)
+
+    def _columns(self, node: FillTile | DrainTile) -> str:
+        """The first column of a tile, and what says where each lies in memory."""
+        along, across = sides(self.nest)
+        column = side(self.sizes, across.axis)
+        address = column_of(self.sizes, node, along.axis)
+        return f"{column.first}, [&]({self._index} {column.index}) {{ return {address}; }}"
 
     def _over_tiles(self, nest: list[Loop], depth: int = 0) -> None:
         """Whole tiles only: the last ones begin early enough to end in range."""
@@ -82,8 +115,12 @@ class CpuTilePrinter(KernelPrinter):
         self.out.line(f"const {self._index} {axis.first} = {first};")
 
 
-def _has_chunks(nodes: tuple[Node, ...]) -> bool:
-    """Whether the lines of a tile are stored in chunks."""
-    lines = nodes[-1]
-    assert isinstance(lines, Loop)
-    return any(isinstance(node, Store) for node in lines.body)
+def _has_chunks(node: Node) -> bool:
+    """Whether something is stored past the cache."""
+    match node:
+        case Loop(binding=Binding.TILE_LINES):
+            return any(isinstance(inside, Store) for inside in node.body)
+        case DrainTile():
+            return node.past_cache
+        case _:
+            return False

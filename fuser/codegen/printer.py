@@ -26,6 +26,8 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     CheckedIndex,
     Combine,
+    DrainTile,
+    FillTile,
     Finish,
     Keep,
     Kept,
@@ -40,8 +42,10 @@ from fuser.schedule.loop_tree import (
     Region,
     RowArray,
     Store,
-    Tile,
+    TileKeep,
     TileLine,
+    TileNode,
+    TileRoom,
 )
 from fuser.segmenter import Segment
 
@@ -102,10 +106,8 @@ class KernelPrinter(ABC):
                 self.prefetch(node)
             case Loop():
                 self.loop(node)
-            case Tile():
+            case TileRoom() | FillTile() | DrainTile() | TileLine() | TileKeep():
                 self.tile(node)
-            case TileLine():
-                self.tile_line(node)
             case CheckedIndex():
                 self.checked_index(node)
             case Keep() | Kept() | RowArray():
@@ -130,12 +132,8 @@ class KernelPrinter(ABC):
         """Print a loop and its body."""
 
     @abstractmethod
-    def tile(self, tile: Tile) -> None:
-        """Print what reads a tile."""
-
-    @abstractmethod
-    def tile_line(self, line: TileLine) -> None:
-        """Print what takes elements of a tile's line."""
+    def tile(self, node: TileNode) -> None:
+        """Print what is done with a tile, or a line of it."""
 
     def load(self, load: Load) -> None:
         """Print a load of one element."""

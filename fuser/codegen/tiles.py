@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fuser.codegen.sizes import Sizes
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, Loop, LoopNest, Tile
+from fuser.schedule.loop_tree import Binding, DrainTile, FillTile, Loop, LoopNest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ def tiles_along(sizes: Sizes, loop: Loop) -> str:
     return sizes.parameter(f"tiles_{sizes.axis(loop.axis)[1:]}", -(-loop.axis.extent // loop.step))
 
 
-def row_of(sizes: Sizes, tile: Tile) -> str:
+def column_of(sizes: Sizes, node: FillTile | DrainTile, along: Axis) -> str:
     """The address at which a tile's column begins in memory, given the index across."""
-    name = sizes.axis(tile.along)
-    sizes.name_axis(tile.along, side(sizes, tile.along).first)
-    at = sizes.index(tile.at, tile.name)
-    sizes.name_axis(tile.along, name)
-    return f"{tile.tensor}_in + {at}"
+    name = sizes.axis(along)
+    sizes.name_axis(along, side(sizes, along).first)
+    at = sizes.index(node.at, node.name)
+    sizes.name_axis(along, name)
+    return f"{node.tensor}_{'in' if isinstance(node, FillTile) else 'out'} + {at}"
 
 
 def tiled_nest(loop: Loop) -> list[Loop]:

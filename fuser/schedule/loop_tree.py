@@ -102,21 +102,37 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """`name` = `lines` x `columns` elements of `tensor`, from element `at` of it on.
+class TileRoom:
+    """Declares room for a tile: elements of a type for each step of both `TILED` loops at hand.
 
-    A step from line to line is one of the axis `along`, for which memory is consecutive: it is read
-    so, up to `moved` elements at once. A step from column to column is one of the axis `across`.
+    The outer loop goes from column to column, the inner one from line to line. Lines are what is
+    computed; memory holds columns.
     """
+
+    name: str
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class FillTile:
+    """Tile `name` = elements of `tensor`, those of a column consecutive from element `at` on, up to
+    `moved` of them at once."""
 
     name: str
     tensor: Value
     at: Index
-    along: Axis
-    across: Axis
-    lines: int
-    columns: int
     moved: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DrainTile:
+    """Elements of `tensor` = tile `name`, as `FillTile` reads them; perhaps past the cache."""
+
+    name: str
+    tensor: Value
+    at: Index
+    moved: int = 1
+    past_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +141,15 @@ class TileLine:
 
     name: str
     dtype: DataType
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TileKeep:
+    """`lanes` neighbouring columns of a line of the tile `name`, at the index at hand = source."""
+
+    name: str
+    source: Expression
     lanes: int = 1
 
 
@@ -322,11 +347,13 @@ class Loop:
     peel: Peel | None = None
 
 
+TileNode = TileRoom | FillTile | DrainTile | TileLine | TileKeep
+"""What is done with a tile, or with a line of it."""
+
 Node = (
     Load
     | Let
-    | Tile
-    | TileLine
+    | TileNode
     | CheckedIndex
     | Store
     | Lanes

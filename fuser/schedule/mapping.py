@@ -21,10 +21,17 @@ from fuser.schedule.loop_tree import (
     Node,
     Prefetch,
     Ref,
-    Tile,
 )
 from fuser.schedule.names import kernel_name
-from fuser.schedule.tiling import Turned, cpu_tiles, cuda_tiles, find_turned, loops_over_tiles
+from fuser.schedule.tiling import (
+    Turned,
+    cpu_shape,
+    cuda_shape,
+    find_turned,
+    loops_over_tiles,
+    tile_nodes,
+    within_shared,
+)
 from fuser.schedule.vectors import Alignments, lanes_to_store, step_along, unrounded, widest_lanes
 from fuser.segmenter import Segment
 
@@ -51,16 +58,17 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
 
 def _tiled_cpu(segment: Segment, body: Body, turned: Turned, parameters: CpuParameters) -> LoopNest:
     """Tiles over threads; of each its lines, whole, over vector lanes."""
-    tiles = cpu_tiles(turned, parameters)
-    columns = tiles[0].columns
-    if _streams(turned.rest, parameters):
-        asked, work = _chunk(turned.rest, columns)
+    shape = cpu_shape(turned, parameters)
+    columns, streams = shape.columns, _streams(turned.rest, parameters)
+    if streams:
+        asked, work = _chunk(turned.work(columns), columns)
     else:
-        lane, shifted = _with_lanes(turned.rest, columns)
+        lane, shifted = _with_lanes(turned.work(columns), columns)
         asked, work = (), (Loop(lane, Binding.SIMD, _scalar_nodes(shifted)),)
     ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
-    nodes = loops_over_tiles(turned, tiles, ahead, work, Binding.PARALLEL, columns)
-    described = f"cpu pointwise: tiles of {tiles[0].lines} x {columns}, {parameters}"
+    nodes = (*ahead, *tile_nodes(turned, work, columns, past_cache=streams))
+    nodes = loops_over_tiles(turned, shape, nodes, Binding.PARALLEL)
+    described = f"cpu pointwise: tiles of {shape.lines} x {columns}, {parameters}"
     return _cpu_nest(segment, body, nodes, described, parameters)
 
 
@@ -116,35 +124,28 @@ def _tiled_cuda(
     parameters: CudaParameters,
 ) -> LoopNest:
     """A block for each tile, through shared memory."""
-    tiles = [
-        dataclasses.replace(tile, moved=_lanes_read(segment, tile, alignments, parameters))
-        for tile in cuda_tiles(turned, parameters)
-    ]
-    turned = turned.limited(len(tiles))
+    shape = cuda_shape(turned, parameters)
+    turned = within_shared(turned, shape, parameters)
+    widest, along = parameters.vector_bytes, turned.along
+    moved = {
+        n: widest_lanes(segment, [(n.tensor, n.at)], along, alignments, widest, widest)
+        for n in (*turned.loads, *turned.stores)
+    }
     lanes = _vector_lanes(segment, turned.rest, alignments, parameters)
-    work = _lanes_of_thread(turned.rest, lanes)
-    lines, columns = tiles[0].lines, tiles[0].columns
-    threads = min(lines * columns // lanes, parameters.tile_threads)
+    nodes = tile_nodes(turned, _lanes_of_thread(turned.work(lanes), lanes), lanes, moved)
+    threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
     blocks = math.prod(axis.extent for axis in turned.outer)
-    blocks *= -(-turned.along.extent // lines) * -(-turned.across.extent // columns)
+    blocks *= -(-along.extent // shape.lines) * -(-turned.across.extent // shape.columns)
+    described = f"{lanes} lane(s), tiles of {shape.lines} x {shape.columns}"
     return LoopNest(
         name=kernel_name("pointwise", segment),
         axes=body.axes,
         prologue=body.prologue,
-        body=loops_over_tiles(turned, tiles, (), work, Binding.BLOCK, lanes),
+        body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
         launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
         index_dtype=_index_dtype(segment, body),
-        parameters=f"cuda pointwise: {lanes} lane(s), tiles of {lines} x {columns}, {parameters}",
+        parameters=f"cuda pointwise: {described}, {parameters}",
     )
-
-
-def _lanes_read(
-    segment: Segment, tile: Tile, alignments: Alignments, parameters: CudaParameters
-) -> int:
-    """How many elements of a row of memory a thread reads at once for a tile."""
-    widest = parameters.vector_bytes
-    access = [(tile.tensor, tile.at)]
-    return widest_lanes(segment, access, tile.along, alignments, widest, widest)
 
 
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:

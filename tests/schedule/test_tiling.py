@@ -12,25 +12,38 @@ from fuser.frontend.handles import Handle
 from fuser.schedule import CpuParameters, CudaParameters, schedule_cpu, schedule_cuda
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
-from fuser.schedule.loop_tree import Binding, Load, Loop, LoopNest, Node, Store, Tile, TileLine
+from fuser.schedule.loop_tree import (
+    Binding,
+    DrainTile,
+    FillTile,
+    Load,
+    Loop,
+    LoopNest,
+    Node,
+    Store,
+    TileLine,
+)
 from fuser.schedule.tiling import (
     Turned,
-    cpu_tiles,
-    cuda_tiles,
+    cpu_shape,
+    cuda_shape,
     find_turned,
     pitch,
     shared_bytes,
+    within_shared,
 )
 from fuser.segmenter import Segment
 from tests.segmented import segment_for
 
-Define = Callable[..., Handle]
+Define = Callable[..., Handle | tuple[Handle, ...]]
 SIZES = (1, 2, 3, 5, 16, 63, 64, 65, 200, 100_000)
 
 
 def segment_of(define: Define, *inputs: torch.Tensor) -> Segment:
     with FusionDefinition() as fd:
-        fd.add_output(define(fd, *map(fd.from_pytorch, inputs)))
+        made = define(fd, *map(fd.from_pytorch, inputs))
+        for out in made if isinstance(made, tuple) else (made,):
+            fd.add_output(out)
     (segment,) = segment_for(fd.fusion, inputs).segments
     return segment
 
@@ -118,6 +131,26 @@ def test_of_two_axes_the_one_is_taken_along_which_most_is_read():
     assert of_wide_last.along != of_wide_middle.along
 
 
+def both_ways(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle]:
+    y = x * 2.0
+    return y, transposed(fd, y)
+
+
+def test_a_store_is_turned_too():
+    found = turned(both_ways, matrix(30, 40))
+    assert (len(found.loads), len(found.stores), len(found.rest.stores)) == (1, 1, 1)
+    assert found.rest.stores[0].at.coefficient(found.across) == 1
+    assert found.stores[0].at.coefficient(found.along) == 1
+
+
+def test_where_there_is_no_room_stores_are_left_before_loads():
+    found = turned(both_ways, matrix(30, 40))
+    one, none = found.limited(1), found.limited(0)
+    assert (len(one.loads), len(one.stores), len(one.rest.stores)) == (1, 0, 2)
+    assert (len(none.loads), len(none.rest.loads)) == (0, 1)
+    assert one.rest.stores[-1] == none.rest.stores[-1] == found.rest.stores[-1]
+
+
 def test_an_index_that_is_clamped_across_is_turned():
     def define(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
         return fd.ops.pad(fd.ops.permute(x, [1, 0]), [3, 2]) * y
@@ -139,7 +172,7 @@ def test_an_index_that_is_clamped_across_is_turned():
     ],
 )
 def test_cpu_tiles_have_a_line_of_the_cache_of_each_row(dtype: torch.dtype, shape: tuple[int, int]):
-    (tile,) = cpu_tiles(turned(transposed, matrix(8192, 8192, dtype=dtype)), CpuParameters())
+    tile = cpu_shape(turned(transposed, matrix(8192, 8192, dtype=dtype)), CpuParameters())
     assert (tile.lines, tile.columns) == shape
 
 
@@ -147,7 +180,7 @@ def test_cpu_tiles_have_a_line_of_the_cache_of_each_row(dtype: torch.dtype, shap
 @pytest.mark.parametrize("columns", SIZES[1:])
 def test_cpu_tiles_fit_their_axes(rows: int, columns: int):
     found = turned(transposed, matrix(rows, columns))
-    (tile,) = cpu_tiles(found, CpuParameters())
+    tile = cpu_shape(found, CpuParameters())
     assert 2 <= tile.lines <= found.along.extent
     assert 2 <= tile.columns <= found.across.extent
 
@@ -155,7 +188,7 @@ def test_cpu_tiles_fit_their_axes(rows: int, columns: int):
 @pytest.mark.parametrize("rows", SIZES[1:])
 @pytest.mark.parametrize("columns", SIZES[1:])
 def test_cuda_tiles_are_as_long_as_the_other_side_is_short(rows: int, columns: int):
-    (tile,) = cuda_tiles(turned(transposed, matrix(rows, columns)), CudaParameters())
+    tile = cuda_shape(turned(transposed, matrix(rows, columns)), CudaParameters())
     assert tile.lines * tile.columns <= 4096
     assert tile.columns < 2 * rows
     assert tile.lines < 2 * columns
@@ -167,22 +200,21 @@ def test_cuda_tiles_are_as_long_as_the_other_side_is_short(rows: int, columns: i
 def test_tiles_of_a_block_fit_its_shared_memory(count: int):
     others = [matrix(512, 512) for _ in range(count)]
     found = turned(added, matrix(512, 512), *others)
-    tiles = cuda_tiles(found, CudaParameters())
-    assert sum(map(shared_bytes, tiles)) <= CudaParameters().tile_bytes
-    assert len(tiles) == min(count, 33)
-    left = found.limited(len(tiles)).rest.loads
-    assert len(left) == count + 1 - len(tiles)
+    shape = cuda_shape(found, CudaParameters())
+    fitting = within_shared(found, shape, CudaParameters())
+    assert shared_bytes(fitting, shape) <= CudaParameters().tile_bytes
+    assert len(fitting.loads) == min(count, 33)
+    assert len(fitting.rest.loads) == count + 1 - len(fitting.loads)
 
 
 @pytest.mark.parametrize(
     "dtype", [torch.int8, torch.float16, torch.float32, torch.float64, torch.complex128]
 )
 def test_columns_begin_in_different_banks(dtype: torch.dtype):
-    (tile,) = cuda_tiles(turned(transposed, matrix(512, 512, dtype=dtype)), CudaParameters())
-    size = dtype.itemsize
-    units = pitch(tile) * size // max(size, 4)
-    assert units % 2 == 1
-    assert pitch(tile) * size % 4 == 0
+    found, size = turned(transposed, matrix(512, 512, dtype=dtype)), dtype.itemsize
+    between = pitch(cuda_shape(found, CudaParameters()).lines, size) * size
+    assert between // max(size, 4) % 2 == 1
+    assert between % 4 == 0
 
 
 # -- loops ---------------------------------------------------------------------------------------
@@ -211,16 +243,28 @@ def test_a_block_has_a_tile():
 @pytest.mark.parametrize(("alignment", "moved"), [(64, 4), (8, 2), (4, 1)])
 def test_both_sides_are_vectors_where_memory_is_aligned(alignment: int, moved: int):
     nest = cuda(transposed, matrix(512, 512), alignment=alignment)
-    tiles = [node.moved for node in walk(nest.body) if isinstance(node, Tile)]
+    tiles = [node.moved for node in walk(nest.body) if isinstance(node, FillTile)]
     stores = [node.lanes for node in walk(nest.body) if isinstance(node, Store)]
     assert (tiles, stores) == ([moved], [moved])
 
 
 def test_rows_of_odd_length_are_stored_one_by_one_and_read_in_vectors():
     nest = cuda(transposed, matrix(511, 512))
-    tiles = [node.moved for node in walk(nest.body) if isinstance(node, Tile)]
+    tiles = [node.moved for node in walk(nest.body) if isinstance(node, FillTile)]
     stores = [node.lanes for node in walk(nest.body) if isinstance(node, Store)]
     assert (tiles, stores) == ([4], [1])
+
+
+def test_what_is_kept_for_a_turned_store_is_stored_after_the_lines():
+    nest = cuda(both_ways, matrix(512, 512))
+    (outer,) = nest.body
+    assert isinstance(outer, Loop)
+    (inner,) = outer.body
+    assert isinstance(inner, Loop)
+    *_, lines, drain = inner.body
+    assert isinstance(lines, Loop)
+    assert isinstance(drain, DrainTile)
+    assert drain.moved == 4
 
 
 def test_small_tiles_have_few_threads():

@@ -112,6 +112,33 @@ def test_transposed_parts_side_by_side(dim: int, target: str):
     assert torch.equal(fd.execute([x, y], target=target)[0], expected)
 
 
+def check_both_ways(x: torch.Tensor, target: str) -> str:
+    with FusionDefinition() as fd:
+        a = fd.from_pytorch(x)
+        positive = fd.ops.maximum(a, fd.ops.neg(a)) if x.dtype.is_floating_point else fd.ops.set(a)
+        fd.add_output(positive)
+        fd.add_output(permuted(fd, positive, [1, 0]))
+    (kernel,) = fd.plan([x], target=target).kernels
+    straight, turned = fd.execute([x], target=target)
+    expected = torch.maximum(x, -x) if x.dtype.is_floating_point else x
+    assert torch.equal(straight, expected)
+    assert torch.equal(turned, expected.T)
+    return kernel.source
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_result_stored_both_ways(dtype: torch.dtype, target: str):
+    assert "drain_tile" in check_both_ways(numbers(67, 132, dtype=dtype), target)
+
+
+@pytest.mark.usefixtures("_stream_everything")
+@pytest.mark.parametrize("shape", [(64, 64), (70, 100), (3, 200)], ids=str)
+def test_a_result_stored_both_ways_past_the_cache(shape: tuple[int, int]):
+    past = "drain_tile<true>" in check_both_ways(numbers(*shape), "cpu")
+    assert past == (shape[0] >= 64)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_misaligned_and_strided_operand(target: str):
     x = torch.randn(80, 141)[1:, 3:]
@@ -153,7 +180,9 @@ def check_random(target: str, examples: int) -> None:
             a, b = fd.from_pytorch(x), fd.from_pytorch(y)
             fd.add_output(fd.ops.permute(a, order) * 2.0 + b)
             fd.add_output(permuted(fd, a, order))
-        total, moved = fd.execute([x, y], target=target)
+            fd.add_output(a + 1.0)
+        total, moved, plain = fd.execute([x, y], target=target)
+        assert torch.equal(plain, x + 1)
         torch.testing.assert_close(total, x.permute(*order) * 2 + y)
         assert torch.equal(moved, x.permute(*order))
 

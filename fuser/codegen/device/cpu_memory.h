@@ -171,14 +171,21 @@ static inline __attribute__((always_inline)) void turn_block(Vector (&rows)[Side
   }
 }
 
-//@ fill_tile: turn_block, stream_vector
+//@ tile_block: turn_block, stream_vector
+// The widest block of a tile that registers hold, in words of an element's size; 1 if none does.
+template <class T, int Lines, int Columns>
+constexpr int block_side() {
+  constexpr int held = sizeof(stream_vector) / sizeof(T) < 16 ? sizeof(stream_vector) / sizeof(T) : 16;
+  constexpr int shorter = Lines < Columns ? Lines : Columns;
+  return sizeof(T) > 8 ? 1 : shorter < held ? shorter : held;
+}
+
+//@ fill_tile: tile_block
 // Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
 template <class T, int Lines, int Columns, class Index, class Column>
 static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column) {
-  constexpr int widest = sizeof(stream_vector) / sizeof(T) < 16 ? sizeof(stream_vector) / sizeof(T) : 16;
-  constexpr int shorter = Lines < Columns ? Lines : Columns;
-  constexpr int side = shorter < widest ? shorter : widest;
-  if constexpr (sizeof(T) > 8 || side == 1) {
+  constexpr int side = block_side<T, Lines, Columns>();
+  if constexpr (side == 1) {
     for (int i = 0; i < Columns; ++i) {
       const T* from = column(first + i);
       for (int line = 0; line < Lines; ++line) tile[line][i] = from[line];
@@ -194,6 +201,41 @@ static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column colu
         turn_block<side / 2>(rows);
         for (int k = 0; k < side; ++k) {
           *reinterpret_cast<typename block::vector*>(&tile[line + k][i]) = rows[k];
+        }
+      }
+    }
+  }
+}
+
+//@ drain_tile: tile_block
+// Writes a tile as `fill_tile` reads it, past the cache where a vector's place is aligned.
+template <bool PastCache, class T, int Lines, int Columns, class Index, class Column>
+static inline void drain_tile(const T (&tile)[Lines][Columns], Index first, Column column) {
+  constexpr int side = block_side<T, Lines, Columns>();
+  if constexpr (side == 1) {
+    for (int i = 0; i < Columns; ++i) {
+      T* to = column(first + i);
+      for (int line = 0; line < Lines; ++line) to[line] = tile[line][i];
+    }
+  } else {
+    typedef words<typename word<sizeof(T)>::type, side> block;
+    constexpr bool whole = sizeof(typename block::vector) == sizeof(stream_vector);
+    for (int i = 0; i < Columns; i += side) {
+      for (int line = 0; line < Lines; line += side) {
+        typename block::vector rows[side];
+        for (int k = 0; k < side; ++k) {
+          rows[k] = *reinterpret_cast<const typename block::vector*>(&tile[line + k][i]);
+        }
+        turn_block<side / 2>(rows);
+        for (int k = 0; k < side; ++k) {
+          T* to = column(first + i + k) + line;
+          if constexpr (PastCache && whole) {
+            if (past_alignment(to) == 0) {
+              stream(reinterpret_cast<stream_vector*>(to), stream_vector(rows[k]));
+              continue;
+            }
+          }
+          *reinterpret_cast<typename block::unaligned*>(to) = rows[k];
         }
       }
     }

@@ -327,12 +327,46 @@ FUSER_DEVICE void fill_tile(T (&tile)[Columns][Pitch], Index first, Index lines,
   }
 }
 
-//@ tile_line: FUSER_DEVICE
+//@ drain_tile: FUSER_DEVICE, store_part
+// Writes a tile as `fill_tile` reads it.
+template <int Threads, int Lanes, int Lines, int Columns, int Pitch, typename T, typename Index,
+          typename Column>
+FUSER_DEVICE void drain_tile(const T (&tile)[Columns][Pitch], Index first, Index lines,
+                             Index columns, Column column) {
+  constexpr int packs = Lines / Lanes;
+  constexpr int rounds = (Columns * packs + Threads - 1) / Threads;
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    const int i = place / packs, line = place % packs * Lanes;
+    if (i >= Columns || i >= columns || line >= lines) continue;
+    T held[Lanes];
+#pragma unroll
+    for (int lane = 0; lane < Lanes; ++lane) {
+      held[lane] = line + lane < lines ? tile[i][line + lane] : T();
+    }
+    store_part(held, column(first + i) + line, lines - line);
+  }
+}
+
+//@ take_line: FUSER_DEVICE
 // Takes neighbouring columns of a line of a tile.
 template <int Lanes, int Columns, int Pitch, typename T>
-FUSER_DEVICE void tile_line(T (&lanes)[Lanes], const T (&tile)[Columns][Pitch], int line, int column) {
+FUSER_DEVICE void take_line(T (&lanes)[Lanes], const T (&tile)[Columns][Pitch], int line,
+                            int column) {
 #pragma unroll
   for (int lane = 0; lane < Lanes; ++lane) lanes[lane] = tile[column + lane][line];
+}
+
+//@ keep_line: FUSER_DEVICE
+// Leaves the first `valid` lanes as neighbouring columns of a line of a tile.
+template <int Lanes, int Columns, int Pitch, typename T, typename Index>
+FUSER_DEVICE void keep_line(const T (&lanes)[Lanes], T (&tile)[Columns][Pitch], int line,
+                            int column, Index valid) {
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) {
+    if (lane < valid) tile[column + lane][line] = lanes[lane];
+  }
 }
 
 //@ index_in_range: FUSER_DEVICE
