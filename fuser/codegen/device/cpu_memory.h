@@ -146,7 +146,9 @@ template <int Side, class Vector>
 static inline Vector pick(Vector low, Vector high, Vector which) {
 #if defined(__clang__)
   Vector picked;
-  for (int i = 0; i < Side; ++i) picked[i] = which[i] < Side ? low[which[i]] : high[which[i] - Side];
+  for (int i = 0; i < Side; ++i) {
+    picked[i] = which[i] < Side ? low[which[i]] : high[which[i] - Side];
+  }
   return picked;
 #else
   return __builtin_shuffle(low, high, which);
@@ -175,7 +177,8 @@ static inline __attribute__((always_inline)) void turn_block(Vector (&rows)[Side
 // The widest block of a tile that registers hold, in words of an element's size; 1 if none does.
 template <class T, int Lines, int Columns>
 constexpr int block_side() {
-  constexpr int held = sizeof(stream_vector) / sizeof(T) < 16 ? sizeof(stream_vector) / sizeof(T) : 16;
+  constexpr int lanes = sizeof(stream_vector) / sizeof(T);
+  constexpr int held = lanes < 16 ? lanes : 16;
   constexpr int shorter = Lines < Columns ? Lines : Columns;
   return sizeof(T) > 8 ? 1 : shorter < held ? shorter : held;
 }
@@ -196,7 +199,8 @@ static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column colu
       for (int line = 0; line < Lines; line += side) {
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {
-          rows[k] = *reinterpret_cast<const typename block::unaligned*>(column(first + i + k) + line);
+          const T* from = column(first + i + k) + line;
+          rows[k] = *reinterpret_cast<const typename block::unaligned*>(from);
         }
         turn_block<side / 2>(rows);
         for (int k = 0; k < side; ++k) {
