@@ -31,21 +31,21 @@ class CpuTilePrinter(KernelPrinter):
                 along, across = sides(self.nest)
                 type_ = self.expressions.type(dtype)
                 self.out.line(f"alignas(64) {type_} {name}_tile[{along.step}][{across.step}];")
-            case FillTile(name):
+            case FillTile(tile):
                 fill = self.expressions.use("fill_tile")
-                self.out.line(f"{fill}({name}_tile, {self._columns(node)});")
-            case DrainTile(name):
+                self.out.line(f"{fill}({tile}_tile, {self._columns(node)});")
+            case DrainTile(tile):
                 drain = f"{self.expressions.use('drain_tile')}<{str(node.past_cache).lower()}>"
-                self.out.line(f"{drain}({name}_tile, {self._columns(node)});")
+                self.out.line(f"{drain}({tile}_tile, {self._columns(node)});")
             case TileLine(name, dtype):
                 self.expressions.lane_arrays.add(name)
                 self.out.line(
                     f"const {self.expressions.type(dtype)}* const {name} = {name}_tile[line];"
                 )
-            case TileKeep(name, source, lanes):
+            case TileKeep(tile, source, lanes):
                 assert isinstance(source, Ref)
                 each = f"for (int lane = 0; lane < {lanes}; ++lane)"
-                self.out.line(f"{each} {name}_tile[line][lane] = {source.name}[lane];")
+                self.out.line(f"{each} {tile}_tile[line][lane] = {source.name}[lane];")
             case _:
                 assert_never(node)
 

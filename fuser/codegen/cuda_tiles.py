@@ -91,7 +91,7 @@ class CudaTilePrinter(KernelPrinter):
         left = f"{along.extent} - {along.first}, {across.extent} - {across.first}"
         address = column_of(self.sizes, node, over.axis)
         column = f"[&]({self._index_type} {across.index}) {{ return {address}; }}"
-        self.out.line(f"{call}({node.name}_tile, {across.first}, {left}, {column});")
+        self.out.line(f"{call}({node.tile}_tile, {across.first}, {left}, {column});")
 
     def _take_line(self, line: TileLine) -> None:
         type_, name = self.expressions.type(line.dtype), line.name
@@ -104,13 +104,13 @@ class CudaTilePrinter(KernelPrinter):
 
     def _keep_line(self, keep: TileKeep) -> None:
         if keep.lanes == 1:
-            source = self.expressions.print(keep.source, keep.name)
-            self.out.line(f"{keep.name}_tile[column][line] = {source};")
+            source = self.expressions.print(keep.source, keep.tile)
+            self.out.line(f"{keep.tile}_tile[column][line] = {source};")
             return
         assert isinstance(keep.source, Ref)
         across = side(self.sizes, sides(self.nest)[1].axis)
         valid = f"{across.extent} - {across.index}"
-        call = f"{self.expressions.use('keep_line')}({keep.source.name}, {keep.name}_tile"
+        call = f"{self.expressions.use('keep_line')}({keep.source.name}, {keep.tile}_tile"
         self.out.line(f"{call}, line, column, {valid});")
 
     def _place_tile(self, loop: Loop, *, last: bool) -> None:

@@ -44,7 +44,7 @@ def column_of(sizes: Sizes, node: FillTile | DrainTile, along: Axis) -> str:
     """The address at which a tile's column begins in memory, given the index across."""
     name = sizes.axis(along)
     sizes.name_axis(along, side(sizes, along).first)
-    at = sizes.index(node.at, node.name)
+    at = sizes.index(node.at, node.tile)
     sizes.name_axis(along, name)
     return f"{node.tensor}_{'in' if isinstance(node, FillTile) else 'out'} + {at}"
 

@@ -115,10 +115,10 @@ class TileRoom:
 
 @dataclass(frozen=True, slots=True)
 class FillTile:
-    """Tile `name` = elements of `tensor`, those of a column consecutive from element `at` on, up to
+    """`tile` = elements of `tensor`, those of a column consecutive from element `at` on, up to
     `moved` of them at once."""
 
-    name: str
+    tile: str
     tensor: Value
     at: Index
     moved: int = 1
@@ -126,9 +126,9 @@ class FillTile:
 
 @dataclass(frozen=True, slots=True)
 class DrainTile:
-    """Elements of `tensor` = tile `name`, as `FillTile` reads them; perhaps past the cache."""
+    """Elements of `tensor` = `tile`, as `FillTile` reads them; perhaps past the cache."""
 
-    name: str
+    tile: str
     tensor: Value
     at: Index
     moved: int = 1
@@ -146,9 +146,9 @@ class TileLine:
 
 @dataclass(frozen=True, slots=True)
 class TileKeep:
-    """`lanes` neighbouring columns of a line of the tile `name`, at the index at hand = source."""
+    """`lanes` neighbouring columns of a line of `tile`, at the index at hand = source."""
 
-    name: str
+    tile: str
     source: Expression
     lanes: int = 1
 
