@@ -1,7 +1,7 @@
 """The list of what is measured: kinds, their shapes, both dtypes.
 
 A shape is the GPU's; where the processor has fewer rows, so that a tensor is at most 100 MB or so,
-they stand beside it.
+they stand beside it. The transposition alone is as large on both.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass
 
 import loss_cases as loss
+import movement_cases as movement
 import norm_cases as norm
 import pointwise_cases as pointwise
 import random_cases as random
@@ -43,6 +44,8 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (pointwise.GELU, MATRIX),
     (pointwise.BIASED_GELU, MATRIX),
     (pointwise.PERMUTE, (Sized((768, 128, 64)),)),
+    (movement.TRANSPOSE, (Sized((8192, 8192)),)),
+    (movement.SYMMETRIC, (Sized((4096, 4096)),)),
     (row.SOFTMAX, (NARROW, Sized((4096, 32768), 512), Sized((2048, 131072), 128))),
     (row.LOG_SOFTMAX, (NARROW,)),
     (norm.LAYERNORM, (NARROW, WIDE)),

@@ -56,6 +56,14 @@ def _permute(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.stride_order(fd.ops.permute(x, [1, 2, 0]), [2, 1, 0])
 
 
+def _transpose(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.stride_order(fd.ops.permute(x, [1, 0]), [1, 0])
+
+
+def _symmetric(fd: FusionDefinition, x: Handle) -> Handle:
+    return x + fd.ops.permute(x, [1, 0])
+
+
 def softmax(fd: FusionDefinition, x: Handle) -> Handle:
     e = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
     return e / fd.ops.sum(e, [1], keepdim=True)
@@ -143,6 +151,8 @@ BENCHMARKS = (
     Benchmark("gelu", _gelu, ((8192, 3072),)),
     Benchmark("bias gelu", _gelu, ((8192, 3072), (3072,))),
     Benchmark("permute", _permute, ((768, 128, 64),)),
+    Benchmark("transpose", _transpose, ((8192, 8192),)),
+    Benchmark("x + x.T", _symmetric, ((4096, 4096),)),
     *_rows("softmax", softmax, _LONG, 1, 0),
     *_rows("log_softmax", log_softmax, _LONG, 1, 0),
     *_rows("softmax backward", _softmax_backward, _LONG, 2, 0),

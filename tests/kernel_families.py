@@ -73,6 +73,21 @@ def _transposed(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.stride_order(fd.ops.permute(x, dims=[1, 0]), stride_order=[1, 0])
 
 
+def _moved_around(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    """Both operands are read across the rows that are stored."""
+    moved = fd.ops.permute(x, dims=[2, 0, 1]) * 2.0
+    return fd.ops.stride_order(moved + fd.ops.permute(y, dims=[2, 0, 1]), stride_order=[2, 1, 0])
+
+
+def _padded_transposed(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    """A transposed operand between zeros."""
+    return fd.ops.pad(fd.ops.permute(x, dims=[1, 0]), [3, 2, 0, 0]) * y
+
+
+def _padded_transposed_exact(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.pad(x.T, [3, 2]) * y
+
+
 def _added_transposed(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
     return x + fd.ops.permute(y, dims=[1, 0])
 
@@ -178,6 +193,18 @@ FAMILIES = (
     Family("transposition", _transposed, lambda x: x.T.contiguous(), random((37, 41))),
     Family(
         "transposed operand", _added_transposed, lambda x, y: x + y.T, random((40, 24), (24, 40))
+    ),
+    Family(
+        "moved around",
+        _moved_around,
+        lambda x, y: (x * 2 + y).permute(2, 0, 1),
+        random((5, 9, 70), (5, 9, 70)),
+    ),
+    Family(
+        "padded transposition",
+        _padded_transposed,
+        _padded_transposed_exact,
+        random((35, 66), (66, 40)),
     ),
     Family("division", _regrouped, _regrouped_exact, random((4, 6), (8, 3))),
     Family("slice", _sliced, lambda x: torch.exp(x[2:30:3, 1:40]), random((32, 48))),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fuser.codegen.printer import KernelPrinter
+from fuser.codegen.cpu_tiles import CpuTilePrinter
 from fuser.codegen.target import CPU
+from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import Binding, Drawn, Load, Loop, Prefetch, Store
 
 
-class CpuPrinter(KernelPrinter):
+class CpuPrinter(CpuTilePrinter):
     """`extern "C" void name(..., const bool threaded)`."""
 
     target = CPU
@@ -17,7 +18,11 @@ class CpuPrinter(KernelPrinter):
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
 
     def loop(self, loop: Loop) -> None:
-        if loop.axis is not self.nest.axes[0]:
+        if loop.binding is Binding.TILE_LINES:
+            self.tile_lines(loop)
+        elif tiled_nest(loop):
+            self.tiled_loops(loop)
+        elif loop.axis is not self.nest.axes[0]:
             self._inner(loop)
         elif self._innermost().binding in (Binding.STREAM, Binding.CHUNKS):
             self.out.line("#pragma omp parallel if (threaded)")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from fuser.codegen.printer import KernelPrinter
+from fuser.codegen.cuda_tiles import CudaTilePrinter
 from fuser.codegen.target import CUDA
+from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
 from fuser.schedule.loop_tree import Binding, Drawn, Load, Loop, Prefetch, Store
 
 _THREAD_BINDINGS = (Binding.THREAD_X, Binding.THREAD_Y)
 
 
-class CudaPrinter(KernelPrinter):
+class CudaPrinter(CudaTilePrinter):
     """`extern "C" __global__ void name(...)`."""
 
     target = CUDA
@@ -24,6 +25,12 @@ class CudaPrinter(KernelPrinter):
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.LANES:
             self._lane_loop(loop)
+            return
+        if loop.binding is Binding.TILE_LINES:
+            self.tile_lines(loop)
+            return
+        if tiled_nest(loop):
+            self.tiled_loops(loop)
             return
         nest: list[Loop] = [loop]
         while isinstance(nest[-1].body[0], Loop) and nest[-1].body[0].binding is not Binding.LANES:

@@ -26,7 +26,9 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     CheckedIndex,
     Combine,
+    DrainTile,
     Drawn,
+    FillTile,
     Finish,
     Keep,
     Kept,
@@ -41,6 +43,10 @@ from fuser.schedule.loop_tree import (
     Region,
     RowArray,
     Store,
+    TileKeep,
+    TileLine,
+    TileNode,
+    TileRoom,
     Widen,
 )
 from fuser.segmenter import Segment
@@ -102,6 +108,8 @@ class KernelPrinter(ABC):
                 self.prefetch(node)
             case Loop():
                 self.loop(node)
+            case TileRoom() | FillTile() | DrainTile() | TileLine() | TileKeep():
+                self.tile(node)
             case CheckedIndex():
                 self.checked_index(node)
             case Keep() | Kept() | RowArray():
@@ -126,6 +134,10 @@ class KernelPrinter(ABC):
     @abstractmethod
     def loop(self, loop: Loop) -> None:
         """Print a loop and its body."""
+
+    @abstractmethod
+    def tile(self, node: TileNode) -> None:
+        """Print what is done with a tile, or a line of it."""
 
     def load(self, load: Load) -> None:
         """Print a load of one element."""

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 class CpuParameters:
     """`serial_work`: instructions below which starting threads costs more than it brings.
     `stream_bytes`: output size from which stores bypass the cache. `stream_row_bytes`: shortest row
-    a pure copy streams. `chunk`: elements computed in registers before they are streamed."""
+    a pure copy streams. `chunk`: elements computed in registers before they are streamed.
+    `tile_read_bytes`, `tile_line_bytes`: what a tile has of each row that is read, and of each that
+    is stored."""
 
     serial_work: int = 1 << 17
     stream_bytes: int = 8 << 20
     stream_row_bytes: int = 256
     chunk: int = 64
+    tile_read_bytes: int = 64
+    tile_line_bytes: int = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,15 @@ class CpuRowParameters:
 @dataclass(frozen=True, slots=True)
 class CudaParameters:
     """`vector_bytes`: the widest access aimed at. `max_lane_bytes`: the most bytes of one tensor
-    that one thread holds. `threads`: threads a block."""
+    that one thread holds. `threads`: threads a block. `tile`: elements along both sides of a tile;
+    fewer if all tiles of a block are more than `tile_bytes`. `tile_threads`: threads for it."""
 
     vector_bytes: int = 16
     max_lane_bytes: int = 32
     threads: int = 128
+    tile: int = 64
+    tile_bytes: int = 36 << 10
+    tile_threads: int = 256
 
 
 def block_shape(

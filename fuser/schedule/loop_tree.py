@@ -119,6 +119,58 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class TileRoom:
+    """Declares room for a tile: elements of a type for each step of both `TILED` loops at hand.
+
+    The outer loop goes from column to column, the inner one from line to line. Lines are what is
+    computed; memory holds columns.
+    """
+
+    name: str
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class FillTile:
+    """`tile` = elements of `tensor`, those of a column consecutive from element `at` on, up to
+    `moved` of them at once."""
+
+    tile: str
+    tensor: Value
+    at: Index
+    moved: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DrainTile:
+    """Elements of `tensor` = `tile`, as `FillTile` reads them; perhaps past the cache."""
+
+    tile: str
+    tensor: Value
+    at: Index
+    moved: int = 1
+    past_cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TileLine:
+    """`name` = `lanes` neighbouring columns of a line of the tile `name`, at the index at hand."""
+
+    name: str
+    dtype: DataType
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TileKeep:
+    """`lanes` neighbouring columns of a line of `tile`, at the index at hand = source."""
+
+    tile: str
+    source: Expression
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedIndex:
     """`name` = an index as a number from 0 to `size` - 1; another one is an error of `operation`.
 
@@ -273,6 +325,8 @@ class Binding(Enum):
     BLOCK = auto()  # one iteration a thread block
     THREAD_Y = auto()  # blockDim.y iterations a thread block
     THREAD_X = auto()  # blockDim.x iterations a thread block, each of `step` elements
+    TILED = auto()  # `step` elements an iteration, together with the tiled loop around or inside
+    TILE_LINES = auto()  # the lines of a tile, `step` columns at a time
     LANES = auto()  # unrolled over the lanes of one thread
     SERIAL = auto()  # one after the other
     SWEEP = auto()  # `step` lanes at a time, and what is left one by one
@@ -321,9 +375,13 @@ class Loop:
     peel: Peel | None = None
 
 
+TileNode = TileRoom | FillTile | DrainTile | TileLine | TileKeep
+"""What is done with a tile, or with a line of it."""
+
 Node = (
     Load
     | Let
+    | TileNode
     | CheckedIndex
     | Store
     | Lanes

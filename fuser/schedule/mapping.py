@@ -24,25 +24,62 @@ from fuser.schedule.loop_tree import (
     Ref,
 )
 from fuser.schedule.names import kernel_name
+from fuser.schedule.tiling import (
+    Turned,
+    cpu_shape,
+    cuda_shape,
+    find_turned,
+    loops_over_tiles,
+    tile_nodes,
+    within_shared,
+)
 from fuser.schedule.vectors import Alignments, lanes_to_store, step_along, unrounded, widest_lanes
 from fuser.segmenter import Segment
 
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
-    """Outer axes over threads, the innermost over vector lanes."""
+    """Outer axes over threads, the innermost over vector lanes; tiles where reads need them."""
     body = arrange(trace(segment))
+    turned = None if segment.overwritten else find_turned(body)
+    if turned is not None:
+        return _tiled_cpu(segment, body, turned, parameters)
     nodes, inner, step = _scalar_nodes(body), Binding.SIMD, 1
     if segment.overwritten:
         pass  # the last chunk of a row is moved back: it would be computed from new values
     elif _is_row_copy(body, parameters):
         inner = Binding.STREAM
     elif _streams(body, parameters):
-        nodes, inner, step = _chunk(body, parameters.chunk), Binding.CHUNKS, parameters.chunk
+        asked, work = _chunk(body, parameters.chunk)
+        nodes, inner, step = (*asked, *work), Binding.CHUNKS, parameters.chunk
     for depth, axis in reversed(list(enumerate(body.axes))):
         innermost = depth == len(body.axes) - 1
         nodes = (
             Loop(axis, inner, nodes, step) if innermost else Loop(axis, Binding.PARALLEL, nodes),
         )
+    described = f"cpu pointwise: {len(body.axes)} loop(s), {parameters}"
+    return _cpu_nest(segment, body, nodes, described, parameters)
+
+
+def _tiled_cpu(segment: Segment, body: Body, turned: Turned, parameters: CpuParameters) -> LoopNest:
+    """Tiles over threads; of each its lines, whole, over vector lanes."""
+    shape = cpu_shape(turned, parameters)
+    columns, streams = shape.columns, _streams(turned.rest, parameters)
+    if streams:
+        asked, work = _chunk(turned.work(columns), columns)
+    else:
+        lane, shifted = _with_lanes(turned.work(columns), columns)
+        asked, work = (), (Loop(lane, Binding.SIMD, _scalar_nodes(shifted)),)
+    ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
+    past_cache = streams and _stored_bytes(body) >= parameters.stream_bytes
+    nodes = (*ahead, *tile_nodes(turned, work, columns, past_cache=past_cache))
+    nodes = loops_over_tiles(turned, shape, nodes, Binding.PARALLEL)
+    described = f"cpu pointwise: tiles of {shape.lines} x {columns}, {parameters}"
+    return _cpu_nest(segment, body, nodes, described, parameters)
+
+
+def _cpu_nest(
+    segment: Segment, body: Body, nodes: tuple[Node, ...], described: str, parameters: CpuParameters
+) -> LoopNest:
     work = _elements(body) * _cost(body)
     return LoopNest(
         name=kernel_name("pointwise", segment),
@@ -54,13 +91,17 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
             past_cache=_stored_bytes(body) >= parameters.stream_bytes,
         ),
         index_dtype=DataType.Int,
-        parameters=f"cpu pointwise: {len(body.axes)} loop(s), {parameters}",
+        parameters=described,
     )
 
 
 def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaParameters) -> LoopNest:
-    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes."""
+    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, or tiles
+    where reads need them."""
     body = arrange(trace(segment))
+    turned = None if segment.overwritten else find_turned(body)
+    if turned is not None:
+        return _tiled_cuda(segment, body, turned, alignments, parameters)
     lanes = _vector_lanes(segment, body, alignments, parameters)
     nodes = _lanes_of_thread(body, lanes) if body.axes else _scalar_nodes(body)
     extents = [axis.extent for axis in body.axes]
@@ -81,6 +122,38 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
         ),
         index_dtype=_index_dtype(segment, body),
         parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
+    )
+
+
+def _tiled_cuda(
+    segment: Segment,
+    body: Body,
+    turned: Turned,
+    alignments: Alignments,
+    parameters: CudaParameters,
+) -> LoopNest:
+    """A block for each tile, through shared memory."""
+    shape = cuda_shape(turned, parameters)
+    turned = within_shared(turned, shape, parameters)
+    widest, along = parameters.vector_bytes, turned.along
+    moved = {
+        n: widest_lanes(segment, [(n.tensor, n.at)], along, alignments, widest, widest)
+        for n in (*turned.loads, *turned.stores)
+    }
+    lanes = _vector_lanes(segment, turned.rest, alignments, parameters)
+    nodes = tile_nodes(turned, _lanes_of_thread(turned.work(lanes), lanes), lanes, moved)
+    threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
+    blocks = math.prod(axis.extent for axis in turned.outer)
+    blocks *= -(-along.extent // shape.lines) * -(-turned.across.extent // shape.columns)
+    described = f"{lanes} lane(s), tiles of {shape.lines} x {shape.columns}"
+    return LoopNest(
+        name=kernel_name("pointwise", segment),
+        axes=body.axes,
+        prologue=body.prologue,
+        body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
+        launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
+        index_dtype=_index_dtype(segment, body),
+        parameters=f"cuda pointwise: {described}, {parameters}",
     )
 
 
@@ -113,19 +186,20 @@ def _streams(body: Body, parameters: CpuParameters) -> bool:
     )
 
 
-def _chunk(body: Body, count: int) -> tuple[Node, ...]:
-    """`count` neighbouring elements: computed into registers, then stored at once."""
-    inner = body.axes[-1]
+def _chunk(body: Body, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """`count` neighbouring elements: what asks for memory of theirs, and what computes them into
+    registers, then stores them at once."""
     lane, shifted = _with_lanes(body, count)
     read = [load for load in body.loads if load.drawn is None]
-    ahead = [Prefetch(n.tensor, n.at, count) for n in read if step_along(n.at, inner) == 1]
+    consecutive = [load for load in read if step_along(load.at, body.axes[-1]) == 1]
+    asked = tuple(Prefetch(load.tensor, load.at, count) for load in consecutive)
     wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
     arrays, computed, stores = _store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
-    drawn, _ = drawn_together(body.loads, inner, count)
+    drawn, _ = drawn_together(body.loads, body.axes[-1], count)
     names = {load.name for load in drawn}
     loads = (load for load in shifted.loads if load.name not in names)
     within = (*loads, *shifted.lets, *computed)
-    return (*ahead, *drawn, *arrays, Loop(lane, Binding.SIMD, within), *stores)
+    return asked, (*drawn, *arrays, Loop(lane, Binding.SIMD, within), *stores)
 
 
 # -- one thread's work ---------------------------------------------------------------------------

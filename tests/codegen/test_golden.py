@@ -68,3 +68,16 @@ def test_the_cpu_kernel_of_rows(name: str, build, given: list[torch.Tensor], gol
 def test_the_segments_of_rows(name: str, build, given: list[torch.Tensor], golden: Golden):
     plan = defined(build).plan(given, target="cpu")
     golden(f"{name}.segments", "\n".join([*plan.log, "", str(plan)]) + "\n")
+
+
+def test_the_kernels_of_a_transposed_operand(golden: Golden):
+    def turned(fd: FusionDefinition) -> None:
+        x, y = (fd.from_pytorch(torch.empty(4096, 4096, device="meta")) for _ in range(2))
+        total = fd.ops.permute(x, [1, 0]) * 2.0 + y
+        fd.add_output(fd.ops.stride_order(total, [1, 0]))
+        fd.add_output(fd.ops.stride_order(fd.ops.permute(total, [1, 0]), [1, 0]))
+
+    given = [torch.empty(4096, 4096, device="meta")] * 2
+    for target, name in (("cpu", "turned.cpp"), ("cuda:sm_90", "turned.cu")):
+        (kernel,) = defined(turned).plan(given, target=target).kernels
+        golden(name, kernel.source)

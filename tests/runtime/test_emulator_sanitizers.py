@@ -355,3 +355,22 @@ def test_a_kernel_that_leaves_its_buffers_is_found_in_a_plan(
     monkeypatch.setattr("tests.runtime.sanitized_plan.run_sanitized", with_larger_sizes)
     with pytest.raises(SanitizerFindingError, match="heap-buffer-overflow"):
         run_plan_sanitized(fd, [floats(101)], address)
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool], ids=str)
+def test_tiles_that_are_read_and_stored_have_no_findings(
+    dtype: torch.dtype, layout: str, sanitizer: Sanitizer
+) -> None:
+    """Tiles that reach beyond both axes, on the way from memory and to it."""
+    x = LAYOUTS[layout](torch.arange(67 * 37).remainder(5).view(67, 37).to(dtype))
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        same_numbers = fd.ops.eq(given, fd.ops.set(given))
+        fd.add_output(same_numbers)
+        turned = fd.ops.permute(fd.ops.where(same_numbers, given, given), [1, 0])
+        fd.add_output(fd.ops.stride_order(turned, [1, 0]))
+    same, transposed = run_plan_sanitized(fd, [x], sanitizer)
+    equal(same, x == x)
+    equal(transposed, x.T)

@@ -108,7 +108,7 @@ def test_no_thread_holds_more_of_a_tensor_than_the_parameter_says():
 
 def test_what_all_lanes_share_is_loaded_once_and_what_is_scattered_lane_by_lane():
     a = torch.empty(64, 1, device="meta")
-    b = torch.empty_strided((64, 64), (1, 64), device="meta")
+    b = torch.empty_strided((64, 64), (128, 2), device="meta")
     c = torch.empty(64, 64, device="meta")
 
     def build(fd: FusionDefinition) -> None:

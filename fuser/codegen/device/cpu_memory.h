@@ -128,3 +128,120 @@ static inline void stream_fence() {
   __builtin_ia32_sfence();
 #endif
 }
+
+//@ turn_block
+// Turns a block of Side vectors of as many words: its halves change places across, then theirs.
+template <int Bytes> struct word;
+template <> struct word<1> { typedef unsigned char type; };
+template <> struct word<2> { typedef unsigned short type; };
+template <> struct word<4> { typedef unsigned int type; };
+template <> struct word<8> { typedef unsigned long long type; };
+
+template <class Word, int Side> struct words {
+  typedef Word vector __attribute__((vector_size(Side * sizeof(Word)), may_alias));
+  typedef vector unaligned __attribute__((aligned(sizeof(Word))));
+};
+
+template <int Side, class Vector>
+static inline Vector pick(Vector low, Vector high, Vector which) {
+#if defined(__clang__)
+  Vector picked;
+  for (int i = 0; i < Side; ++i) {
+    picked[i] = which[i] < Side ? low[which[i]] : high[which[i] - Side];
+  }
+  return picked;
+#else
+  return __builtin_shuffle(low, high, which);
+#endif
+}
+
+template <int Half, int Side, class Vector>
+static inline __attribute__((always_inline)) void turn_block(Vector (&rows)[Side]) {
+  if constexpr (Half > 0) {
+    Vector even, odd;
+    for (int i = 0; i < Side; ++i) {
+      even[i] = i & Half ? Side + i - Half : i;
+      odd[i] = i & Half ? Side + i : i + Half;
+    }
+    for (int i = 0; i < Side; ++i) {
+      if (i & Half) continue;
+      const Vector low = rows[i], high = rows[i + Half];
+      rows[i] = pick<Side>(low, high, even);
+      rows[i + Half] = pick<Side>(low, high, odd);
+    }
+    turn_block<Half / 2>(rows);
+  }
+}
+
+//@ tile_block: turn_block, stream_vector
+// The widest block of a tile that registers hold, in words of an element's size; 1 if none does.
+template <class T, int Lines, int Columns>
+constexpr int block_side() {
+  constexpr int lanes = sizeof(stream_vector) / sizeof(T);
+  constexpr int held = lanes < 16 ? lanes : 16;
+  constexpr int shorter = Lines < Columns ? Lines : Columns;
+  return sizeof(T) > 8 ? 1 : shorter < held ? shorter : held;
+}
+
+//@ fill_tile: tile_block
+// Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
+template <class T, int Lines, int Columns, class Index, class Column>
+static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column) {
+  constexpr int side = block_side<T, Lines, Columns>();
+  if constexpr (side == 1) {
+    for (int i = 0; i < Columns; ++i) {
+      const T* from = column(first + i);
+      for (int line = 0; line < Lines; ++line) tile[line][i] = from[line];
+    }
+  } else {
+    typedef words<typename word<sizeof(T)>::type, side> block;
+    for (int i = 0; i < Columns; i += side) {
+      for (int line = 0; line < Lines; line += side) {
+        typename block::vector rows[side];
+        for (int k = 0; k < side; ++k) {
+          const T* from = column(first + i + k) + line;
+          rows[k] = *reinterpret_cast<const typename block::unaligned*>(from);
+        }
+        turn_block<side / 2>(rows);
+        for (int k = 0; k < side; ++k) {
+          *reinterpret_cast<typename block::vector*>(&tile[line + k][i]) = rows[k];
+        }
+      }
+    }
+  }
+}
+
+//@ drain_tile: tile_block
+// Writes a tile as `fill_tile` reads it, past the cache where a vector's place is aligned.
+template <bool PastCache, class T, int Lines, int Columns, class Index, class Column>
+static inline void drain_tile(const T (&tile)[Lines][Columns], Index first, Column column) {
+  constexpr int side = block_side<T, Lines, Columns>();
+  if constexpr (side == 1) {
+    for (int i = 0; i < Columns; ++i) {
+      T* to = column(first + i);
+      for (int line = 0; line < Lines; ++line) to[line] = tile[line][i];
+    }
+  } else {
+    typedef words<typename word<sizeof(T)>::type, side> block;
+    constexpr bool whole = sizeof(typename block::vector) == sizeof(stream_vector);
+    for (int i = 0; i < Columns; i += side) {
+      for (int line = 0; line < Lines; line += side) {
+        typename block::vector rows[side];
+        for (int k = 0; k < side; ++k) {
+          rows[k] = *reinterpret_cast<const typename block::vector*>(&tile[line + k][i]);
+        }
+        turn_block<side / 2>(rows);
+        for (int k = 0; k < side; ++k) {
+          T* to = column(first + i + k) + line;
+          if constexpr (PastCache && whole) {
+            if (past_alignment(to) == 0) {
+              stream(reinterpret_cast<stream_vector*>(to), stream_vector(rows[k]));
+              continue;
+            }
+          }
+          *reinterpret_cast<typename block::unaligned*>(to) = rows[k];
+        }
+      }
+    }
+  }
+}

@@ -299,6 +299,76 @@ FUSER_DEVICE Index before_aligned(const T* at, Index count) {
 
 // -- rows --------------------------------------------------------------------------------------
 
+//@ fill_tile: FUSER_DEVICE, load_part
+// Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
+// `lines` and `columns` are how many there are, if fewer than the tile has; the rest is T().
+// All loads come before the first element is written.
+template <int Threads, int Lanes, int Lines, int Columns, int Pitch, typename T, typename Index,
+          typename Column>
+FUSER_DEVICE void fill_tile(T (&tile)[Columns][Pitch], Index first, Index lines, Index columns,
+                            Column column) {
+  constexpr int packs = Lines / Lanes;
+  constexpr int rounds = (Columns * packs + Threads - 1) / Threads;
+  T held[rounds][Lanes];
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    const int i = place / packs, line = place % packs * Lanes;
+    load_part(held[round], column(first + i) + line, i < columns ? lines - line : Index(0));
+  }
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    if (place >= Columns * packs) break;
+#pragma unroll
+    for (int lane = 0; lane < Lanes; ++lane) {
+      tile[place / packs][place % packs * Lanes + lane] = held[round][lane];
+    }
+  }
+}
+
+//@ drain_tile: FUSER_DEVICE, store_part
+// Writes a tile as `fill_tile` reads it.
+template <int Threads, int Lanes, int Lines, int Columns, int Pitch, typename T, typename Index,
+          typename Column>
+FUSER_DEVICE void drain_tile(const T (&tile)[Columns][Pitch], Index first, Index lines,
+                             Index columns, Column column) {
+  constexpr int packs = Lines / Lanes;
+  constexpr int rounds = (Columns * packs + Threads - 1) / Threads;
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    const int i = place / packs, line = place % packs * Lanes;
+    if (i >= Columns || i >= columns || line >= lines) continue;
+    T held[Lanes];
+#pragma unroll
+    for (int lane = 0; lane < Lanes; ++lane) {
+      held[lane] = line + lane < lines ? tile[i][line + lane] : T();
+    }
+    store_part(held, column(first + i) + line, lines - line);
+  }
+}
+
+//@ take_line: FUSER_DEVICE
+// Takes neighbouring columns of a line of a tile.
+template <int Lanes, int Columns, int Pitch, typename T>
+FUSER_DEVICE void take_line(T (&lanes)[Lanes], const T (&tile)[Columns][Pitch], int line,
+                            int column) {
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) lanes[lane] = tile[column + lane][line];
+}
+
+//@ keep_line: FUSER_DEVICE
+// Leaves the first `valid` lanes as neighbouring columns of a line of a tile.
+template <int Lanes, int Columns, int Pitch, typename T, typename Index>
+FUSER_DEVICE void keep_line(const T (&lanes)[Lanes], T (&tile)[Columns][Pitch], int line,
+                            int column, Index valid) {
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) {
+    if (lane < valid) tile[column + lane][line] = lanes[lane];
+  }
+}
+
 //@ index_in_range: FUSER_DEVICE
 // An index in range; 0 in place of one that is not.
 FUSER_DEVICE long long index_in_range(long long index, long long size, bool wraps) {

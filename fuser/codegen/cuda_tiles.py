@@ -1,0 +1,133 @@
+"""CUDA C++ for tiles: a block turns them in shared memory."""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+from fuser.codegen.printer import KernelPrinter
+from fuser.codegen.tiles import column_of, side, sides, tiled_nest, tiles_along
+from fuser.schedule.loop_tree import (
+    Binding,
+    DrainTile,
+    FillTile,
+    Loop,
+    Node,
+    Ref,
+    TileKeep,
+    TileLine,
+    TileNode,
+    TileRoom,
+)
+from fuser.schedule.tiling import pitch
+
+_UNROLLED = 4
+"""Rounds of a block over a tile's lines whose loads are to be on their way at once."""
+
+
+class CudaTilePrinter(KernelPrinter):
+    """Blocks over tiles."""
+
+    def tile(self, node: TileNode) -> None:
+        match node:
+            case TileRoom(name, dtype):
+                along, across = sides(self.nest)
+                shape = f"[{across.step}][{pitch(along.step, dtype.itemsize)}]"
+                self.out.line(f"__shared__ {self.expressions.type(dtype)} {name}_tile{shape};")
+            case FillTile():
+                self._move_tile("fill_tile", node)
+            case DrainTile():
+                self._move_tile("drain_tile", node)
+            case TileLine():
+                self._take_line(node)
+            case TileKeep():
+                self._keep_line(node)
+            case _:
+                assert_never(node)
+
+    def tiled_loops(self, loop: Loop) -> None:
+        """Print which tile a block has, and what it does with it."""
+        nest = tiled_nest(loop)
+        self.out.line("unsigned int tile = blockIdx.x;")
+        for loop in reversed(nest):
+            self._place_tile(loop, last=loop is nest[0])
+        before: Node | None = None
+        for node in nest[-1].body:
+            if _crosses_threads(before, node):
+                self.out.line("__syncthreads();")
+            self.node(node)
+            before = node
+
+    def tile_lines(self, loop: Loop) -> None:
+        """Print the loop over the lines of a tile: a thread has `step` neighbours of one."""
+        over, across_over = sides(self.nest)
+        along, across = side(self.sizes, over.axis), side(self.sizes, across_over.axis)
+        threads, in_line = self._threads(), across_over.step // loop.step
+        rounds = over.step * in_line // threads
+        self.out.line(f"#pragma unroll{f' {_UNROLLED}' if rounds > _UNROLLED else ''}")
+        with self.out.block(f"for (int round = 0; round < {rounds}; ++round)"):
+            self.out.line(f"const int place = round * {threads} + threadIdx.x;")
+            column = f"place % {in_line}" + (f" * {loop.step}" if loop.step > 1 else "")
+            self.out.line(f"const int line = place / {in_line}, column = {column};")
+            at = f"{along.index} = {along.first} + line, {across.index} = {across.first} + column"
+            self.out.line(f"const {self._index_type} {at};")
+            outside = f"{along.index} >= {along.extent} || {across.index} >= {across.extent}"
+            self.out.line(f"if ({outside}) continue;")
+            for node in loop.body:
+                self.node(node)
+
+    @property
+    def _index_type(self) -> str:
+        return self.expressions.type(self.nest.index_dtype)
+
+    def _threads(self) -> int:
+        return math.prod(self.nest.launch.block)
+
+    def _move_tile(self, function: str, node: FillTile | DrainTile) -> None:
+        """Between a tile and memory, column by column."""
+        over, across_over = sides(self.nest)
+        along, across = side(self.sizes, over.axis), side(self.sizes, across_over.axis)
+        call = f"{self.expressions.use(function)}<{self._threads()}, {node.moved}, {over.step}>"
+        left = f"{along.extent} - {along.first}, {across.extent} - {across.first}"
+        address = column_of(self.sizes, node, over.axis)
+        column = f"[&]({self._index_type} {across.index}) {{ return {address}; }}"
+        self.out.line(f"{call}({node.tile}_tile, {across.first}, {left}, {column});")
+
+    def _take_line(self, line: TileLine) -> None:
+        type_, name = self.expressions.type(line.dtype), line.name
+        if line.lanes == 1:
+            self.out.line(f"const {type_} {name} = {name}_tile[column][line];")
+            return
+        self.expressions.lane_arrays.add(name)
+        self.out.line(f"{type_} {name}[{line.lanes}];")
+        self.out.line(f"{self.expressions.use('take_line')}({name}, {name}_tile, line, column);")
+
+    def _keep_line(self, keep: TileKeep) -> None:
+        if keep.lanes == 1:
+            source = self.expressions.print(keep.source, keep.tile)
+            self.out.line(f"{keep.tile}_tile[column][line] = {source};")
+            return
+        assert isinstance(keep.source, Ref)
+        across = side(self.sizes, sides(self.nest)[1].axis)
+        valid = f"{across.extent} - {across.index}"
+        call = f"{self.expressions.use('keep_line')}({keep.source.name}, {keep.tile}_tile"
+        self.out.line(f"{call}, line, column, {valid});")
+
+    def _place_tile(self, loop: Loop, *, last: bool) -> None:
+        """One of the indices of a block's tile; the outermost is what is left of its number."""
+        name, count, scale = self.sizes.axis(loop.axis), "", ""
+        if loop.binding is Binding.TILED:
+            name, scale = side(self.sizes, loop.axis).first, f" * {loop.step}"
+        if not last:
+            count = tiles_along(self.sizes, loop) if scale else self.sizes.extent(loop.axis)
+        number = f"tile % {count}" if count else "tile"
+        number = f"{self._index_type}({number}){scale}" if scale else number
+        divide = f" tile /= {count};" if count else ""
+        self.out.line(f"const {self._index_type} {name} = {number};{divide}")
+
+
+def _crosses_threads(before: Node | None, node: Node) -> bool:
+    """Whether threads take what others have left in shared memory."""
+    return (isinstance(before, FillTile) and isinstance(node, Loop)) or (
+        isinstance(before, Loop) and isinstance(node, DrainTile)
+    )

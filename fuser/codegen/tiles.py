@@ -1,0 +1,65 @@
+"""Names in the loops over tiles, the same for every target.
+
+Of an axis `i1`, `tile_1` of `tiles_1` begins at `first_1`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.codegen.sizes import Sizes
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Binding, DrainTile, FillTile, Loop, LoopNest
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is said of one of the axes of a tile."""
+
+    index: str
+    extent: str
+
+    @property
+    def first(self) -> str:
+        """Where the tile at hand begins."""
+        return f"first_{self.index[1:]}"
+
+    @property
+    def tile(self) -> str:
+        """The number of the tile at hand."""
+        return f"tile_{self.index[1:]}"
+
+
+def side(sizes: Sizes, axis: Axis) -> Side:
+    """The names for an axis that tiles extend over."""
+    return Side(sizes.axis(axis), sizes.extent(axis))
+
+
+def tiles_along(sizes: Sizes, loop: Loop) -> str:
+    """How many tiles there are along an axis."""
+    return sizes.parameter(f"tiles_{sizes.axis(loop.axis)[1:]}", -(-loop.axis.extent // loop.step))
+
+
+def column_of(sizes: Sizes, node: FillTile | DrainTile, along: Axis) -> str:
+    """The address at which a tile's column begins in memory, given the index across."""
+    name = sizes.axis(along)
+    sizes.name_axis(along, side(sizes, along).first)
+    at = sizes.index(node.at, node.tile)
+    sizes.name_axis(along, name)
+    return f"{node.tensor}_{'in' if isinstance(node, FillTile) else 'out'} + {at}"
+
+
+def tiled_nest(loop: Loop) -> list[Loop]:
+    """The loops around a tile, from the outermost; empty where there is none."""
+    nest = [loop]
+    while isinstance(nest[-1].body[0], Loop) and nest[-1].body[0].binding is not Binding.TILE_LINES:
+        nest.append(nest[-1].body[0])
+    return nest if nest[-1].binding is Binding.TILED else []
+
+
+def sides(nest: LoopNest) -> tuple[Loop, Loop]:
+    """The loops over the tiles of a kernel: along memory that is read, and across it."""
+    (outermost,) = nest.body
+    assert isinstance(outermost, Loop)
+    *_, across, along = tiled_nest(outermost)
+    return along, across

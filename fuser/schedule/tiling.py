@@ -1,0 +1,209 @@
+"""Tiles: where a body reads or stores along another axis than it stores its last result along,
+blocks of both axes at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fuser.schedule.body import Body
+from fuser.schedule.heuristics import CpuParameters, CudaParameters
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import (
+    Binding,
+    DrainTile,
+    Expression,
+    FillTile,
+    Lanes,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Ref,
+    Store,
+    TileKeep,
+    TileLine,
+    TileRoom,
+)
+from fuser.schedule.vectors import step_along
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """Loads and stores of a body whose memory is consecutive `along` one axis, while its last
+    store's is `across` another, the innermost; `rest` is the body without them."""
+
+    along: Axis
+    across: Axis
+    loads: tuple[Load, ...]
+    stores: tuple[Store, ...]
+    rest: Body
+
+    @property
+    def outer(self) -> tuple[Axis, ...]:
+        """The axes that tiles do not extend over."""
+        return tuple(axis for axis in self.rest.axes if axis not in (self.along, self.across))
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of an element of each tile."""
+        return [access.tensor.dtype.itemsize for access in (*self.loads, *self.stores)]
+
+    def limited(self, count: int) -> Turned:
+        """The same with at most `count` tiles, those of loads first."""
+        stored = max(count - len(self.loads), 0)
+        loads = (*self.rest.loads, *self.loads[count:])
+        stores = (*self.stores[stored:], *self.rest.stores)
+        rest = dataclasses.replace(self.rest, loads=loads, stores=stores)
+        return Turned(self.along, self.across, self.loads[:count], self.stores[:stored], rest)
+
+    def work(self, lanes: int) -> Body:
+        """The rest of the body, with what is kept of several lanes for the stores of tiles."""
+        kept = [Let(_lanes(s), s.source.dtype, s.source, in_lanes=True) for s in self.stores]
+        return dataclasses.replace(self.rest, lets=(*self.rest.lets, *(kept if lanes > 1 else ())))
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """How many steps of both axes a tile has: of the one along memory, and of the other."""
+
+    lines: int
+    columns: int
+
+
+def find_turned(body: Body) -> Turned | None:
+    """The loads and stores that tiles should make, of the axis along which most bytes are moved;
+    None if there are none.
+
+    An index may divide or clamp the other axes: it is computed once for each row of memory.
+    """
+    if len(body.axes) < 2 or step_along(body.stores[-1].at, body.axes[-1]) != 1:
+        return None
+    *others, across = body.axes
+    along_axes: dict[Load | Store, Axis] = {}
+    moved = dict.fromkeys(others, 0)
+    read = (load for load in body.loads if load.drawn is None)
+    for access in (*read, *body.stores):
+        if step_along(access.at, across) not in (-1, 0, 1):
+            along = next((axis for axis in others if step_along(access.at, axis) == 1), None)
+            if along is not None:
+                along_axes[access] = along
+                moved[along] += access.tensor.dtype.itemsize
+    if not along_axes:
+        return None
+    along = max(others, key=lambda axis: moved[axis])
+    loads = [load for load in body.loads if along_axes.get(load) == along]
+    stores = [store for store in body.stores if along_axes.get(store) == along]
+    rest = dataclasses.replace(
+        body,
+        loads=tuple(load for load in body.loads if load not in loads),
+        stores=tuple(store for store in body.stores if store not in stores),
+    )
+    return Turned(along, across, tuple(loads), tuple(stores), rest)
+
+
+def cpu_shape(turned: Turned, parameters: CpuParameters) -> TileShape:
+    """A tile no larger than its axes: the last ones are moved back to end in range. One with few
+    columns has more lines."""
+    stored = min(store.tensor.dtype.itemsize for store in turned.rest.stores)
+    most = parameters.tile_line_bytes // stored
+    columns = _within(turned.across.extent, most)
+    length = parameters.tile_line_bytes if turned.stores else parameters.tile_read_bytes
+    lines = _within(turned.along.extent, length // min(turned.sizes) * (most // columns))
+    return TileShape(lines, columns)
+
+
+def cuda_shape(turned: Turned, parameters: CudaParameters) -> TileShape:
+    """A tile, longer where one of its axes is short, so that all tiles fit the shared memory of a
+    block, if they can. They reach beyond axes that are no multiple of them."""
+    side = parameters.tile
+    shape = _shape_of_side(turned, side)
+    while side > parameters.tile // 4 and shared_bytes(turned, shape) > parameters.tile_bytes:
+        side //= 2
+        shape = _shape_of_side(turned, side)
+    return shape
+
+
+def within_shared(turned: Turned, shape: TileShape, parameters: CudaParameters) -> Turned:
+    """The same with as many tiles as the shared memory of a block has room for."""
+    largest = max(_tile_bytes(shape, size) for size in turned.sizes)
+    return turned.limited(parameters.tile_bytes // largest)
+
+
+def pitch(lines: int, size: int) -> int:
+    """Elements of `size` bytes from column to column in shared memory: an odd number of words, or
+    of elements, so that threads meet in few banks, whether they go along lines or columns."""
+    return lines + max(4 // size, 1)
+
+
+def shared_bytes(turned: Turned, shape: TileShape) -> int:
+    """What all tiles take of the shared memory of a block."""
+    return sum(_tile_bytes(shape, size) for size in turned.sizes)
+
+
+def tile_nodes(
+    turned: Turned,
+    work: Sequence[Node],
+    lanes: int,
+    moved: dict[Load | Store, int] | None = None,
+    *,
+    past_cache: bool = False,
+) -> tuple[Node, ...]:
+    """What is done of a tile: it is read, `work` is done line by line for `lanes` neighbours at
+    once, and what that keeps is stored. `moved`: elements that an access moves."""
+    moved = moved or {}
+    rooms = [TileRoom(load.name, load.tensor.dtype) for load in turned.loads]
+    rooms += [TileRoom(store.tensor.name, store.tensor.dtype) for store in turned.stores]
+    fills = [FillTile(n.name, n.tensor, n.at, moved.get(n, 1)) for n in turned.loads]
+    drains = [
+        DrainTile(n.tensor.name, n.tensor, n.at, moved.get(n, 1), past_cache=past_cache)
+        for n in turned.stores
+    ]
+    lines = [TileLine(load.name, load.tensor.dtype, lanes) for load in turned.loads]
+    arrays = [Lanes(_lanes(s), s.source.dtype, lanes) for s in turned.stores if lanes > 1]
+    keeps = [TileKeep(s.tensor.name, _kept(s, lanes), lanes) for s in turned.stores]
+    each = (*lines, *arrays, *work, *keeps)
+    return (*rooms, *fills, Loop(turned.along, Binding.TILE_LINES, each, lanes), *drains)
+
+
+def loops_over_tiles(
+    turned: Turned, shape: TileShape, nodes: tuple[Node, ...], outer: Binding
+) -> tuple[Node, ...]:
+    """Loops around what is done of a tile. Tiles of the same rows of memory follow each other."""
+    nodes = (Loop(turned.along, Binding.TILED, nodes, shape.lines),)
+    nodes = (Loop(turned.across, Binding.TILED, nodes, shape.columns),)
+    for axis in reversed(turned.outer):
+        nodes = (Loop(axis, outer, nodes),)
+    return nodes
+
+
+def _lanes(store: Store) -> str:
+    return f"{store.tensor}_lanes"
+
+
+def _kept(store: Store, lanes: int) -> Expression:
+    return Ref(_lanes(store), store.source.dtype) if lanes > 1 else store.source
+
+
+def _tile_bytes(shape: TileShape, size: int) -> int:
+    return shape.columns * pitch(shape.lines, size) * size
+
+
+def _shape_of_side(turned: Turned, side: int) -> TileShape:
+    along, across = _power_above(turned.along.extent), _power_above(turned.across.extent)
+    columns = min(across, side * side // min(along, side))
+    return TileShape(min(along, side * side // columns), columns)
+
+
+def _within(extent: int, most: int) -> int:
+    """`most`, a quarter of it, ...: what fits an extent of at least 2. Few sizes have a text of
+    their own."""
+    while most > extent:
+        most //= 4
+    return max(most, 2)
+
+
+def _power_above(number: int) -> int:
+    """The smallest power of two that is not below `number`."""
+    return 1 << (number - 1).bit_length()

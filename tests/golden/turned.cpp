@@ -1,0 +1,220 @@
+// pointwise_mul_add_stride_order_permute: 134217728 bytes read, 134217728 written
+// ends here: T6 is an output; T8 is an output
+//   T1 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
+//   T2 = fd.define_tensor(shape=[4096, 4096], dtype=DataType.Float)
+//   S3 = fd.define_scalar(2.0, dtype=DataType.Double)
+//   T4 = fd.ops.mul(T2, S3)
+//   T5 = fd.ops.add(T4, T1)
+//   T6 = fd.ops.stride_order(T5, stride_order=[1, 0])
+//   T7 = fd.ops.permute(T5, dims=[1, 0])
+//   T8 = fd.ops.stride_order(T7, stride_order=[1, 0])
+typedef long long int64;
+
+// Asks for what later rows read, into the second level.
+template <int Count, class T>
+static inline void prefetch_lanes(const T* at) {
+  for (unsigned int byte = 0; byte < Count * sizeof(T); byte += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(at) + byte, 0, 2);
+  }
+}
+
+// Turns a block of Side vectors of as many words: its halves change places across, then theirs.
+template <int Bytes> struct word;
+template <> struct word<1> { typedef unsigned char type; };
+template <> struct word<2> { typedef unsigned short type; };
+template <> struct word<4> { typedef unsigned int type; };
+template <> struct word<8> { typedef unsigned long long type; };
+
+template <class Word, int Side> struct words {
+  typedef Word vector __attribute__((vector_size(Side * sizeof(Word)), may_alias));
+  typedef vector unaligned __attribute__((aligned(sizeof(Word))));
+};
+
+template <int Side, class Vector>
+static inline Vector pick(Vector low, Vector high, Vector which) {
+#if defined(__clang__)
+  Vector picked;
+  for (int i = 0; i < Side; ++i) {
+    picked[i] = which[i] < Side ? low[which[i]] : high[which[i] - Side];
+  }
+  return picked;
+#else
+  return __builtin_shuffle(low, high, which);
+#endif
+}
+
+template <int Half, int Side, class Vector>
+static inline __attribute__((always_inline)) void turn_block(Vector (&rows)[Side]) {
+  if constexpr (Half > 0) {
+    Vector even, odd;
+    for (int i = 0; i < Side; ++i) {
+      even[i] = i & Half ? Side + i - Half : i;
+      odd[i] = i & Half ? Side + i : i + Half;
+    }
+    for (int i = 0; i < Side; ++i) {
+      if (i & Half) continue;
+      const Vector low = rows[i], high = rows[i + Half];
+      rows[i] = pick<Side>(low, high, even);
+      rows[i + Half] = pick<Side>(low, high, odd);
+    }
+    turn_block<Half / 2>(rows);
+  }
+}
+
+// One store that bypasses the cache, of as many bytes as a vector register holds.
+#if defined(__AVX512F__)
+typedef float stream_vector __attribute__((vector_size(64), may_alias));
+#elif defined(__AVX__)
+typedef float stream_vector __attribute__((vector_size(32), may_alias));
+#else
+typedef float stream_vector __attribute__((vector_size(16), may_alias));
+#endif
+typedef stream_vector stream_unaligned __attribute__((aligned(1)));
+
+static inline void stream(stream_vector* to, stream_vector moved) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(moved, to);
+#elif defined(__AVX512F__)
+  __builtin_ia32_movntps512(reinterpret_cast<float*>(to), moved);
+#elif defined(__AVX__)
+  __builtin_ia32_movntps256(reinterpret_cast<float*>(to), moved);
+#elif defined(__SSE__)
+  __builtin_ia32_movntps(reinterpret_cast<float*>(to), moved);
+#else
+  *to = moved;
+#endif
+}
+
+static inline unsigned long long past_alignment(const void* at) {
+  return reinterpret_cast<unsigned long long>(at) % sizeof(stream_vector);
+}
+
+// The widest block of a tile that registers hold, in words of an element's size; 1 if none does.
+template <class T, int Lines, int Columns>
+constexpr int block_side() {
+  constexpr int lanes = sizeof(stream_vector) / sizeof(T);
+  constexpr int held = lanes < 16 ? lanes : 16;
+  constexpr int shorter = Lines < Columns ? Lines : Columns;
+  return sizeof(T) > 8 ? 1 : shorter < held ? shorter : held;
+}
+
+// Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
+template <class T, int Lines, int Columns, class Index, class Column>
+static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column) {
+  constexpr int side = block_side<T, Lines, Columns>();
+  if constexpr (side == 1) {
+    for (int i = 0; i < Columns; ++i) {
+      const T* from = column(first + i);
+      for (int line = 0; line < Lines; ++line) tile[line][i] = from[line];
+    }
+  } else {
+    typedef words<typename word<sizeof(T)>::type, side> block;
+    for (int i = 0; i < Columns; i += side) {
+      for (int line = 0; line < Lines; line += side) {
+        typename block::vector rows[side];
+        for (int k = 0; k < side; ++k) {
+          const T* from = column(first + i + k) + line;
+          rows[k] = *reinterpret_cast<const typename block::unaligned*>(from);
+        }
+        turn_block<side / 2>(rows);
+        for (int k = 0; k < side; ++k) {
+          *reinterpret_cast<typename block::vector*>(&tile[line + k][i]) = rows[k];
+        }
+      }
+    }
+  }
+}
+
+// Stores a chunk that was computed in registers, past the cache where its place is aligned.
+template <class T, int Count>
+static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool past_cache = true) {
+  constexpr int width = sizeof(stream_vector) / sizeof(T);
+  static_assert(Count % width == 0, "whole vectors");
+  if (past_cache && past_alignment(to) == 0) {
+    for (int i = 0; i < Count; i += width) {
+      stream(reinterpret_cast<stream_vector*>(to + i),
+             *reinterpret_cast<const stream_unaligned*>(from + i));
+    }
+  } else {
+    for (int i = 0; i < Count; ++i) to[i] = from[i];
+  }
+}
+
+// Writes a tile as `fill_tile` reads it, past the cache where a vector's place is aligned.
+template <bool PastCache, class T, int Lines, int Columns, class Index, class Column>
+static inline void drain_tile(const T (&tile)[Lines][Columns], Index first, Column column) {
+  constexpr int side = block_side<T, Lines, Columns>();
+  if constexpr (side == 1) {
+    for (int i = 0; i < Columns; ++i) {
+      T* to = column(first + i);
+      for (int line = 0; line < Lines; ++line) to[line] = tile[line][i];
+    }
+  } else {
+    typedef words<typename word<sizeof(T)>::type, side> block;
+    constexpr bool whole = sizeof(typename block::vector) == sizeof(stream_vector);
+    for (int i = 0; i < Columns; i += side) {
+      for (int line = 0; line < Lines; line += side) {
+        typename block::vector rows[side];
+        for (int k = 0; k < side; ++k) {
+          rows[k] = *reinterpret_cast<const typename block::vector*>(&tile[line + k][i]);
+        }
+        turn_block<side / 2>(rows);
+        for (int k = 0; k < side; ++k) {
+          T* to = column(first + i + k) + line;
+          if constexpr (PastCache && whole) {
+            if (past_alignment(to) == 0) {
+              stream(reinterpret_cast<stream_vector*>(to), stream_vector(rows[k]));
+              continue;
+            }
+          }
+          *reinterpret_cast<typename block::unaligned*>(to) = rows[k];
+        }
+      }
+    }
+  }
+}
+
+// Orders stores that bypassed the cache before whatever another thread reads next.
+static inline void stream_fence() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+extern "C" void pointwise_mul_add_stride_order_permute(const float* __restrict T1_in, const float* __restrict T2_in, float* __restrict T6_out, float* __restrict T8_out, const int64 n1, const int64 tiles_1, const int64 n0, const int64 tiles_0, const int64 T1_stride_1, const int64 T6_stride_1, const bool threaded) {
+  #pragma omp parallel if (threaded)
+  {
+    #pragma omp for collapse(2)
+    for (int64 tile_1 = 0; tile_1 < tiles_1; ++tile_1) {
+      for (int64 tile_0 = 0; tile_0 < tiles_0; ++tile_0) {
+        const int64 first_1 = tile_1 * 64 < n1 - 64 ? tile_1 * 64 : n1 - 64;
+        const int64 first_0 = tile_0 * 64 < n0 - 64 ? tile_0 * 64 : n0 - 64;
+        for (int line = 0; line < 64; ++line) {
+          const int64 i0 = first_0 + line, i1 = first_1;
+          prefetch_lanes<64>(T2_in + i0 * n1 + i1);
+        }
+        alignas(64) float T1_tile[64][64];
+        alignas(64) float T6_tile[64][64];
+        fill_tile(T1_tile, first_1, [&](int64 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
+        for (int line = 0; line < 64; ++line) {
+          const int64 i0 = first_0 + line, i1 = first_1;
+          const float* const T1 = T1_tile[line];
+          float T6_lanes[64];
+          float T8_lanes[64];
+          #pragma omp simd
+          for (int lane = 0; lane < 64; ++lane) {
+            const float T2 = T2_in[i0 * n1 + i1 + lane];
+            const float T4 = T2 * 2.0f;
+            const float T5 = T4 + T1[lane];
+            T6_lanes[lane] = T5;
+            T8_lanes[lane] = T5;
+          }
+          stream_chunk(T8_out + i0 * n1 + i1, T8_lanes);
+          for (int lane = 0; lane < 64; ++lane) T6_tile[line][lane] = T6_lanes[lane];
+        }
+        drain_tile<true>(T6_tile, first_1, [&](int64 i1) { return T6_out + first_0 + i1 * T6_stride_1; });
+      }
+    }
+    stream_fence();
+  }
+}

@@ -1,0 +1,185 @@
+// pointwise_mul_add_stride_order_permute: 134217728 bytes read, 134217728 written
+// ends here: T6 is an output; T8 is an output
+//   T1 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
+//   T2 = fd.define_tensor(shape=[4096, 4096], dtype=DataType.Float)
+//   S3 = fd.define_scalar(2.0, dtype=DataType.Double)
+//   T4 = fd.ops.mul(T2, S3)
+//   T5 = fd.ops.add(T4, T1)
+//   T6 = fd.ops.stride_order(T5, stride_order=[1, 0])
+//   T7 = fd.ops.permute(T5, dims=[1, 0])
+//   T8 = fd.ops.stride_order(T7, stride_order=[1, 0])
+typedef int int32;
+
+#define FUSER_DEVICE static __device__ __forceinline__
+
+// What one memory access moves. `may_alias`: packets overlay arrays of every element type.
+template <int Bytes> struct packet;
+template <> struct __attribute__((may_alias)) packet<1> { unsigned char x; };
+template <> struct __attribute__((may_alias)) packet<2> { unsigned short x; };
+template <> struct __attribute__((may_alias)) packet<4> { unsigned int x; };
+template <> struct __attribute__((may_alias, aligned(8))) packet<8> { unsigned int x, y; };
+template <> struct __attribute__((may_alias, aligned(16))) packet<16> {
+  unsigned int x, y, z, w;
+};
+
+// memcpy of a size known at compile time: the optimizer makes register moves of it.
+template <int Bytes>
+FUSER_DEVICE void copy_bytes(void* to, const void* from) {
+#ifndef FUSER_EMULATOR
+  memcpy(to, from, Bytes);
+#else
+  __builtin_memcpy(to, from, Bytes);
+#endif
+}
+
+// Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
+// `at` is aligned to the access.
+template <int N, typename T>
+FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
+#pragma unroll
+  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
+    packet<bytes> moved = reinterpret_cast<const packet<bytes>*>(at)[i];
+    copy_bytes<bytes>(reinterpret_cast<char*>(lanes) + i * bytes, &moved);
+  }
+}
+
+// Reads the first `valid` of N elements, all at once where valid >= N; the others are T().
+template <int N, typename T, typename Index>
+FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
+  if (valid >= N) {
+    load_vector(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
+}
+
+// Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
+// `lines` and `columns` are how many there are, if fewer than the tile has; the rest is T().
+// All loads come before the first element is written.
+template <int Threads, int Lanes, int Lines, int Columns, int Pitch, typename T, typename Index,
+          typename Column>
+FUSER_DEVICE void fill_tile(T (&tile)[Columns][Pitch], Index first, Index lines, Index columns,
+                            Column column) {
+  constexpr int packs = Lines / Lanes;
+  constexpr int rounds = (Columns * packs + Threads - 1) / Threads;
+  T held[rounds][Lanes];
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    const int i = place / packs, line = place % packs * Lanes;
+    load_part(held[round], column(first + i) + line, i < columns ? lines - line : Index(0));
+  }
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    if (place >= Columns * packs) break;
+#pragma unroll
+    for (int lane = 0; lane < Lanes; ++lane) {
+      tile[place / packs][place % packs * Lanes + lane] = held[round][lane];
+    }
+  }
+}
+
+// Takes neighbouring columns of a line of a tile.
+template <int Lanes, int Columns, int Pitch, typename T>
+FUSER_DEVICE void take_line(T (&lanes)[Lanes], const T (&tile)[Columns][Pitch], int line,
+                            int column) {
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) lanes[lane] = tile[column + lane][line];
+}
+
+// Writes N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
+// `at` is aligned to the access.
+template <int N, typename T>
+FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
+#pragma unroll
+  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
+    packet<bytes> moved;
+    copy_bytes<bytes>(&moved, reinterpret_cast<const char*>(lanes) + i * bytes);
+    reinterpret_cast<packet<bytes>*>(at)[i] = moved;
+  }
+}
+
+// Writes the first `valid` of N elements, all at once where valid >= N.
+template <int N, typename T, typename Index>
+FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
+  if (valid >= N) {
+    store_vector(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) {
+    if (lane < valid) at[lane] = lanes[lane];
+  }
+}
+
+// Leaves the first `valid` lanes as neighbouring columns of a line of a tile.
+template <int Lanes, int Columns, int Pitch, typename T, typename Index>
+FUSER_DEVICE void keep_line(const T (&lanes)[Lanes], T (&tile)[Columns][Pitch], int line,
+                            int column, Index valid) {
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) {
+    if (lane < valid) tile[column + lane][line] = lanes[lane];
+  }
+}
+
+// Writes a tile as `fill_tile` reads it.
+template <int Threads, int Lanes, int Lines, int Columns, int Pitch, typename T, typename Index,
+          typename Column>
+FUSER_DEVICE void drain_tile(const T (&tile)[Columns][Pitch], Index first, Index lines,
+                             Index columns, Column column) {
+  constexpr int packs = Lines / Lanes;
+  constexpr int rounds = (Columns * packs + Threads - 1) / Threads;
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int place = round * Threads + threadIdx.x;
+    const int i = place / packs, line = place % packs * Lanes;
+    if (i >= Columns || i >= columns || line >= lines) continue;
+    T held[Lanes];
+#pragma unroll
+    for (int lane = 0; lane < Lanes; ++lane) {
+      held[lane] = line + lane < lines ? tile[i][line + lane] : T();
+    }
+    store_part(held, column(first + i) + line, lines - line);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, float* __restrict__ T6_out, float* __restrict__ T8_out, const int32 n0, const int32 tiles_0, const int32 n1, const int32 T1_stride_1, const int32 T6_stride_1) {
+  unsigned int tile = blockIdx.x;
+  const int32 first_0 = int32(tile % tiles_0) * 64; tile /= tiles_0;
+  const int32 first_1 = int32(tile) * 64;
+  __shared__ float T1_tile[64][65];
+  __shared__ float T6_tile[64][65];
+  fill_tile<256, 4, 64>(T1_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
+  __syncthreads();
+  #pragma unroll
+  for (int round = 0; round < 4; ++round) {
+    const int place = round * 256 + threadIdx.x;
+    const int line = place / 16, column = place % 16 * 4;
+    const int32 i0 = first_0 + line, i1 = first_1 + column;
+    if (i0 >= n0 || i1 >= n1) continue;
+    float T1[4];
+    take_line(T1, T1_tile, line, column);
+    float T6_lanes[4];
+    float T2[4];
+    load_part(T2, T2_in + (i0 * n1 + i1), n1 - i1);
+    float T8_lanes[4];
+    #pragma unroll
+    for (int lane = 0; lane < 4; ++lane) {
+      const float T4 = T2[lane] * 2.0f;
+      const float T5 = T4 + T1[lane];
+      T6_lanes[lane] = T5;
+      T8_lanes[lane] = T5;
+    }
+    store_part(T8_lanes, T8_out + (i0 * n1 + i1), n1 - i1);
+    keep_line(T6_lanes, T6_tile, line, column, n1 - i1);
+  }
+  __syncthreads();
+  drain_tile<256, 4, 64>(T6_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T6_out + first_0 + i1 * T6_stride_1; });
+}

@@ -1,0 +1,189 @@
+"""Reads along another axis than the one stored along: every element, whatever the sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.emulator import ThreadOrder
+from fuser.schedule import CpuParameters
+
+TARGETS = ("cpu", "emulator")
+DTYPES = (torch.bool, torch.int8, torch.bfloat16, torch.float32, torch.int64, torch.complex128)
+EDGES = ((16, 64), (17, 65), (3, 200), (130, 2), (67, 131))
+
+
+def permuted(fd: FusionDefinition, x: Handle, order: Sequence[int]) -> Handle:
+    """A copy with the dimensions in another order, and that order in memory."""
+    return fd.ops.stride_order(fd.ops.permute(x, list(order)), list(range(len(order)))[::-1])
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    counted = torch.arange(torch.Size(shape).numel()).remainder(97)
+    return (counted.remainder(2) if dtype is torch.bool else counted).reshape(shape).to(dtype)
+
+
+def check_copy(x: torch.Tensor, order: Sequence[int], target: str) -> str:
+    """Permutes on a target; the kernel's text."""
+    with FusionDefinition() as fd:
+        fd.add_output(permuted(fd, fd.from_pytorch(x), order))
+    (kernel,) = fd.plan([x], target=target).kernels
+    (got,) = fd.execute([x], target=target)
+    assert torch.equal(got, x.permute(*order))
+    return kernel.source
+
+
+@pytest.fixture
+def _stream_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat every output as larger than the cache."""
+    monkeypatch.setattr(
+        "fuser.runtime.backend.CpuParameters", lambda: CpuParameters(stream_bytes=0)
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_element_of_every_type(dtype: torch.dtype, target: str):
+    assert "fill_tile" in check_copy(numbers(67, 131, dtype=dtype), [1, 0], target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", EDGES, ids=str)
+def test_tiles_that_do_not_divide_their_axes(shape: tuple[int, int], target: str):
+    check_copy(numbers(*shape), [1, 0], target)
+    check_copy(numbers(*shape[::-1]), [1, 0], target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "order", [[0, 2, 1, 3], [0, 1, 3, 2], [3, 2, 1, 0], [3, 0, 2, 1], [1, 3, 0, 2]], ids=str
+)
+def test_any_order_of_dimensions(order: list[int], target: str):
+    check_copy(numbers(3, 7, 5, 34), order, target)
+
+
+@pytest.mark.usefixtures("_stream_everything")
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.complex128])
+@pytest.mark.parametrize("shape", [(64, 16), (100, 70), (300, 33)], ids=str)
+def test_lines_past_the_cache(dtype: torch.dtype, shape: tuple[int, int]):
+    assert "stream_chunk(" in check_copy(numbers(*shape, dtype=dtype), [1, 0], "cpu")
+
+
+@pytest.mark.usefixtures("_stream_everything")
+def test_arithmetic_past_the_cache_asks_for_what_it_reads_beside_tiles():
+    x, y = torch.randn(70, 130).bfloat16(), torch.randn(130, 70)
+    with FusionDefinition() as fd:
+        a, b = fd.from_pytorch(x), fd.from_pytorch(y)
+        total = fd.ops.permute(a, [1, 0]) + b
+        fd.add_output(total)
+        fd.add_output(fd.ops.cast(total, dtype=a.dtype()))
+    (kernel,) = fd.plan([x, y]).kernels
+    assert "prefetch_lanes<" in kernel.source
+    wide, narrow = fd.execute([x, y])
+    assert torch.equal(wide, x.T + y)
+    assert torch.equal(narrow, (x.T + y).bfloat16())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_matrix_and_its_transposition(target: str):
+    x = torch.randn(75, 75)
+    with FusionDefinition() as fd:
+        a = fd.from_pytorch(x)
+        fd.add_output(a + fd.ops.permute(a, [1, 0]))
+    assert len(fd.plan([x], target=target).kernels) == 1
+    assert torch.equal(fd.execute([x], target=target)[0], x + x.T)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_transposed_parts_side_by_side(dim: int, target: str):
+    x, y = torch.randn(40, 66), torch.randn(*((40, 70) if dim == 0 else (33, 66)))
+    with FusionDefinition() as fd:
+        parts = [fd.ops.permute(fd.from_pytorch(part), [1, 0]) for part in (x, y)]
+        fd.add_output(fd.ops.cat(parts, dim) * 2.0)
+    expected = torch.cat([x.T, y.T], dim) * 2
+    assert torch.equal(fd.execute([x, y], target=target)[0], expected)
+
+
+def check_both_ways(x: torch.Tensor, target: str) -> str:
+    with FusionDefinition() as fd:
+        a = fd.from_pytorch(x)
+        positive = fd.ops.maximum(a, fd.ops.neg(a)) if x.dtype.is_floating_point else fd.ops.set(a)
+        fd.add_output(positive)
+        fd.add_output(permuted(fd, positive, [1, 0]))
+    (kernel,) = fd.plan([x], target=target).kernels
+    straight, turned = fd.execute([x], target=target)
+    expected = torch.maximum(x, -x) if x.dtype.is_floating_point else x
+    assert torch.equal(straight, expected)
+    assert torch.equal(turned, expected.T)
+    return kernel.source
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_result_stored_both_ways(dtype: torch.dtype, target: str):
+    assert "drain_tile" in check_both_ways(numbers(67, 132, dtype=dtype), target)
+
+
+@pytest.mark.usefixtures("_stream_everything")
+@pytest.mark.parametrize("shape", [(64, 64), (70, 100), (3, 200)], ids=str)
+def test_a_result_stored_both_ways_past_the_cache(shape: tuple[int, int]):
+    past = "drain_tile<true>" in check_both_ways(numbers(*shape), "cpu")
+    assert past == (shape[0] >= 64)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_misaligned_and_strided_operand(target: str):
+    x = torch.randn(80, 141)[1:, 3:]
+    check_copy(x, [1, 0], target)
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[torch.Tensor, list[int], torch.Tensor]:
+    """A tensor, an order of its dimensions, and another tensor of the shape this gives."""
+    sizes = st.sampled_from([1, 2, 3, 4, 9, 17, 40, 66])
+    shape = draw(st.lists(sizes, min_size=2, max_size=4).filter(_is_small))
+    order = draw(st.permutations(range(len(shape))))
+    dtype = draw(st.sampled_from([torch.float32, torch.float64, torch.bfloat16]))
+    kept = draw(st.permutations(range(len(shape))))
+    x = numbers(*(shape[dim] for dim in kept)).permute(*map(kept.index, range(len(shape))))
+    return x, order, numbers(*(shape[dim] for dim in order), dtype=dtype)
+
+
+def _is_small(shape: list[int]) -> bool:
+    return torch.Size(shape).numel() <= 20_000
+
+
+@pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
+def test_random_orders_in_the_emulator(order: ThreadOrder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    check_random("emulator", 5)
+
+
+def test_random_orders_on_the_processor():
+    check_random("cpu", 25)
+
+
+def check_random(target: str, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(layouts())
+    def run(drawn: tuple[torch.Tensor, list[int], torch.Tensor]) -> None:
+        x, order, y = drawn
+        with FusionDefinition() as fd:
+            a, b = fd.from_pytorch(x), fd.from_pytorch(y)
+            fd.add_output(fd.ops.permute(a, order) * 2.0 + b)
+            fd.add_output(permuted(fd, a, order))
+            fd.add_output(a + 1.0)
+        total, moved, plain = fd.execute([x, y], target=target)
+        assert torch.equal(plain, x + 1)
+        torch.testing.assert_close(total, x.permute(*order) * 2 + y)
+        assert torch.equal(moved, x.permute(*order))
+
+    run()
