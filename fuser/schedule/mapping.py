@@ -10,8 +10,9 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
+from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
-from fuser.schedule.index import Axis, Index, affine_parts
+from fuser.schedule.index import ZERO, Axis, Index, affine_parts, substitute
 from fuser.schedule.loop_tree import (
     Binding,
     Call,
@@ -19,36 +20,36 @@ from fuser.schedule.loop_tree import (
     Loop,
     LoopNest,
     Node,
+    Peel,
     Prefetch,
     Ref,
 )
 from fuser.schedule.names import kernel_name
+from fuser.schedule.pieces import pieces
 from fuser.schedule.vectors import Alignments, lanes_to_store, step_along, unrounded, widest_lanes
 from fuser.segmenter import Segment
 
+_LINE_BYTES = 64
+"""Bytes of a cache line."""
+
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
-    """Outer axes over threads, the innermost over vector lanes."""
-    body = arrange(trace(segment))
-    nodes, inner, step = _scalar_nodes(body), Binding.SIMD, 1
-    if _is_row_copy(body, parameters):
-        inner = Binding.STREAM
-    elif _streams(body, parameters):
-        nodes, inner, step = _chunk(body, parameters.chunk), Binding.CHUNKS, parameters.chunk
-    for depth, axis in reversed(list(enumerate(body.axes))):
-        innermost = depth == len(body.axes) - 1
-        nodes = (
-            Loop(axis, inner, nodes, step) if innermost else Loop(axis, Binding.PARALLEL, nodes),
-        )
-    work = _elements(body) * _cost(body)
+    """Outer axes over threads, the innermost over vector lanes; pieces where operands change."""
+    parts = pieces(arrange(trace(segment)), parameters.pieces)
+    past_cache = sum(map(_bytes_stored, parts)) >= parameters.stream_bytes
+    if len(parts) > 1:
+        parts = [_with_an_axis(number, part) for number, part in enumerate(parts)]
+    rows = [Row(p.axes[:-1], _innermost(p, parameters, past_cache)) for p in parts if p.axes]
+    work = sum(_elements(part) * _cost(part) for part in parts)
+    axes = axes_in_order(rows)
     return LoopNest(
         name=kernel_name("pointwise", segment),
-        axes=body.axes,
-        prologue=body.prologue,
-        body=nodes,
+        axes=axes,
+        prologue=parts[0].prologue,
+        body=loops_around(rows) if rows else _scalar_nodes(parts[0]),
         launch=Launch(threaded=work >= parameters.serial_work),
         index_dtype=DataType.Int,
-        parameters=f"cpu pointwise: {len(body.axes)} loop(s), {parameters}",
+        parameters=f"cpu pointwise: {len(axes)} loop(s), {len(parts)} piece(s), {parameters}",
     )
 
 
@@ -78,8 +79,25 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
     )
 
 
+def _with_an_axis(number: int, part: Body) -> Body:
+    """A piece with a loop even if it is one element, so that its names are its own."""
+    return part if part.axes else dataclasses.replace(part, axes=(Axis((-1, number), 1),))
+
+
+def _innermost(body: Body, parameters: CpuParameters, past_cache: bool) -> Loop:
+    """The loop over the innermost axis: a copied row, chunks, or vector lanes."""
+    inner = body.axes[-1]
+    chunk = _chunk_length(body, parameters) if past_cache else 0
+    if chunk and _is_row_copy(body, parameters):
+        return Loop(inner, Binding.STREAM, _scalar_nodes(body))
+    if chunk:
+        nodes = _chunk(body, chunk)
+        return Loop(inner, Binding.CHUNKS, nodes, chunk, peel=_chunk_start(body, chunk))
+    return Loop(inner, Binding.SIMD, _scalar_nodes(body))
+
+
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
-    """Whether a body is a copy of long rows into an output that no cache holds."""
+    """Whether a body is a copy of long rows."""
     if len(body.axes) < 2 or body.lets or len(body.loads) != 1 or len(body.stores) != 1:
         return False
     (load,), (store,) = body.loads, body.stores
@@ -88,21 +106,32 @@ def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
         store.source == Ref(load.name, store.tensor.dtype)
         and step_along(load.at, body.axes[-1]) == 1
         and row_bytes >= parameters.stream_row_bytes
-        and _streams(body, parameters)
     )
 
 
-def _streams(body: Body, parameters: CpuParameters) -> bool:
-    """Whether stores should bypass the cache: more than it holds, and consecutive."""
-    if not body.axes or body.axes[-1].extent < parameters.chunk:
-        return False
+def _chunk_length(body: Body, parameters: CpuParameters) -> int:
+    """Elements that are computed in registers before they bypass the cache: whole vectors of
+    every store, as many as a row has; 0 where what is moved is not consecutive."""
     inner = body.axes[-1]
-    stored = sum(store.tensor.dtype.itemsize for store in body.stores) * _elements(body)
-    return (
-        stored >= parameters.stream_bytes
-        and all(step_along(store.at, inner) == 1 for store in body.stores)
-        and all(step_along(load.at, inner) in (-1, 0, 1) for load in body.loads)
+    least = _LINE_BYTES // min(store.tensor.dtype.itemsize for store in body.stores)
+    length = parameters.chunk
+    while length > inner.extent:
+        length //= 2
+    consecutive = all(step_along(store.at, inner) == 1 for store in body.stores) and all(
+        step_along(load.at, inner) in (-1, 0, 1) for load in body.loads
     )
+    return length if consecutive and length >= least else 0
+
+
+def _chunk_start(body: Body, chunk: int) -> Peel | None:
+    """Where chunks begin if not with the row: at whole lines of the first tensor stored."""
+    store, inner = body.stores[0], body.axes[-1]
+    start = substitute(store.at, {inner: ZERO})
+    steps = (start.constant, *(step for _, step in start.terms))
+    size = store.tensor.dtype.itemsize
+    if all(step * size % _LINE_BYTES == 0 for step in steps):
+        return None
+    return Peel(store.tensor, start, chunk)
 
 
 def _chunk(body: Body, count: int) -> tuple[Node, ...]:
@@ -197,6 +226,10 @@ def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> 
     if outer:
         blocks *= -(-outer.pop() // block[1])
     return blocks * math.prod(outer)
+
+
+def _bytes_stored(body: Body) -> int:
+    return sum(store.tensor.dtype.itemsize for store in body.stores) * _elements(body)
 
 
 def _elements(body: Body) -> int:
