@@ -40,7 +40,8 @@ class CudaPrinter(KernelPrinter):
         type_ = self.expressions.type(load.tensor.dtype)
         at = self.sizes.index(load.at, load.name)
         self.out.line(f"{type_} {load.name}[{load.lanes}];")
-        read = self.expressions.use("load_part")
+        read = self.expressions.use("load_part_pieces" if load.piece else "load_part")
+        read += f"<{load.piece}>" if load.piece else ""
         self.out.line(f"{read}({load.name}, {load.tensor}_in + {_group(at)}, {self._valid()});")
 
     def store(self, store: Store) -> None:

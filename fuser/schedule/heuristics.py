@@ -11,8 +11,8 @@ class CpuParameters:
     """`serial_work`: instructions below which starting threads costs more than it brings.
     `stream_bytes`: output size from which stores bypass the cache. `stream_row_bytes`: shortest row
     a pure copy streams. `chunk`: elements computed in registers before they are streamed, fewer in
-    shorter rows. `pieces`: the most that a domain is cut into where pads and concatenations change
-    what they read."""
+    shorter rows of whole lines. `pieces`: the most that a domain is cut into where pads and
+    concatenations change what they read."""
 
     serial_work: int = 1 << 17
     stream_bytes: int = 8 << 20

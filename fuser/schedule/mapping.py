@@ -11,6 +11,7 @@ from fuser.ir.pointwise import TABLE
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
+from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
 from fuser.schedule.index import ZERO, Axis, Index, affine_parts, substitute
 from fuser.schedule.loop_tree import (
@@ -26,7 +27,13 @@ from fuser.schedule.loop_tree import (
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.pieces import pieces
-from fuser.schedule.vectors import Alignments, lanes_to_store, step_along, unrounded, widest_lanes
+from fuser.schedule.vectors import (
+    Alignments,
+    lanes_to_store,
+    step_along,
+    unrounded,
+    wanted_lanes,
+)
 from fuser.segmenter import Segment
 
 _LINE_BYTES = 64
@@ -57,7 +64,7 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
     """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes."""
     body = arrange(trace(segment))
     lanes = _vector_lanes(segment, body, alignments, parameters)
-    nodes = _lanes_of_thread(body, lanes) if body.axes else _scalar_nodes(body)
+    nodes = _lanes_of_thread(segment, body, lanes, alignments)
     extents = [axis.extent for axis in body.axes]
     block = block_shape(extents, lanes, parameters)
     inner_bindings = (Binding.THREAD_X, Binding.THREAD_Y)
@@ -85,14 +92,15 @@ def _with_an_axis(number: int, part: Body) -> Body:
 
 
 def _innermost(body: Body, parameters: CpuParameters, past_cache: bool) -> Loop:
-    """The loop over the innermost axis: a copied row, chunks, or vector lanes."""
+    """The loop over the innermost axis: a copied row, chunks, or vector lanes. Chunks of fewer
+    elements are worth it where none has an end that shares a line with another row."""
     inner = body.axes[-1]
     chunk = _chunk_length(body, parameters) if past_cache else 0
+    peel = _chunk_start(body, chunk) if chunk else None
     if chunk and _is_row_copy(body, parameters):
         return Loop(inner, Binding.STREAM, _scalar_nodes(body))
-    if chunk:
-        nodes = _chunk(body, chunk)
-        return Loop(inner, Binding.CHUNKS, nodes, chunk, peel=_chunk_start(body, chunk))
+    if chunk == parameters.chunk or (chunk and peel is None):
+        return Loop(inner, Binding.CHUNKS, _chunk(body, chunk), chunk, peel=peel)
     return Loop(inner, Binding.SIMD, _scalar_nodes(body))
 
 
@@ -111,7 +119,7 @@ def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
 
 def _chunk_length(body: Body, parameters: CpuParameters) -> int:
     """Elements that are computed in registers before they bypass the cache: whole vectors of
-    every store, as many as a row has; 0 where what is moved is not consecutive."""
+    every store, as many as a row has up to `chunk`; 0 where what is moved is not consecutive."""
     inner = body.axes[-1]
     least = _LINE_BYTES // min(store.tensor.dtype.itemsize for store in body.stores)
     length = parameters.chunk
@@ -152,7 +160,9 @@ def _scalar_nodes(body: Body) -> tuple[Node, ...]:
     return (*body.loads, *body.lets, *body.stores)
 
 
-def _lanes_of_thread(body: Body, lanes: int) -> tuple[Node, ...]:
+def _lanes_of_thread(
+    segment: Segment, body: Body, lanes: int, alignments: Alignments
+) -> tuple[Node, ...]:
     """Vector loads, the arithmetic over lanes, vector stores.
 
     What is the same for all lanes is loaded once; what is not consecutive is loaded lane by lane.
@@ -164,18 +174,18 @@ def _lanes_of_thread(body: Body, lanes: int) -> tuple[Node, ...]:
     before: list[Node] = []
     within: list[Node] = []
     for load, moved in zip(body.loads, shifted.loads, strict=True):
-        step = step_along(load.at, inner)
-        if step == 1:
-            before.append(dataclasses.replace(load, lanes=lanes))
-        elif step == 0:
+        vector = vector_load(segment, load, inner, lanes, alignments)
+        if vector is not None:
+            before.append(vector)
+        elif step_along(load.at, inner) == 0:
             before.append(load)
         else:
             within.append(moved)
+    shared = shared_by_lanes(body.lets, inner, lanes)
+    before += [let for let in body.lets if let.name in shared]
+    within += [let for let in shifted.lets if let.name not in shared]
     pairs = zip(body.stores, shifted.stores, strict=True)
-    within += [
-        *shifted.lets,
-        *(moved for store, moved in pairs if step_along(store.at, inner) != 1),
-    ]
+    within += [moved for store, moved in pairs if step_along(store.at, inner) != 1]
     arrays, computed, stores = _store_lanes(body, lanes)
     return (*before, *arrays, Loop(lane, Binding.LANES, (*within, *computed)), *stores)
 
@@ -204,14 +214,18 @@ def _store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[N
 def _vector_lanes(
     segment: Segment, body: Body, alignments: Alignments, parameters: CudaParameters
 ) -> int:
-    """The widest power of two for which every consecutive access is aligned; 1 if none is."""
+    """The widest power of two for which every consecutive store is aligned; 1 if none is. Loads
+    that are not aligned for it are made in pieces: that is more bytes on the way than one lane."""
     if not body.axes or step_along(body.stores[-1].at, body.axes[-1]) != 1:
         return 1
     inner = body.axes[-1]
-    nodes = (*body.loads, *body.stores)
-    accesses = [(node.tensor, node.at) for node in nodes if step_along(node.at, inner) == 1]
+    loads, stores = (
+        [(node.tensor, node.at) for node in nodes if step_along(node.at, inner) == 1]
+        for nodes in (body.loads, body.stores)
+    )
     widest, held = parameters.vector_bytes, parameters.max_lane_bytes
-    return widest_lanes(segment, accesses, inner, alignments, widest, held)
+    lanes = wanted_lanes([*loads, *stores], inner, widest, held)
+    return min(aligned_lanes(segment, store, inner, lanes, alignments) for store in stores)
 
 
 # -- sizes ---------------------------------------------------------------------------------------
