@@ -20,6 +20,7 @@ from tests.strategies import (
     METADATA,
     POINTWISE,
     REDUCTIONS,
+    RESIZES,
     SLICES,
     Definition,
     definitions,
@@ -31,9 +32,11 @@ DEEP = 6
 """Operations whose errors may add up in one definition, as a length of reduction."""
 
 any_fusion = definitions(
-    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS), max_operations=20
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS), max_operations=20
 )
-pointwise_fusion = definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES), max_operations=10)
+pointwise_fusion = definitions(
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES), max_operations=10
+)
 
 
 def check(definition: Definition, target: str) -> None:
