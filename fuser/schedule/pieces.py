@@ -12,6 +12,7 @@ some walk as one that did not before, and then divisions may go away by a clean 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 from fuser.schedule.axes import coalesce, map_indices
@@ -57,14 +58,10 @@ def _cut(piece: Body) -> list[Body] | None:
     found = list(_thresholds(piece))
     for axis in piece.axes:
         for index, threshold in found:
-            points = _deciding(index, threshold, axis)
+            points = deciding(index, threshold, axis)
             if points:
-                return [
-                    _part(piece, axis, number, start, end)
-                    for number, (start, end) in enumerate(
-                        zip([0, *points], [*points, axis.extent], strict=True)
-                    )
-                ]
+                spans = itertools.pairwise([0, *points, axis.extent])
+                return [_part(piece, axis, *part) for part in enumerate(spans)]
     return None
 
 
@@ -80,7 +77,7 @@ def _thresholds(piece: Body) -> Iterator[tuple[Index, int]]:
                     yield term.of, term.extent
 
 
-def _deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
+def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
     """Where to cut an axis so that each part, but for one of a single element, decides whether an
     index is below a threshold; nowhere if it does so uncut, or other axes have a say."""
     factor = index.coefficient(axis)
@@ -95,8 +92,9 @@ def _deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
     return sorted(inside) if last - first <= 1 else []
 
 
-def _part(piece: Body, axis: Axis, number: int, start: int, end: int) -> Body:
-    """A piece where `axis` is from `start` to `end` - 1."""
+def _part(piece: Body, axis: Axis, number: int, span: tuple[int, int]) -> Body:
+    """A piece where `axis` is in a span."""
+    start, end = span
     own = Axis((*axis.path, 2 + number), end - start)
     axes = tuple(own if each == axis else each for each in piece.axes)
     moved = map_indices(piece, {axis: of_axis(own) + Index(start)})
