@@ -1,8 +1,8 @@
 """What a case is: a kind of computation, a shape and a dtype.
 
 A kind has its definition, the same in torch for torch.compile, the ways eager torch offers, and
-what the results have to be in float64. `pointwise_cases.py`, `row_cases.py`, `norm_cases.py` and
-`loss_cases.py` hold the kinds; `cases.py` is the list of what is measured.
+what the results have to be in float64. `pointwise_cases.py`, `shift_cases.py`, `row_cases.py`,
+`norm_cases.py` and `loss_cases.py` hold the kinds; `cases.py` is the list of what is measured.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Kind:
     kernels: int = 1
     unrounded: bool = False
     """Whether nothing is computed, so that results are exact."""
+    unread: Callable[[Shape], int] = lambda _: 0
+    """Of a shape: the elements of the inputs on which nothing depends."""
 
 
 class Maker:
@@ -161,11 +163,12 @@ class Case:
         return tensors(self.kind.exact(*wide))
 
     def least_bytes(self) -> tuple[int, int]:
-        """Bytes read and written if every input and result moves once."""
+        """Bytes read and written if what is needed of the inputs and every result move once."""
         inputs = self.meta_inputs()
         made = tensors(self.kind.exact(*inputs))
         return (
-            sum(tensor.nbytes for tensor in inputs),
+            sum(tensor.nbytes for tensor in inputs)
+            - self.kind.unread(self.shape) * self.dtype.itemsize,
             sum(tensor.numel() for tensor in made) * self.dtype.itemsize,
         )
 
