@@ -68,8 +68,9 @@ class CpuPrinter(KernelPrinter):
         return "stream_rounded_part" if self._peeled else "stream_rounded"
 
     def prefetch(self, prefetch: Prefetch) -> None:
-        at = self.sizes.index(prefetch.at, prefetch.tensor.name)
-        ask = self.expressions.use("prefetch_ahead")
+        owner = f"{prefetch.tensor}_ahead" if prefetch.there else prefetch.tensor.name
+        at = self.sizes.index(prefetch.at, owner)
+        ask = self.expressions.use("prefetch_lanes" if prefetch.there else "prefetch_ahead")
         self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
 
     def _inner(self, loop: Loop) -> None:

@@ -18,6 +18,7 @@ from fuser.schedule.loop_tree import (
     Binding,
     Call,
     Launch,
+    Load,
     Loop,
     LoopNest,
     Node,
@@ -38,6 +39,9 @@ from fuser.segmenter import Segment
 
 _LINE_BYTES = 64
 """Bytes of a cache line."""
+
+_AHEAD_BYTES = 8192
+"""How far ahead rows with gaps between them are asked for."""
 
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
@@ -146,11 +150,22 @@ def _chunk(body: Body, count: int) -> tuple[Node, ...]:
     """`count` neighbouring elements: computed into registers, then stored at once."""
     inner = body.axes[-1]
     lane, shifted = _with_lanes(body, count)
-    ahead = [Prefetch(n.tensor, n.at, count) for n in body.loads if step_along(n.at, inner) == 1]
+    ahead = [_asked_ahead(n, body, count) for n in body.loads if step_along(n.at, inner) == 1]
     wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
     arrays, computed, stores = _store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
     within = (*shifted.loads, *shifted.lets, *computed)
     return (*ahead, *arrays, Loop(lane, Binding.SIMD, within), *stores)
+
+
+def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:
+    """What a chunk asks for: what comes soon in memory, or, where rows have gaps between them, the
+    same of a later row: what is in the gaps would be read for nothing."""
+    *outer, inner = body.axes
+    row = load.at.coefficient(outer[-1]) if outer else 0
+    if row in (0, inner.extent):
+        return Prefetch(load.tensor, load.at, count)
+    rows = -(-_AHEAD_BYTES // (inner.extent * load.tensor.dtype.itemsize))
+    return Prefetch(load.tensor, load.at + Index(row * rows), count, there=True)
 
 
 # -- one thread's work ---------------------------------------------------------------------------
