@@ -10,6 +10,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
+from fuser.schedule.carried import Lane, carry
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
@@ -187,7 +188,7 @@ def _lanes_of_thread(
     inner = body.axes[-1]
     lane, shifted = _with_lanes(body, lanes)
     before: list[Node] = []
-    within: list[Node] = []
+    within: list[Lane] = []
     for load, moved in zip(body.loads, shifted.loads, strict=True):
         vector = vector_load(segment, load, inner, lanes, alignments)
         if vector is not None:
@@ -201,8 +202,10 @@ def _lanes_of_thread(
     within += [let for let in shifted.lets if let.name not in shared]
     pairs = zip(body.stores, shifted.stores, strict=True)
     within += [moved for store, moved in pairs if step_along(store.at, inner) != 1]
+    divided, within = carry(within, lane)
     arrays, computed, stores = _store_lanes(body, lanes)
-    return (*before, *arrays, Loop(lane, Binding.LANES, (*within, *computed)), *stores)
+    inside = Loop(lane, Binding.LANES, (*within, *computed))
+    return (*before, *divided, *arrays, inside, *stores)
 
 
 def _with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
