@@ -10,9 +10,13 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
+from fuser.errors import ArgumentError
 from fuser.frontend.handles import Handle
+from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
 from fuser.pipeline import Plan
+from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.sass import memory_accesses
 from fuser.schedule import CpuParameters
 
 Made = Handle | Sequence[Handle]
@@ -110,6 +114,20 @@ def test_halves_of_whole_vectors_are_read_as_vectors(
     assert kernel.source.count("load_part(") >= 5
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_halves_move_128_bits_at_a_time(dtype: torch.dtype):
+    given = [torch.empty(shape, dtype=dtype) for shape in ((2, 3, 10, 128), (1, 1, 10, 128))]
+    inputs = [given[0], given[1], given[1]]
+    with FusionDefinition() as fd:
+        wide = [fd.ops.cast(fd.from_pytorch(x), DataType.Float) for x in inputs]
+        turned = rotary(128)(fd, *wide)
+        fd.add_output(fd.ops.cast(turned, from_torch(dtype)))
+    (kernel,) = fd.plan(inputs, target="cuda:sm_90").kernels
+    found = memory_accesses(compile_cuda(kernel.kernel_source, "sm_90"))
+    assert (found["LDG", 128], found["STG", 128]) == (5, 1)
+    assert kernel.compile().spill_bytes == 0
+
+
 # -- parts joined and apart ----------------------------------------------------------------------
 
 
@@ -173,6 +191,12 @@ def test_repeats(target: str, times: list[int]):
     (got,) = fd.execute([x], target=target)
     assert torch.equal(got, x.repeat(times) + 1.0)
     assert all(kernel.scheduler == "pointwise" for kernel in fd.plan([x], target=target).kernels)
+
+
+@pytest.mark.parametrize("times", [[2], [2, -1]], ids=str)
+def test_repeats_that_do_not_fit_are_refused(times: list[int]):
+    with FusionDefinition() as fd, pytest.raises(ArgumentError, match="at least 2 numbers from 0"):
+        fd.ops.repeat(fd.from_pytorch(numbers(5, 7)), times)
 
 
 # -- the relative shift --------------------------------------------------------------------------
