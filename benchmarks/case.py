@@ -74,6 +74,8 @@ class Kind:
     """Whether nothing is computed, so that results are exact."""
     drawn: bool = False
     """Whether peers draw random numbers of their own, so that their results are others."""
+    unread: Callable[[Shape], int] = lambda _: 0
+    """Of a shape: the elements of the inputs on which nothing depends."""
 
 
 class Maker:
@@ -163,11 +165,12 @@ class Case:
         return tensors(self.kind.exact(*wide))
 
     def least_bytes(self) -> tuple[int, int]:
-        """Bytes read and written if every input and result moves once."""
+        """Bytes read and written if what is needed of the inputs and every result move once."""
         inputs = self.meta_inputs()
         made = tensors(self.kind.exact(*inputs))
         return (
-            sum(tensor.nbytes for tensor in inputs),
+            sum(tensor.nbytes for tensor in inputs)
+            - self.kind.unread(self.shape) * self.dtype.itemsize,
             sum(tensor.numel() for tensor in made) * self.dtype.itemsize,
         )
 

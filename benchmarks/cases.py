@@ -15,6 +15,7 @@ import norm_cases as norm
 import pointwise_cases as pointwise
 import random_cases as random
 import row_cases as row
+import shift_cases as shift
 import torch
 from case import DTYPES, Case, Kind, Shape
 
@@ -39,6 +40,8 @@ VOCABULARIES = (
     Sized((4096, 128256), cpu_rows=128),
 )
 MATRIX = (Sized((8192, 3072)),)
+SCORES = (Sized((4, 16, 512, 1024), cpu_rows=2),)
+HEADS = (Sized((4, 32, 2048, 128), cpu_rows=2),)
 
 KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (pointwise.GELU, MATRIX),
@@ -46,6 +49,10 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (pointwise.PERMUTE, (Sized((768, 128, 64)),)),
     (movement.TRANSPOSE, (Sized((8192, 8192)),)),
     (movement.SYMMETRIC, (Sized((4096, 4096)),)),
+    (shift.SHIFT, SCORES),
+    (shift.SHIFT_BACKWARD, SCORES),
+    (shift.ROTARY, HEADS),
+    (shift.ROTARY_BACKWARD, HEADS),
     (row.SOFTMAX, (NARROW, Sized((4096, 32768), 512), Sized((2048, 131072), 128))),
     (row.LOG_SOFTMAX, (NARROW,)),
     (norm.LAYERNORM, (NARROW, WIDE)),
@@ -64,7 +71,7 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
 )
 
 SMALL_GELU = Case(pointwise.PLAIN_GELU, (64,), torch.float32, "cpu")
-SMALL = {pointwise.PERMUTE.name: (24, 8, 4)}
+SMALL = {pointwise.PERMUTE.name: (24, 8, 4), **shift.SMALL}
 SMALL_SHAPE = (8, 48)
 
 

@@ -141,10 +141,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def report(candidates: Candidates, device: str, rounds: int) -> None:
-    """Time the candidates in alternation; the first is what the others are compared with."""
+def report(candidates: Candidates, device: str, rounds: int) -> dict[str, float]:
+    """Time the candidates in alternation; the first is what the others are compared with.
+
+    Gives the median ratio of each one's time and the first one's; none where there are no rounds.
+    """
     if rounds == 0:
-        return
+        return {}
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for number in range(rounds + 3):
         for name, call in candidates.items():
@@ -152,11 +155,13 @@ def report(candidates: Candidates, device: str, rounds: int) -> None:
             if number >= 3:  # the first rounds warm up
                 times[name].append(taken)
     ours, *_ = times.values()
+    found: dict[str, float] = {}
     print(f"{'median of ' + str(rounds):<24}{'ms':>10}{'x fuser':>10}")
     for name, theirs in times.items():
         ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
-        middle, ratio = statistics.median(theirs) * 1e3, statistics.median(ratios)
-        print(f"{name:<24}{middle:>10.3f}{ratio:>10.2f}")
+        middle, found[name] = statistics.median(theirs) * 1e3, statistics.median(ratios)
+        print(f"{name:<24}{middle:>10.3f}{found[name]:>10.2f}")
+    return found
 
 
 def _seconds(call: Callable[[], object], device: str) -> float:

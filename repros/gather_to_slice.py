@@ -22,6 +22,7 @@ Exits with status 1 if the forward or the backward is not one kernel.
 
 from __future__ import annotations
 
+import math
 import sys
 
 import torch
@@ -41,6 +42,7 @@ from common import (
 
 from fuser import DataType, FusionDefinition
 from fuser.pipeline import Plan
+from fuser.segmenter import byte_count
 
 HEADS, LENGTH = 12, 128
 SCALE = 0.125
@@ -109,6 +111,13 @@ def eager_backward(gradient: torch.Tensor) -> torch.Tensor:
     return padded.reshape(whole)
 
 
+def summary(name: str, plan: Plan, ratio: float) -> str:
+    """What a plan takes, and what eager torch took beside it in this run."""
+    moved = f"{byte_count(plan.bytes_moved)} moved"
+    beside = "" if math.isnan(ratio) else f", eager torch takes {ratio:.1f} times as long"
+    return f"{name}: {segments(plan)} kernel(s), {moved}{beside}"
+
+
 def main() -> None:
     given = options((__doc__ or "").partition("\n\n")[0], full=32, small=1, unit=1)
     batch, device, target = given.rows, given.device, given.target
@@ -126,16 +135,20 @@ def main() -> None:
         made |= {name: ours, f"{name}, nvFuser's cuts": theirs}
         print(f"{name}: {ours}\n\nwith nvFuser's cuts:\n{brief(theirs)}\n")
     print(compare_plans(made) + "\n")
-    candidates = {
-        "fuser, forward": lambda: there.execute(scores, target=target),
-        "eager, forward": lambda: eager_forward(*scores),
+    calls = {
+        "forward": (lambda: there.execute(scores, target=target), lambda: eager_forward(*scores)),
+        "backward": (
+            lambda: back.execute(gradient, target=target),
+            lambda: eager_backward(*gradient),
+        ),
     }
-    report(candidates, device, given.rounds)
-    candidates = {
-        "fuser, backward": lambda: back.execute(gradient, target=target),
-        "eager, backward": lambda: eager_backward(*gradient),
-    }
-    report(candidates, device, given.rounds)
+    measured: dict[str, float] = {}
+    for name, (ours, eager) in calls.items():
+        candidates = {f"fuser, {name}": ours, f"eager, {name}": eager}
+        measured[name] = report(candidates, device, given.rounds).get(f"eager, {name}", math.nan)
+    print()
+    for name in cases:
+        print(summary(name, made[name], measured[name]))
     wrong = [name for name in cases if segments(made[name]) != 1]
     if wrong:
         sys.exit(f"WRONG: not one kernel: {', '.join(wrong)}")

@@ -64,6 +64,23 @@ def _symmetric(fd: FusionDefinition, x: Handle) -> Handle:
     return x + fd.ops.permute(x, [1, 0])
 
 
+def _rotary(fd: FusionDefinition, x: Handle, cos: Handle, sin: Handle) -> Handle:
+    left = fd.ops.slice(x, [0] * 4, [4, 32, 2048, 64])
+    right = fd.ops.slice(x, [0, 0, 0, 64], [4, 32, 2048, 128])
+    return x * cos + fd.ops.cat([-right, left], 3) * sin
+
+
+def _shift(fd: FusionDefinition, by_content: Handle, by_position: Handle) -> Handle:
+    x = fd.ops.reshape(by_position, [4, 16, 1024, 512])
+    x = fd.ops.reshape(fd.ops.slice(x, [0, 0, 1, 0], [4, 16, 1024, 512]), [4, 16, 512, 1023])
+    return (by_content + fd.ops.slice(x, [0] * 4, [4, 16, 512, 512])) * 0.125
+
+
+def _shift_backward(fd: FusionDefinition, gradient: Handle) -> Handle:
+    x = fd.ops.reshape(fd.ops.pad(gradient * 0.125, [0, 511]), [4, 16, 1023, 512])
+    return fd.ops.reshape(fd.ops.pad(x, [0, 0, 1, 0]), [4, 16, 512, 1024])
+
+
 def softmax(fd: FusionDefinition, x: Handle) -> Handle:
     e = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
     return e / fd.ops.sum(e, [1], keepdim=True)
@@ -153,6 +170,9 @@ BENCHMARKS = (
     Benchmark("permute", _permute, ((768, 128, 64),)),
     Benchmark("transpose", _transpose, ((8192, 8192),)),
     Benchmark("x + x.T", _symmetric, ((4096, 4096),)),
+    Benchmark("rotary", _rotary, ((4, 32, 2048, 128), (1, 1, 2048, 128), (1, 1, 2048, 128))),
+    Benchmark("shift", _shift, ((4, 16, 512, 512), (4, 16, 512, 1024))),
+    Benchmark("shift backward", _shift_backward, ((4, 16, 512, 512),)),
     *_rows("softmax", softmax, _LONG, 1, 0),
     *_rows("log_softmax", log_softmax, _LONG, 1, 0),
     *_rows("softmax backward", _softmax_backward, _LONG, 2, 0),

@@ -168,6 +168,44 @@ def _signs_exact(x: torch.Tensor) -> torch.Tensor:
 
 _STATE = {"rng_seed": 2**35 + 3, "rng_offset": 9}
 
+
+def _padded(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.exp(fd.ops.pad(x, [3, 2, 1, -4], 0.5))
+
+
+def _padded_exact(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.pad(x, [3, 2, 1, -4], value=0.5).exp()
+
+
+def _joined(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    return fd.ops.tanh(fd.ops.cat([x, y, fd.ops.flip(x, [1])], 1))
+
+
+def _joined_exact(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x, y, x.flip(1)], 1).tanh()
+
+
+def _rotated(fd: FusionDefinition, x: Handle, cos: Handle, sin: Handle) -> Handle:
+    left = fd.ops.slice(x, [0, 0, 0], [5, 9, 64])
+    right = fd.ops.slice(x, [0, 0, 64], [5, 9, 128])
+    return x * cos + fd.ops.cat([-right, left * 1.0], 2) * sin
+
+
+def _rotated_exact(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    return x * cos + torch.cat([-x[..., 64:], x[..., :64]], -1) * sin
+
+
+def _shift_gradient(fd: FusionDefinition, x: Handle) -> Handle:
+    """Rows and zeros in turn: pads with a view between them whose factors do not nest."""
+    turned = fd.ops.reshape(fd.ops.pad(x * 0.125, [0, 15]), new_shape=[3, 31, 16])
+    return fd.ops.reshape(fd.ops.pad(turned, [0, 0, 1, 0]), new_shape=[3, 16, 32])
+
+
+def _shift_gradient_exact(x: torch.Tensor) -> torch.Tensor:
+    turned = torch.nn.functional.pad(x * 0.125, [0, 15]).view(3, 31, 16)
+    return torch.nn.functional.pad(turned, [0, 0, 1, 0]).view(3, 16, 32)
+
+
 FAMILIES = (
     Family("flat", _gelu, torch.nn.functional.gelu, random((33, 65))),
     Family("one element", _gelu, torch.nn.functional.gelu, random(())),
@@ -208,6 +246,16 @@ FAMILIES = (
     ),
     Family("division", _regrouped, _regrouped_exact, random((4, 6), (8, 3))),
     Family("slice", _sliced, lambda x: torch.exp(x[2:30:3, 1:40]), random((32, 48))),
+    Family("pad", _padded, _padded_exact, random((19, 33))),
+    Family("concatenation", _joined, _joined_exact, random((7, 24), (7, 40))),
+    Family("halves rotated", _rotated, _rotated_exact, random((5, 9, 128), (9, 128), (9, 128))),
+    Family("gradient of a shift", _shift_gradient, _shift_gradient_exact, random((3, 16, 16))),
+    Family(
+        "repeats",
+        lambda fd, x: fd.ops.sin(fd.ops.repeat(x, [2, 3])),
+        lambda x: x.repeat(2, 3).sin(),
+        random((9, 20)),
+    ),
     Family("rows", _softmax(1), lambda x: torch.softmax(x, 1), random((19, 130))),
     Family("long rows", _softmax(1), lambda x: torch.softmax(x, 1), random((9, 1601))),
     Family("columns", _softmax(0), lambda x: torch.softmax(x, 0), random((67, 40))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+import shift_cases
 import torch
 from buffers import give_back_freed, keep_freed
 from case import Case, Scratch, tensors
@@ -19,7 +20,7 @@ SMALL = list({str(case): case for case in (small(c, "cpu") for c in cases("cpu")
 ODD = [
     Case(case.kind, (ROWS, COLUMNS), case.dtype, "cpu")
     for case in SMALL
-    if case.kind.name not in ("gelu", "permute")  # which have views of fixed factors
+    if case.kind.name not in ("gelu", "permute", *shift_cases.SMALL)  # of fixed factors
 ]
 TARGETS = {"cpu": "cpu", "cuda": "cuda:sm_90"}
 EVERY = [case for device in TARGETS for case in cases(device)]
@@ -140,6 +141,10 @@ def test_the_table_has_what_was_asked_for() -> None:
             f"cross entropy {part}": ["512, 32768", "8192, 30522", "4096, 128256"]
             for part in ("forward", "backward", "both")
         },
+        "relative shift": ["4, 16, 512, 1024"],
+        "relative shift backward": ["4, 16, 512, 1024"],
+        "rotary embedding": ["4, 32, 2048, 128"],
+        "rotary embedding backward": ["4, 32, 2048, 128"],
         **{f"sum {part}": ["8192, 3072"] for part in ("inner", "outer", "all")},
     }
     assert {f"{name} [{shape}]" for name, shapes in asked.items() for shape in shapes} <= names

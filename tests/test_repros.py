@@ -79,6 +79,8 @@ def test_the_gradient_of_a_slice_is_a_pad(target: str) -> None:
     assert moved["forward"] == ["1", "1.6 MB", "786.4 kB", "2.4 MB"]
     assert moved["backward"] == ["1", "786.4 kB", "1.6 MB", "2.4 MB"]
     assert int(moved["backward, nvFuser's cuts"][0]) > 1
+    ends = r"1 kernel\(s\), 2.4 MB moved, eager torch takes [0-9.]+ times as long$"
+    assert all(re.search(f"^{name}: {ends}", done.stdout, re.M) for name in ("forward", "backward"))
 
 
 def compared(printed: str) -> dict[str, list[str]]:

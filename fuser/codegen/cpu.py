@@ -1,4 +1,7 @@
-"""C++ for the CPU target: OpenMP over outer loops, `omp simd`, a chunk or a row copy inside."""
+"""C++ for the CPU target: OpenMP over outer loops, `omp simd`, a chunk or a row copy inside.
+
+Where a domain is cut into pieces, threads share out the loops of one after the other.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,17 @@ from fuser.codegen.cpu_tiles import CpuTilePrinter
 from fuser.codegen.target import CPU
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Binding, Drawn, Load, Loop, Prefetch, Store
+from fuser.schedule.loop_tree import (
+    Binding,
+    Drawn,
+    Load,
+    Loop,
+    Node,
+    Peel,
+    Prefetch,
+    Region,
+    Store,
+)
 
 
 class CpuPrinter(CpuTilePrinter):
@@ -17,24 +30,41 @@ class CpuPrinter(CpuTilePrinter):
     def signature(self, parameters: str) -> str:
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
 
+    _peeled = False
+    """Whether chunks begin at whole lines, so that those at the ends of a row are parts."""
+    _in_region = False
+
+    def region(self, node: Region) -> None:
+        """Pieces, whose loops are shared out one after the other without waiting."""
+        self.sizes.has_pieces = self._in_region = True
+        self.out.line("#pragma omp parallel if (threaded)")
+        with self.out.block(""):
+            for loop in node.body:
+                assert isinstance(loop, Loop), "every piece has a loop"
+                simd = " simd" if loop.binding is Binding.SIMD else ""
+                self.out.line(f"#pragma omp for{simd}{_collapse(loop)} nowait")
+                self._for(loop) if simd else self._inner(loop)
+            if any(map(_bypasses_cache, node.body)):
+                self.out.line(f"{self.expressions.use('stream_fence')}();")
+
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.TILE_LINES:
             self.tile_lines(loop)
         elif tiled_nest(loop):
             self.tiled_loops(loop)
-        elif loop.axis is not self.nest.axes[0]:
+        elif self._in_region or loop.axis is not self.nest.axes[0]:
             self._inner(loop)
-        elif self._innermost().binding in (Binding.STREAM, Binding.CHUNKS):
+        elif _bypasses_cache(loop):
             self.out.line("#pragma omp parallel if (threaded)")
             with self.out.block(""):
-                self.out.line(f"#pragma omp for{self._collapse()}")
+                self.out.line(f"#pragma omp for{_collapse(loop)}")
                 self._inner(loop)
                 self.out.line(f"{self.expressions.use('stream_fence')}();")
         elif loop.binding is Binding.SIMD:
             self.out.line("#pragma omp parallel for simd if (parallel : threaded)")
             self._for(loop)
         else:
-            self.out.line(f"#pragma omp parallel for{self._collapse()} if (threaded)")
+            self.out.line(f"#pragma omp parallel for{_collapse(loop)} if (threaded)")
             self._for(loop)
 
     def load(self, load: Load) -> None:
@@ -65,17 +95,21 @@ class CpuPrinter(CpuTilePrinter):
             return
         at = self.sizes.index(store.at, store.tensor.name)
         write = self.expressions.use(self.chunk_store(store))
-        kept = "" if self.nest.launch.past_cache else ", false"
-        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}{kept});")
+        rest = ", first, last" if self._peeled else ""
+        if not self._peeled and not self.nest.launch.past_cache:
+            rest = ", false"
+        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}{rest});")
 
     def chunk_store(self, store: Store) -> str:
         """The function that stores a chunk: one that rounds it, if it is wider than the tensor."""
-        same = store.source.dtype is store.tensor.dtype
-        return "stream_chunk" if same else "stream_rounded"
+        if store.source.dtype is store.tensor.dtype:
+            return "stream_part" if self._peeled else "stream_chunk"
+        return "stream_rounded_part" if self._peeled else "stream_rounded"
 
     def prefetch(self, prefetch: Prefetch) -> None:
-        at = self.sizes.index(prefetch.at, prefetch.tensor.name)
-        ask = self.expressions.use("prefetch_ahead")
+        owner = f"{prefetch.tensor}_ahead" if prefetch.there else prefetch.tensor.name
+        at = self.sizes.index(prefetch.at, owner)
+        ask = self.expressions.use("prefetch_lanes" if prefetch.there else "prefetch_ahead")
         self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
 
     def _inner(self, loop: Loop) -> None:
@@ -101,13 +135,33 @@ class CpuPrinter(CpuTilePrinter):
         """Whole chunks only: the last one starts early enough to end in range."""
         index = self.expressions.type(self.nest.index_dtype)
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-        chunks = self.sizes.parameter("chunks", -(-loop.axis.extent // loop.step))
+        owner = f"chunks_{name[1:]}" if self._in_region else "chunks"
+        whole = -(-loop.axis.extent // loop.step)
+        chunks = self.sizes.parameter(owner, whole + (loop.peel is not None))
         last = f"{extent} - {loop.step}"
         with self.out.block(f"for ({index} chunk = 0; chunk < {chunks}; ++chunk)"):
             start = f"chunk * {loop.step}"
-            self.out.line(f"const {index} {name} = {start} < {last} ? {start} : {last};")
+            if loop.peel is not None:
+                self._start_at_line(loop.peel, index, extent)
+                start = "start"
+            inside = f"{start} < {last} ? {start} : {last}"
+            inside = f"{start} < 0 ? 0 : {inside}" if loop.peel else inside
+            self.out.line(f"const {index} {name} = {inside};")
+            if loop.peel is not None:
+                self.out.line(f"const {index} first = start < {name} ? 0 : start - {name};")
+                end = f"start + {loop.step} < {extent} ? start + {loop.step} : {extent}"
+                self.out.line(f"const {index} last = ({end}) - {name};")
+            self._peeled = loop.peel is not None
             for node in loop.body:
                 self.node(node)
+            self._peeled = False
+
+    def _start_at_line(self, peel: Peel, index: str, extent: str) -> None:
+        """Where a chunk begins if those before it do at whole lines; it may be past the end."""
+        at = self.sizes.index(peel.at, peel.tensor.name)
+        past = f"{self.expressions.use('past_line')}({peel.tensor}_out + {at})"
+        self.out.line(f"const {index} start = chunk * {peel.lanes} - {past};")
+        self.out.line(f"if (start >= {extent}) continue;")
 
     def _lanes(self, loop: Loop) -> None:
         self.sizes.name_axis(loop.axis, "lane")
@@ -128,18 +182,26 @@ class CpuPrinter(CpuTilePrinter):
         row = f"{store.tensor}_out + {to}, {load.tensor}_in + {at}, {self.sizes.extent(loop.axis)}"
         self.out.line(f"{copy}({row});")
 
-    def _innermost(self) -> Loop:
-        loop = self.nest.body[0]
-        assert isinstance(loop, Loop)
-        while isinstance(loop.body[0], Loop):  # up to a chunk, whose lanes come after other nodes
-            loop = loop.body[0]
-        return loop
 
-    def _collapse(self) -> str:
-        """How many loops are divided over the threads: those outside the vector loop, at most two.
+def _innermost(loop: Loop) -> list[Loop]:
+    """The loops inside a loop, or itself, that hold no others but of a chunk's lanes."""
+    if loop.binding is not Binding.PARALLEL:
+        return [loop]
+    return [inner for node in loop.body if isinstance(node, Loop) for inner in _innermost(node)]
 
-        Two have enough iterations, and the loops inside them keep their base addresses.
-        """
-        in_chunks = self._innermost().binding is Binding.CHUNKS
-        depth = min(len(self.nest.axes) if in_chunks else len(self.nest.axes) - 1, 2)
-        return f" collapse({depth})" if depth > 1 else ""
+
+def _bypasses_cache(node: Node) -> bool:
+    assert isinstance(node, Loop)
+    return any(loop.binding in (Binding.STREAM, Binding.CHUNKS) for loop in _innermost(node))
+
+
+def _collapse(loop: Loop) -> str:
+    """How many loops are divided over the threads: those outside the vector loop, at most two.
+
+    Two have enough iterations, and the loops inside them keep their base addresses.
+    """
+    match loop.body:
+        case (Loop(binding=Binding.PARALLEL | Binding.CHUNKS),) if loop.binding is Binding.PARALLEL:
+            return " collapse(2)"
+        case _:
+            return ""

@@ -50,7 +50,8 @@ class CudaPrinter(CudaTilePrinter):
         if load.drawn is not None:
             self.draw_vector(load, load.drawn)
             return
-        read = self.expressions.use("load_part")
+        read = self.expressions.use("load_part_pieces" if load.piece else "load_part")
+        read += f"<{load.piece}>" if load.piece else ""
         self.out.line(f"{read}({load.name}, {load.tensor}_in + {_group(at)}, {self._valid()});")
 
     def draw_vector(self, load: Load, drawn: Drawn) -> None:

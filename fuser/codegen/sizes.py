@@ -20,6 +20,8 @@ class Sizes:
         """The device functions that indices use."""
         self.lane_arrays: set[str] = set()
         """Variables that hold one number a lane."""
+        self.has_pieces = False
+        """Whether axes are those of several pieces, not one inside the other."""
 
     @property
     def parameters(self) -> tuple[Size, ...]:
@@ -38,10 +40,19 @@ class Sizes:
 
     def parameter(self, name: str, number: int) -> str:
         """Declare (once) a parameter and return its name."""
+        name = self._own_name(name, number) if self.has_pieces else name
         declared = self._parameters.setdefault(name, Size(name, number, self._dtype))
         assert declared.number == number, f"{name} is {declared.number} and {number}"
         assert holds(self._dtype, number), f"{name} is {number}, too large for {self._dtype.name}"
         return name
+
+    def _own_name(self, name: str, number: int) -> str:
+        """A name for a number that other pieces may have another of: `T0_offset`, `T0_offset_2`."""
+        own, copies = name, 1
+        while own in self._parameters and self._parameters[own].number != number:
+            copies += 1
+            own = f"{name}_{copies}"
+        return own
 
     def count(self, owner: str, number: int) -> str:
         """A parameter for one more number that follows from sizes, in what makes `owner`."""
@@ -71,7 +82,7 @@ class Sizes:
 
     def _nested(self, axis: Axis, coefficient: int) -> str | None:
         """The stride of an axis of a row-major tensor: the product of the extents inside it."""
-        if axis not in self._axes:
+        if axis not in self._axes or self.has_pieces:
             return None
         product, names = 1, list[str]()
         inner_axes = self._axes[self._axes.index(axis) + 1 :]

@@ -110,6 +110,24 @@ class ShapeOps(OperationGroup):
         sizes = extents(self._recorder, "expand", "shape", shape, lowest=-1)
         return self._recorder.add("expand", Expand(value, sizes))
 
+    def repeat(self, arg: Handle, repeats: Sequence[int]) -> Handle:
+        """`arg` that many times along each dimension, as torch.Tensor.repeat: further dimensions
+        come first."""
+        value = self._recorder.tensor("repeat", "arg", arg)
+        times = ints("repeat", "repeats", repeats)
+        new = len(times) - len(value.shape)
+        if new < 0 or min(times, default=0) < 0:
+            raise ArgumentError(
+                operation="repeat",
+                argument="repeats",
+                got=times,
+                expected=f"expected at least {len(value.shape)} numbers from 0",
+            )
+        sizes = [1] * new + [self._recorder.size(arg, dim) for dim in range(len(value.shape))]
+        flags = [flag for dim in range(len(times)) for flag in (True, dim < new)]
+        apart = self.expand(self.broadcast(arg, flags), [n for t in times for n in (t, -1)])
+        return self.reshape(apart, [t * size for t, size in zip(times, sizes, strict=True)])
+
     def squeeze(
         self,
         arg: Handle,

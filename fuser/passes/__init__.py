@@ -16,6 +16,7 @@ from fuser.passes.one_hot_sums import take_one_hot_sums
 from fuser.passes.range_gather import slice_range_gathers
 from fuser.passes.range_scatter import pad_range_scatters
 from fuser.passes.scatter_where import compare_in_scatters
+from fuser.passes.simple_resizes import simplify_resizes
 
 Pass = Callable[[Fusion], Fusion]
 
@@ -44,6 +45,8 @@ PASSES: tuple[Pass, ...] = (
     lower_reductions,
     # After means are sums.
     take_one_hot_sums,
+    # After ranges, which become pads; before views and slices are composed.
+    simplify_resizes,
     # Again, for the constants, casts, slices and permutes that came of index operations.
     *_SIMPLIFY,
     # Last, for what was composed past.

@@ -9,7 +9,8 @@ from fuser.schedule.heuristics import (
 from fuser.schedule.in_place import overwrite_refusal
 from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.loop_tree import LoopNest
-from fuser.schedule.mapping import schedule_cpu, schedule_cuda
+from fuser.schedule.point_cpu import schedule_cpu
+from fuser.schedule.point_cuda import schedule_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu
 from fuser.schedule.row_cuda import schedule_rows_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of

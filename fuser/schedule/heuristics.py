@@ -10,9 +10,10 @@ from dataclasses import dataclass
 class CpuParameters:
     """`serial_work`: instructions below which starting threads costs more than it brings.
     `stream_bytes`: output size from which stores bypass the cache. `stream_row_bytes`: shortest row
-    a pure copy streams. `chunk`: elements computed in registers before they are streamed.
-    `tile_read_bytes`, `tile_line_bytes`: what a tile has of each row that is read, and of each that
-    is stored."""
+    a pure copy streams. `chunk`: elements computed in registers before they are streamed, fewer in
+    shorter rows of whole lines. `pieces`: the most that a domain is cut into where pads and
+    concatenations change what they read. `tile_read_bytes`, `tile_line_bytes`: what a tile has of
+    each row that is read, and of each that is stored."""
 
     serial_work: int = 1 << 17
     stream_bytes: int = 8 << 20
@@ -20,6 +21,7 @@ class CpuParameters:
     chunk: int = 64
     tile_read_bytes: int = 64
     tile_line_bytes: int = 256
+    pieces: int = 24
 
 
 @dataclass(frozen=True, slots=True)

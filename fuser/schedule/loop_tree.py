@@ -308,11 +308,13 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Asks for memory of `tensor` that is read soon after the `lanes` elements at `at`."""
+    """Asks for memory of `tensor` that is read soon after the `lanes` elements at `at`; if `there`,
+    for these."""
 
     tensor: Value
     at: Index
     lanes: int
+    there: bool = False
 
 
 class Binding(Enum):

@@ -68,7 +68,7 @@ def widest_lanes(
 
     def fits(tensor: Value, at: Index) -> bool:
         alignment = alignment_of(tensor, segment, alignments)
-        return _is_aligned(tensor.dtype.itemsize, at, lanes, inner, alignment)
+        return is_aligned(tensor.dtype.itemsize, at, lanes, inner, alignment)
 
     lanes = wanted_lanes(accesses, inner, vector_bytes, max_lane_bytes)
     while lanes > 1 and not all(fits(*access) for access in accesses):
@@ -101,7 +101,7 @@ def elements_at_once(size: int, lanes: int) -> int:
     return max(min(lanes * size, ACCESS_BYTES) // size, 1)
 
 
-def _is_aligned(size: int, at: Index, lanes: int, inner: Axis, alignment: int) -> bool:
+def is_aligned(size: int, at: Index, lanes: int, inner: Axis, alignment: int) -> bool:
     """Whether `lanes` elements from `at` start at a multiple of their bytes, up to an access's."""
     wanted = min(lanes * size, ACCESS_BYTES)
     steps = [coefficient for term, coefficient in at.terms if term != inner]

@@ -19,12 +19,13 @@ from tests.strategies import (
     METADATA,
     POINTWISE,
     REDUCTIONS,
+    RESIZES,
     SLICES,
     Definition,
     definitions,
 )
 
-EVERY_STEP = (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS)
+EVERY_STEP = (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS)
 
 
 def rebuilt(text: str) -> Fusion:

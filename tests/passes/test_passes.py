@@ -36,6 +36,7 @@ from tests.strategies import (
     METADATA,
     POINTWISE,
     REDUCTIONS,
+    RESIZES,
     SLICES,
     Definition,
     definitions,
@@ -57,7 +58,7 @@ def test_random_gathers_and_scatters_keep_numbers_strides_and_errors(
     rewritten(run_all, make(random.Random(seed)))
 
 
-@given(definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS)))
+@given(definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS)))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_definitions_keep_numbers_and_strides(definition: Definition):
     with FusionDefinition() as fd:

@@ -7,7 +7,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.schedule import CpuParameters, CudaParameters, LoopNest, schedule_cpu, schedule_cuda
-from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, Node, Store
+from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, Node, Prefetch, Store
 from fuser.schedule.names import kernel_name
 from fuser.segmenter import Segment
 from tests.seeds import gelu, transpose
@@ -84,16 +84,20 @@ def test_vectors_are_sixteen_bytes(dtype: torch.dtype, lanes: int):
     assert set(widths(nest)) == {lanes}
 
 
-@pytest.mark.parametrize(("alignment", "lanes"), [(16, 4), (8, 2), (4, 1)])
-def test_misaligned_buffers_are_read_in_narrower_vectors(alignment: int, lanes: int):
+@pytest.mark.parametrize(("alignment", "piece"), [(16, 0), (8, 2), (4, 1)])
+def test_misaligned_buffers_are_read_in_pieces(alignment: int, piece: int):
     given = torch.empty(4096, device="meta")
-    assert set(widths(cuda(exp_of(given), given, alignment=alignment))) == {lanes}
+    nest = cuda(exp_of(given), given, alignment=alignment)
+    assert [node.piece for node in walk(nest.body) if isinstance(node, Load)] == [piece]
+    assert widths(nest) == [4, 4]
 
 
-def test_rows_of_odd_length_keep_vectors_aligned():
-    # Rows of 6 floats with a gap: 24 of every 28 bytes; only single elements are aligned in all.
+def test_rows_of_odd_length_are_read_in_pieces_and_stored_in_vectors():
+    # Rows of 6 floats with a gap: 24 of every 28 bytes are read, and 24 written.
     given = torch.empty_strided((64, 6), (7, 1), device="meta")
-    assert set(widths(cuda(exp_of(given), given))) == {1}
+    nest = cuda(exp_of(given), given)
+    assert [node.piece for node in walk(nest.body) if isinstance(node, Load)] == [1]
+    assert widths(nest) == [2, 2]
 
 
 def test_no_thread_holds_more_of_a_tensor_than_the_parameter_says():
@@ -162,6 +166,34 @@ def test_cpu_threads_start_where_there_is_work_for_them():
     segment = segment_of(exp_of(given), given)
     assert schedule_cpu(segment, CpuParameters()).launch.threaded
     assert not schedule_cpu(segment, CpuParameters(serial_work=1 << 40)).launch.threaded
+
+
+def test_of_rows_with_gaps_the_processor_asks_for_a_later_row():
+    given = torch.empty_strided((4096, 512), (1023, 1), device="meta")
+    other = torch.empty(4096, 512, device="meta")
+
+    def build(fd: FusionDefinition) -> None:
+        fd.add_output(fd.ops.add(fd.from_pytorch(given), fd.from_pytorch(other)))
+
+    nest = schedule_cpu(segment_of(build, given, other), CpuParameters(stream_bytes=0))
+    asked = {n.tensor.name: n for n in walk(nest.body) if isinstance(n, Prefetch)}
+    assert (asked["T0"].there, asked["T0"].at.constant) == (True, 4 * 1023)
+    assert (asked["T1"].there, asked["T1"].at.constant) == (False, 0)
+
+
+def test_short_rows_have_shorter_chunks_where_they_are_whole_lines():
+    def chunks(row: int, stride: int) -> list[int]:
+        given = torch.empty(40, stride, device="meta")[:, :row]
+        bias = torch.empty(row, device="meta")
+
+        def build(fd: FusionDefinition) -> None:
+            fd.add_output(fd.ops.add(fd.from_pytorch(given), fd.from_pytorch(bias)))
+
+        nest = schedule_cpu(segment_of(build, given, bias), CpuParameters(stream_bytes=0))
+        loops = [node for node in walk(nest.body) if isinstance(node, Loop)]
+        return [loop.step for loop in loops if loop.binding is Binding.CHUNKS]
+
+    assert (chunks(32, 64), chunks(48, 64), chunks(36, 64), chunks(8, 64)) == ([32], [32], [], [])
 
 
 def test_a_kernel_is_named_after_what_it_computes():

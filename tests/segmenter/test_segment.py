@@ -10,7 +10,15 @@ from fuser import DataType, FusionDefinition
 from fuser.ir.interpret import interpret
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion
 from tests.segmented import concrete, run_segmented, segment_for
-from tests.strategies import FACTORIES, METADATA, POINTWISE, REDUCTIONS, SLICES, definitions
+from tests.strategies import (
+    FACTORIES,
+    METADATA,
+    POINTWISE,
+    REDUCTIONS,
+    RESIZES,
+    SLICES,
+    definitions,
+)
 
 
 def segmented_of(
@@ -206,7 +214,8 @@ def test_reasons_say_how_a_result_leaves():
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     definitions(
-        (*POINTWISE, *METADATA, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS), max_operations=20
+        (*POINTWISE, *METADATA, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS),
+        max_operations=20,
     )
 )
 def test_every_segmentation_gives_the_oracles_numbers(definition):

@@ -17,6 +17,7 @@ from tests.strategies import (
     METADATA,
     POINTWISE,
     REDUCTIONS,
+    RESIZES,
     SLICES,
     Definition,
     definitions,
@@ -26,9 +27,11 @@ MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
 CHECKS = list(HealthCheck)
 
 any_fusion = definitions(
-    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS), max_operations=20
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS), max_operations=20
 )
-pointwise_fusion = definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES), max_operations=10)
+pointwise_fusion = definitions(
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES), max_operations=10
+)
 
 
 def check(definition: Definition, target: str) -> None:

@@ -16,6 +16,7 @@ from tests.strategies import (
     NORMALIZATIONS,
     POINTWISE,
     REDUCTIONS,
+    RESIZES,
     SLICES,
     Definition,
     definitions,
@@ -34,7 +35,11 @@ def test_few_operations_in_rows(definition: Definition):
 
 
 @settings(max_examples=50 * MORE, deadline=None, suppress_health_check=CHECKS)
-@given(definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES, *ROWS, *ROWS), max_operations=20))
+@given(
+    definitions(
+        (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *ROWS, *ROWS), max_operations=20
+    )
+)
 def test_many_operations_in_rows(definition: Definition):
     check(definition, "cpu")
 

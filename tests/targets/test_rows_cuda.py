@@ -21,6 +21,7 @@ from tests.strategies import (
     NORMALIZATIONS,
     POINTWISE,
     REDUCTIONS,
+    RESIZES,
     SLICES,
     Definition,
     definitions,
@@ -31,7 +32,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 ARCHS = ("sm_80", "sm_90", "sm_100")
 
 random_fusions = definitions(
-    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *NORMALIZATIONS, *GATHERS),
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS, *NORMALIZATIONS, *GATHERS),
     max_operations=10,
 )
 

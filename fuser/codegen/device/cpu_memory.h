@@ -73,13 +73,38 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
   }
 }
 
-//@ stream_rounded: stream_chunk, bfloat16
-// Stores a chunk that was computed in float32 as bfloat16. Where the processor rounds so, it does: but
-// for NaN and subnormal numbers, which it takes otherwise.
+//@ stream_part: stream_chunk
+// Stores elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first
+// and after the last vector that is aligned.
+template <class T, int Count>
+static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
+                               long long last) {
+  constexpr int width = sizeof(stream_vector) / sizeof(T);
+  if (first == 0 && last == Count) {
+    stream_chunk(to, from);
+    return;
+  }
+  long long i = first;
+  for (; i < last && past_alignment(to + i) != 0; ++i) to[i] = from[i];
+  for (; i + width <= last; i += width) {
+    stream(reinterpret_cast<stream_vector*>(to + i),
+           *reinterpret_cast<const stream_unaligned*>(from + i));
+  }
+  for (; i < last; ++i) to[i] = from[i];
+}
+
+//@ past_line
+// How many elements a place is past the beginning of its cache line.
+template <class T>
+static inline long long past_line(const T* at) {
+  return (long long)(reinterpret_cast<unsigned long long>(at) % 64 / sizeof(T));
+}
+
+//@ round_chunk: bfloat16
+// A chunk that was computed in float32 as bfloat16. Where the processor rounds so, it does: but for
+// NaN and subnormal numbers, which it takes otherwise.
 template <int Count>
-static inline void stream_rounded(bfloat16* __restrict to, const float (&from)[Count],
-                                  bool past_cache = true) {
-  bfloat16 rounded[Count];
+static inline void round_chunk(bfloat16 (&rounded)[Count], const float (&from)[Count]) {
 #if defined(__AVX512BF16__) && defined(__AVX512DQ__)
   static_assert(Count % 32 == 0, "whole vectors");
   typedef float floats __attribute__((vector_size(64), aligned(4), may_alias));
@@ -95,13 +120,29 @@ static inline void stream_rounded(bfloat16* __restrict to, const float (&from)[C
     *reinterpret_cast<stored*>(rounded + i) =
         pairs(__builtin_ia32_cvtne2ps2bf16_v32hi(high, low));
   }
-  if (special == 0) {
-    stream_chunk(to, rounded, past_cache);
-    return;
-  }
+  if (special == 0) return;
 #endif
   for (int i = 0; i < Count; ++i) rounded[i] = bfloat16(from[i]);
+}
+
+//@ stream_rounded: stream_chunk, round_chunk
+// Stores a chunk that was computed in float32 as bfloat16.
+template <int Count>
+static inline void stream_rounded(bfloat16* __restrict to, const float (&from)[Count],
+                                  bool past_cache = true) {
+  bfloat16 rounded[Count];
+  round_chunk(rounded, from);
   stream_chunk(to, rounded, past_cache);
+}
+
+//@ stream_rounded_part: stream_part, round_chunk
+// Stores elements `first` to `last` - 1 of a chunk that was computed in float32 as bfloat16.
+template <int Count>
+static inline void stream_rounded_part(bfloat16* __restrict to, const float (&from)[Count],
+                                       long long first, long long last) {
+  bfloat16 rounded[Count];
+  round_chunk(rounded, from);
+  stream_part(to, rounded, first, last);
 }
 
 //@ prefetch_ahead: prefetch_line

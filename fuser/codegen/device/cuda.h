@@ -235,6 +235,18 @@ FUSER_DEVICE void load_pieces(T (&lanes)[N], const T* at) {
   }
 }
 
+//@ load_part_pieces: FUSER_DEVICE, load_pieces
+// Reads the first `valid` of N elements; all N, `piece` of them at a time, where valid >= N.
+template <int piece, int N, typename T, typename Index>
+FUSER_DEVICE void load_part_pieces(T (&lanes)[N], const T* at, Index valid) {
+  if (valid >= N) {
+    load_pieces<piece>(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
+}
+
 //@ store_pieces: FUSER_DEVICE, store_vector
 // Writes N elements, `piece` of them at a time; `at` is aligned for that.
 template <int piece, int N, typename T>

@@ -1,0 +1,172 @@
+"""Divisions of neighbours: one for all lanes of a CUDA thread, and a carry for each.
+
+    (i + lane) // 1023, (i + lane) % 1023
+->  once:       row = i // 1023;  rest = i - row * 1023
+    each lane:  next = rest + lane;  carries = next >= 1023
+                row + 1 and next - 1023 where it carries, row and next where it does not
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fuser.ir.dtypes import DataType, holds
+from fuser.schedule.index import (
+    ZERO,
+    Axis,
+    Clamped,
+    Index,
+    Quotient,
+    Remainder,
+    Term,
+    Variable,
+    affine_parts,
+    clamp,
+    divide,
+    substitute,
+    total,
+)
+from fuser.schedule.loop_tree import (
+    Call,
+    Expression,
+    IndexValue,
+    Let,
+    Literal,
+    Load,
+    Ref,
+    SizeValue,
+    Store,
+)
+from fuser.schedule.vectors import step_along
+
+Lane = Load | Let | Store
+"""What a thread does for one lane."""
+
+
+def carry(nodes: Sequence[Lane], lane: Axis) -> tuple[list[Let], list[Lane]]:
+    """What is divided once, and the nodes with carries before them."""
+    found = dict.fromkeys(_divisions(nodes, lane))
+    once: list[Let] = []
+    each: list[Lane] = []
+    changes: dict[Term, Index] = {}
+    for number, (of, divisor) in enumerate(dict.fromkeys((t.of, t.divisor) for t in found)):
+        division = _Division(f"division{number}", of, divisor, lane)
+        once += division.once()
+        each += division.each()
+        for term, let, made in division.results():
+            if term in found:
+                each.append(let)
+                changes[term] = Index(0, ((made, 1),))
+    return once, [*each, *(_changed(node, changes) for node in nodes)]
+
+
+def _divisions(nodes: Iterable[Lane], lane: Axis) -> Iterator[Quotient | Remainder]:
+    """Divisions of what goes up by one from lane to lane, and wraps at most once."""
+    for node in nodes:
+        index = _index_of(node)
+        for part in affine_parts(index) if index is not None else ():
+            for term, _ in part.terms:
+                if not isinstance(term, Quotient | Remainder) or term.divisor < lane.extent:
+                    continue
+                if step_along(term.of, lane) == 1:
+                    yield term
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """`of` by `divisor`, in every lane."""
+
+    name: str
+    of: Index
+    divisor: int
+    lane: Axis
+
+    @property
+    def _dtype(self) -> DataType:
+        fits = holds(DataType.Int32, self.of.bounds()[1] + self.divisor)
+        return DataType.Int32 if fits else DataType.Int
+
+    def _ref(self, part: str) -> Ref:
+        dtype = DataType.Bool if part == "carries" else self._dtype
+        return Ref(f"{self.name}_{part}", dtype)
+
+    def _variable(self, part: str) -> Variable:
+        extent = self.of.bounds()[1] // self.divisor + 1
+        return Variable(
+            f"{self.name}_{part}", extent if part in ("row", "quotient") else self.divisor
+        )
+
+    def _index(self, part: str, index: Index) -> Let:
+        return Let(f"{self.name}_{part}", self._dtype, IndexValue(index, self._dtype))
+
+    def _chosen(self, part: str, one: Expression, other: Expression) -> Let:
+        choice = Call("where", (self._ref("carries"), one, other), self._dtype)
+        return Let(f"{self.name}_{part}", self._dtype, choice)
+
+    def once(self) -> list[Let]:
+        """Quotient and remainder of the first lane, by one division."""
+        first = substitute(self.of, {self.lane: ZERO})
+        row, _ = divide(first, self.divisor)
+        rest = first + Index(0, ((self._variable("row"), -self.divisor),))
+        return [self._index("row", row), self._index("rest", rest)]
+
+    def each(self) -> list[Lane]:
+        """Whether a lane is past the end of the first one's row."""
+        along = Index(0, ((self._variable("rest"), 1), (self.lane, 1)))
+        size = SizeValue(self.divisor, self._dtype)
+        compared = Call("ge", (self._ref("next"), size), DataType.Bool)
+        return [
+            self._index("next", along),
+            Let(f"{self.name}_carries", DataType.Bool, compared),
+        ]
+
+    def results(self) -> list[tuple[Term, Let, Variable]]:
+        """What stands for the quotient and for the remainder of a lane."""
+        dtype, row, next_ = self._dtype, self._ref("row"), self._ref("next")
+        above = Call("add", (row, Literal(1, dtype)), dtype)
+        wrapped = Call("sub", (next_, SizeValue(self.divisor, dtype)), dtype)
+        return [
+            (
+                Quotient(self.of, self.divisor),
+                self._chosen("quotient", above, row),
+                self._variable("quotient"),
+            ),
+            (
+                Remainder(self.of, self.divisor),
+                self._chosen("remainder", wrapped, next_),
+                self._variable("remainder"),
+            ),
+        ]
+
+
+def _index_of(node: Lane) -> Index | None:
+    if isinstance(node, Load | Store):
+        return node.at
+    return node.expression.index if isinstance(node.expression, IndexValue) else None
+
+
+def _changed(node: Lane, changes: Mapping[Term, Index]) -> Lane:
+    if isinstance(node, Load | Store):
+        return dataclasses.replace(node, at=_replaced(node.at, changes))
+    if not isinstance(node.expression, IndexValue):
+        return node
+    index = _replaced(node.expression.index, changes)
+    return dataclasses.replace(node, expression=dataclasses.replace(node.expression, index=index))
+
+
+def _replaced(index: Index, changes: Mapping[Term, Index]) -> Index:
+    """`index` with terms replaced, also inside of others."""
+    parts = [(Index(index.constant), 1)]
+    for term, factor in index.terms:
+        if term in changes:
+            parts.append((changes[term], factor))
+        elif isinstance(term, Clamped):
+            parts.append((clamp(_replaced(term.of, changes), term.extent), factor))
+        elif isinstance(term, Quotient | Remainder):
+            quotient, remainder = divide(_replaced(term.of, changes), term.divisor)
+            parts.append((quotient if isinstance(term, Quotient) else remainder, factor))
+        else:
+            parts.append((Index(0, ((term, 1),)), factor))
+    return total(parts)

@@ -1,0 +1,101 @@
+"""Cutting a domain where pads and concatenations change what they read.
+
+    for i < 128: out[i] = i >= 64 ? x[clamped(i - 64)] : y[clamped(i)]
+->  for i < 64:  out[i] = y[i]
+    for j < 64:  out[64 + j] = x[j]
+
+An axis is cut at the places that decide a clamp or a selection, the outermost axis first, so that
+all of what lies outside of an operand is one piece. A piece's axes are its own: without the clamp,
+some walk as one that did not before, and then divisions may go away by a clean cut.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+
+from fuser.schedule.axes import coalesce, map_indices
+from fuser.schedule.body import Body
+from fuser.schedule.index import Axis, Clamped, Index, affine_parts, clean_cut, of_axis
+from fuser.schedule.resolve import comparisons, resolve
+
+
+def pieces(body: Body, most: int) -> list[Body]:
+    """Bodies over parts of the domain that together are `body`, in the order of its axes.
+
+    None of them clamps or selects by a place that one axis decides. More than `most` would be too
+    much text: then the body itself, which reads each operand at clamped indices.
+    """
+    waiting, done = [resolve(body)], list[Body]()
+    while waiting:
+        if len(waiting) + len(done) > most:
+            return [body]
+        piece = waiting.pop()
+        parts = _cut(piece)
+        if parts is None:
+            done.append(piece)
+        else:
+            waiting += map(_refined, reversed(parts))
+    return done
+
+
+def _refined(piece: Body) -> Body:
+    """A piece whose axes are merged and split anew, now that fewer indices are in the way."""
+    piece = coalesce(resolve(piece))
+    while found := next(filter(None, map(clean_cut, piece.indices())), None):
+        axis, inner = found
+        halves = axis.split(inner)
+        at = of_axis(halves[0]) * inner + of_axis(halves[1])
+        position = piece.axes.index(axis)
+        axes = (*piece.axes[:position], *halves, *piece.axes[position + 1 :])
+        piece = dataclasses.replace(map_indices(piece, {axis: at}), axes=axes)
+    return coalesce(resolve(piece))
+
+
+def _cut(piece: Body) -> list[Body] | None:
+    """The parts of a piece, along the outermost axis that decides something; None if none does."""
+    found = list(_thresholds(piece))
+    for axis in piece.axes:
+        for index, threshold in found:
+            points = deciding(index, threshold, axis)
+            if points:
+                spans = itertools.pairwise([0, *points, axis.extent])
+                return [_part(piece, axis, *part) for part in enumerate(spans)]
+    return None
+
+
+def _thresholds(piece: Body) -> Iterator[tuple[Index, int]]:
+    """The indices on which something depends, each with a number: whether it is less."""
+    for comparison in comparisons(piece.lets).values():
+        yield comparison.index, comparison.threshold
+    for index in piece.indices():
+        for part in affine_parts(index):
+            for term, _ in part.terms:
+                if isinstance(term, Clamped):
+                    yield term.of, 0
+                    yield term.of, term.extent
+
+
+def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
+    """Where to cut an axis so that each part, but for one of a single element, decides whether an
+    index is below a threshold; nowhere if it does so uncut, or other axes have a say."""
+    factor = index.coefficient(axis)
+    if factor == 0:
+        return []
+    low, high = (index + of_axis(axis) * -factor).bounds()
+    if factor > 0:
+        first, last = -((high - threshold) // factor), -((low - threshold) // factor)
+    else:
+        first, last = (low - threshold) // -factor + 1, (high - threshold) // -factor + 1
+    inside = {point for point in (first, last) if 0 < point < axis.extent}
+    return sorted(inside) if last - first <= 1 else []
+
+
+def _part(piece: Body, axis: Axis, number: int, span: tuple[int, int]) -> Body:
+    """A piece where `axis` is in a span."""
+    start, end = span
+    own = Axis((*axis.path, 2 + number), end - start)
+    axes = tuple(own if each == axis else each for each in piece.axes)
+    moved = map_indices(piece, {axis: of_axis(own) + Index(start)})
+    return dataclasses.replace(moved, axes=axes)

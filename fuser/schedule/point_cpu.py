@@ -1,0 +1,181 @@
+"""Body -> loop tree for a processor: loops over threads, chunks or vector lanes inside, tiles where
+memory is turned, pieces where operands change."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.axes import arrange
+from fuser.schedule.body import Body, trace
+from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
+from fuser.schedule.draw import drawn_together
+from fuser.schedule.heuristics import CpuParameters
+from fuser.schedule.index import ZERO, Axis, Index, substitute
+from fuser.schedule.loop_tree import (
+    Binding,
+    Launch,
+    Load,
+    Loop,
+    LoopNest,
+    Node,
+    Peel,
+    Prefetch,
+    Ref,
+)
+from fuser.schedule.names import kernel_name
+from fuser.schedule.pieces import pieces
+from fuser.schedule.points import scalar_nodes, store_lanes, stored_bytes, with_lanes, work
+from fuser.schedule.tiling import Turned, cpu_shape, find_turned, loops_over_tiles, tile_nodes
+from fuser.schedule.vectors import step_along, unrounded
+from fuser.segmenter import Segment
+
+_LINE_BYTES = 64
+"""Bytes of a cache line."""
+
+_AHEAD_BYTES = 8192
+"""How far ahead rows with gaps between them are asked for."""
+
+
+def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
+    """Outer axes over threads, the innermost over vector lanes."""
+    body = arrange(trace(segment))
+    past_cache = stored_bytes(body) >= parameters.stream_bytes
+    launch = Launch(threaded=work(body) >= parameters.serial_work, past_cache=past_cache)
+    # Chunks and tiles at an end are moved back, and so compute some points again: not where that
+    # would be from what the first time has overwritten.
+    turned = None if segment.overwritten else find_turned(body)
+    axes, parts = body.axes, [body]
+    if turned is not None:
+        nodes, described = _tiles(turned, past_cache, parameters)
+    else:
+        parts = pieces(body, parameters.pieces)
+        if len(parts) > 1:
+            parts = [_with_an_axis(number, part) for number, part in enumerate(parts)]
+        bound = None if segment.overwritten else past_cache
+        rows = [Row(p.axes[:-1], _innermost(p, parameters, bound)) for p in parts if p.axes]
+        axes = axes_in_order(rows)
+        nodes = loops_around(rows) if rows else scalar_nodes(parts[0])
+        described = f"{len(axes)} loop(s), {len(parts)} piece(s)"
+    return LoopNest(
+        name=kernel_name("pointwise", segment),
+        axes=axes,
+        prologue=parts[0].prologue,
+        body=nodes,
+        launch=launch,
+        index_dtype=DataType.Int,
+        parameters=f"cpu pointwise: {described}, {parameters}",
+    )
+
+
+def _tiles(
+    turned: Turned, past_cache: bool, parameters: CpuParameters
+) -> tuple[tuple[Node, ...], str]:
+    """Tiles over threads; of each its lines, whole, over vector lanes."""
+    shape = cpu_shape(turned, parameters)
+    columns = shape.columns
+    chunked = _chunk_length(turned.rest, parameters) == parameters.chunk
+    if chunked and (past_cache or _draws(turned.rest)):
+        asked, done = _chunk(turned.work(columns), columns)
+    else:
+        lane, shifted = with_lanes(turned.work(columns), columns)
+        asked, done = (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
+    ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
+    nodes = (*ahead, *tile_nodes(turned, done, columns, past_cache=past_cache and chunked))
+    nodes = loops_over_tiles(turned, shape, nodes, Binding.PARALLEL)
+    return nodes, f"tiles of {shape.lines} x {columns}"
+
+
+def _with_an_axis(number: int, part: Body) -> Body:
+    """A piece with a loop even if it is one element, so that its names are its own."""
+    return part if part.axes else dataclasses.replace(part, axes=(Axis((-1, number), 1),))
+
+
+def _innermost(body: Body, parameters: CpuParameters, past_cache: bool | None) -> Loop:
+    """The loop over the innermost axis: a copied row, chunks, or vector lanes; vector lanes if it
+    does not matter whether stores go `past_cache`.
+
+    Chunks of fewer elements are worth it where none has an end that shares a line with another row.
+    """
+    inner = body.axes[-1]
+    chunked = past_cache or (past_cache is not None and _draws(body))
+    chunk = _chunk_length(body, parameters) if chunked else 0
+    peel = _chunk_start(body, chunk) if chunk and past_cache else None
+    if chunk and _is_row_copy(body, parameters):
+        return Loop(inner, Binding.STREAM, scalar_nodes(body))
+    if chunk == parameters.chunk or (chunk and peel is None):
+        asked, done = _chunk(body, chunk)
+        return Loop(inner, Binding.CHUNKS, (*asked, *done), chunk, peel=peel)
+    return Loop(inner, Binding.SIMD, scalar_nodes(body))
+
+
+def _draws(body: Body) -> bool:
+    """Whether there are random numbers, which chunks draw in whole blocks."""
+    return any(load.drawn for load in body.loads)
+
+
+def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
+    """Whether a body is a copy of long rows."""
+    if len(body.axes) < 2 or body.lets or len(body.loads) != 1 or len(body.stores) != 1:
+        return False
+    (load,), (store,) = body.loads, body.stores
+    row_bytes = body.axes[-1].extent * store.tensor.dtype.itemsize
+    return (
+        load.drawn is None
+        and store.source == Ref(load.name, store.tensor.dtype)
+        and step_along(load.at, body.axes[-1]) == 1
+        and row_bytes >= parameters.stream_row_bytes
+    )
+
+
+def _chunk_length(body: Body, parameters: CpuParameters) -> int:
+    """Elements that are computed in registers before they bypass the cache: whole vectors of
+    every store, as many as a row has up to `chunk`; 0 where what is moved is not consecutive."""
+    inner = body.axes[-1]
+    least = _LINE_BYTES // min(store.tensor.dtype.itemsize for store in body.stores)
+    length = parameters.chunk
+    while length > inner.extent:
+        length //= 2
+    consecutive = all(step_along(store.at, inner) == 1 for store in body.stores) and all(
+        step_along(load.at, inner) in (-1, 0, 1) for load in body.loads
+    )
+    return length if consecutive and length >= least else 0
+
+
+def _chunk_start(body: Body, chunk: int) -> Peel | None:
+    """Where chunks begin if not with the row: at whole lines of the first tensor stored."""
+    store, inner = body.stores[0], body.axes[-1]
+    start = substitute(store.at, {inner: ZERO})
+    steps = (start.constant, *(step for _, step in start.terms))
+    size = store.tensor.dtype.itemsize
+    if all(step * size % _LINE_BYTES == 0 for step in steps):
+        return None
+    return Peel(store.tensor, start, chunk)
+
+
+def _chunk(body: Body, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """`count` neighbouring elements: what asks for memory of theirs, and what computes them into
+    registers, then stores them at once."""
+    inner = body.axes[-1]
+    lane, shifted = with_lanes(body, count)
+    read = [load for load in body.loads if load.drawn is None]
+    consecutive = [load for load in read if step_along(load.at, inner) == 1]
+    asked = tuple(_asked_ahead(load, body, count) for load in consecutive)
+    wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
+    arrays, computed, stores = store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
+    drawn, _ = drawn_together(body.loads, inner, count)
+    names = {load.name for load in drawn}
+    loads = (load for load in shifted.loads if load.name not in names)
+    within = (*loads, *shifted.lets, *computed)
+    return asked, (*drawn, *arrays, Loop(lane, Binding.SIMD, within), *stores)
+
+
+def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:
+    """What a chunk asks for: what comes soon in memory, or, where rows have gaps between them, the
+    same of a later row: what is in the gaps would be read for nothing."""
+    *outer, inner = body.axes
+    row = load.at.coefficient(outer[-1]) if outer else 0
+    if row in (0, inner.extent):
+        return Prefetch(load.tensor, load.at, count)
+    rows = -(-_AHEAD_BYTES // (inner.extent * load.tensor.dtype.itemsize))
+    return Prefetch(load.tensor, load.at + Index(row * rows), count, there=True)

@@ -1,0 +1,160 @@
+"""Body -> loop tree for CUDA: a thread for neighbouring elements, tiles where memory is turned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.axes import arrange
+from fuser.schedule.body import Body, trace
+from fuser.schedule.carried import Lane, carry
+from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
+from fuser.schedule.heuristics import CudaParameters, block_shape
+from fuser.schedule.index import affine_parts
+from fuser.schedule.loop_tree import Binding, Launch, Loop, LoopNest, Node
+from fuser.schedule.names import kernel_name
+from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes
+from fuser.schedule.tiling import (
+    Turned,
+    cuda_shape,
+    find_turned,
+    loops_over_tiles,
+    tile_nodes,
+    within_shared,
+)
+from fuser.schedule.vectors import Alignments, step_along, wanted_lanes, widest_lanes
+from fuser.segmenter import Segment
+
+
+def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaParameters) -> LoopNest:
+    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, or tiles
+    where reads need them."""
+    body = arrange(trace(segment))
+    turned = None if segment.overwritten else find_turned(body)
+    if turned is not None:
+        return _tiled_cuda(segment, body, turned, alignments, parameters)
+    lanes = _vector_lanes(segment, body, alignments, parameters)
+    nodes = _lanes_of_thread(segment, body, lanes, alignments)
+    extents = [axis.extent for axis in body.axes]
+    block = block_shape(extents, lanes, parameters)
+    inner_bindings = (Binding.THREAD_X, Binding.THREAD_Y)
+    for depth, axis in enumerate(reversed(body.axes)):
+        binding = inner_bindings[depth] if depth < 2 else Binding.BLOCK
+        nodes = (Loop(axis, binding, nodes, lanes if depth == 0 else 1),)
+    return LoopNest(
+        name=kernel_name("pointwise", segment),
+        axes=body.axes,
+        prologue=body.prologue,
+        body=nodes,
+        launch=Launch(
+            grid=(_blocks(extents, lanes, block), 1, 1),
+            block=block,
+            max_threads=parameters.threads * (1 if len(extents) <= 1 else 2),
+        ),
+        index_dtype=_index_dtype(segment, body),
+        parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
+    )
+
+
+def _tiled_cuda(
+    segment: Segment,
+    body: Body,
+    turned: Turned,
+    alignments: Alignments,
+    parameters: CudaParameters,
+) -> LoopNest:
+    """A block for each tile, through shared memory."""
+    shape = cuda_shape(turned, parameters)
+    turned = within_shared(turned, shape, parameters)
+    widest, along = parameters.vector_bytes, turned.along
+    moved = {
+        n: widest_lanes(segment, [(n.tensor, n.at)], along, alignments, widest, widest)
+        for n in (*turned.loads, *turned.stores)
+    }
+    lanes = _vector_lanes(segment, turned.rest, alignments, parameters)
+    nodes = tile_nodes(
+        turned, _lanes_of_thread(segment, turned.work(lanes), lanes, alignments), lanes, moved
+    )
+    threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
+    blocks = math.prod(axis.extent for axis in turned.outer)
+    blocks *= -(-along.extent // shape.lines) * -(-turned.across.extent // shape.columns)
+    described = f"{lanes} lane(s), tiles of {shape.lines} x {shape.columns}"
+    return LoopNest(
+        name=kernel_name("pointwise", segment),
+        axes=body.axes,
+        prologue=body.prologue,
+        body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
+        launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
+        index_dtype=_index_dtype(segment, body),
+        parameters=f"cuda pointwise: {described}, {parameters}",
+    )
+
+
+def _lanes_of_thread(
+    segment: Segment, body: Body, lanes: int, alignments: Alignments
+) -> tuple[Node, ...]:
+    """Vector loads, the arithmetic over lanes, vector stores.
+
+    What is the same for all lanes is loaded once; what is not consecutive is loaded lane by lane.
+    """
+    if lanes == 1:
+        return scalar_nodes(body)
+    inner = body.axes[-1]
+    lane, shifted = with_lanes(body, lanes)
+    before: list[Node] = []
+    within: list[Lane] = []
+    for load, moved in zip(body.loads, shifted.loads, strict=True):
+        vector = vector_load(segment, load, inner, lanes, alignments)
+        if vector is not None:
+            before.append(vector)
+        elif step_along(load.at, inner) == 0:
+            before.append(load)
+        else:
+            within.append(moved)
+    shared = shared_by_lanes(body.lets, inner, lanes)
+    before += [let for let in body.lets if let.name in shared]
+    within += [let for let in shifted.lets if let.name not in shared]
+    pairs = zip(body.stores, shifted.stores, strict=True)
+    within += [moved for store, moved in pairs if step_along(store.at, inner) != 1]
+    divided, within = carry(within, lane)
+    arrays, computed, stores = store_lanes(body, lanes)
+    inside = Loop(lane, Binding.LANES, (*within, *computed))
+    return (*before, *divided, *arrays, inside, *stores)
+
+
+def _vector_lanes(
+    segment: Segment, body: Body, alignments: Alignments, parameters: CudaParameters
+) -> int:
+    """The widest power of two for which every consecutive store is aligned; 1 if none is. Loads
+    that are not aligned for it are made in pieces: that is more bytes on the way than one lane."""
+    if not body.axes or step_along(body.stores[-1].at, body.axes[-1]) != 1:
+        return 1
+    inner = body.axes[-1]
+    loads, stores = (
+        [(node.tensor, node.at) for node in nodes if step_along(node.at, inner) == 1]
+        for nodes in (body.loads, body.stores)
+    )
+    widest, held = parameters.vector_bytes, parameters.max_lane_bytes
+    lanes = wanted_lanes([*loads, *stores], inner, widest, held)
+    return min(aligned_lanes(segment, store, inner, lanes, alignments) for store in stores)
+
+
+def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> int:
+    """Thread blocks for the whole domain, numbered in one dimension."""
+    outer = list(extents)
+    blocks = 1
+    if outer:
+        blocks *= -(-outer.pop() // (block[0] * lanes))
+    if outer:
+        blocks *= -(-outer.pop() // block[1])
+    return blocks * math.prod(outer)
+
+
+def _index_dtype(segment: Segment, body: Body) -> DataType:
+    """Int32 where every offset, every index and every rounded-up loop variable fits."""
+    offsets = [memory.last_offset for memory in segment.memory.values()]
+    parts = [part for index in body.indices() for part in affine_parts(index)]
+    sizes = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
+    largest = max(*offsets, *sizes, elements(body))
+    return DataType.Int32 if largest < 2**31 - 2**16 else DataType.Int

@@ -1,0 +1,56 @@
+"""What both targets do with the points of a body: one by one, or neighbours in lanes."""
+
+from __future__ import annotations
+
+import math
+
+from fuser.ir.pointwise import TABLE
+from fuser.schedule.axes import map_indices
+from fuser.schedule.body import Body
+from fuser.schedule.index import Axis, Index
+from fuser.schedule.loop_tree import Call, Node
+from fuser.schedule.vectors import lanes_to_store, step_along
+
+
+def scalar_nodes(body: Body) -> tuple[Node, ...]:
+    """One point."""
+    return (*body.loads, *body.lets, *body.stores)
+
+
+def with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
+    """A lane axis, and the body with it added to the innermost axis."""
+    inner = body.axes[-1]
+    lane = Axis((*inner.path, 1), count)
+    return lane, map_indices(body, {inner: Index(0, ((inner, 1), (lane, 1)))})
+
+
+def store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[Node]]:
+    """For consecutive stores: arrays of lanes, what fills them lane by lane, and their stores."""
+    consecutive = [store for store in body.stores if step_along(store.at, body.axes[-1]) == 1]
+    arrays: list[Node] = []
+    computed: list[Node] = []
+    stores: list[Node] = []
+    for store in consecutive:
+        array, fill, whole = lanes_to_store(store, store.source, count)
+        arrays.append(array)
+        computed.append(fill)
+        stores.append(whole)
+    return arrays, computed, stores
+
+
+def elements(body: Body) -> int:
+    """Points of the domain."""
+    return math.prod(axis.extent for axis in body.axes)
+
+
+def stored_bytes(body: Body) -> int:
+    """Bytes that all points store."""
+    return sum(store.tensor.dtype.itemsize for store in body.stores) * elements(body)
+
+
+def work(body: Body) -> int:
+    """Instructions for all points, roughly."""
+    calls = [let.expression for let in body.lets if isinstance(let.expression, Call)]
+    drawn = sum(load.drawn.cost for load in body.loads if load.drawn)
+    moved = len(body.loads) + len(body.stores)
+    return elements(body) * (drawn + moved + sum(TABLE[call.op].cost for call in calls))

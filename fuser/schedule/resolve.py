@@ -1,0 +1,137 @@
+"""Selections by place whose outcome the bounds of the axes decide.
+
+    T4_place: Int32 = 64 + i1                      (i1 < 64)
+    T4_place_from: Bool = ge(T4_place, 64)         always
+    T4: Float = where(T4_place_from, T1, T3)   ->  T1 is used for T4
+
+What nothing reads any more, comparisons, arithmetic and loads, is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.body import Body
+from fuser.schedule.index import Index
+from fuser.schedule.loop_tree import (
+    Call,
+    Convert,
+    Expression,
+    IndexValue,
+    Let,
+    Literal,
+    Ref,
+    SizeValue,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Whether an index is at least `threshold`; with `below`, whether it is not."""
+
+    index: Index
+    threshold: int
+    below: bool
+
+
+def resolve(body: Body) -> Body:
+    """`body` without the selections that its axes decide."""
+    known: dict[str, Expression] = {}
+    found = comparisons(body.lets)
+    lets: list[Let] = []
+    for let in body.lets:
+        outcome = _decided(found[let.name]) if let.name in found else None
+        if outcome is None:
+            expression = _replaced(let.expression, known)
+        else:
+            expression = Literal(outcome, DataType.Bool)
+        if isinstance(expression, Ref | Literal) and expression.dtype is let.dtype:
+            known[let.name] = expression
+        else:
+            lets.append(dataclasses.replace(let, expression=expression))
+    stores = [
+        dataclasses.replace(store, source=_replaced(store.source, known)) for store in body.stores
+    ]
+    return _only_read(dataclasses.replace(body, lets=tuple(lets), stores=tuple(stores)))
+
+
+def comparisons(lets: Iterable[Let]) -> dict[str, Comparison]:
+    """By name: the lets that compare a place with a number that follows from sizes."""
+    places: dict[str, Index] = {}
+    found: dict[str, Comparison] = {}
+    for let in lets:
+        match let.expression:
+            case IndexValue(index):
+                places[let.name] = index
+            case Call("ge" | "lt" as comparison, (place, SizeValue(number))):
+                read = place.of if isinstance(place, Convert) else place
+                if isinstance(read, Ref) and read.name in places:
+                    index = places[read.name]
+                    found[let.name] = Comparison(index, number, below=comparison == "lt")
+            case _:
+                pass
+    return found
+
+
+def refs(expression: Expression) -> Iterator[str]:
+    """The names that an expression reads."""
+    match expression:
+        case Ref():
+            yield expression.name
+        case Convert():
+            yield from refs(expression.of)
+        case Call():
+            for arg in expression.args:
+                yield from refs(arg)
+        case Literal() | SizeValue() | IndexValue():
+            pass
+        case _:
+            assert_never(expression)
+
+
+def _decided(comparison: Comparison) -> bool | None:
+    low, high = comparison.index.bounds()
+    if low >= comparison.threshold:
+        return not comparison.below
+    return comparison.below if high < comparison.threshold else None
+
+
+def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+    """An expression with what is known put in, and its selections made where that decides them."""
+    match expression:
+        case Ref():
+            return known.get(expression.name, expression)
+        case Convert():
+            return dataclasses.replace(expression, of=_replaced(expression.of, known))
+        case Call():
+            args = tuple(_replaced(arg, known) for arg in expression.args)
+            chosen = _chosen(args) if expression.op == "where" else None
+            return chosen or dataclasses.replace(expression, args=args)
+        case Literal() | SizeValue() | IndexValue():
+            return expression
+        case _:
+            assert_never(expression)
+
+
+def _chosen(args: tuple[Expression, ...]) -> Expression | None:
+    """What `where` gives of arguments the first of which is known, or both of which are equal."""
+    condition, one, other = args
+    if isinstance(condition, Literal):
+        return one if condition.value else other
+    return one if one == other else None
+
+
+def _only_read(body: Body) -> Body:
+    """`body` without lets and loads that no store needs."""
+    needed = {name for store in body.stores for name in refs(store.source)}
+    lets: list[Let] = []
+    for let in reversed(body.lets):
+        if let.name in needed:
+            needed.update(refs(let.expression))
+            lets.append(let)
+    loads = tuple(load for load in body.loads if load.name in needed)
+    return dataclasses.replace(body, loads=loads, lets=tuple(reversed(lets)))
