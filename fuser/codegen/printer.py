@@ -24,6 +24,7 @@ from fuser.ir.printer import print_input, print_statement
 from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import (
     Accumulate,
+    Carry,
     CheckedIndex,
     Combine,
     Finish,
@@ -39,6 +40,8 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    ScanLanes,
+    Share,
     Store,
 )
 from fuser.segmenter import Segment
@@ -112,6 +115,8 @@ class KernelPrinter(ABC):
                 self.accumulate(node)
             case Finish():
                 self.finish(node)
+            case Carry() | ScanLanes() | Share():
+                self.scan(node)
             case _:
                 assert_never(node)
 
@@ -167,6 +172,10 @@ class KernelPrinter(ABC):
     def finish(self, node: Finish) -> None:
         """Print a result of a fold over the rows."""
         raise AssertionError("pointwise kernels fold nothing")
+
+    def scan(self, node: Carry | ScanLanes | Share) -> None:
+        """Print what goes on from point to point of a row."""
+        raise AssertionError("pointwise kernels scan nothing")
 
     @abstractmethod
     def prefetch(self, prefetch: Prefetch) -> None:

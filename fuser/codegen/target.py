@@ -21,7 +21,7 @@ class Target:
 
 CPU = Target(
     name="cpu",
-    library=load("common.h", "cpu.h", "cpu_memory.h"),
+    library=load("common.h", "cpu.h", "cpu_memory.h", "scan_cpu.h"),
     restrict="__restrict",
     infinity={DataType.Float: "__builtin_inff()", DataType.Double: "__builtin_inf()"},
     not_a_number={DataType.Float: '__builtin_nanf("")', DataType.Double: '__builtin_nan("")'},

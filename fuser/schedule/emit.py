@@ -17,6 +17,7 @@ from fuser.ir.nodes import (
     Iota,
     Pad,
     Pointwise,
+    Scan,
     Statement,
     StrideOrder,
     Value,
@@ -79,6 +80,8 @@ class Emitter(ABC):
             expression = self.read_as(op.arg, reads.get(op.arg, ()), op.dtype)
         elif isinstance(op, Pointwise):
             expression = self._call(op, statement, at)
+        elif isinstance(op, Scan):  # of one element
+            return self.read_as(op.arg, reads.get(op.arg, ()), out.dtype)
         elif isinstance(op, Full):
             return self.read_as(op.fill, (), op.dtype)
         else:

@@ -13,7 +13,7 @@ import dataclasses
 
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load
-from fuser.schedule.row_body import Code, RowBody, Sweep, names_in
+from fuser.schedule.row_body import Code, RowBody, Running, Sweep, names_in
 
 COSTLY = 8
 """Instructions from which a value is kept: storing and loading it takes a few."""
@@ -77,7 +77,7 @@ def _reading(sweep: Sweep, shared: dict[str, Let]) -> Sweep:
     needed = set(names_in((*sweep.folds, *sweep.stores)))
     live: list[Code] = []
     for node in reversed(code):
-        if isinstance(node, Load | Let | Kept) and node.name not in needed:
+        if isinstance(node, Load | Let | Kept | Running) and node.name not in needed:
             continue
         live.insert(0, node)
         needed.update(names_in((node,)))

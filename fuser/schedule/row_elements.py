@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import CheckIndex, Gather, Reduce, Statement, Value
+from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Statement, Value
 from fuser.schedule.coordinates import Coordinates, pull
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts, compose, linear
 from fuser.schedule.loop_tree import CheckedIndex, Expression, Let, Load, Ref
-from fuser.schedule.row_body import Code, variables_of
+from fuser.schedule.folds import SCANS
+from fuser.schedule.row_body import Code, Running, variables_of
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
 
@@ -78,6 +79,11 @@ class Elements(Emitter):
             checked = CheckedIndex(name, self.get(op.arg, at), op.size, op.operation, wraps=False)
             self._target.append(checked)
             return Ref(name, DataType.Int)
+        if statement is not None and isinstance(statement.op, Scan) and at[statement.op.dim].terms:
+            op, name, dtype = statement.op, self.name(value, at), value.dtype
+            assert at == self._natural(value), f"{value} is read at {at}"
+            self._target.append(Running(name, SCANS[op.op], self.read_as(op.arg, at, dtype), dtype))
+            return Ref(name, dtype)
         if statement is not None:
             return self.emit(statement, at)
         name = self.name(value, at)

@@ -15,6 +15,7 @@ from fuser.ir.nodes import (
     Pad,
     Pointwise,
     Reduce,
+    Scan,
     StrideOrder,
     operands,
 )
@@ -45,6 +46,8 @@ def scheduler_of(segment: Segment) -> Scheduler | None:
 
 
 def _is_pointwise(op: Operation) -> bool:
+    if isinstance(op, Scan):
+        return op.arg.shape[op.dim] == 1  # of one element: the element
     return isinstance(op, Pointwise | Cast | StrideOrder | Full | Iota) or is_metadata(op)
 
 
@@ -52,6 +55,8 @@ def _is_of_rows(op: Operation) -> bool:
     match op:
         case Reduce():
             return op.op in FOLDS and not op.arg.dtype.is_complex
+        case Scan():
+            return not op.arg.dtype.is_complex
         case Gather():
             return op.arg.shape[op.dim] > 0
         case CheckIndex():
