@@ -72,6 +72,7 @@ class CpuScanPrinter(CpuSweepPrinter):
         head = f"const auto scan{number} = [&](const {index} {name}, const int count)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
             self._chunk_axis, self._scanning, self._filled = loop.axis, True, "count"
+            self.out.line(f"const {index} first = {name};")
             self._all(loop.body)
             self._chunk_axis, self._scanning, self._filled = None, False, None
         self.expressions.lane_arrays.intersection_update(known)

@@ -171,7 +171,8 @@ class CpuSweepPrinter(CpuPrinter):
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""
         index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
-        self.out.line(f"const {index} first = {name};")
+        if not self._filled:
+            self.out.line(f"const {index} first = {name};")
         self.out.line("#pragma omp simd")
         with self.out.block(f"for (int lane = 0; lane < {self._filled or loop.step}; ++lane)"):
             self.out.line(f"const {index} {name} = first + lane;")

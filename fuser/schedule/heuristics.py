@@ -24,7 +24,8 @@ class CpuRowParameters:
     short rows. `tile`: the most neighbouring rows that are folded side by side, `unrolled` elements
     of each at a time, in blocks of `tile_block`. `few_rows`: rows below which each is shared out
     over the threads. `block`: elements folded in their own type before they are joined to a wider
-    one, in runs of at least `long_run`. `kept_bytes`: the most that is kept of one row between
+    one, in runs of at least `long_run`. `scanned_block`: elements of a row that a thread scans before
+    it meets the others: they should stay in its cache. `kept_bytes`: the most that is kept of one row between
     sweeps. `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above.
     `ahead_bytes`: how far ahead rows are asked for, at least one row. `shortest_row`: elements from
     which something stored in a row is done row by row though nothing is folded."""
@@ -36,6 +37,7 @@ class CpuRowParameters:
     tile_block: int = 128
     few_rows: int = 8
     block: int = 1 << 14
+    scanned_block: int = 1 << 16
     long_run: int = 1 << 10
     kept_bytes: int = 1 << 17
     chunk: int = 64

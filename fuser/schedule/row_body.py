@@ -51,7 +51,8 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """`name` = `value` joined by `operation` to those at all earlier points of the sweep.
+    """`name` = `value` joined by `operation` to those at all earlier points of the sweep, which
+    `carry` names.
 
     The axes of a sweep that has some are in the order of the scan.
     """
@@ -60,6 +61,7 @@ class Running:
     operation: str
     value: Expression
     dtype: DataType
+    carry: str
 
 
 Code = Load | Let | CheckedIndex | Keep | Kept | Running

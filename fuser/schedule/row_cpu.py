@@ -195,7 +195,7 @@ def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list
     loop = scan_loop(sweep, within, parameters.chunk)
     if alone:
         totals = _sweep_along(totals_of(sweep), parameters, narrow=False)
-        return [shared_out(sweep, totals, loop, parameters.block)]
+        return [shared_out(sweep, totals, loop, parameters.scanned_block)]
     carries = map(carry_of, sweep.scans)
     return [*carries, *before, *nested(outer, Binding.SERIAL, (loop,)), *after]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Statement, Value
 from fuser.schedule.coordinates import Coordinates, pull
@@ -29,6 +31,8 @@ class Elements(Emitter):
         self._axes: dict[int, Axis] = {}
         self._gathers: dict[Variable, tuple[Statement, Key]] = {}
         self._places: dict[Value, list[Coordinates]] = {}
+        self._scanned: Counter[str] = Counter()
+        """How many sweeps make a scan."""
         self._prologue: list[Let] = []
         self._known: dict[Key, Expression] = {}
         """What every later stage of the row may use."""
@@ -82,7 +86,8 @@ class Elements(Emitter):
         if statement is not None and isinstance(statement.op, Scan) and at[statement.op.dim].terms:
             op, name, dtype = statement.op, self.name(value, at), value.dtype
             assert at == self._natural(value), f"{value} is read at {at}"
-            self._target.append(Running(name, SCANS[op.op], self.read_as(op.arg, at, dtype), dtype))
+            given = self.read_as(op.arg, at, dtype)
+            self._target.append(Running(name, SCANS[op.op], given, dtype, self._carry(name)))
             return Ref(name, dtype)
         if statement is not None:
             return self.emit(statement, at)
@@ -90,6 +95,12 @@ class Elements(Emitter):
         if value.is_tensor:
             self._target.append(Load(name, value, self._address(value, at)))
         return Ref(name, value.dtype)
+
+    def _carry(self, name: str) -> str:
+        """A name for what a scan has come to; each sweep that makes it again has its own."""
+        number = self._scanned[name]
+        self._scanned[name] += 1
+        return f"{name}_carry_{number}" if number else f"{name}_carry"
 
     def _index(self, variable: Variable) -> Expression:
         """The index of a gather, in range."""

@@ -41,7 +41,7 @@ def carry_of(scan: Running) -> Carry:
     """What a scan has come to: of float32, a float64, except where nothing is rounded."""
     exact = scan.operation in ("maximum", "minimum") or scan.dtype is not DataType.Float
     dtype = scan.dtype if exact else DataType.Double
-    return Carry(f"{scan.name}_carry", dtype, scan.operation, neutral(scan.operation, dtype))
+    return Carry(scan.carry, dtype, scan.operation, neutral(scan.operation, dtype))
 
 
 def joined(carry: Carry, held: Expression, value: Expression) -> Call:
