@@ -29,7 +29,7 @@ CPU = Target(
 
 CUDA = Target(
     name="cuda",
-    library=load("common.h", "cuda.h"),
+    library=load("common.h", "cuda.h", "scan_cuda.h"),
     restrict="__restrict__",
     infinity={
         DataType.Float: "__int_as_float(0x7f800000)",

@@ -96,7 +96,7 @@ def _waste(extent: int, size: int) -> float:
 @dataclass(frozen=True, slots=True)
 class CudaRowParameters:
     """`vector_bytes`, `max_lane_bytes`: as above. `warp_elements`: the longest row that one warp
-    does, `warps` of them a block. `elements`: of a longer row for each thread, up to `threads` of
+    does, `warps` of them a block. `scan_lanes`: neighbouring elements of each thread in a scan. `elements`: of a longer row for each thread, up to `threads` of
     them; `slot_elements` where every element has a result. `column_threads`: threads for a row
     where memory is consecutive across rows. `grid_threads`: threads a block where nothing is
     folded. `resident`: threads that the GPU runs at once, if each has many registers; a row that is
@@ -111,6 +111,7 @@ class CudaRowParameters:
 
     vector_bytes: int = 16
     max_lane_bytes: int = 32
+    scan_lanes: int = 4
     warp_elements: int = 1024
     warps: int = 4
     elements: int = 16

@@ -51,8 +51,8 @@ from fuser.schedule.row_memory import (
     in_chunks,
     store_last,
 )
-from fuser.schedule.row_scans import carry_of, independent, point_by_point
-from fuser.schedule.row_scans_cpu import scan_loop, shared_out, totals_of
+from fuser.schedule.row_scans import carry_of, independent, point_by_point, totals_of
+from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment
 

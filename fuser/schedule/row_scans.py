@@ -126,7 +126,17 @@ def independent(sweep: Sweep) -> bool:
     return True
 
 
-def before_scans(sweep: Sweep) -> tuple[Code, ...]:
+def totals_of(sweep: Sweep) -> Sweep:
+    """The sweep that makes the totals of independent scans."""
+    folds: list[Fold] = []
+    for scan in sweep.scans:
+        carry = carry_of(scan)
+        value = convert(scan.value, carry.dtype)
+        folds.append(Fold(carry.total, carry.operation, value, carry.dtype))
+    return Sweep(sweep.axes, _before_scans(sweep), tuple(folds), ())
+
+
+def _before_scans(sweep: Sweep) -> tuple[Code, ...]:
     """The code that leads to what independent scans join."""
     needed = set(names_in(sweep.scans))
     live: list[Code] = []

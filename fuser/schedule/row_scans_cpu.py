@@ -11,10 +11,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import Binding, Loop, Node, Share
-from fuser.schedule.row_body import Fold, Sweep
-from fuser.schedule.row_scans import before_scans, carry_of, scanned_lanes
+from fuser.schedule.row_body import Sweep
+from fuser.schedule.row_scans import carry_of, scanned_lanes
 from fuser.schedule.vectors import step_along, unrounded
 
 
@@ -31,16 +30,6 @@ def scan_loop(sweep: Sweep, within: Sequence[Node], count: int) -> Loop:
 
     lanes = scanned_lanes(sweep, (*within, *single), moved, count, lane_loop, filled=False)
     return Loop(inner, Binding.SCAN, (*ahead, *lanes), count)
-
-
-def totals_of(sweep: Sweep) -> Sweep:
-    """The sweep that makes the totals of independent scans."""
-    folds: list[Fold] = []
-    for scan in sweep.scans:
-        carry = carry_of(scan)
-        value = convert(scan.value, carry.dtype)
-        folds.append(Fold(carry.total, carry.operation, value, carry.dtype))
-    return Sweep(sweep.axes, before_scans(sweep), tuple(folds), ())
 
 
 def shared_out(sweep: Sweep, totals: Sequence[Node], loop: Loop, block: int) -> Share:
