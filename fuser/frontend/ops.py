@@ -14,6 +14,7 @@ from fuser.frontend.index_ops import IndexOps
 from fuser.frontend.recorder import Recorder
 from fuser.frontend.reduction_ops import ReductionOps
 from fuser.frontend.shape_ops import ShapeOps
+from fuser.frontend.triangle_ops import TriangleOps
 from fuser.ir.pointwise import TABLE
 
 _PARAMETERS_BY_ARITY = (
@@ -34,7 +35,7 @@ _PARAMETERS = {
 }
 
 
-class Operations(ShapeOps, ReductionOps, IndexOps, ExternOps, FactoryOps):
+class Operations(ShapeOps, ReductionOps, IndexOps, ExternOps, FactoryOps, TriangleOps):
     """Operations by name. The rows of the pointwise table need no method: each is found by name.
 
     Operands are handles of the definition or Python numbers, which become constants.

@@ -109,7 +109,8 @@ class Emitter(ABC):
         start, step = (self.read_as(number, (), wide) for number in (op.start, op.step))
         if start == Literal(0, wide) and step == Literal(1, wide):
             return convert(Ref(name, wide), op.dtype)
-        product = Call("mul", (Ref(name, wide), step), wide)
+        once = step == Literal(1, wide)
+        product = Ref(name, wide) if once else Call("mul", (Ref(name, wide), step), wide)
         return convert(Call("add", (start, product), wide), op.dtype)
 
     def _chosen(self, op: Pad | Cat, statement: Statement, at: Coordinates) -> Expression:
