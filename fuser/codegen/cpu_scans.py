@@ -97,7 +97,6 @@ class CpuScanPrinter(CpuSweepPrinter):
         at = self.sizes.index(substitute(store.at, {loop.axis: ZERO}), store.tensor.name)
         offsets = [text for text in (at, first) if text != "0"]
         place = " + ".join([f"{store.tensor}_out", *offsets])
-        size = self.expressions.type(store.tensor.dtype)
         return f"{self.expressions.use('up_to_alignment')}({place}, {loop.step})"
 
     # -- a row on all threads --------------------------------------------------------------------

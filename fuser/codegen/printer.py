@@ -40,6 +40,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    Running,
     ScanLanes,
     Share,
     Store,
@@ -117,6 +118,8 @@ class KernelPrinter(ABC):
                 self.finish(node)
             case Carry() | ScanLanes() | Share():
                 self.scan(node)
+            case Running():
+                raise AssertionError("mappings make lanes of what a sweep scans")
             case _:
                 assert_never(node)
 

@@ -1,7 +1,7 @@
 """Triangles of matrices: a comparison of row and column numbers.
 
-    triu(T0, diagonal=1)    rows = iota(8, start=1); columns = iota(6)
-    T0 [2, 8, 6]            where(columns >= rows, T0, 0)
+triu(T0, diagonal=1)    rows = iota(8, start=1); columns = iota(6)
+T0 [2, 8, 6]            where(columns >= rows, T0, 0)
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class TriangleOps(OperationGroup):
         first = self._recorder.scalar(name, "diagonal", diagonal)
         if not first.dtype.is_integral or first.dtype is DataType.Bool:
             expected = "expected an integer"
-            raise ArgumentError(operation=name, argument="diagonal", got=diagonal, expected=expected)
+            raise ArgumentError(
+                operation=name, argument="diagonal", got=diagonal, expected=expected
+            )
         rows = self._numbers(name, value, -2, first)
         rows = self._recorder.add(name, Broadcast(rows, (False, True))).value
         columns = self._numbers(name, value, -1, self._recorder.scalar(name, "start", 0))

@@ -140,6 +140,20 @@ class Combine:
 
 
 @dataclass(frozen=True, slots=True)
+class Running:
+    """`name` = `value` joined by `operation` to those at all earlier points of the sweep, which
+    `carry` names. The axes of a sweep that has some are in the order of the scan. Mappings make
+    lanes of it.
+    """
+
+    name: str
+    operation: str
+    value: Expression
+    dtype: DataType
+    carry: str
+
+
+@dataclass(frozen=True, slots=True)
 class Carry:
     """Declares `name`: what a scan by a pointwise operation has made of all points so far, in a
     type that holds it for long. `fill` is what it has made of none."""
@@ -352,6 +366,7 @@ Node = (
     | Prefetch
     | Loop
     | Region
+    | Running
     | Carry
     | ScanLanes
     | Share

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fuser.schedule.axes import merge_axes, moved
 from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.loop_tree import Load, Store
-from fuser.schedule.row_body import Code, RowBody, Running, Sweep
+from fuser.schedule.row_body import RowBody, Sweep
 
 
 def arrange_rows(body: RowBody) -> RowBody:
@@ -34,15 +34,11 @@ def replace_axes(sweep: Sweep, replaced: dict[Axis, Index]) -> Sweep:
     folds = (dataclasses.replace(fold, at=substitute(fold.at, replaced)) for fold in sweep.folds)
     return dataclasses.replace(
         sweep,
-        code=tuple(_moved(node, replaced) for node in sweep.code),
+        code=tuple(moved(node, replaced) for node in sweep.code),
         folds=tuple(folds),
         stores=tuple(moved(store, replaced) for store in sweep.stores),
         ahead=tuple(moved(asked, replaced) for asked in sweep.ahead),
     )
-
-
-def _moved(node: Code, replaced: dict[Axis, Index]) -> Code:
-    return node if isinstance(node, Running) else moved(node, replaced)
 
 
 def lanes_across_rows(body: RowBody) -> bool:

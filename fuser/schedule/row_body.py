@@ -30,6 +30,7 @@ from fuser.schedule.loop_tree import (
     Load,
     Prefetch,
     Ref,
+    Running,
     Store,
 )
 
@@ -47,21 +48,6 @@ class Fold:
     dtype: DataType
     slots: int | None = None
     at: Index = ZERO
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """`name` = `value` joined by `operation` to those at all earlier points of the sweep, which
-    `carry` names.
-
-    The axes of a sweep that has some are in the order of the scan.
-    """
-
-    name: str
-    operation: str
-    value: Expression
-    dtype: DataType
-    carry: str
 
 
 Code = Load | Let | CheckedIndex | Keep | Kept | Running

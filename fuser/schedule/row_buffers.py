@@ -12,8 +12,8 @@ from __future__ import annotations
 import dataclasses
 
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load
-from fuser.schedule.row_body import Code, RowBody, Running, Sweep, names_in
+from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load, Running
+from fuser.schedule.row_body import Code, RowBody, Sweep, names_in
 
 COSTLY = 8
 """Instructions from which a value is kept: storing and loading it takes a few."""

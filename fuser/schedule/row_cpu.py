@@ -36,11 +36,12 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    Running,
     nested,
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows, replace_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Running, Sweep, dtype_of
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, dtype_of
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_memory import (
@@ -187,7 +188,7 @@ def _folded_in_lanes(
 def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
     """A sweep that scans: chunk by chunk in the order of the row, by one thread, or part by part by
     all of them."""
-    *outer, inner = sweep.axes
+    outer = sweep.axes[:-1]
     own = [fold for fold in sweep.folds if not fold.slots]
     over_rows = [fold for fold in sweep.folds if fold.slots]
     before, within, after = _folded_in_lanes(own, parameters.chunk, narrow=False)

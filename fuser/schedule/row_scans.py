@@ -27,10 +27,11 @@ from fuser.schedule.loop_tree import (
     Loop,
     Node,
     Ref,
+    Running,
     ScanLanes,
     Store,
 )
-from fuser.schedule.row_body import Code, Fold, Running, Sweep, dtype_of, names_in
+from fuser.schedule.row_body import Code, Fold, Sweep, dtype_of, names_in
 from fuser.schedule.vectors import lanes_to_store
 
 Phase = tuple[Code, ...]
@@ -99,8 +100,7 @@ def scanned_lanes(
 
 
 def point_by_point(code: Sequence[Code]) -> list[Code]:
-    """A sweep's code where each lane goes from point to point: an array of carries is joined to, and
-    read."""
+    """A sweep's code where each lane goes from point to point: it joins a carry of its own."""
     nodes: list[Code] = []
     for node in code:
         if not isinstance(node, Running):

@@ -1,7 +1,7 @@
 """Scans on a GPU: round by round of a row, the lanes of a team's threads in order.
 
-    round   every thread: its lanes; the team: a scan over the threads, from the carry; stores
-    parts   few long rows: each block the total of its part, then, from the totals before, rounds
+round   every thread: its lanes; the team: a scan over the threads, from the carry; stores
+parts   few long rows: each block the total of its part, then, from the totals before, rounds
 """
 
 from __future__ import annotations

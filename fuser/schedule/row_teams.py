@@ -194,7 +194,6 @@ class TeamChoice:
         blocks = 2 * self._parameters.resident // (teams * width * height)
         return max(min(blocks, self._longest // (height * self._parameters.split_elements)), 1)
 
-
     def _scanned_parts(self, threads: int) -> int:
         """Blocks that each scan a part of a row, where all that is done with rows is to scan them,
         and they are fewer than the GPU runs blocks."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis, Index, affine_parts
-from fuser.schedule.loop_tree import IndexValue, Keep, Kept, Let, Load, Peel
-from fuser.schedule.row_body import Code, Running, Sweep, names_in
+from fuser.schedule.loop_tree import IndexValue, Keep, Kept, Let, Load, Peel, Running
+from fuser.schedule.row_body import Code, Sweep, names_in
 from fuser.schedule.vectors import (
     Access,
     Alignments,
