@@ -19,12 +19,13 @@ from tests.strategies import (
     METADATA,
     POINTWISE,
     REDUCTIONS,
+    SCANS,
     SLICES,
     Definition,
     definitions,
 )
 
-EVERY_STEP = (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS)
+EVERY_STEP = (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *SCANS)
 
 
 def rebuilt(text: str) -> Fusion:

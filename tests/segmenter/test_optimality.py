@@ -11,7 +11,7 @@ from fuser.ir.nodes import Fusion
 from fuser.segmenter import profit, segment
 from tests.segmented import Inputs, concrete, memory_of
 from tests.segmenter.brute_force import BruteForce
-from tests.strategies import FACTORIES, METADATA, POINTWISE, REDUCTIONS, SLICES, definitions
+from tests.strategies import FACTORIES, METADATA, POINTWISE, REDUCTIONS, SCANS, SLICES, definitions
 
 MOST_NODES = 9
 
@@ -24,7 +24,7 @@ def check(fusion: Fusion, inputs: Inputs) -> None:
     all_divisions.check(segment(fusion, memory))
 
 
-STEPS = (*POINTWISE, *POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *REDUCTIONS)
+STEPS = (*POINTWISE, *POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *REDUCTIONS, *SCANS)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

@@ -20,6 +20,7 @@ from tests.strategies import (
     NORMALIZATIONS,
     POINTWISE,
     REDUCTIONS,
+    SCANS,
     SLICES,
     Definition,
     definitions,
@@ -30,7 +31,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 ARCHS = ("sm_80", "sm_90", "sm_100")
 
 random_fusions = definitions(
-    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *NORMALIZATIONS, *GATHERS),
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *NORMALIZATIONS, *GATHERS, *SCANS),
     max_operations=10,
 )
 
