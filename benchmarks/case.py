@@ -1,8 +1,8 @@
 """What a case is: a kind of computation, a shape and a dtype.
 
 A kind has its definition, the same in torch for torch.compile, the ways eager torch offers, and
-what the results have to be in float64. `pointwise_cases.py`, `row_cases.py`, `norm_cases.py` and
-`loss_cases.py` hold the kinds; `cases.py` is the list of what is measured.
+what the results have to be in float64. `pointwise_cases.py`, `row_cases.py`, `norm_cases.py`,
+`loss_cases.py` and `scan_cases.py` hold the kinds; `cases.py` is the list of what is measured.
 """
 
 from __future__ import annotations

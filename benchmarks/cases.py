@@ -13,6 +13,7 @@ import loss_cases as loss
 import norm_cases as norm
 import pointwise_cases as pointwise
 import row_cases as row
+import scan_cases as scan
 import torch
 from case import DTYPES, Case, Kind, Shape
 
@@ -55,6 +56,8 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (row.SUM_INNER, MATRIX),
     (row.SUM_OUTER, MATRIX),
     (row.SUM_ALL, MATRIX),
+    (scan.ALONG_ROWS, MATRIX),
+    (scan.ALONG_COLUMNS, MATRIX),
 )
 
 SMALL_GELU = Case(pointwise.PLAIN_GELU, (64,), torch.float32, "cpu")
