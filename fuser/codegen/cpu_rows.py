@@ -87,7 +87,8 @@ class CpuRowPrinter(CpuScanPrinter):
             case RowArray():
                 self.out.line(f"{type_} {array}[{self.sizes.extent(node.axis)}];")
             case Keep():
-                self.out.line(f"{array}[{self.sizes.axis(node.axis)}] = {node.name};")
+                value = self.expressions.print(Ref(node.name, node.dtype), node.name)
+                self.out.line(f"{array}[{self.sizes.axis(node.axis)}] = {value};")
             case Kept():
                 kept = f"{array}[{self.sizes.axis(node.axis)}]"
                 self.out.line(f"const {type_} {node.name} = {kept};")

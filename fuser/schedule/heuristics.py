@@ -95,7 +95,7 @@ def _waste(extent: int, size: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CudaRowParameters:
-    """`vector_bytes`, `max_lane_bytes`: as above. `scan_lanes`: elements side by side of a thread in
+    """`vector_bytes`, `max_lane_bytes`: as above. `scan_lanes`: neighbours that a thread takes in
     a scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
     `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
     where every element has a result. `column_threads`: threads for a row where memory is

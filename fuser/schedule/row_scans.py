@@ -64,7 +64,7 @@ def scanned_lanes(
     The last phase does `within` too, and fills what `stores` move at once. Names that a later phase
     needs become arrays. If `filled`, so are they, where not all lanes may have a point.
     """
-    phases = _phases(sweep.code)
+    phases = _kept_read_again(_phases(sweep.code), (*sweep.folds, *sweep.stores, *stores))
     crossing = _crossing(phases, (*sweep.folds, *sweep.stores, *stores))
     arrays: list[Node] = []
     nodes: list[Node] = []
@@ -79,7 +79,7 @@ def scanned_lanes(
                 nodes.append(lane_loop((*inside, scanned)))
                 nodes.append(ScanLanes(name, dtype, count, carry_of(node)))
                 inside = []
-            elif node.name in crossing:
+            elif node.name in crossing and not isinstance(node, Keep):
                 arrays.append(Lanes(node.name, dtype_of(node), count))
                 inside.append(_in_lanes(node))
             else:
@@ -157,13 +157,24 @@ def _phases(code: Sequence[Code]) -> list[Phase]:
     return list(map(tuple, phases))
 
 
+def _kept_read_again(phases: list[Phase], ends: Sequence[Fold | Store]) -> list[Phase]:
+    """The phases, each of which reads what it needs of what an earlier sweep kept."""
+    kept = [node for phase in phases for node in phase if isinstance(node, Kept)]
+    again: list[Phase] = []
+    for number, phase in enumerate(phases):
+        own = [node for node in phase if not isinstance(node, Kept)]
+        needed = set(names_in((*own, *(ends if number + 1 == len(phases) else ()))))
+        again.append((*(node for node in kept if node.name in needed), *own))
+    return again
+
+
 def _crossing(phases: Sequence[Phase], ends: Sequence[Fold | Store]) -> set[str]:
     """Names that a phase makes and a later one needs; scans are arrays anyway."""
     crossing: set[str] = set()
     for number, phase in enumerate(phases):
         later = [node for other in phases[number + 1 :] for node in other]
         if number + 1 < len(phases):
-            made = {node.name for node in phase if not isinstance(node, Running)}
+            made = {node.name for node in phase if not isinstance(node, Running | Kept)}
             crossing |= made.intersection(names_in((*later, *ends)))
     return crossing
 

@@ -138,6 +138,13 @@ def share_of_largest(fd: FusionDefinition, x: Handle) -> Handle:
     return sums / fd.ops.max(sums, [1], keepdim=True)
 
 
+def kept_for_phases(fd: FusionDefinition, x: Handle) -> Handle:
+    """Costly powers that two sweeps need both before and after they scan them."""
+    e = fd.ops.exp(x)
+    sums = fd.ops.cumsum(e, 1)
+    return (sums - e) / fd.ops.max(sums * e, [1], keepdim=True)
+
+
 def viewed(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
     """Scanned along two dimensions as one, whose memory is not walked as one."""
     seen = fd.ops.reshape(fd.ops.exp(x), [9, 300])
@@ -160,6 +167,7 @@ FUSED: dict[str, tuple[Define, tuple[tuple[int, ...], ...]]] = {
     ),
     "of a softmax": (lambda fd, x: fd.ops.cumsum(softmax(fd, x), 1), ((9, 300),)),
     "swept again": (share_of_largest, ((9, 300),)),
+    "kept for two phases": (kept_for_phases, ((9, 300),)),
     "of a triangle": (lambda fd, x: fd.ops.cumsum(fd.ops.triu(x, 1), 0), ((40, 30),)),
     "of a constant": (
         lambda fd, x: fd.ops.cumsum(fd.ops.full([3, 700], 0.5, DataType.Float), 1) + x,
@@ -298,3 +306,15 @@ def test_random_definitions(target: str, monkeypatch: pytest.MonkeyPatch):
         check_definition(definition, target)
 
     run_one()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_no_team_spills_registers(arch: str):
+    """Warps, blocks, columns and parts of a row."""
+    for shape, dim in ((8192, 64), 1), ((4096, 3001), 1), ((8192, 3072), 0), ((1 << 24,), 0):
+        x = torch.empty(shape, dtype=torch.bfloat16, device="meta")
+        with FusionDefinition() as fd:
+            for out in every_scan(fd, fd.from_pytorch(x), dim):
+                fd.add_output(out)
+        (kernel,) = fd.plan([x], target=f"cuda:{arch}").kernels
+        assert kernel.compile().spill_bytes == 0
