@@ -82,6 +82,8 @@ class _Walk:
         """Values that follow from a scan, point by point of the row."""
         self._along: tuple[int, ...] = ()
         """The atoms along which the row is scanned, outermost first."""
+        self._over_rows: list[tuple[Value, AtomSet, AtomSet]] = []
+        """Results of reductions over the rows, with what they sweep of a row and what they keep."""
         self._swept_again = False
         self._repeated = 0
         self.visited = 0
@@ -99,6 +101,10 @@ class _Walk:
             if refusal is not None:
                 return refusal
         if self._along:
+            along = frozenset(self._along)
+            for out, swept, kept in self._over_rows:
+                if swept == along and kept not in (NONE, along):
+                    return Refusal(f"{out} keeps a part of the dimension along which others scan")
             self._swept_again |= self._has_other_sweeps(members)
         return Rows(self._kept, self._swept_again, self._repeated)
 
@@ -182,9 +188,8 @@ class _Walk:
         elif op.op in ("var", "var_mean"):
             return Refusal(f"{outs[0]}, a variance over rows, has to know their mean first")
         elif self._kept and self._kept <= held and kept.isdisjoint(self._kept):
-            if op.arg in self._running and kept not in (NONE, frozenset(self._along)):
-                return Refusal(f"{outs[0]} reduces a part of {op.arg}, a scan, over all rows")
             self._final.update(outs)
+            self._over_rows.append((outs[0], held - self._kept, kept))
         else:
             return Refusal(
                 f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "

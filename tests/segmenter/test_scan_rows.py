@@ -74,3 +74,13 @@ def test_a_slice_of_a_scan_needs_the_elements_before():
     part = d.ops.slice(d.ops.cumsum(d.handles[0], 1), [0, 6], [6, 8])
     segmented = d.segment(d.ops.exp(part))
     assert segmented.segments[0].bytes_read == 6 * 8 * torch.float32.itemsize
+
+
+def test_a_sum_over_rows_that_keeps_a_part_of_the_scanned_dimension_is_another_kernel():
+    # [exp cumsum over (1, 2)] | [exp sum over (0, 2)]: threads share 2, and slots lie along 1
+    d = Definition((5, 6, 4))
+    y = d.ops.exp(d.handles[0])
+    sums = d.ops.cumsum(d.ops.reshape(y, [5, 24]), 1)
+    segmented = d.segment(sums, d.ops.sum(y, [0, 2]))
+    assert len(segmented.segments) == 2
+    assert "keeps a part of the dimension along which others scan" in refusals(segmented)
