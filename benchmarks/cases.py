@@ -15,6 +15,7 @@ import norm_cases as norm
 import pointwise_cases as pointwise
 import random_cases as random
 import row_cases as row
+import scan_cases as scan
 import shift_cases as shift
 import torch
 from case import DTYPES, Case, Kind, Shape
@@ -68,6 +69,8 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (row.SUM_INNER, MATRIX),
     (row.SUM_OUTER, MATRIX),
     (row.SUM_ALL, MATRIX),
+    (scan.ALONG_ROWS, MATRIX),
+    (scan.ALONG_COLUMNS, MATRIX),
 )
 
 SMALL_GELU = Case(pointwise.PLAIN_GELU, (64,), torch.float32, "cpu")

@@ -54,6 +54,12 @@ def random(*shapes: tuple[int, ...]) -> Callable[[], Tensors]:
     return make
 
 
+def positive(*shapes: tuple[int, ...]) -> Callable[[], Tensors]:
+    """Float32 tensors whose running sums do not cancel, and stay in the range of float16."""
+    make = random(*shapes)
+    return lambda: [tensor.abs() for tensor in make()]
+
+
 def _gelu(fd: FusionDefinition, x: Handle) -> Handle:
     return x * 0.5 * (fd.ops.erf(x * 2**-0.5) + 1.0)
 
@@ -206,6 +212,14 @@ def _shift_gradient_exact(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.pad(turned, [0, 0, 1, 0]).view(3, 16, 32)
 
 
+def _sums(x: torch.Tensor) -> torch.Tensor:
+    return x.cumsum(1)
+
+
+def _column_sums(x: torch.Tensor) -> torch.Tensor:
+    return x.cumsum(0)
+
+
 FAMILIES = (
     Family("flat", _gelu, torch.nn.functional.gelu, random((33, 65))),
     Family("one element", _gelu, torch.nn.functional.gelu, random(())),
@@ -271,6 +285,9 @@ FAMILIES = (
     Family("normal numbers", _signs, _signs_exact, random((23, 33))),
     Family("dropout in rows", _noisy_norm, _noisy_norm_exact, random((19, 136))),
     Family("dropout in peeled rows", _noisy_norm, _noisy_norm_exact, random((9, 1603))),
+    Family("scan", lambda fd, x: fd.ops.cumsum(x, 1), _sums, positive((19, 333))),
+    Family("long scan", lambda fd, x: fd.ops.cumsum(x, 1), _sums, positive((3, 17001))),
+    Family("scan of columns", lambda fd, x: fd.ops.cumsum(x, 0), _column_sums, positive((67, 40))),
     Family("gather", _rows_in_turn, lambda x: x[torch.arange(40) * 7 % 11].exp(), random((11, 24))),
 )
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

@@ -24,6 +24,7 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from tests.random_resizes import RESIZES
 from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS
+from tests.random_scans import SCANS
 from tests.random_steps import FACTORIES, METADATA, POINTWISE, SLICES
 from tests.random_values import DTYPES, Writer, facts_of, tensors
 
@@ -36,6 +37,7 @@ __all__ = [
     "POINTWISE",
     "REDUCTIONS",
     "RESIZES",
+    "SCANS",
     "SLICES",
     "Definition",
     "definitions",

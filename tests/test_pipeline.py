@@ -145,7 +145,7 @@ with FusionDefinition() as fd:
     y = fd.ops.exp(fd.define_tensor([-1, -1]))
     fd.ops.neg(y)
     z = fd.define_tensor([-1, -1])
-    fd.add_output(fd.ops.div(y, fd.ops.cumsum(fd.ops.mul(y, z), 1)))
+    fd.add_output(fd.ops.div(y, fd.ops.argsort(fd.ops.mul(y, z), 1)))
 inputs = [torch.ones(6, 8)] * 3
 """
 EXECUTE = "fd.execute(inputs)\nfd.execute(inputs, target='emulator')\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_sweeps import CpuSweepPrinter
+from fuser.codegen.cpu_scans import CpuScanPrinter
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import (
@@ -28,10 +28,8 @@ from fuser.schedule.loop_tree import (
 from fuser.segmenter import Segment
 
 
-class CpuRowPrinter(CpuSweepPrinter):
+class CpuRowPrinter(CpuScanPrinter):
     """`extern "C" void name(..., const bool threaded)`."""
-
-    _threads_counted = False
 
     def __init__(self, segment: Segment, nest: LoopNest) -> None:
         super().__init__(segment, nest)
@@ -73,10 +71,7 @@ class CpuRowPrinter(CpuSweepPrinter):
                 self.out.line(f"__builtin_free({partial.name}_blocks);")
 
     def _parts_of_threads(self, node: Region) -> None:
-        if not self._threads_counted:
-            count = self.expressions.use("thread_count")
-            self.out.line(f"const int threads = threaded ? {count}() : 1;")
-            self._threads_counted = True
+        self.count_threads()
         for partial in node.partials:
             slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
             self._filled(f"{partial.name}_parts", partial.kept, f"threads * {slots}", partial.fill)
@@ -179,4 +174,5 @@ class CpuRowPrinter(CpuSweepPrinter):
 def _streams(nodes: tuple[Node, ...]) -> bool:
     """Whether stores bypass the cache."""
     loops = [node for node in nodes if isinstance(node, Loop)]
-    return any(loop.binding is Binding.CHUNKS or _streams(loop.body) for loop in loops)
+    streaming = (Binding.CHUNKS, Binding.SCAN)
+    return any(loop.binding in streaming or _streams(loop.body) for loop in loops)

@@ -23,6 +23,8 @@ class CpuSweepPrinter(CpuPrinter):
     _sweeps = 0
     _chunk_axis: Axis | None = None
     """The axis along which a chunk is at hand."""
+    _filled: str | None = None
+    """How many lanes of the chunk are used, if not all may be."""
     _in_tile = False
 
     def __init__(self, segment: Segment, nest: LoopNest) -> None:
@@ -185,9 +187,10 @@ class CpuSweepPrinter(CpuPrinter):
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""
         index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
-        self.out.line(f"const {index} first = {name};")
+        if not self._filled:
+            self.out.line(f"const {index} first = {name};")
         self.out.line("#pragma omp simd")
-        with self.out.block(f"for (int lane = 0; lane < {loop.step}; ++lane)"):
+        with self.out.block(f"for (int lane = 0; lane < {self._filled or loop.step}; ++lane)"):
             self.out.line(f"const {index} {name} = first + lane;")
             self._all(loop.body)
 

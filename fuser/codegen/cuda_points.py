@@ -33,6 +33,8 @@ class CudaPointPrinter(CudaTeamPrinter):
     def __init__(self, segment: Segment, nest: LoopNest, *, reports_indices: bool = False) -> None:
         super().__init__(segment, nest, reports_indices=reports_indices)
         self._arrays: dict[str, RowArray] = {}
+        self._part: tuple[str, str] | None = None
+        """Where the part of a row at hand begins and ends, if not all of it is."""
         self._peeled: set[str] = set()
         """Axes of which the ends are known."""
 
@@ -58,6 +60,7 @@ class CudaPointPrinter(CudaTeamPrinter):
         if last.peel:
             self._find_ends(name, last)
             count = f"{name}_end"
+        count = self._part[1] if self._part else count
         known = set(self.expressions.lane_arrays)
         self._sharing = last
         step = last.step if len(nest) == 1 else 1
@@ -88,6 +91,7 @@ class CudaPointPrinter(CudaTeamPrinter):
         body = nest[-1].body
         counts = any(isinstance(node, Keep | Kept) for node in body)
         first = _after_head(_times(self._first_point(), step), name, nest[-1].peel)
+        first = f"{self._part[0]} + {first}" if self._part else first
         stride = _times(self._point_stride(), step)
         begin = f"{self._index} {name} = {first}" + (", round = 0" if counts else "")
         onwards = f"{name} += {stride}" + (", ++round" if counts else "")
@@ -142,7 +146,9 @@ class CudaPointPrinter(CudaTeamPrinter):
         self.sizes.name_axis(loop.axis, "lane")
         self.out.line("#pragma unroll")
         with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
-            if not self._sharing.whole and not all(isinstance(node, Let) for node in loop.body):
+            in_order = self._sharing.binding is Binding.SCAN
+            lets = not in_order and all(isinstance(node, Let) for node in loop.body)
+            if not self._sharing.whole and not lets:
                 self.out.line(f"if (lane >= {self._valid()}) break;")
             self._all(loop.body)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fuser.codegen.cuda_folds import CudaFoldPrinter
+from fuser.codegen.cuda_scans import CudaScanPrinter
 from fuser.schedule.index import ZERO, Index, substitute
 from fuser.schedule.loop_tree import (
     Accumulate,
@@ -23,7 +23,7 @@ _GROUP = 32
 """Blocks whose folds over the rows are joined before those of all groups are."""
 
 
-class CudaRowPrinter(CudaFoldPrinter):
+class CudaRowPrinter(CudaScanPrinter):
     """`extern "C" __global__ void name(...)`, with workspaces where blocks join their results.
 
     `part` is what a thread or a block has of a fold; `parts`, those of all blocks.

@@ -44,14 +44,15 @@ class CudaTeamPrinter(CudaPrinter):
                     self._all(loop.body)
 
     def checked_index(self, node: CheckedIndex) -> None:
+        name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
         if self._reports_indices:
-            self.out.line(f"const long long {node.name} = {self.reported_index(node)};")
+            self.out.line(f"{name} = {self.reported_index(node)};")
             return
         value = self.expressions.print(convert(node.value, DataType.Int), node.name)
         size = self.sizes.parameter(f"{node.name}_size", node.size)
         call = f"{self.expressions.use('index_in_range')}({value}, {size}, "
         wraps = "true" if node.wraps else "false"
-        self.out.line(f"const long long {node.name} = {call}{wraps});")
+        self.out.line(f"{name} = {call}{wraps});")
 
     def store(self, store: Store) -> None:
         conditions = ["active"] if self._team is Team.COLUMN else []

@@ -24,6 +24,7 @@ from fuser.ir.printer import print_input, print_statement
 from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import (
     Accumulate,
+    Carry,
     CheckedIndex,
     Combine,
     DrainTile,
@@ -42,6 +43,9 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    Running,
+    ScanLanes,
+    Share,
     Store,
     TileKeep,
     TileLine,
@@ -124,6 +128,10 @@ class KernelPrinter(ABC):
                 self.widen(node)
             case Finish():
                 self.finish(node)
+            case Carry() | ScanLanes() | Share():
+                self.scan(node)
+            case Running():
+                raise AssertionError("mappings make lanes of what a sweep scans")
             case _:
                 assert_never(node)
 
@@ -200,6 +208,10 @@ class KernelPrinter(ABC):
     def finish(self, node: Finish) -> None:
         """Print a result of a fold over the rows."""
         raise AssertionError("pointwise kernels fold nothing")
+
+    def scan(self, node: Carry | ScanLanes | Share) -> None:
+        """Print what goes on from point to point of a row."""
+        raise AssertionError("pointwise kernels scan nothing")
 
     @abstractmethod
     def prefetch(self, prefetch: Prefetch) -> None:

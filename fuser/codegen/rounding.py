@@ -17,21 +17,20 @@ from fuser.ir.nodes import (
     MetadataOperation,
     Pointwise,
     Reduce,
+    Scan,
     Statement,
     StrideOrder,
     Value,
 )
 
+_EXTREMES = ("max", "min", "cummax", "cummin")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def may_contract(fusion: Fusion) -> bool:
     """Whether kernels of a fusion may round a product and a sum at once."""
     definitions = fusion.definitions()
-    extremes = [
-        s for s in fusion.statements if isinstance(s.op, Reduce) and s.op.op in ("max", "min")
-    ]
-    return not extremes or not any(
+    return not any(map(_finds_extreme, fusion.statements)) or not any(
         arg.dtype.is_floating and _is_extreme(arg, definitions)
         for statement in fusion.statements
         if isinstance(statement.op, Pointwise) and statement.op.op in _COMPARISONS
@@ -39,12 +38,16 @@ def may_contract(fusion: Fusion) -> bool:
     )
 
 
+def _finds_extreme(statement: Statement) -> bool:
+    return isinstance(statement.op, Reduce | Scan) and statement.op.op in _EXTREMES
+
+
 def _is_extreme(value: Value, definitions: Mapping[Value, Statement]) -> bool:
     """Whether a value is a largest or smallest element, perhaps in another type or shape."""
     while value in definitions:
         op = definitions[value].op
-        if isinstance(op, Reduce):
-            return op.op in ("max", "min")
+        if isinstance(op, Reduce | Scan):
+            return op.op in _EXTREMES
         if not isinstance(op, Cast | StrideOrder | MetadataOperation):
             return False
         value = op.arg

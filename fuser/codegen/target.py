@@ -21,7 +21,7 @@ class Target:
 
 CPU = Target(
     name="cpu",
-    library=load("common.h", "random.h", "cpu.h", "cpu_memory.h", "cpu_random.h"),
+    library=load("common.h", "random.h", "cpu.h", "cpu_memory.h", "cpu_random.h", "scan_cpu.h"),
     restrict="__restrict",
     infinity={DataType.Float: "__builtin_inff()", DataType.Double: "__builtin_inf()"},
     not_a_number={DataType.Float: '__builtin_nanf("")', DataType.Double: '__builtin_nan("")'},
@@ -29,7 +29,7 @@ CPU = Target(
 
 CUDA = Target(
     name="cuda",
-    library=load("common.h", "random.h", "cuda.h"),
+    library=load("common.h", "random.h", "cuda.h", "scan_cuda.h"),
     restrict="__restrict__",
     infinity={
         DataType.Float: "__int_as_float(0x7f800000)",

@@ -15,6 +15,7 @@ from fuser.frontend.random_ops import RandomOps
 from fuser.frontend.recorder import Recorder
 from fuser.frontend.reduction_ops import ReductionOps
 from fuser.frontend.shape_ops import ShapeOps
+from fuser.frontend.triangle_ops import TriangleOps
 from fuser.ir.pointwise import TABLE
 
 _PARAMETERS_BY_ARITY = (
@@ -35,7 +36,7 @@ _PARAMETERS = {
 }
 
 
-class Operations(ShapeOps, ReductionOps, IndexOps, ExternOps, FactoryOps, RandomOps):
+class Operations(ShapeOps, ReductionOps, IndexOps, ExternOps, FactoryOps, RandomOps, TriangleOps):
     """Operations by name. The rows of the pointwise table need no method: each is found by name.
 
     Operands are handles of the definition or Python numbers, which become constants.

@@ -22,6 +22,7 @@ from fuser.ir.nodes import (
     Pad,
     Permute,
     Pointwise,
+    Scan,
     Slice,
     Squeeze,
     Statement,
@@ -74,7 +75,7 @@ def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates |
     match op:
         case _ if math.prod(operand.shape) != math.prod(shape):
             return None
-        case Pointwise() | Cast() | StrideOrder() | CheckIndex() | Expand():
+        case Pointwise() | Cast() | StrideOrder() | CheckIndex() | Expand() | Scan():
             return (ZERO,) * (len(shape) - len(at)) + at
         case View():
             return unravel(linear(at, row_major_strides(operand.shape)), shape)
@@ -95,7 +96,7 @@ def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates |
 
 def _pull(op: Operation, operand: Value, at: Coordinates) -> Coordinates:
     match op:
-        case Pointwise() | Cast() | StrideOrder() | CheckIndex() | Expand():
+        case Pointwise() | Cast() | StrideOrder() | CheckIndex() | Expand() | Scan():
             aligned = at[len(at) - len(operand.shape) :]
             pairs = zip(operand.shape, aligned, strict=True)
             return tuple(ZERO if size == 1 else index for size, index in pairs)

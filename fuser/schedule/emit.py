@@ -18,6 +18,7 @@ from fuser.ir.nodes import (
     Pad,
     Pointwise,
     Random,
+    Scan,
     Statement,
     StrideOrder,
     Value,
@@ -86,6 +87,8 @@ class Emitter(ABC):
             expression = self.read_as(op.arg, reads.get(op.arg, ()), op.dtype)
         elif isinstance(op, Pointwise):
             expression = self._call(op, statement, at)
+        elif isinstance(op, Scan):  # of one element
+            return self.read_as(op.arg, reads.get(op.arg, ()), out.dtype)
         elif isinstance(op, Full):
             return self.read_as(op.fill, (), op.dtype)
         elif isinstance(op, Random):
@@ -115,7 +118,8 @@ class Emitter(ABC):
         start, step = (self.read_as(number, (), wide) for number in (op.start, op.step))
         if start == Literal(0, wide) and step == Literal(1, wide):
             return convert(Ref(name, wide), op.dtype)
-        product = Call("mul", (Ref(name, wide), step), wide)
+        once = step == Literal(1, wide)
+        product = Ref(name, wide) if once else Call("mul", (Ref(name, wide), step), wide)
         return convert(Call("add", (start, product), wide), op.dtype)
 
     def _chosen(self, op: Pad | Cat, statement: Statement, at: Coordinates) -> Expression:

@@ -19,6 +19,9 @@ FOLDS = {
 }
 """For each reduction that is one fold, the pointwise operation that joins two parts of it."""
 
+SCANS = {"cumsum": "add", "cumprod": "mul", "cummax": "maximum", "cummin": "minimum"}
+"""For each scan, the pointwise operation that joins a point to those before it."""
+
 
 def neutral(operation: str, dtype: DataType) -> Literal:
     """What changes nothing when joined by a fold's operation."""

@@ -31,10 +31,11 @@ class CpuRowParameters:
     of each at a time, in blocks of `tile_block`. `few_rows`: rows below which each is shared out
     over the threads. `row_block`, `block`: rows, and elements of a row in runs of at least
     `long_run`, that are folded in their own type before they are joined to a wider one.
-    `kept_bytes`: the most that is kept of one row between sweeps, on the stack. `chunk`: as above,
-    in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`: how far ahead rows
-    are asked for, at least one row. `shortest_row`: elements from which something stored in a row
-    is done row by row though nothing is folded."""
+    `scanned_block`: elements of a row that a thread scans before it meets the others; they should
+    stay in its cache. `kept_bytes`: the most that is kept of one row between sweeps, on the stack.
+    `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`:
+    how far ahead rows are asked for, at least one row. `shortest_row`: elements from which
+    something stored in a row is done row by row though nothing is folded."""
 
     serial_work: int = 1 << 17
     lanes: int = 32
@@ -44,6 +45,7 @@ class CpuRowParameters:
     few_rows: int = 8
     row_block: int = 64
     block: int = 1 << 14
+    scanned_block: int = 1 << 16
     long_run: int = 1 << 10
     kept_bytes: int = 1 << 19
     chunk: int = 64
@@ -105,14 +107,15 @@ def _waste(extent: int, size: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CudaRowParameters:
-    """`vector_bytes`, `max_lane_bytes`: as above. `warp_elements`: the longest row that one warp
-    does, `warps` of them a block. `elements`: of a longer row for each thread, up to `threads` of
-    them; `slot_elements` where every element has a result. `column_threads`: threads for a row
-    where memory is consecutive across rows. `grid_threads`: threads a block where nothing is
-    folded. `resident`: threads that the GPU runs at once, if each has many registers; a row that is
-    swept once is split over twice as many, if each is left `split_elements`. `workspace_bytes`: the
-    most that blocks keep of folds over the rows. `most_blocks`: the largest grid; its blocks do
-    several rows each.
+    """`vector_bytes`, `max_lane_bytes`: as above. `scan_lanes`: neighbours that a thread takes in
+    a scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
+    `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
+    where every element has a result. `column_threads`: threads for a row where memory is
+    consecutive across rows. `grid_threads`: threads a block where nothing is folded. `resident`:
+    threads that the GPU runs at once, if each has many registers; a row that is swept once and
+    folded is split over twice as many, if each is left `split_elements`, and one that is scanned
+    over as many, if each is left `elements`. `workspace_bytes`: the most that blocks keep of folds
+    over the rows. `most_blocks`: the largest grid; its blocks do several rows each.
 
     Of what a row keeps between sweeps: `thread_bytes` for each thread, up to `kept_threads` of
     them, then more, up to `kept_words` registers. `block_bytes`: for each block of a cluster, which
@@ -121,6 +124,7 @@ class CudaRowParameters:
 
     vector_bytes: int = 16
     max_lane_bytes: int = 32
+    scan_lanes: int = 4
     warp_elements: int = 1024
     warps: int = 4
     elements: int = 16

@@ -108,7 +108,8 @@ def _stores(segment: Segment, base: Value, stores: Sequence[Store]) -> list[Stor
 
 def _loads(segment: Segment, base: Value, code: Sequence[object]) -> Iterator[Load]:
     for node in code:
-        if isinstance(node, Load) and segment.memory[node.tensor].base is base:
+        read = isinstance(node, Load) and node.drawn is None
+        if read and segment.memory[node.tensor].base is base:
             yield node
 
 

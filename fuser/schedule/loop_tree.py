@@ -209,6 +209,63 @@ class Combine:
 
 
 @dataclass(frozen=True, slots=True)
+class Running:
+    """`name` = `value` joined by `operation` to those at all earlier points of the sweep, which
+    `carry` names. The axes of a sweep that has some are in the order of the scan. Mappings make
+    lanes of it.
+    """
+
+    name: str
+    operation: str
+    value: Expression
+    dtype: DataType
+    carry: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """Declares `name`: what a scan by a pointwise operation has made of all points so far, in a
+    type that holds it for long. `fill` is what it has made of none."""
+
+    name: str
+    dtype: DataType
+    operation: str
+    fill: Literal
+
+    @property
+    def total(self) -> str:
+        """The name of what a part of the points comes to."""
+        return f"{self.name}_total"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLanes:
+    """Each of `count` lanes of `array` becomes what the scan makes of all points up to it; `carry`
+    goes on to the last of them. On a GPU, the lanes of all threads of a team follow each other."""
+
+    array: str
+    dtype: DataType
+    count: int
+    carry: Carry
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A row along `axis` shared out over threads, or blocks, that each scan a part of it in order.
+
+    `totals` makes the total of each carry over the points of a part; `body` is done with the
+    carries that follow from the parts before. A processor does so for `step` points of
+    every thread at a time.
+    """
+
+    axis: Axis
+    carries: tuple[Carry, ...]
+    totals: tuple[Node, ...]
+    body: tuple[Node, ...]
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Keep:
     """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row."""
 
@@ -338,6 +395,7 @@ class Binding(Enum):
     UNROLLED = auto()  # `step` iterations at a time for each row of a tile, and the rest one by one
     TEAMS = auto()  # a row for each team of threads, together with the loop inside
     TEAM = auto()  # `step` elements for each thread of a team, together with the loop inside
+    SCAN = auto()  # `step` elements at a time, of one thread or each of a team, in order
     ENDS = auto()  # the ends of a peeled row, an element for each of the first threads of a team
 
 
@@ -397,6 +455,10 @@ Node = (
     | Prefetch
     | Loop
     | Region
+    | Running
+    | Carry
+    | ScanLanes
+    | Share
 )
 
 

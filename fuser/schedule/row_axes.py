@@ -57,7 +57,7 @@ def lanes_across_rows(body: RowBody) -> bool:
 
 
 def _arranged(sweep: Sweep) -> Sweep:
-    axes = _by_stride(sweep.axes, _reference(sweep))
+    axes = sweep.axes if sweep.scans else _by_stride(sweep.axes, _reference(sweep))
     merged, replaced = merge_axes(axes, sweep.indices())
     return dataclasses.replace(replace_axes(sweep, replaced), axes=merged)
 

@@ -30,6 +30,7 @@ from fuser.schedule.loop_tree import (
     Load,
     Prefetch,
     Ref,
+    Running,
     Store,
 )
 
@@ -49,7 +50,7 @@ class Fold:
     at: Index = ZERO
 
 
-Code = Load | Let | CheckedIndex | Keep | Kept
+Code = Load | Let | CheckedIndex | Keep | Kept | Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,11 @@ class Sweep:
         found += [value.index for value in lets if isinstance(value, IndexValue)]
         return found + [fold.at for fold in self.folds]
 
+    @property
+    def scans(self) -> tuple[Running, ...]:
+        """What is known at a point only after all earlier ones."""
+        return tuple(node for node in self.code if isinstance(node, Running))
+
 
 @dataclass(frozen=True, slots=True)
 class RowBody:
@@ -81,6 +87,17 @@ class RowBody:
     prologue: tuple[Let, ...]
     stages: tuple[Sweep, ...]
     epilogue: tuple[Sweep, ...]
+
+
+def dtype_of(node: Code) -> DataType:
+    """The type of what a node makes."""
+    match node:
+        case Load():
+            return node.tensor.dtype
+        case CheckedIndex():
+            return DataType.Int
+        case Let() | Keep() | Kept() | Running():
+            return node.dtype
 
 
 def variables_of(at: Coordinates) -> list[Variable]:
@@ -100,7 +117,7 @@ def names_in(nodes: Iterable[Code | Fold | Store]) -> Iterable[str]:
                 pending, at = [node.source], node.at
             case Fold():
                 pending, at = [node.value], node.at
-            case CheckedIndex():
+            case CheckedIndex() | Running():
                 pending, at = [node.value], ZERO
             case Keep() | Kept():
                 pending, at = list[Expression](), ZERO

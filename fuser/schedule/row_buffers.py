@@ -13,7 +13,7 @@ import dataclasses
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load
+from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load, Running
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in
 
 Made = Let | Load
@@ -89,7 +89,7 @@ def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     needed = set(names_in((*sweep.folds, *sweep.stores)))
     live: list[Code] = []
     for node in reversed(code):
-        if isinstance(node, Load | Let | Kept) and node.name not in needed:
+        if isinstance(node, Load | Let | Kept | Running) and node.name not in needed:
             continue
         live.insert(0, node)
         needed.update(names_in((node,)))

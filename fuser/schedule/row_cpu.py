@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.draw import drawn_together
@@ -22,7 +23,6 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
     Call,
-    CheckedIndex,
     Combine,
     Finish,
     Keep,
@@ -30,7 +30,6 @@ from fuser.schedule.loop_tree import (
     Lanes,
     Launch,
     Let,
-    Load,
     Loop,
     LoopNest,
     Node,
@@ -38,12 +37,13 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    Running,
     Widen,
     nested,
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows, replace_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, dtype_of
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_memory import (
@@ -54,6 +54,8 @@ from fuser.schedule.row_memory import (
     in_chunks,
     store_last,
 )
+from fuser.schedule.row_scans import carry_of, independent, point_by_point, totals_of
+from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment
 
@@ -94,6 +96,8 @@ def _along(body: RowBody, parameters: CpuRowParameters, chunked: bool) -> tuple[
     for sweep in body.stages:
         if not sweep.axes:
             nodes += _point(sweep)
+        elif sweep.scans:
+            nodes += _scan_along(sweep, parameters, alone)
         elif chunked and not alone and in_chunks(sweep, parameters):
             nodes += nested(sweep.axes[:-1], Binding.SERIAL, (chunks(sweep, parameters.chunk),))
         else:
@@ -106,7 +110,13 @@ def _rows_alone(body: RowBody, parameters: CpuRowParameters) -> bool:
     """Whether rows are so few that each is shared out over the threads."""
     rows = math.prod(axis.extent for axis in body.rows)
     over_rows = any(fold.slots for sweep in body.stages for fold in sweep.folds)
-    return rows < parameters.few_rows and not over_rows
+    in_parts = all(_scans_in_parts(sweep) for sweep in body.stages)
+    return rows < parameters.few_rows and not over_rows and in_parts
+
+
+def _scans_in_parts(sweep: Sweep) -> bool:
+    """Whether threads may scan a part of a sweep each, if it is scanned."""
+    return not sweep.scans or (len(sweep.axes) == 1 and not sweep.folds and independent(sweep))
 
 
 def _whole_sweep(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
@@ -154,16 +164,7 @@ def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> li
     own = [fold for fold in sweep.folds if not fold.slots]
     arrays = sum(len(_lane_parts(fold, fold.dtype)) for fold in own)
     lanes = parameters.lanes_for(inner.extent, arrays)
-    before: list[Node] = []
-    within: list[Node] = []
-    after: list[Node] = []
-    for fold in own:
-        kept = fold.value.dtype if narrow and fold.dtype.is_floating else wide(fold)
-        parts = _lane_parts(fold, kept)
-        for name, joined in parts.items():
-            before.append(Lanes(name, kept, lanes, neutral(fold.operation, kept)))
-            within.append(Let(name, kept, joined, in_lanes=True))
-        after.append(Combine(fold.name, fold.dtype, tuple(parts), kept, lanes, fold.operation))
+    before, within, after = _folded_in_lanes(own, lanes, narrow)
     others = [Accumulate(_partial(fold), fold.at, fold.value) for fold in sweep.folds if fold.slots]
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
     drawn, code = drawn_together(sweep.code, inner, lanes)
@@ -171,6 +172,39 @@ def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> li
     binding, step = (Binding.SWEEP, lanes) if own or drawn else (Binding.SIMD, 1)
     loop = Loop(inner, binding, inside, step)
     return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
+
+
+def _folded_in_lanes(
+    folds: Sequence[Fold], lanes: int, narrow: bool
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """What folds of a row do before a loop over its elements, in each of the lanes, and after."""
+    before: list[Node] = []
+    within: list[Node] = []
+    after: list[Node] = []
+    for fold in folds:
+        kept = fold.value.dtype if narrow and fold.dtype.is_floating else wide(fold)
+        parts = _lane_parts(fold, kept)
+        for name, joined in parts.items():
+            before.append(Lanes(name, kept, lanes, neutral(fold.operation, kept)))
+            within.append(Let(name, kept, joined, in_lanes=True))
+        after.append(Combine(fold.name, fold.dtype, tuple(parts), kept, lanes, fold.operation))
+    return before, within, after
+
+
+def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
+    """A sweep that scans: chunk by chunk in the order of the row, by one thread, or part by part by
+    all of them."""
+    outer = sweep.axes[:-1]
+    own = [fold for fold in sweep.folds if not fold.slots]
+    over_rows = [fold for fold in sweep.folds if fold.slots]
+    before, within, after = _folded_in_lanes(own, parameters.chunk, narrow=False)
+    within += (Accumulate(_partial(fold), fold.at, fold.value) for fold in over_rows)
+    loop = scan_loop(sweep, within, parameters.chunk)
+    if alone:
+        totals = _sweep_along(totals_of(sweep), parameters, narrow=False)
+        return [shared_out(sweep, totals, loop, parameters.scanned_block)]
+    carries = map(carry_of, sweep.scans)
+    return [*carries, *before, *nested(outer, Binding.SERIAL, (loop,)), *after]
 
 
 # -- lanes across rows ---------------------------------------------------------------------------
@@ -193,7 +227,7 @@ def _across(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
 
 def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
     """What is done once a row; later stages read it lane by lane."""
-    arrays: list[Node] = [Lanes(node.name, _dtype(node), lane.extent) for node in sweep.code]
+    arrays: list[Node] = [Lanes(node.name, dtype_of(node), lane.extent) for node in sweep.code]
     within = (*map(_in_lanes, sweep.code), *sweep.stores)
     return [*arrays, Loop(lane, Binding.TILE_LANES, within)]
 
@@ -224,7 +258,9 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
         results.append(Lanes(fold.name, fold.dtype, lane.extent))
         result = convert(Ref(name, dtype), fold.dtype)
         after.append(Let(fold.name, fold.dtype, result, in_lanes=True))
-    body = (*sweep.code, *joined, *sweep.stores)
+    carries = map(carry_of, sweep.scans)
+    arrays += (Lanes(carry.name, carry.dtype, lane.extent, carry.fill) for carry in carries)
+    body = (*point_by_point(sweep.code), *joined, *sweep.stores)
     if sweep.stores:
         loop = Loop(inner, Binding.SERIAL, (Loop(lane, Binding.TILE_LANES, body),))
     else:
@@ -238,20 +274,8 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
 
 
 def _in_lanes(node: Code) -> Node:
-    assert not isinstance(node, Keep | Kept), "nothing is kept across rows"
+    assert not isinstance(node, Keep | Kept | Running), "nothing is kept or scanned once a row"
     return dataclasses.replace(node, in_lanes=True)
-
-
-def _dtype(node: Code) -> DataType:
-    match node:
-        case Load():
-            return node.tensor.dtype
-        case Let():
-            return node.dtype
-        case CheckedIndex():
-            return DataType.Int
-        case Keep() | Kept():
-            return node.dtype
 
 
 # -- folds ---------------------------------------------------------------------------------------

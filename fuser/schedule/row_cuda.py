@@ -29,6 +29,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    Share,
     Team,
     nested,
 )
@@ -38,6 +39,8 @@ from fuser.schedule.row_body import Fold, RowBody, Sweep
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_kept import keep_loads
 from fuser.schedule.row_lanes import in_lanes
+from fuser.schedule.row_scans import carry_of, totals_of
+from fuser.schedule.row_scans_cuda import scan_lanes, scan_round
 from fuser.schedule.row_slots import (
     Axes,
     conflict_free,
@@ -130,6 +133,8 @@ class _Mapping:
     def _stage(self, sweep: Sweep) -> list[Node]:
         if not sweep.axes:
             return self._point(sweep)
+        if sweep.scans:
+            return self._scanned(sweep)
         outer, shared, inner = self._divided(sweep)
         vectors = Vectors() if inner else self._vectors(sweep, shared)
         *rest, last = shared
@@ -139,11 +144,35 @@ class _Mapping:
         if vectors.peel:
             ends = in_lanes(sweep, self._accumulate, last, Vectors())
             loops = (*loops, Loop(last, Binding.ENDS, ends, peel=vectors.peel))
+        return self._folded(sweep, loops)
+
+    def _folded(self, sweep: Sweep, loops: tuple[Node, ...]) -> list[Node]:
+        """The loops of a sweep, and what a team then makes of its folds."""
         own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
         finished = [Finish(row_partial(fold), ZERO) for fold in own]
         after = [self._to_rows(fold) for fold in own if fold.slots is not None]
         partials = tuple(map(row_partial, own))
         return [Region(partials, loops, (*finished, *after))] if own else list(loops)
+
+    def _scanned(self, sweep: Sweep) -> list[Node]:
+        """A sweep that scans, in rounds of the team; few long rows in a part for each block."""
+        *outer, last = sweep.axes
+        column = self._team.team is Team.COLUMN
+        given = self._segment, [sweep], last, self._alignments, self._parameters
+        aligned = Vectors() if column else vectors_for(*given, may_peel=False)
+        lanes = scan_lanes(aligned, last.extent, self._team.threads, self._parameters)
+        loop = scan_round(sweep, self._accumulate, lanes, aligned)
+        carries = tuple(map(carry_of, sweep.scans))
+        _, parts, _ = self._team.launch.grid
+        if parts == 1:
+            return self._folded(sweep, (*carries, *nested(outer, Binding.SERIAL, (loop,))))
+        summed = totals_of(sweep)
+        alone = aligned if aligned.lanes == lanes else Vectors()
+        inside = in_lanes(summed, self._accumulate, last, alone)
+        totals = self._folded(summed, (Loop(last, Binding.TEAM, inside, alone.lanes),))
+        each = lanes * self._team.threads
+        share = -(-last.extent // (parts * each)) * each
+        return [Share(last, carries, tuple(totals), (loop,), share)]
 
     def _point(self, sweep: Sweep) -> list[Node]:
         """What is done once a row."""

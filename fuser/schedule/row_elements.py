@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import CheckIndex, Gather, Reduce, Statement, Value
+from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Statement, Value
 from fuser.schedule.coordinates import Coordinates, pull
 from fuser.schedule.emit import Emitter, scalar_operands
+from fuser.schedule.folds import SCANS
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts, compose, linear
-from fuser.schedule.loop_tree import CheckedIndex, Expression, Let, Load, Ref
+from fuser.schedule.loop_tree import CheckedIndex, Expression, Let, Load, Ref, Running
 from fuser.schedule.row_body import Code, variables_of
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
@@ -28,6 +31,8 @@ class Elements(Emitter):
         self._axes: dict[int, Axis] = {}
         self._gathers: dict[Variable, tuple[Statement, Key]] = {}
         self._places: dict[Value, list[Coordinates]] = {}
+        self._scanned: Counter[str] = Counter()
+        """How many sweeps make a scan."""
         self._prologue: list[Let] = []
         self._known: dict[Key, Expression] = {}
         """What every later stage of the row may use."""
@@ -78,12 +83,24 @@ class Elements(Emitter):
             checked = CheckedIndex(name, self.get(op.arg, at), op.size, op.operation, wraps=False)
             self._target.append(checked)
             return Ref(name, DataType.Int)
+        if statement is not None and isinstance(statement.op, Scan) and at[statement.op.dim].terms:
+            op, name, dtype = statement.op, self.name(value, at), value.dtype
+            assert at == self._natural(value), f"{value} is read at {at}"
+            given = self.read_as(op.arg, at, dtype)
+            self._target.append(Running(name, SCANS[op.op], given, dtype, self._carry(name)))
+            return Ref(name, dtype)
         if statement is not None:
             return self.emit(statement, at)
         name = self.name(value, at)
         if value.is_tensor:
             self._target.append(Load(name, value, self._address(value, at)))
         return Ref(name, value.dtype)
+
+    def _carry(self, name: str) -> str:
+        """A name for what a scan has come to; each sweep that makes it again has its own."""
+        number = self._scanned[name]
+        self._scanned[name] += 1
+        return f"{name}_carry_{number}" if number else f"{name}_carry"
 
     def _index(self, variable: Variable) -> Expression:
         """The index of a gather, in range."""

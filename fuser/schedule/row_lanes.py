@@ -33,7 +33,7 @@ def in_lanes(
     moved = replace_axes(sweep, {inner: Index(0, ((inner, 1), (lane, 1)))})
     same, together, _ = divided(sweep.code, inner)
     once = {node.name for node in (*same, *together)}
-    before: list[Node] = [*same, *(_widened(node, vectors) for node in together)]
+    before: list[Node] = [*same, *(widened(node, vectors) for node in together)]
     within: list[Node] = [node for node in moved.code if node.name not in once]
     within += [accumulate(fold, moved) for fold in moved.folds]
     after: list[Node] = []
@@ -50,7 +50,8 @@ def in_lanes(
     return (*before, *each, *after)
 
 
-def _widened(node: Load | Keep | Kept, vectors: Vectors) -> Load | Keep | Kept:
+def widened(node: Load | Keep | Kept, vectors: Vectors) -> Load | Keep | Kept:
+    """A node that moves neighbouring elements at once."""
     if isinstance(node, Load):
         piece = vectors.pieces.get((node.tensor, node.at), 0)
         return dataclasses.replace(node, lanes=vectors.lanes, piece=piece)

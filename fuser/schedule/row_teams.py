@@ -13,7 +13,8 @@ from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
-from fuser.schedule.row_slots import is_of_row, shared_parts_bytes
+from fuser.schedule.row_scans import independent
+from fuser.schedule.row_slots import is_of_row, power_of_two, shared_parts_bytes
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
@@ -57,14 +58,15 @@ class TeamChoice:
         self._partials = partials
         self._rows = points(body.rows)
         self._longest = max((points(sweep.axes) for sweep in body.stages), default=1)
+        self._scanned = any(sweep.scans for sweep in stages)
         self._groups: dict[Axis, list[Sweep]] = {}
         for sweep in stages:
             if len(sweep.axes) == 1:
                 self._groups.setdefault(sweep.axes[0], []).append(sweep)
 
     def run(self) -> RowTeam:
-        folds = any(sweep.folds for sweep in self._body.stages)
-        if not folds and not self._body.rows:
+        together = any(sweep.folds or sweep.scans for sweep in self._body.stages)
+        if not together and not self._body.rows:
             return self._grid()
         if lanes_across_rows(self._body):
             return self._column()
@@ -84,6 +86,9 @@ class TeamChoice:
         demand = _demand(axis, kept, Vectors())
         room = column_room(demand, self._parameters) if demand else None
         threads = room.threads if room else self._parameters.column_threads
+        if self._scanned:
+            rounds = _groups(self._longest, self._parameters.scan_lanes)
+            threads = min(threads, power_of_two(rounds))
         teams = _groups(self._rows, 32)
         parts = self._split(teams, 32, threads)
         launch = self._launched(teams, parts, (32, threads, 1), room, demand)
@@ -103,6 +108,7 @@ class TeamChoice:
         threads = given.threads_for(self._longest, has_slots=self._has_arrays())
         threads = room.threads if room else threads
         parts = room.cluster if room else self._split(self._rows, 1, threads)
+        parts = self._scanned_parts(threads) if self._scanned else parts
         launch = self._launched(self._rows, parts, (threads, 1, 1), room, demand)
         return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room)
 
@@ -134,6 +140,8 @@ class TeamChoice:
 
     def _to_keep(self, vectors: Mapping[Axis, Vectors]) -> tuple[Axis | None, tuple[Load, ...]]:
         """The longest axis along which something is loaded again, and these loads."""
+        if self._scanned:
+            return None, ()  # a scan has its points in the order of the row
         for axis in sorted(self._groups, key=lambda axis: -axis.extent):
             loads = loads_to_keep(self._groups[axis], self._body.rows, vectors[axis].lanes)
             if loads:
@@ -179,12 +187,25 @@ class TeamChoice:
         """Blocks that share a row, where there are fewer rows than the GPU runs blocks."""
         stages = [sweep for sweep in self._body.stages if sweep.axes]
         before = self._body.stages[: self._body.stages.index(stages[0])] if stages else ()
-        if len(stages) != 1 or self._partials or not stages[0].folds:
+        if len(stages) != 1 or self._partials or not stages[0].folds or self._scanned:
             return 1
         if any(sweep.stores or sweep.folds for sweep in before):
             return 1
         blocks = 2 * self._parameters.resident // (teams * width * height)
         return max(min(blocks, self._longest // (height * self._parameters.split_elements)), 1)
+
+    def _scanned_parts(self, threads: int) -> int:
+        """Blocks that each scan a part of a row, where all that is done with rows is to scan them,
+        and they are fewer than the GPU runs blocks."""
+        stages = [sweep for sweep in self._body.stages if sweep.axes]
+        plain = all(not sweep.stores and not sweep.folds for sweep in self._body.stages[:-1])
+        sweep = stages[-1]
+        if len(stages) != 1 or not plain or sweep.folds or not independent(sweep):
+            return 1
+        if len(sweep.axes) != 1 or self._partials:
+            return 1
+        blocks = self._parameters.resident // (self._rows * threads)
+        return max(min(blocks, self._longest // (threads * self._parameters.elements)), 1)
 
 
 def points(axes: Sequence[Axis]) -> int:

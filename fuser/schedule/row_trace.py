@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Reduce, Statement, Value, operands
+from fuser.ir.nodes import Reduce, Scan, Statement, Value, operands
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
@@ -113,10 +113,19 @@ class _RowTracer(Elements):
         for goal in goals:
             if goal.reduction is not None and self._is_row_fold(goal.reduction.out):
                 self._bind_fold(goal.reduction, self._natural(goal.value))
-        axes = tuple(map(self._axis, swept))
+        axes = tuple(map(self._axis, self._scan_order(swept)))
         row = [Sweep((), tuple(self._row_code), (), ())] if self._row_code and axes else []
         code = (*self._row_code, *self._sweep_code) if not axes else tuple(self._sweep_code)
         return [*row, Sweep(axes, code, tuple(folds), tuple(stores))]
+
+    def _scan_order(self, swept: tuple[int, ...]) -> tuple[int, ...]:
+        """The atoms of a sweep, from the outermost of a scan along them to its innermost."""
+        for statement in self._fusion.statements:
+            if isinstance(statement.op, Scan):
+                along = self._atoms.factors(statement.out)[statement.op.dim]
+                if sorted(along) == list(swept):
+                    return along
+        return swept
 
     def _epilogue(self, final: list[Value], folds: dict[str, Fold]) -> tuple[Sweep, ...]:
         """Sweeps over what is stored when all rows are done."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fuser.ir.nodes import Value
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis, Index, affine_parts
-from fuser.schedule.loop_tree import IndexValue, Keep, Kept, Let, Load, Peel
+from fuser.schedule.loop_tree import IndexValue, Keep, Kept, Let, Load, Peel, Running
 from fuser.schedule.row_body import Code, Sweep, names_in
 from fuser.schedule.vectors import (
     Access,
@@ -161,7 +161,9 @@ def divided(
 
 
 def _follows(node: Code, inner: Axis) -> bool:
-    """Whether an index in `node` moves with `inner`."""
+    """Whether `node` is another at every point, or an index in it moves with `inner`."""
+    if isinstance(node, Running):
+        return True
     if isinstance(node, Load):
         at = node.at
     elif isinstance(node, Let) and isinstance(node.expression, IndexValue):

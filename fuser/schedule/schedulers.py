@@ -16,6 +16,7 @@ from fuser.ir.nodes import (
     Pointwise,
     Random,
     Reduce,
+    Scan,
     StrideOrder,
     operands,
 )
@@ -46,6 +47,8 @@ def scheduler_of(segment: Segment) -> Scheduler | None:
 
 
 def _is_pointwise(op: Operation) -> bool:
+    if isinstance(op, Scan):
+        return op.arg.shape[op.dim] == 1  # of one element: the element
     kinds = Pointwise | Cast | StrideOrder | Full | Iota | Random
     return isinstance(op, kinds) or is_metadata(op)
 
@@ -54,6 +57,8 @@ def _is_of_rows(op: Operation) -> bool:
     match op:
         case Reduce():
             return op.op in FOLDS and not op.arg.dtype.is_complex
+        case Scan():
+            return not op.arg.dtype.is_complex
         case Gather():
             return op.arg.shape[op.dim] > 0
         case CheckIndex():

@@ -23,6 +23,7 @@ from fuser.ir.nodes import (
     Pointwise,
     Random,
     Reduce,
+    Scan,
     Statement,
     StrideOrder,
     Value,
@@ -32,7 +33,18 @@ from fuser.ir.strided import Strided, is_metadata
 from fuser.segmenter.atoms import NONE, Atoms, AtomSet
 
 KERNEL_OPERATIONS = (
-    Pointwise | Cast | StrideOrder | CheckIndex | Full | Iota | Random | Reduce | Gather | Pad | Cat
+    Pointwise
+    | Cast
+    | StrideOrder
+    | CheckIndex
+    | Full
+    | Iota
+    | Random
+    | Reduce
+    | Scan
+    | Gather
+    | Pad
+    | Cat
 )
 """What a kernel computes, beside metadata operations; torch runs the others."""
 
@@ -52,7 +64,8 @@ class OperationGraph:
     Numbers from `len(nodes)` on stand for `externs`, so that paths through torch are seen.
     `reads[j]` lists what reaches node j from outside its own statement: results of other nodes, and
     free values (inputs, extern results and aliases of them). `kept[j]` are the atoms that a
-    reduction keeps. `maker` numbers the node or extern that makes a value.
+    reduction or a scan keeps, and `scanned[j]` those along which a scan goes, outermost first.
+    `maker` numbers the node or extern that makes a value.
     """
 
     nodes: tuple[Statement, ...]
@@ -60,6 +73,7 @@ class OperationGraph:
     graph: nx.DiGraph[int]
     reads: tuple[tuple[Read, ...], ...]
     kept: Mapping[int, AtomSet]
+    scanned: Mapping[int, tuple[int, ...]]
     maker: Mapping[Value, int]
     free: Mapping[Value, Strided]
     atoms: Atoms
@@ -111,8 +125,17 @@ def build_graph(
         for number, statement in enumerate(nodes)
         if isinstance(statement.op, Reduce)
     }
+    scanned = {number: _scanned(statement, atoms) for number, statement in enumerate(nodes)}
+    scanned = {number: along for number, along in scanned.items() if along}
+    kept |= {n: atoms.of(nodes[n].outs[0]) - set(along) for n, along in scanned.items()}
     reads = reads[: len(nodes)]
-    return OperationGraph(nodes, externs, graph, tuple(reads), kept, maker, free, atoms)
+    return OperationGraph(nodes, externs, graph, tuple(reads), kept, scanned, maker, free, atoms)
+
+
+def _scanned(statement: Statement, atoms: Atoms) -> tuple[int, ...]:
+    """The atoms along which a statement scans; none for a scan of one element."""
+    op = statement.op
+    return atoms.factors(statement.outs[0])[op.dim] if isinstance(op, Scan) else ()
 
 
 def _match_domains(nodes: tuple[Statement, ...], atoms: Atoms) -> None:

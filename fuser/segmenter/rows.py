@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Cast, Pointwise, Reduce, Value
-from fuser.segmenter.atoms import AtomSet
-from fuser.segmenter.graph import OperationGraph
+from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Value
+from fuser.segmenter.atoms import NONE, AtomSet
+from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.profit import operation_cost
 
 MAX_EPILOGUE = 1 << 16
@@ -47,12 +47,14 @@ class Rows:
 def find_rows(
     operations: OperationGraph, members: Sequence[int], stores: Collection[Value]
 ) -> Rows | Refusal | None:
-    """The rows of a group; None if it has no reduction. `members` are in the fusion's order."""
+    """The rows of a group; None if it neither reduces nor scans. `members` are in the fusion's
+    order."""
     reductions = [m for m in members if isinstance(operations.nodes[m].op, Reduce)]
-    if not reductions:
+    scans = [m for m in members if m in operations.scanned]
+    if not reductions and not scans:
         return None
     atoms = operations.atoms
-    candidates = dict.fromkeys(operations.kept[m] for m in reductions)
+    candidates = dict.fromkeys(operations.kept[m] for m in (*reductions, *scans))
     most_rows_first = sorted(candidates, key=lambda kept: (-atoms.elements(kept), sorted(kept)))
     furthest, refusal = -1, None
     for kept in most_rows_first:
@@ -76,6 +78,12 @@ class _Walk:
         """Values that depend on a row value."""
         self._final: set[Value] = set()
         """Values that are known when all rows are done."""
+        self._running: set[Value] = set()
+        """Values that follow from a scan, point by point of the row."""
+        self._along: tuple[int, ...] = ()
+        """The atoms along which the row is scanned, outermost first."""
+        self._over_rows: list[tuple[Value, AtomSet, AtomSet]] = []
+        """Results of reductions over the rows, with what they sweep of a row and what they keep."""
         self._swept_again = False
         self._repeated = 0
         self.visited = 0
@@ -92,7 +100,18 @@ class _Walk:
             refusal = self._check_store(value)
             if refusal is not None:
                 return refusal
+        if self._along:
+            along = frozenset(self._along)
+            for out, swept, kept in self._over_rows:
+                if swept == along and kept not in (NONE, along):
+                    return Refusal(f"{out} keeps a part of the dimension along which others scan")
+            self._swept_again |= self._has_other_sweeps(members)
         return Rows(self._kept, self._swept_again, self._repeated)
+
+    def _has_other_sweeps(self, members: Sequence[int]) -> bool:
+        """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""
+        made = [self._atoms.of(self._operations.nodes[member].outs[0]) for member in members]
+        return any(not atoms - self._kept <= set(self._along) for atoms in made)
 
     def _visit(self, member: int, inside: frozenset[int]) -> Refusal | None:
         statement = self._operations.nodes[member]
@@ -109,6 +128,10 @@ class _Walk:
         for read in row_bound:
             if not read.misplaced.isdisjoint(self._kept):
                 return Refusal(f"{out} needs {read.value} of other rows than its own")
+        running = [read for read in own if read.value in self._running]
+        refusal = self._check_running(out, statement.op, running)
+        if refusal is not None:
+            return refusal
         if isinstance(statement.op, Reduce):
             return self._reduce(member, statement.op, final)
         if final is not None:
@@ -120,7 +143,38 @@ class _Walk:
         if row_bound:
             self._row_bound.update(statement.outs)
             self._swept_again |= not self._atoms.of(out) <= self._kept
+        if member in self._operations.scanned:
+            refusal = self._scan(member)
+            if refusal is not None:
+                return refusal
+        elif running:
+            self._running.update(statement.outs)
         self._count(out, operation_cost(statement.op))
+        return None
+
+    def _scan(self, member: int) -> Refusal | None:
+        """A scan keeps all atoms but the scanned ones, in whose order the row is swept."""
+        out, along = self._operations.nodes[member].outs[0], self._operations.scanned[member]
+        kept = self._operations.kept[member]
+        if kept != self._kept:
+            return Refusal(
+                f"{out} is scanned in {self._words(kept)}, while others have "
+                f"{self._words(self._kept)}"
+            )
+        if self._along not in ((), along):
+            return Refusal(f"{out} is scanned in another order than the rest of its row")
+        self._along = along
+        self._running.add(out)
+        return None
+
+    def _check_running(self, out: Value, op: Operation, running: list[Read]) -> Refusal | None:
+        """What follows from a scan is known at the point that the sweep has come to, only."""
+        for read in running:
+            if read.misplaced:
+                return Refusal(f"{out} needs {read.value} at other places than it is scanned")
+            made = self._atoms.of(out)
+            if not isinstance(op, Reduce) and made != self._atoms.of(read.value):
+                return Refusal(f"{out} needs each element of {read.value}, a scan, several times")
         return None
 
     def _reduce(self, member: int, op: Reduce, final: Value | None) -> Refusal | None:
@@ -135,6 +189,7 @@ class _Walk:
             return Refusal(f"{outs[0]}, a variance over rows, has to know their mean first")
         elif self._kept and self._kept <= held and kept.isdisjoint(self._kept):
             self._final.update(outs)
+            self._over_rows.append((outs[0], held - self._kept, kept))
         else:
             return Refusal(
                 f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fuser.ir.nodes import Extern, Fusion, Gather, Reduce, Statement, Value, operands
+from fuser.ir.nodes import Extern, Fusion, Gather, Reduce, Scan, Statement, Value, operands
 from fuser.ir.strided import Strided, row_major
 
 
@@ -25,7 +25,7 @@ def elements_read(fusion: Fusion) -> dict[Value, int]:
 def elements_of(reader: Statement, operand: Value, made: int) -> int:
     """How many elements of an operand are read to make `made` elements of the result, at most."""
     op = reader.op
-    if isinstance(op, Reduce):
+    if isinstance(op, Reduce | Scan):
         return operand.elements if made else 0
     if isinstance(op, Gather) and operand is op.index and op.mode == "index_select":
         return operand.elements if made else 0

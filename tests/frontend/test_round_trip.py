@@ -20,12 +20,13 @@ from tests.strategies import (
     POINTWISE,
     REDUCTIONS,
     RESIZES,
+    SCANS,
     SLICES,
     Definition,
     definitions,
 )
 
-EVERY_STEP = (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS)
+EVERY_STEP = (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS, *SCANS)
 
 
 def rebuilt(text: str) -> Fusion:

@@ -1,7 +1,7 @@
 """The segmenter against the best division of random fusions, found by trying all.
 
-The fusions of the other tests are checked where they are written: see definition.py. The random ones
-are the same every time: taking the best merge first is not the best in all cases.
+The fusions of the other tests are checked where they are written: see definition.py. The random
+ones are the same every time: taking the best merge first is not the best in all cases.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from fuser.ir.nodes import Fusion
 from fuser.segmenter import profit, segment
 from tests.segmented import Inputs, concrete, memory_of
 from tests.segmenter.brute_force import BruteForce
-from tests.strategies import FACTORIES, METADATA, POINTWISE, REDUCTIONS, SLICES, definitions
+from tests.strategies import FACTORIES, METADATA, POINTWISE, REDUCTIONS, SCANS, SLICES, definitions
 
 MOST_NODES = 9
 
@@ -25,7 +25,7 @@ def check(fusion: Fusion, inputs: Inputs) -> None:
     all_divisions.check(segment(fusion, memory))
 
 
-STEPS = (*POINTWISE, *POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *REDUCTIONS)
+STEPS = (*POINTWISE, *POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *REDUCTIONS, *SCANS)
 
 
 @settings(

@@ -40,21 +40,21 @@ def story(segmented: SegmentedFusion) -> list[str]:
 
 
 def test_torch_runs_between_two_kernels():
-    # [exp] -> cumsum -> [sub]
+    # [exp] -> argsort -> [sub]
     def build(fd: FusionDefinition) -> None:
         y = fd.ops.exp(fd.from_pytorch(x))
-        fd.add_output(fd.ops.sub(y, fd.ops.cumsum(y, 1)))
+        fd.add_output(fd.ops.sub(y, fd.ops.argsort(y, 1)))
 
     x = torch.randn(8, 6)
     segmented = segmented_of(build, [x])
     assert story(segmented) == ["kernel", "torch", "kernel"]
-    assert segmented.steps[1].reason == "cumsum has no kernel here; torch runs it"
+    assert segmented.steps[1].reason == "argsort has no kernel here; torch runs it"
 
 
 def test_torch_reads_inputs_through_metadata_without_a_kernel():
-    # permute -> cumsum     ->     torch sums the permuted memory
+    # permute -> argsort     ->     torch sorts the permuted memory
     def build(fd: FusionDefinition) -> None:
-        fd.add_output(fd.ops.cumsum(fd.ops.permute(fd.from_pytorch(x), [1, 0]), 0))
+        fd.add_output(fd.ops.argsort(fd.ops.permute(fd.from_pytorch(x), [1, 0]), 0))
 
     x = torch.randn(8, 6)
     segmented = segmented_of(build, [x])
@@ -65,11 +65,11 @@ def test_torch_reads_inputs_through_metadata_without_a_kernel():
 
 
 def test_metadata_after_torch_is_free():
-    # cumsum -> view -> [exp]; cumsum -> view is an output
+    # argsort -> view -> [exp]; argsort -> view is an output
     def build(fd: FusionDefinition) -> None:
-        total = fd.ops.reshape(fd.ops.cumsum(fd.from_pytorch(x), 1), [4, 12])
-        fd.add_output(total)
-        fd.add_output(fd.ops.exp(total))
+        order = fd.ops.reshape(fd.ops.argsort(fd.from_pytorch(x), 1), [4, 12])
+        fd.add_output(order)
+        fd.add_output(fd.ops.exp(order))
 
     x = torch.randn(8, 6)
     segmented = segmented_of(build, [x])
@@ -90,7 +90,7 @@ def test_a_gather_is_part_of_a_kernel():
 
 def test_two_torch_operations_in_a_row():
     def build(fd: FusionDefinition) -> None:
-        y = fd.ops.cumsum(fd.ops.cummax(fd.from_pytorch(x), 2), 0)
+        y = fd.ops.argsort(fd.ops.argsort(fd.from_pytorch(x), 2), 0)
         fd.add_output(fd.ops.exp(y))
 
     x = torch.randn(4, 6, 5)
@@ -144,8 +144,8 @@ def test_a_value_handed_to_torch_and_to_a_kernel_is_stored_once():
     def build(fd: FusionDefinition) -> None:
         y = fd.ops.exp(fd.from_pytorch(x))
         z = fd.ops.reshape(y, [48])
-        fd.add_output(fd.ops.cumsum(z, 0))
-        fd.add_output(fd.ops.cumsum(y, 0))
+        fd.add_output(fd.ops.argsort(z, 0))
+        fd.add_output(fd.ops.argsort(y, 0))
 
     x = torch.randn(8, 6)
     segmented = segmented_of(build, [x])
@@ -163,7 +163,7 @@ def test_a_factory_needs_no_input():
 
 def test_a_full_that_torch_reads_is_stored_for_it():
     def build(fd: FusionDefinition) -> None:
-        fd.add_output(fd.ops.cumsum(fd.ops.full([2, 3], 1.5, DataType.Float), 0))
+        fd.add_output(fd.ops.argsort(fd.ops.full([2, 3], 1.5, DataType.Float), 0))
 
     assert story(segmented_of(build, [])) == ["kernel", "torch"]
 

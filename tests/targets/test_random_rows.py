@@ -17,6 +17,7 @@ from tests.strategies import (
     POINTWISE,
     REDUCTIONS,
     RESIZES,
+    SCANS,
     SLICES,
     Definition,
     definitions,
@@ -24,7 +25,7 @@ from tests.strategies import (
 from tests.targets.test_random_fusions import check
 
 MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
-ROWS = (*REDUCTIONS, *NORMALIZATIONS, *GATHERS)
+ROWS = (*REDUCTIONS, *NORMALIZATIONS, *GATHERS, *SCANS)
 CHECKS = list(HealthCheck)
 
 

@@ -22,6 +22,7 @@ from tests.strategies import (
     POINTWISE,
     REDUCTIONS,
     RESIZES,
+    SCANS,
     SLICES,
     Definition,
     definitions,
@@ -32,7 +33,10 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 ARCHS = ("sm_80", "sm_90", "sm_100")
 
 random_fusions = definitions(
-    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS, *NORMALIZATIONS, *GATHERS),
+    (
+        *(*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES),
+        *(*REDUCTIONS, *NORMALIZATIONS, *GATHERS, *SCANS),
+    ),
     max_operations=10,
 )
 

@@ -1,0 +1,104 @@
+"""CUDA C++ for scans: the rounds of a team, or a part of a row for every block."""
+
+from __future__ import annotations
+
+import math
+
+from fuser.codegen.cuda_folds import CudaFoldPrinter
+from fuser.ir.dtypes import DataType
+from fuser.schedule.loop_tree import Binding, Call, Carry, Loop, Ref, ScanLanes, Share, Team
+
+
+class CudaScanPrinter(CudaFoldPrinter):
+    """`carry` is what came before the points at hand, the same in all threads of a team."""
+
+    def loop(self, loop: Loop) -> None:
+        if loop.binding is Binding.SCAN:
+            self._in_order(loop)
+        else:
+            super().loop(loop)
+
+    def scan(self, node: Carry | ScanLanes | Share) -> None:
+        match node:
+            case Carry():
+                fill = self.expressions.print(node.fill, node.name)
+                self._declare_carry(node, fill)
+            case ScanLanes():
+                self._scan_lanes(node)
+            case Share():
+                self._share(node)
+
+    def _in_order(self, loop: Loop) -> None:
+        """Rounds in which the lanes of the team's threads follow each other; all threads take part
+        in each, so that they meet."""
+        name = self.sizes.axis(loop.axis)
+        begin, end = self._part or ("0", self.sizes.extent(loop.axis))
+        known = set(self.expressions.lane_arrays)
+        round_, step = f"{name}_round", self._team_threads() * loop.step
+        head = f"{self._index} {round_} = {begin}; {round_} < {end}; {round_} += {step}"
+        own = self._thread if loop.step == 1 else f"{self._thread} * {loop.step}"
+        with self.out.block(f"for ({head})"):
+            self.out.line(f"const {self._index} {name} = {round_} + {own};")
+            self._sharing = loop
+            self._all(loop.body)
+            self._sharing = None
+        self.expressions.lane_arrays.intersection_update(known)
+
+    def _declare_carry(self, carry: Carry, value: str) -> None:
+        self.out.line(f"{self.expressions.type(carry.dtype)} {carry.name} = {value};")
+
+    def _scan_lanes(self, node: ScanLanes) -> None:
+        _, y, _ = self.nest.launch.block
+        warps = math.prod(self.nest.launch.block) // 32
+        given = f"{node.array}, {node.carry.name}, {self._joining(node.carry)}"
+        match self._team:
+            case Team.WARP:
+                call = f"{self.expressions.use('scan_warp')}({given})"
+            case Team.COLUMN:
+                call = f"{self.expressions.use('scan_column')}<{y}>({given}, shared)"
+            case Team.BLOCK | Team.GRID:
+                call = f"{self.expressions.use('scan_block')}<{warps}>({given}, shared)"
+        self.out.line(f"{call};")
+
+    def _joining(self, carry: Carry) -> str:
+        """A function that joins what comes later to what came before."""
+        type_ = self.expressions.type(carry.dtype)
+        operands = Ref("x", carry.dtype), Ref("y", carry.dtype)
+        call = Call(carry.operation, operands, carry.dtype)
+        joined = self.expressions.print(call, carry.name)
+        return f"[]({type_} x, {type_} y) {{ return {joined}; }}"
+
+    # -- parts of a row --------------------------------------------------------------------------
+
+    def _share(self, node: Share) -> None:
+        """Each block takes a part, leaves its total, and goes on from the totals before it."""
+        rows, parts, _ = self.nest.launch.grid
+        extent = self.sizes.extent(node.axis)
+        self._workspace("taken", DataType.Int32, rows, zeroed=True)
+        self._workspace("ready", DataType.Int32, rows * parts, zeroed=True)
+        share = self.sizes.parameter("share", node.step)
+        take = self.expressions.use("take_part")
+        self.out.line(f"const {self._index} part = {take}(taken + blockIdx.x);")
+        self.out.line(f"const {self._index} begin = part * {share};")
+        end = f"begin + {share} < {extent} ? begin + {share} : {extent}"
+        self.out.line(f"const {self._index} end = {end};")
+        self._part, self._is_split = ("begin", "end"), False
+        self._all(node.totals)
+        of_row = "blockIdx.x * gridDim.y"
+        for carry in node.carries:
+            self._workspace(f"{carry.total}s", carry.dtype, rows * parts)
+            left = f"{carry.total}s[{of_row} + part] = {carry.total};"
+            self.out.line(f"if ({self._thread} == 0) {left}")
+        hand, wait = map(self.expressions.use, ("hand_on", "wait_for_parts"))
+        self.out.line(f"{hand}(ready + {of_row}, part);")
+        self.out.line(f"{wait}(ready + {of_row}, part);")
+        for carry in node.carries:
+            self._declare_carry(carry, self._carry_to_part(carry, of_row))
+        self._all(node.body)
+        self._part, self._is_split = None, True
+
+    def _carry_to_part(self, carry: Carry, of_row: str) -> str:
+        warps = math.prod(self.nest.launch.block) // 32
+        none = self.expressions.print(carry.fill, carry.name)
+        call = f"{self.expressions.use('carry_to_part')}<{warps}>"
+        return f"{call}({carry.total}s + {of_row}, part, {none}, {self._joining(carry)}, shared)"

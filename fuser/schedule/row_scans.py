@@ -1,0 +1,184 @@
+"""A sweep that scans, in phases: what is done at some neighbouring points before and after a scan.
+
+    sweep  T0 = load           lanes   T0 = load; T1 = T0          phase 1
+           T1 = running sum    scan T1, and go on from the carry
+           store T1 - T0       lanes   store T1 - T0               phase 2
+
+Sums and products of float32 are made in float64, so that the error does not grow with the length of
+the row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.emit import convert
+from fuser.schedule.folds import neutral
+from fuser.schedule.loop_tree import (
+    Call,
+    Carry,
+    Expression,
+    Keep,
+    Kept,
+    Lanes,
+    Let,
+    Loop,
+    Node,
+    Ref,
+    Running,
+    ScanLanes,
+    Store,
+)
+from fuser.schedule.row_body import Code, Fold, Sweep, dtype_of, names_in
+from fuser.schedule.vectors import lanes_to_store
+
+Phase = tuple[Code, ...]
+LaneLoop = Callable[[tuple[Node, ...]], Loop]
+
+
+def carry_of(scan: Running) -> Carry:
+    """What a scan has come to: of float32, a float64, except where nothing is rounded."""
+    exact = scan.operation in ("maximum", "minimum") or scan.dtype is not DataType.Float
+    dtype = scan.dtype if exact else DataType.Double
+    return Carry(scan.carry, dtype, scan.operation, neutral(scan.operation, dtype))
+
+
+def joined(carry: Carry, held: Expression, value: Expression) -> Call:
+    """What a scan has come to, with one more value."""
+    return Call(carry.operation, (held, convert(value, carry.dtype)), carry.dtype)
+
+
+def scanned_lanes(
+    sweep: Sweep,
+    within: Sequence[Node],
+    stores: Sequence[Store],
+    count: int,
+    lane_loop: LaneLoop,
+    *,
+    filled: bool,
+) -> tuple[Node, ...]:
+    """What is done at `count` neighbouring points: phases lane by lane, and scans between them.
+
+    The last phase does `within` too, and fills what `stores` move at once. Names that a later phase
+    needs become arrays. If `filled`, so are they, where not all lanes may have a point.
+    """
+    phases = _kept_read_again(_phases(sweep.code), (*sweep.folds, *sweep.stores, *stores))
+    crossing = _crossing(phases, (*sweep.folds, *sweep.stores, *stores))
+    arrays: list[Node] = []
+    nodes: list[Node] = []
+    inside: list[Node] = []
+    for phase in phases:
+        for node in phase:
+            if isinstance(node, Running):
+                name, dtype = node.name, node.dtype
+                fill = neutral(node.operation, dtype) if filled else None
+                arrays.append(Lanes(name, dtype, count, fill))
+                scanned = Let(name, dtype, convert(node.value, dtype), in_lanes=True)
+                nodes.append(lane_loop((*inside, scanned)))
+                nodes.append(ScanLanes(name, dtype, count, carry_of(node)))
+                inside = []
+            elif node.name in crossing and not isinstance(node, Keep):
+                arrays.append(Lanes(node.name, dtype_of(node), count))
+                inside.append(_in_lanes(node))
+            else:
+                inside.append(node)
+    inside += within
+    known = crossing | {scan.name for scan in sweep.scans}
+    whole: list[Store] = []
+    for store in stores:
+        if isinstance(store.source, Ref) and store.source.name in known:
+            whole.append(dataclasses.replace(store, lanes=count))
+            continue
+        array, fill, moved = lanes_to_store(store, store.source, count)
+        arrays.append(array)
+        inside.append(fill)
+        whole.append(moved)
+    last = [lane_loop(tuple(inside))] if inside else []
+    return (*arrays, *nodes, *last, *whole)
+
+
+def point_by_point(code: Sequence[Code]) -> list[Code]:
+    """A sweep's code where each lane goes from point to point: it joins a carry of its own."""
+    nodes: list[Code] = []
+    for node in code:
+        if not isinstance(node, Running):
+            nodes.append(node)
+            continue
+        carry = carry_of(node)
+        held = Ref(carry.name, carry.dtype)
+        nodes.append(Let(carry.name, carry.dtype, joined(carry, held, node.value), in_lanes=True))
+        nodes.append(Let(node.name, node.dtype, convert(held, node.dtype)))
+    return nodes
+
+
+def independent(sweep: Sweep) -> bool:
+    """Whether no scan of a sweep needs another: then what parts of a row come to can be joined."""
+    varying: set[str] = set()
+    for node in sweep.code:
+        if not varying.isdisjoint(names_in((node,))):
+            if isinstance(node, Running):
+                return False
+            varying.add(node.name)
+        elif isinstance(node, Running):
+            varying.add(node.name)
+    return True
+
+
+def totals_of(sweep: Sweep) -> Sweep:
+    """The sweep that makes the totals of independent scans."""
+    folds: list[Fold] = []
+    for scan in sweep.scans:
+        carry = carry_of(scan)
+        value = convert(scan.value, carry.dtype)
+        folds.append(Fold(carry.total, carry.operation, value, carry.dtype))
+    return Sweep(sweep.axes, _before_scans(sweep), tuple(folds), ())
+
+
+def _before_scans(sweep: Sweep) -> tuple[Code, ...]:
+    """The code that leads to what independent scans join."""
+    needed = set(names_in(sweep.scans))
+    live: list[Code] = []
+    for node in reversed(sweep.code):
+        if not isinstance(node, Running) and node.name in needed:
+            live.insert(0, node)
+            needed.update(names_in((node,)))
+    return tuple(live)
+
+
+def _phases(code: Sequence[Code]) -> list[Phase]:
+    """The code up to each scan, and after the last."""
+    phases: list[list[Code]] = [[]]
+    for node in code:
+        phases[-1].append(node)
+        if isinstance(node, Running):
+            phases.append([])
+    return list(map(tuple, phases))
+
+
+def _kept_read_again(phases: list[Phase], ends: Sequence[Fold | Store]) -> list[Phase]:
+    """The phases, each of which reads what it needs of what an earlier sweep kept."""
+    kept = [node for phase in phases for node in phase if isinstance(node, Kept)]
+    again: list[Phase] = []
+    for number, phase in enumerate(phases):
+        own = [node for node in phase if not isinstance(node, Kept)]
+        needed = set(names_in((*own, *(ends if number + 1 == len(phases) else ()))))
+        again.append((*(node for node in kept if node.name in needed), *own))
+    return again
+
+
+def _crossing(phases: Sequence[Phase], ends: Sequence[Fold | Store]) -> set[str]:
+    """Names that a phase makes and a later one needs; scans are arrays anyway."""
+    crossing: set[str] = set()
+    for number, phase in enumerate(phases):
+        later = [node for other in phases[number + 1 :] for node in other]
+        if number + 1 < len(phases):
+            made = {node.name for node in phase if not isinstance(node, Running | Kept)}
+            crossing |= made.intersection(names_in((*later, *ends)))
+    return crossing
+
+
+def _in_lanes(node: Code) -> Node:
+    assert not isinstance(node, Keep | Kept | Running), "not an array of lanes"
+    return dataclasses.replace(node, in_lanes=True)

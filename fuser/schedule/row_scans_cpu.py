@@ -1,0 +1,38 @@
+"""Scans along a row on a processor: chunk by chunk, and where rows are few, part by part.
+
+    row    for each 64 elements: compute them; scan them in vectors, from the carry; store them
+    part   each thread: the total of 16,384 elements; then, from the totals before, a scan of them
+
+All threads do parts that follow each other at once, so that what is read twice comes from a cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from fuser.schedule.loop_tree import Binding, Loop, Node, Share
+from fuser.schedule.row_body import Sweep
+from fuser.schedule.row_scans import carry_of, scanned_lanes
+from fuser.schedule.vectors import step_along, unrounded
+
+
+def scan_loop(sweep: Sweep, within: Sequence[Node], count: int) -> Loop:
+    """The innermost loop of a sweep that scans, `count` elements at a time; each does `within`."""
+    inner = sweep.axes[-1]
+    whole = [store for store in sweep.stores if step_along(store.at, inner) == 1]
+    single = (store for store in sweep.stores if store not in whole)
+    moved = [dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in whole]
+    ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
+
+    def lane_loop(body: tuple[Node, ...]) -> Loop:
+        return Loop(inner, Binding.SIMD, body, count)
+
+    lanes = scanned_lanes(sweep, (*within, *single), moved, count, lane_loop, filled=False)
+    return Loop(inner, Binding.SCAN, (*ahead, *lanes), count)
+
+
+def shared_out(sweep: Sweep, totals: Sequence[Node], loop: Loop, block: int) -> Share:
+    """A sweep of one row on all threads, `block` points of each at a time."""
+    carries = tuple(map(carry_of, sweep.scans))
+    return Share(sweep.axes[-1], carries, tuple(totals), (loop,), block)
