@@ -108,8 +108,9 @@ def _stores(segment: Segment, base: Value, stores: Sequence[Store]) -> list[Stor
 
 def _loads(segment: Segment, base: Value, code: Sequence[object]) -> Iterator[Load]:
     for node in code:
-        read = isinstance(node, Load) and node.drawn is None
-        if read and segment.memory[node.tensor].base is base:
+        if not isinstance(node, Load) or node.drawn is not None:
+            continue
+        if segment.memory[node.tensor].base is base:
             yield node
 
 
