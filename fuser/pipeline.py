@@ -23,6 +23,7 @@ from fuser.ir.printer import print_fusion
 from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
 from fuser.passes import PASSES
+from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.runtime.backend import Backend, backend_for
 from fuser.runtime.call import Device, Inputs, alignment, describe_input, device_of, key_of
 from fuser.runtime.cuda_driver import on_device
@@ -86,7 +87,8 @@ class Executor:
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""
         try:
-            return (*map(key_of, inputs), *[inputs[at] for at in self._sized_by])
+            ordered = torch.are_deterministic_algorithms_enabled()
+            return (*map(key_of, inputs), *[inputs[at] for at in self._sized_by], ordered)
         except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
             check_inputs(self._fusion, inputs)
             raise
@@ -143,6 +145,11 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
     check_updates(fusion, inputs)
     fusion = _run_passes(fusion)
+    fusion = choose_scatter_forms(
+        fusion,
+        lists=target.kind == "cpu",
+        ordered=target.kind != "cpu" and torch.are_deterministic_algorithms_enabled(),
+    )
     debug.dump("fusion_ir_preseg", "before segmentation", lambda: print_fusion(fusion))
     tensors = zip(fusion.inputs, inputs, strict=True)
     given = {v: t for v, t in tensors if isinstance(t, torch.Tensor)}

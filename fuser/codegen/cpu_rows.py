@@ -92,7 +92,9 @@ class CpuRowPrinter(CpuSweepPrinter):
             case RowArray():
                 self.out.line(f"{type_} {array}[{self.sizes.extent(node.axis)}];")
             case Keep():
-                self.out.line(f"{array}[{self.sizes.axis(node.axis)}] = {node.name};")
+                source = node.source or Ref(node.name, node.dtype)
+                kept = self.expressions.print(source, node.name)
+                self.out.line(f"{array}[{self.sizes.axis(node.axis)}] = {kept};")
             case Kept():
                 kept = f"{array}[{self.sizes.axis(node.axis)}]"
                 self.out.line(f"const {type_} {node.name} = {kept};")

@@ -53,7 +53,9 @@ class Runner:
         self._launches = len(kernels)
         for step in segmented.steps:
             if isinstance(step, Segment):
-                self._actions += [self._allocate(value, segmented) for value in step.stores]
+                buffers = dict.fromkeys(step.memory[value].base for value in step.stores)
+                new = [base for base in buffers if base not in self._slots]
+                self._actions += [self._allocate(base, segmented) for base in new]
                 if step.name in kernels:
                     self._actions.append(self._kernel(kernels[step.name]))
                 elif not step.is_empty:  # no loops can be made for it

@@ -11,6 +11,8 @@ from fuser.schedule.loop_tree import LoopNest
 from fuser.schedule.mapping import schedule_cpu, schedule_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu
 from fuser.schedule.row_cuda import schedule_rows_cuda
+from fuser.schedule.scatter_cpu import schedule_scatter_cpu
+from fuser.schedule.scatter_cuda import schedule_scatter_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of
 from fuser.schedule.vectors import Alignments
 
@@ -27,5 +29,7 @@ __all__ = [
     "schedule_cuda",
     "schedule_rows_cpu",
     "schedule_rows_cuda",
+    "schedule_scatter_cpu",
+    "schedule_scatter_cuda",
     "scheduler_of",
 ]

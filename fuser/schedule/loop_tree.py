@@ -92,13 +92,17 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`lanes` consecutive elements of `tensor` from element `at` = source; `piece` as of a load."""
+    """`lanes` consecutive elements of `tensor` from element `at` = source; `piece` as of a load.
+
+    With `joins`, what is there joined to the source by that pointwise operation.
+    """
 
     tensor: Value
     at: Index
     source: Expression
     lanes: int = 1
     piece: int = 0
+    joins: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +145,14 @@ class Combine:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row."""
+    """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row; or `source`, if
+    it is given, as that."""
 
     name: str
     dtype: DataType
     axis: Axis
     lanes: int = 1
+    source: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +230,37 @@ class Region:
     body: tuple[Node, ...]
     epilogue: tuple[Node, ...]
     threaded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PointLists:
+    """For each of `rows`, which of `points` go there, in order. `body` says it of each of them."""
+
+    name: str
+    rows: int
+    points: int
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PointOf:
+    """Point `at` goes to `row`."""
+
+    lists: str
+    at: Index
+    row: Index
+
+
+@dataclass(frozen=True, slots=True)
+class ListLoop:
+    """`body` for each point that goes to `row`, `name` being its number; with `last`, for the last
+    one only."""
+
+    lists: str
+    row: Index
+    name: str
+    body: tuple[Node, ...]
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +343,9 @@ Node = (
     | Accumulate
     | Finish
     | Prefetch
+    | PointLists
+    | PointOf
+    | ListLoop
     | Loop
     | Region
 )

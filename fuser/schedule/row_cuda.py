@@ -59,6 +59,13 @@ def schedule_rows_cuda(
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
     body = use_facts(arrange_rows(trace_rows(segment)))
+    return map_rows(segment, body, alignments, parameters)
+
+
+def map_rows(
+    segment: Segment, body: RowBody, alignments: Alignments, parameters: CudaRowParameters
+) -> LoopNest:
+    """The loop nest of a row body."""
     return _Mapping(segment, body, alignments, parameters).run()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import CheckIndex, Gather, Reduce, Statement, Value
+from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scatter, Statement, Value
 from fuser.schedule.coordinates import Coordinates, pull
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts, compose, linear
@@ -86,12 +86,12 @@ class Elements(Emitter):
         return Ref(name, value.dtype)
 
     def _index(self, variable: Variable) -> Expression:
-        """The index of a gather, in range."""
+        """The index of a gather or a scatter, in range."""
         statement, (index, at) = self._gathers[variable]
         op = statement.op
-        assert isinstance(op, Gather)
+        assert isinstance(op, Gather | Scatter)
         assert isinstance(index, Value)
-        wraps = op.mode in ("select", "take_along_axis")
+        wraps = op.mode in ("select", "take_along_axis", "index_put_accumulate")
         value = self.get(index, at)
         self._target.append(CheckedIndex(variable.name, value, variable.extent, op.mode, wraps))
         return Ref(variable.name, DataType.Int)

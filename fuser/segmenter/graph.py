@@ -22,6 +22,8 @@ from fuser.ir.nodes import (
     Pad,
     Pointwise,
     Reduce,
+    Scatter,
+    ScatterForm,
     Statement,
     StrideOrder,
     Value,
@@ -33,7 +35,7 @@ from fuser.segmenter.atoms import NONE, Atoms, AtomSet
 KERNEL_OPERATIONS = (
     Pointwise | Cast | StrideOrder | CheckIndex | Full | Iota | Reduce | Gather | Pad | Cat
 )
-"""What a kernel computes, beside metadata operations; torch runs the others."""
+"""What a kernel computes, beside metadata operations and scatters; torch runs the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,10 @@ class OperationGraph:
 
 def runs_in_kernel(statement: Statement) -> bool:
     """Whether a kernel can compute a statement; torch runs the others."""
-    return isinstance(statement.op, KERNEL_OPERATIONS) or is_metadata(statement.op)
+    op = statement.op
+    if isinstance(op, Scatter):
+        return op.form is not ScatterForm.TORCH
+    return isinstance(op, KERNEL_OPERATIONS) or is_metadata(op)
 
 
 def is_extern(statement: Statement) -> bool:

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from fuser.ir.nodes import Fusion, Value
 from fuser.ir.strided import Strided
 from fuser.segmenter.atoms import Atoms, AtomSet
-from fuser.segmenter.traffic import bytes_read, bytes_written, elements_read
+from fuser.segmenter.traffic import (
+    bytes_read,
+    bytes_written,
+    elements_read,
+    elements_written,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,12 @@ class Segment:
 
     @property
     def bytes_written(self) -> int:
-        return bytes_written(self.stores, self.memory)
+        return bytes_read(elements_written(self.fusion), self.memory)
+
+    def is_updated(self, value: Value) -> bool:
+        """Whether a value that it reads lies in memory that it stores to."""
+        lies = self.memory.get(value)
+        return lies is not None and lies.base in self.stores and value not in self.stores
 
 
 @dataclass(frozen=True, slots=True)

@@ -445,3 +445,55 @@ FUSER_DEVICE T part_at(const T* at) {
     return *static_cast<const volatile T*>(at);
   }
 }
+
+// -- scatters ----------------------------------------------------------------------------------
+
+//@ add_to: FUSER_DEVICE
+// Adds to an element to which other threads may add too, at any time.
+FUSER_DEVICE void add_to(float* at, float value) { atomicAdd(at, value); }
+FUSER_DEVICE void add_to(double* at, double value) { atomicAdd(at, value); }
+FUSER_DEVICE void add_to(int* at, int value) { atomicAdd(at, value); }
+FUSER_DEVICE void add_to(long long* at, long long value) {
+  atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value));
+}
+
+//@ add_vector: FUSER_DEVICE, add_to
+// Adds N elements to those at `at`, four float32 at a time where the memory takes them so; `at` is
+// aligned for that.
+template <int N, typename T>
+FUSER_DEVICE void add_vector(const T (&lanes)[N], T* at) {
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) add_to(at + lane, lanes[lane]);
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+template <int N>
+FUSER_DEVICE void add_vector(const float (&lanes)[N], float* at) {
+#pragma unroll
+  for (int lane = 0; lane < N; lane += N < 4 ? N : 4) {
+    if constexpr (N >= 4) {
+      asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at + lane),
+                   "f"(lanes[lane]), "f"(lanes[lane + 1]), "f"(lanes[lane + 2]),
+                   "f"(lanes[lane + 3])
+                   : "memory");
+    } else {
+      asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(at + lane),
+                   "f"(lanes[lane]), "f"(lanes[lane + 1])
+                   : "memory");
+    }
+  }
+}
+#endif
+
+//@ add_part: FUSER_DEVICE, add_vector
+// Adds the first `valid` of N elements, all at once where valid >= N.
+template <int N, typename T, typename Index>
+FUSER_DEVICE void add_part(const T (&lanes)[N], T* at, Index valid) {
+  if (valid >= N) {
+    add_vector(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) {
+    if (lane < valid) add_to(at + lane, lanes[lane]);
+  }
+}
