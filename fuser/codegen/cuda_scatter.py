@@ -1,26 +1,110 @@
-"""CUDA C++ for scatters."""
+"""CUDA C++ for scatters: what memory adds, and what a warp adds up before."""
 
 from __future__ import annotations
 
+import math
+
 from fuser.codegen.cuda_rows import CudaRowPrinter
-from fuser.schedule.loop_tree import Store
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Binding, Loop, Store, WarpElements, WarpPoints
 
 
 class CudaScatterPrinter(CudaRowPrinter):
-    """`extern "C" __global__ void name(...)`: stores that add are left to the memory."""
+    """`extern "C" __global__ void name(...)`.
+
+    In `step` after step, a warp does each of the points of its `tile`: those of one place one after
+    the other, as `turn` tells.
+    """
 
     def store(self, store: Store) -> None:
         if store.joins is None:
             super().store(store)
             return
+        assert self._sharing is not None
         place = f"{store.tensor}_out + ({self.sizes.index(store.at, store.tensor.name)})"
         if store.lanes == 1:
             added = self.expressions.print(store.source, store.tensor.name)
             self.out.line(f"{self.expressions.use('add_to')}({place}, {added});")
-            return
-        assert self._sharing is not None
-        lanes = self.lanes_of(store)
-        if self._sharing.whole:
-            self.out.line(f"{self.expressions.use('add_vector')}({lanes}, {place});")
+        elif self._sharing.whole:
+            self.out.line(f"{self.expressions.use('add_vector')}({self.lanes_of(store)}, {place});")
         else:
-            self.out.line(f"{self.expressions.use('add_part')}({lanes}, {place}, {self._valid()});")
+            call = f"{self.expressions.use('add_part')}({self.lanes_of(store)}, {place}, "
+            self.out.line(f"{call}{self._valid()});")
+
+    def warp(self, node: WarpPoints | WarpElements) -> None:
+        _, y, _ = self.nest.launch.block
+        self.out.line(f"const {self._index} warp = {self._index}(blockIdx.x) * {y} + threadIdx.y;")
+        if isinstance(node, WarpPoints):
+            self._warp_points(node)
+        else:
+            self._warp_elements(node)
+
+    def _warp_elements(self, node: WarpElements) -> None:
+        store, name = node.store, f"{node.store.tensor}"
+        type_ = self.expressions.type(store.tensor.dtype)
+        count = math.prod(axis.extent for axis in node.axes)
+        points = self.sizes.parameter(f"{name}_points", count)
+        self.out.line(f"const {self._index} point = warp * 32 + {self._index}(threadIdx.x);")
+        self.out.line(f"{type_}* {name}_place = nullptr;")
+        self.out.line(f"{type_} {name}_added = {type_}(0);")
+        with self.out.block(f"if (point < {points})"):
+            self._unravel_point(node.axes, "point")
+            self._all(node.code)
+            self.out.line(f"{name}_place = {name}_out + ({self.sizes.index(store.at, name)});")
+            self.out.line(f"{name}_added = {self.expressions.print(store.source, name)};")
+        self.out.line(f"{self.expressions.use('add_of_warp')}({name}_place, {name}_added);")
+
+    def _warp_points(self, node: WarpPoints) -> None:
+        name, index = f"{node.store.tensor}", self._index
+        count = math.prod(axis.extent for axis in node.axes)
+        points = self.sizes.parameter(f"{name}_points", count)
+        column, step = self.sizes.axis(node.columns.axis), node.columns.step
+        warps = self.sizes.parameter("column_warps", -(-node.columns.axis.extent // (32 * step)))
+        self.out.line(f"const {index} tile = warp / {warps} * 32;")
+        lane = f"(warp % {warps} * 32 + {index}(threadIdx.x))"
+        self.out.line(f"const {index} {column} = {lane}{f' * {step}' if step > 1 else ''};")
+        self.out.line(f"long long {name}_place = -1;")
+        own = f"tile + {index}(threadIdx.x)"
+        with self.out.block(f"if ({own} < {points})"):
+            self._unravel_point(node.axes, own)
+            self._all(node.code)
+            self.out.line(f"{name}_place = {self.sizes.index(node.place, name)};")
+        self.out.line("bool is_last;")
+        turn = f"{self.expressions.use('turn_of_lane')}({name}_place, is_last)"
+        self.out.line(f"const int turn = {turn};")
+        self.node(node.total)
+        self.out.line("#pragma unroll 4")
+        with self.out.block("for (int step = 0; step < 32; ++step)"):
+            self._step(node, name)
+
+    def _step(self, node: WarpPoints, name: str) -> None:
+        """One point, on all threads of the warp."""
+        column, extent = self.sizes.axis(node.columns.axis), self.sizes.extent(node.columns.axis)
+        everyone = "0xffffffffu"
+        self.out.line(
+            f"const int lane_at_turn = __ffs(__ballot_sync({everyone}, turn == step)) - 1;"
+        )
+        place = f"__shfl_sync({everyone}, {name}_place, lane_at_turn)"
+        self.out.line(f"const long long {name}_at = {place};")
+        last = f"__shfl_sync({everyone}, int(is_last), lane_at_turn)"
+        self.out.line(f"const bool ends = {last} != 0;")
+        self.out.line(f"if ({name}_at < 0 || {column} >= {extent}) continue;")
+        self._unravel_point(node.axes, f"tile + {self._index}(lane_at_turn)")
+        self._sharing = node.columns
+        self._all(node.columns.body)
+        self._sharing = None
+        with self.out.block("if (ends)"):
+            at = self.sizes.index(node.store.at, name)
+            place = f"{name}_out + ({name}_at + {at})"
+            call = self.expressions.use("add_vector")
+            self.out.line(f"{call}({node.total.name}, {place});")
+            assert node.total.fill is not None
+            fill = self.expressions.print(node.total.fill, name)
+            each = f"for (int lane = 0; lane < {node.total.count}; ++lane)"
+            self.out.line(f"{each} {node.total.name}[lane] = {fill};")
+
+    def _unravel_point(self, axes: tuple[Axis, ...], number: str) -> None:
+        if len(axes) == 1:
+            self.out.line(f"const {self._index} {self.sizes.axis(axes[0])} = {number};")
+        elif axes:
+            self._unravel([Loop(axis, Binding.TEAM, ()) for axis in axes], number)

@@ -45,6 +45,8 @@ from fuser.schedule.loop_tree import (
     Region,
     RowArray,
     Store,
+    WarpElements,
+    WarpPoints,
 )
 from fuser.segmenter import Segment
 
@@ -111,6 +113,8 @@ class KernelPrinter(ABC):
                 self.row_array(node)
             case PointLists() | PointOf() | ListLoop():
                 self.lists(node)
+            case WarpPoints() | WarpElements():
+                self.warp(node)
             case Region():
                 self.region(node)
             case Combine():
@@ -172,7 +176,11 @@ class KernelPrinter(ABC):
 
     def lists(self, node: PointLists | PointOf | ListLoop) -> None:
         """Print the points that go to one row, or what is done with them."""
-        raise AssertionError("only scatters list points")
+        raise AssertionError("only scatters on a processor list points")
+
+    def warp(self, node: WarpPoints | WarpElements) -> None:
+        """Print what a warp does together."""
+        raise AssertionError("only scatters on a GPU add up in warps")
 
     def combine(self, node: Combine) -> None:
         """Print a fold's result from its lanes."""

@@ -264,6 +264,32 @@ class ListLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class WarpPoints:
+    """Each warp of a GPU takes 32 of the points that `axes` number, and some columns of them.
+
+    `code` makes `place`, where a point's columns are in the result. Points of one place come one
+    after the other: `columns` does one, and adds it to `total`; after the last, `store` adds that.
+    """
+
+    axes: tuple[Axis, ...]
+    code: tuple[Node, ...]
+    place: Index
+    columns: Loop
+    total: Lanes
+    store: Store
+
+
+@dataclass(frozen=True, slots=True)
+class WarpElements:
+    """Each thread of a GPU takes an element that `axes` number. `code` makes what `store` adds, and
+    a warp adds up what goes to one place before."""
+
+    axes: tuple[Axis, ...]
+    code: tuple[Node, ...]
+    store: Store
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch:
     """Asks for memory of `tensor` that is read soon after the `lanes` elements at `at`."""
 
@@ -346,6 +372,8 @@ Node = (
     | PointLists
     | PointOf
     | ListLoop
+    | WarpPoints
+    | WarpElements
     | Loop
     | Region
 )

@@ -69,7 +69,7 @@ def map_rows(
     return _Mapping(segment, body, alignments, parameters).run()
 
 
-_LARGEST = 2**31 - 2**27
+LARGEST = 2**31 - 2**27
 """Loop variables may step past their end by all threads of the grid."""
 
 
@@ -225,7 +225,7 @@ class _Mapping:
         bounds = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
         longest = max((points(sweep.axes) for sweep in self._body.stages), default=1)
         largest = max(*offsets, *bounds, longest, self._parts())
-        return DataType.Int32 if largest < _LARGEST else DataType.Int
+        return DataType.Int32 if largest < LARGEST else DataType.Int
 
     def _parts(self) -> int:
         """How many parts of a fold lie in a workspace."""

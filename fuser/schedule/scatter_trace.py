@@ -23,9 +23,18 @@ from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
 from fuser.schedule.index import ZERO, Axis, Index, Variable, linear, substitute, unravel
-from fuser.schedule.loop_tree import Call, Expression, Keep, Kept, Let, Ref, Store
+from fuser.schedule.loop_tree import (
+    Call,
+    CheckedIndex,
+    Expression,
+    Keep,
+    Kept,
+    Let,
+    Ref,
+    Store,
+)
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Sweep
+from fuser.schedule.row_body import Code, Sweep, names_in
 from fuser.schedule.row_elements import Elements
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
@@ -43,6 +52,26 @@ class PointBody:
     points: Axes
     code: tuple[Code, ...]
     sweep: Sweep
+
+    @property
+    def store(self) -> Store:
+        """What writes, or adds, an element of a point."""
+        (store,) = self.sweep.stores
+        return store
+
+    @property
+    def shares_index(self) -> bool:
+        """Whether all columns inside have one index."""
+        return not any(isinstance(node, CheckedIndex) for node in self.sweep.code)
+
+    def code_for(self, wanted: Iterable[str]) -> tuple[Code, ...]:
+        """What of `code` makes these names, and all that they need."""
+        names, found = set(wanted), list[Code]()
+        for node in reversed(self.code):
+            if node.name in names:
+                names.update(names_in((node,)))
+                found.insert(0, node)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +189,10 @@ class _PointTracer(_ScatterTracer):
         if op.mode.startswith("index"):
             dims = op.point_dims if op.index.shape else ()
             return tuple(at[dim] for dim in dims)
-        return at
+        lies = self._segment.memory.get(op.index)
+        if lies is None:
+            return at
+        return tuple(i if s else ZERO for i, s in zip(at, lies.strides, strict=True))
 
     @staticmethod
     def _by_stride(axes: Iterable[Axis], at: Index) -> Axes:
