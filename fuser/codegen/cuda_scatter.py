@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from fuser.codegen.cuda_rows import CudaRowPrinter
 from fuser.schedule.index import Axis
@@ -55,14 +57,16 @@ class CudaScatterPrinter(CudaRowPrinter):
         self.out.line(f"{self.expressions.use('add_of_warp')}({name}_place, {name}_added);")
 
     def _warp_points(self, node: WarpPoints) -> None:
-        name, index = f"{node.store.tensor}", self._index
+        name, index, loop = f"{node.store.tensor}", self._index, node.columns
+        type_ = self.expressions.type(node.store.tensor.dtype)
+        column, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         count = math.prod(axis.extent for axis in node.axes)
         points = self.sizes.parameter(f"{name}_points", count)
-        column, step = self.sizes.axis(node.columns.axis), node.columns.step
-        warps = self.sizes.parameter("column_warps", -(-node.columns.axis.extent // (32 * step)))
+        warps = self.sizes.parameter("column_warps", -(-loop.axis.extent // (32 * loop.step)))
         self.out.line(f"const {index} tile = warp / {warps} * 32;")
-        lane = f"(warp % {warps} * 32 + {index}(threadIdx.x))"
-        self.out.line(f"const {index} {column} = {lane}{f' * {step}' if step > 1 else ''};")
+        lane = f"(warp % {warps} * 32 + {index}(threadIdx.x)) * {loop.step}"
+        self.out.line(f"const {index} own = {lane.removesuffix(' * 1')};")
+        self.out.line(f"const {index} {column} = own < {extent} ? own : 0;")
         self.out.line(f"long long {name}_place = -1;")
         own = f"tile + {index}(threadIdx.x)"
         with self.out.block(f"if ({own} < {points})"):
@@ -72,36 +76,54 @@ class CudaScatterPrinter(CudaRowPrinter):
         self.out.line("bool is_last;")
         turn = f"{self.expressions.use('turn_of_lane')}({name}_place, is_last)"
         self.out.line(f"const int turn = {turn};")
-        self.node(node.total)
-        self.out.line("#pragma unroll 4")
-        with self.out.block("for (int step = 0; step < 32; ++step)"):
-            self._step(node, name)
+        self.out.line(f"{type_} {name}_sum[{loop.step}];")
+        self._each_lane(node, f"{name}_sum[lane] = {self.expressions.print(node.fill, name)};")
+        with self.out.block(f"for (int step = 0; step < 32; step += {node.ahead})"):
+            self.out.line(f"{type_} {name}_added[{node.ahead}][{loop.step}];")
+            self._load_points(node, points)
+            self._add_points(node)
 
-    def _step(self, node: WarpPoints, name: str) -> None:
-        """One point, on all threads of the warp."""
-        column, extent = self.sizes.axis(node.columns.axis), self.sizes.extent(node.columns.axis)
-        everyone = "0xffffffffu"
-        self.out.line(
-            f"const int lane_at_turn = __ffs(__ballot_sync({everyone}, turn == step)) - 1;"
-        )
-        place = f"__shfl_sync({everyone}, {name}_place, lane_at_turn)"
-        self.out.line(f"const long long {name}_at = {place};")
-        last = f"__shfl_sync({everyone}, int(is_last), lane_at_turn)"
-        self.out.line(f"const bool ends = {last} != 0;")
-        self.out.line(f"if ({name}_at < 0 || {column} >= {extent}) continue;")
-        self._unravel_point(node.axes, f"tile + {self._index}(lane_at_turn)")
-        self._sharing = node.columns
-        self._all(node.columns.body)
-        self._sharing = None
-        with self.out.block("if (ends)"):
+    def _load_points(self, node: WarpPoints, points: str) -> None:
+        """What some points add. There is always something to read, so that loads can be early."""
+        name, index = f"{node.store.tensor}", self._index
+        with self._each_step(node):
+            self.out.line(f"const {index} point = tile + {index}(lane_at_turn);")
+            self.out.line(f"const {index} read = point < {points} ? point : {points} - 1;")
+            self._unravel_point(node.axes, "read")
+            self._sharing = node.columns
+            self._all(node.columns.body)
+            self._sharing = None
+            source = self.expressions.print(node.store.source, name)
+            self._each_lane(node, f"{name}_added[ahead][lane] = {source};")
+
+    def _add_points(self, node: WarpPoints) -> None:
+        """Sums of what goes to one place, added when they are complete."""
+        name, everyone = f"{node.store.tensor}", "0xffffffffu"
+        extent = self.sizes.extent(node.columns.axis)
+        with self._each_step(node):
+            place = f"__shfl_sync({everyone}, {name}_place, lane_at_turn)"
+            self.out.line(f"const long long {name}_at = {place};")
+            last = f"__shfl_sync({everyone}, int(is_last), lane_at_turn)"
+            self.out.line(f"const bool ends = {last} != 0;")
+            self._each_lane(node, f"{name}_sum[lane] += {name}_added[ahead][lane];")
+            self.out.line(f"if (!ends || {name}_at < 0 || own >= {extent}) continue;")
             at = self.sizes.index(node.store.at, name)
-            place = f"{name}_out + ({name}_at + {at})"
             call = self.expressions.use("add_vector")
-            self.out.line(f"{call}({node.total.name}, {place});")
-            assert node.total.fill is not None
-            fill = self.expressions.print(node.total.fill, name)
-            each = f"for (int lane = 0; lane < {node.total.count}; ++lane)"
-            self.out.line(f"{each} {node.total.name}[lane] = {fill};")
+            self.out.line(f"{call}({name}_sum, {name}_out + ({name}_at + {at}));")
+            fill = self.expressions.print(node.fill, name)
+            self._each_lane(node, f"{name}_sum[lane] = {fill};")
+
+    @contextmanager
+    def _each_step(self, node: WarpPoints) -> Generator[None]:
+        self.out.line("#pragma unroll")
+        with self.out.block(f"for (int ahead = 0; ahead < {node.ahead}; ++ahead)"):
+            ballot = "__ballot_sync(0xffffffffu, turn == step + ahead)"
+            self.out.line(f"const int lane_at_turn = __ffs({ballot}) - 1;")
+            yield
+
+    def _each_lane(self, node: WarpPoints, line: str) -> None:
+        self.out.line("#pragma unroll")
+        self.out.line(f"for (int lane = 0; lane < {node.columns.step}; ++lane) {line}")
 
     def _unravel_point(self, axes: tuple[Axis, ...], number: str) -> None:
         if len(axes) == 1:

@@ -268,15 +268,17 @@ class WarpPoints:
     """Each warp of a GPU takes 32 of the points that `axes` number, and some columns of them.
 
     `code` makes `place`, where a point's columns are in the result. Points of one place come one
-    after the other: `columns` does one, and adds it to `total`; after the last, `store` adds that.
+    after the other, `ahead` of them at a time: `columns` makes the `source` of the `store`, which
+    adds the sum of one place, at first `fill`.
     """
 
     axes: tuple[Axis, ...]
     code: tuple[Node, ...]
     place: Index
     columns: Loop
-    total: Lanes
     store: Store
+    fill: Literal
+    ahead: int = 4
 
 
 @dataclass(frozen=True, slots=True)

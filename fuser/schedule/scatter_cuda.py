@@ -21,15 +21,11 @@ from fuser.schedule.index import Axis, Index, affine_parts
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
-    Call,
-    Lanes,
     Launch,
-    Let,
     Literal,
     Loop,
     LoopNest,
     Node,
-    Ref,
     Store,
     Team,
     WarpElements,
@@ -146,26 +142,19 @@ def _lanes(
 def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: int) -> WarpPoints:
     store, dtype = body.store, body.store.tensor.dtype
     along, place = _divided(store.at, inner)
-    total = f"{store.tensor}_lanes"
-    added = Call("add", (Ref(total, dtype), store.source), dtype)
-    if lanes == 1:
-        lane = Loop(Axis((*inner.path, 1), 1), Binding.LANES, (Let(total, dtype, added, True),))
-        each: tuple[Node, ...] = (*body.sweep.code, lane)
-    else:
-        sweep = dataclasses.replace(body.sweep, stores=(dataclasses.replace(store, source=added),))
-        nodes = in_lanes(sweep, _no_folds, inner, Vectors(lanes))
-        each = tuple(node for node in nodes if not isinstance(node, Lanes | Store))
+    nodes = in_lanes(body.sweep, _no_folds, inner, Vectors(lanes))
+    source = next(node.source for node in reversed(nodes) if isinstance(node, Store))
     elsewhere = dataclasses.replace(store, at=Index())
     nowhere = dataclasses.replace(store, source=Literal(0, dtype))
     of_source = body.code_for(names_in((*body.sweep.code, elsewhere)))
-    fill = Literal(-0.0, dtype) if dtype.is_floating else neutral("add", dtype)
+    each = (node for node in nodes if not isinstance(node, Store))
     return WarpPoints(
         axes=axes,
         code=body.code_for(names_in((nowhere,))),
         place=place,
         columns=Loop(inner, Binding.TEAM, (*of_source, *each), lanes, whole=True),
-        total=Lanes(total, dtype, lanes, fill),
-        store=dataclasses.replace(store, at=along, source=Ref(total, dtype), lanes=lanes),
+        store=dataclasses.replace(store, at=along, source=source, lanes=lanes),
+        fill=Literal(-0.0, dtype) if dtype.is_floating else neutral("add", dtype),
     )
 
 
