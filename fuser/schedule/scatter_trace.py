@@ -133,7 +133,6 @@ class _ScatterTracer(Elements):
         op = self._statement.op
         assert isinstance(op, Scatter)
         self._op, self._out = op, self._statement.out
-        self._strides = segment.memory[self._out].strides
 
     def _row_named(self, at: Coordinates) -> Index:
         """The row of the result that the index of a point names."""
@@ -156,7 +155,8 @@ class _PointTracer(_ScatterTracer):
         op = self._op
         whole = op.src.is_tensor and op.src.shape == op.points
         at = self._natural(op.src if whole else op.index)
-        inside = [dim for dim in self._columns() if self._stride(dim) < self._strides[op.dim]]
+        strides = self._segment.memory[self._out].strides
+        inside = [dim for dim in self._columns() if strides[self._column(dim)] < strides[op.dim]]
         outside = [dim for dim in self._columns() if dim not in inside]
         of_points = {dim: at[dim] for dim in op.point_dims}
         self._kept = _atoms(at[dim] for dim in range(len(at)) if dim not in inside)
@@ -179,10 +179,9 @@ class _PointTracer(_ScatterTracer):
         """The dimensions of a point that the index does not number."""
         return [dim for dim in range(len(self._op.points)) if dim not in self._op.point_dims]
 
-    def _stride(self, dim: int) -> int:
-        """How far apart neighbours along a column of the points are in the result."""
-        behind = dim > self._op.dim
-        return self._strides[dim - len(self._op.point_dims) + 1 if behind else dim]
+    def _column(self, dim: int) -> int:
+        """The dimension of the result that is a column of the points."""
+        return dim - len(self._op.point_dims) + 1 if dim > self._op.dim else dim
 
     def _index_at(self, at: Coordinates) -> Coordinates:
         op = self._op
@@ -205,10 +204,12 @@ class _ListTracer(_ScatterTracer):
         listed = self._listed()
         at = self._natural(out)
         columns = [dim for dim in range(len(at)) if dim != op.dim]
-        inside = [dim for dim in columns if self._strides[dim] < self._strides[op.dim]] or columns
+        stored = self._segment.stores[-1]
+        address = self._address(stored, self._natural(stored))
+        steps = [min(map(address.coefficient, axes_of(index)), default=0) for index in at]
+        inside = [dim for dim in columns if steps[dim] < steps[op.dim]] or columns
         self._kept = _atoms(at[dim] for dim in range(len(at)) if dim not in inside)
         inner = [axis for dim in inside for axis in axes_of(at[dim])]
-        address = self._address(out, at)
         axes = tuple(sorted(inner, key=lambda axis: -abs(address.coefficient(axis))))
         dtype = out.dtype.compute if op.adds and out.dtype.is_floating else out.dtype
         held, kept = Ref(f"{out}_sum", dtype), Kept(f"{out}_sum", dtype, axes[-1])
@@ -218,28 +219,43 @@ class _ListTracer(_ScatterTracer):
         begun = replace(keep, source=convert(self.get(op.arg, at), dtype))
         of_row, first = self._row_code, Sweep(axes, (*self._sweep_code, begun), (), ())
         self._restart()
+        before = dict(self._known)
         point, added = self._at_point(at, dtype)
         more = Call("add", (held, added), dtype) if op.adds else added
         joined = (*((kept,) if op.adds else ()), replace(keep, source=more))
         of_point, add = self._row_code, Sweep(axes, (*self._sweep_code, *joined), (), ())
-        rounded = (
-            () if dtype is out.dtype else (Let(out.name, out.dtype, convert(held, out.dtype)),)
-        )
-        store = Store(out, address, Ref(out.name, out.dtype) if rounded else held)
+        self._known = before
+        self._restart()
+        of_result, last = self._results(kept, axes)
         body = ListBody(
             prologue=tuple(self._prologue),
             listed=listed,
             outside=tuple(a for dim in columns if dim not in inside for a in axes_of(at[dim])),
             rows=axes_of(at[op.dim]),
             row=at[op.dim],
-            of_row=tuple(of_row),
+            of_row=(*of_row, *of_result),
             first=first,
             point=point,
             of_point=tuple(of_point),
             added=add,
-            last=Sweep(axes, (kept, *rounded), (), (store,)),
+            last=last,
         )
         return _with_merged_lists(body)
+
+    def _results(self, kept: Kept, axes: Axes) -> tuple[list[Code], Sweep]:
+        """What is done once a row, and at every column, with the finished sum."""
+        out, held = self._out, Ref(kept.name, kept.dtype)
+        result = Let(out.name, out.dtype, convert(held, out.dtype))
+        rounds = held.dtype is not out.dtype
+        self._known[out, self._natural(out)] = Ref(out.name, out.dtype) if rounds else held
+        stores: list[Store] = []
+        for value in self._segment.stores:
+            at = self._natural(value)
+            self._make((value, at))
+            source = self.read_as(value, at, value.dtype)
+            stores.append(Store(value, self._address(value, at), source))
+        code = (kept, *((result,) if rounds else ()), *self._sweep_code)
+        return self._row_code, Sweep(axes, code, (), tuple(stores))
 
     def _at_point(self, at: Coordinates, dtype: DataType) -> tuple[Variable, Expression]:
         """The code of what point `point` of the list adds to the element `at`."""

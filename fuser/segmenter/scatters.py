@@ -3,8 +3,8 @@
     [full] T1                    a kernel fills the memory of T4
     [mul scatter_add] T4         another adds to it; what makes the source, point by point, is fused
 
-With lists of points, a kernel makes every element of the result once: what makes the base is fused
-too.
+With lists of points, a kernel makes every element of the result once: what makes the base, and what
+is made of the result, is fused too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fuser.ir.nodes import Fusion, Reduce, Scatter, ScatterForm, Statement, Value
 from fuser.ir.strided import Strided
-from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.rows import Refusal
 
 
@@ -62,9 +62,11 @@ def _beside(
     reduced = next((node.out for node in nodes if isinstance(node.op, Reduce)), None)
     if reduced is not None:
         return Refusal(f"{reduced} is reduced over rows, and {out} is scattered over points")
-    if op.form is ScatterForm.IN_PLACE and op.arg in made:
+    if op.form is ScatterForm.LISTS:
+        return _beside_lists(operations, nodes, out, stores)
+    if op.arg in made:
         return Refusal(f"all of {op.arg} has to be there before {out} is scattered into it")
-    reader = next((node.outs[0] for node in nodes if _reads(operations, node, out)), None)
+    reader = next((node.outs[0] for node in nodes if _reads(operations, node, {out})), None)
     if reader is not None:
         return Refusal(f"{reader} reads {out}, which is there when all points are")
     other = next((value for value in stores if value is not out), None)
@@ -73,6 +75,24 @@ def _beside(
     return None
 
 
-def _reads(operations: OperationGraph, node: Statement, value: Value) -> bool:
+def _beside_lists(
+    operations: OperationGraph, nodes: list[Statement], out: Value, stores: Collection[Value]
+) -> Refusal | None:
+    """Why nodes cannot share a kernel that makes `out` element by element."""
+    atoms = operations.atoms
+    after = {out}
+    for node in nodes:
+        for read in _reads(operations, node, after):
+            if not read.misplaced.isdisjoint(atoms.of(read.value)):
+                return Refusal(f"{node.outs[0]} needs {read.value} of other rows than its own")
+            after.update(node.outs)
+    other = next((value for value in stores if atoms.of(value) != atoms.of(out)), None)
+    if other is not None:
+        return Refusal(f"{other} is stored over another domain than {out}, a row for each index")
+    return None
+
+
+def _reads(operations: OperationGraph, node: Statement, values: Collection[Value]) -> list[Read]:
+    """How a node reads these values."""
     number = operations.maker[node.outs[0]]
-    return any(read.value is value for read in operations.reads[number])
+    return [read for read in operations.reads[number] if read.value in values]
