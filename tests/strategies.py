@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS
+from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS, SCATTERS
 from tests.random_steps import FACTORIES, METADATA, POINTWISE, SLICES
 from tests.random_values import DTYPES, Writer, facts_of, tensors
 
@@ -34,6 +34,7 @@ __all__ = [
     "NORMALIZATIONS",
     "POINTWISE",
     "REDUCTIONS",
+    "SCATTERS",
     "SLICES",
     "Definition",
     "definitions",

@@ -7,7 +7,7 @@ from typing import assert_never
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import ListLoop, Loop, Node, PointLists, PointOf
+from fuser.schedule.loop_tree import ListLoop, Loop, Node, PointLists, PointOf, Prefetch
 
 
 class CpuScatterPrinter(CpuRowPrinter):
@@ -29,6 +29,12 @@ class CpuScatterPrinter(CpuRowPrinter):
                 self._each_point(node)
             case _:
                 assert_never(node)
+
+    def prefetch(self, prefetch: Prefetch) -> None:
+        at = self.sizes.index(prefetch.at, f"{prefetch.tensor}")
+        count = self.sizes.parameter(f"{prefetch.tensor}_run", prefetch.lanes)
+        ask = self.expressions.use("prefetch_run")
+        self.out.line(f"{ask}({prefetch.tensor}_in + {at}, {count});")
 
     def shares(self, loop: Loop) -> str:
         return " schedule(dynamic, 64)" if _has_lists(loop.body) else ""
@@ -54,6 +60,10 @@ class CpuScatterPrinter(CpuRowPrinter):
             begin = "end_listed > first_listed ? end_listed - 1 : end_listed"
         with self.out.block(f"for (int listed = {begin}; listed < end_listed; ++listed)"):
             self.out.line(f"const long long {node.name} = {name}_points[listed];")
+            if node.later:
+                ahead = self.sizes.parameter(f"{name}_ahead", node.ahead)
+                inside = f"listed + {ahead} < {name}_points_count ? listed + {ahead} : listed"
+                self.out.line(f"const long long {node.later} = {name}_points[{inside}];")
             self._all(node.body)
 
 

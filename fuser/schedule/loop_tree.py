@@ -254,13 +254,16 @@ class PointOf:
 @dataclass(frozen=True, slots=True)
 class ListLoop:
     """`body` for each point that goes to `row`, `name` being its number; with `last`, for the last
-    one only."""
+    one only. `later` is the number of one that comes so many points `ahead`: of it, memory is asked
+    for."""
 
     lists: str
     row: Index
     name: str
     body: tuple[Node, ...]
     last: bool = False
+    later: str = ""
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

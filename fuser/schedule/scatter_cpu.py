@@ -12,17 +12,19 @@ from collections.abc import Iterable
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, ScatterForm
 from fuser.schedule.heuristics import CpuRowParameters
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.loop_tree import (
     Binding,
     Kept,
     Launch,
     ListLoop,
+    Load,
     Loop,
     LoopNest,
     Node,
     PointLists,
     PointOf,
+    Prefetch,
     Region,
     RowArray,
     nested,
@@ -37,10 +39,15 @@ from fuser.schedule.scatter_trace import (
     trace_lists,
     trace_points,
 )
+from fuser.schedule.vectors import step_along
 from fuser.segmenter import Segment
 
 BLOCK = 256
 """Columns that a thread takes at a time, and walks all points for."""
+
+
+AHEAD_BYTES = 1 << 14
+"""How far ahead the elements of points are asked for, at least one point."""
 
 
 def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
@@ -97,7 +104,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     columns: tuple[Node, ...] = (
         RowArray(array.name, array.dtype, inner),
         _swept(body.first, inner),
-        ListLoop(name, body.row, body.point.name, each, last=not op.adds),
+        _each_listed(name, body, each, last=not op.adds),
         chunks(body.last, parameters.chunk)
         if in_chunks(body.last, parameters)
         else _swept(body.last, inner),
@@ -119,6 +126,23 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
         index_dtype=DataType.Int,
         parameters=f"cpu scatter, by lists of points: {parameters}",
     )
+
+
+def _each_listed(name: str, body: ListBody, each: tuple[Node, ...], *, last: bool) -> ListLoop:
+    """The points of a row. They lie anywhere, so those that come later are asked for."""
+    inner = body.added.axes[-1]
+    later = Variable(f"{body.point.name}_later", body.point.extent)
+    loads = [node for node in body.added.code if isinstance(node, Load)]
+    read = [n for n in loads if step_along(n.at, inner) == 1 and n.at.coefficient(body.point)]
+    if not read or last:
+        return ListLoop(name, body.row, body.point.name, each, last)
+    asked: list[Node] = []
+    for load in read:
+        terms = ((later if t == body.point else t, c) for t, c in load.at.terms if t != inner)
+        asked.append(Prefetch(load.tensor, Index(load.at.constant, tuple(terms)), inner.extent))
+    run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
+    inside, ahead = (*asked, *each), -(-AHEAD_BYTES // run)
+    return ListLoop(name, body.row, body.point.name, inside, last, later.name, ahead)
 
 
 def _swept(sweep: Sweep, inner: Axis) -> Loop:

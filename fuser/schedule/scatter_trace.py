@@ -41,6 +41,13 @@ from fuser.segmenter.atoms import AtomSet
 
 Axes = tuple[Axis, ...]
 
+_WIDER = {
+    DataType.Half: DataType.Float,
+    DataType.BFloat16: DataType.Float,
+    DataType.Float: DataType.Double,
+}
+"""What the points of one row are summed in: there may be many, and memory takes longer anyway."""
+
 
 @dataclass(frozen=True, slots=True)
 class PointBody:
@@ -211,7 +218,7 @@ class _ListTracer(_ScatterTracer):
         self._kept = _atoms(at[dim] for dim in range(len(at)) if dim not in inside)
         inner = [axis for dim in inside for axis in axes_of(at[dim])]
         axes = tuple(sorted(inner, key=lambda axis: -abs(address.coefficient(axis))))
-        dtype = out.dtype.compute if op.adds and out.dtype.is_floating else out.dtype
+        dtype = _WIDER.get(out.dtype, out.dtype) if op.adds else out.dtype
         held, kept = Ref(f"{out}_sum", dtype), Kept(f"{out}_sum", dtype, axes[-1])
         keep = Keep(held.name, dtype, axes[-1])
         self._restart()
