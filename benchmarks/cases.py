@@ -13,6 +13,7 @@ import loss_cases as loss
 import norm_cases as norm
 import pointwise_cases as pointwise
 import row_cases as row
+import scatter_cases as scatter
 import torch
 from case import DTYPES, Case, Kind, Shape
 
@@ -37,6 +38,7 @@ VOCABULARIES = (
     Sized((4096, 128256), cpu_rows=128),
 )
 MATRIX = (Sized((8192, 3072)),)
+WORDS = Sized((32768, 768))
 
 KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (pointwise.GELU, MATRIX),
@@ -55,6 +57,9 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (row.SUM_INNER, MATRIX),
     (row.SUM_OUTER, MATRIX),
     (row.SUM_ALL, MATRIX),
+    (scatter.EMBEDDING_BACKWARD, (WORDS,)),
+    (scatter.HOT_EMBEDDING_BACKWARD, (WORDS,)),
+    (scatter.SCATTER_ADD, (NARROW,)),
 )
 
 SMALL_GELU = Case(pointwise.PLAIN_GELU, (64,), torch.float32, "cpu")

@@ -1,7 +1,9 @@
 """Scatters on a processor: no two threads touch one element, and points are added in their order.
 
-lists     every element of the result is made once, by the thread that has its row
-points    each thread has columns of its own, and walks all points; where there are none, one does
+    lists     every element of the result is made once, by the thread that has its row
+    points    threads have columns of their own, and walk all points; without columns, one does
+
+A thread that makes a row sums its points in the first cache, and asks for what comes later.
 """
 
 from __future__ import annotations

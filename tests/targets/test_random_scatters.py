@@ -27,7 +27,7 @@ CHECKS = list(HealthCheck)
 AROUND = (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *GATHERS)
 
 
-@pytest.mark.parametrize("least", [1, 16])
+@pytest.mark.parametrize("least", [2, 16])
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_scatters_and_what_surrounds_them(
     target: str, least: int, monkeypatch: pytest.MonkeyPatch
