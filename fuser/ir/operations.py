@@ -221,11 +221,8 @@ class ScatterForm(Enum):
     """What computes a scatter; a pass decides it for the target."""
 
     TORCH = "torch"
-    """An operation of torch's."""
-    LISTS = "lists"
-    """A kernel that makes every element of the result, from a list of the points that go to it."""
-    IN_PLACE = "in place"
-    """A kernel that makes the result of `arg` in its memory, which nothing else reads."""
+    LISTS = "lists"  # a kernel that makes every element, from a list of the points that go to it
+    IN_PLACE = "in place"  # a kernel that changes the memory of `arg`, which nothing else reads
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,13 +34,8 @@ from fuser.schedule.loop_tree import (
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_memory import chunks, cost, in_chunks
-from fuser.schedule.scatter_trace import (
-    ListBody,
-    PointBody,
-    scatter_of,
-    trace_lists,
-    trace_points,
-)
+from fuser.schedule.scatter_lists import ListBody, trace_lists
+from fuser.schedule.scatter_trace import PointBody, scatter_of, trace_points
 from fuser.schedule.vectors import step_along
 from fuser.segmenter import Segment
 

@@ -1,36 +1,24 @@
-"""Segments that scatter: the code of a point, or of an element of the result and its points.
+"""Scatters in place: the code of a point.
 
     T4 [V, D] = index_add(T1 [V, D], T2 [T], T3 [T, D], dim=0)
 
-    points      for each point i0 < T: T4_index = T2[i0]; for i1 < D: T4[T4_index, i1] += T3[i0, i1]
-    lists       for each row i0 < V: for i1 < D: T4_sum = T1[i0, i1]
-                    for each point of the row: T4_sum += T3[T4_point, i1]
-                    T4[i0, i1] = T4_sum
+    for each point i0 < T: T4_index = T2[i0]; for i1 < D: T4[T4_index, i1] += T3[i0, i1]
 
 Elements that differ in a column, a dimension which the index does not number, never meet.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, Statement, Value
-from fuser.ir.shapes import row_major_strides
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.emit import convert
-from fuser.schedule.index import ZERO, Axis, Index, Variable, linear, substitute, unravel
+from fuser.schedule.index import ZERO, Axis, Index, Variable
 from fuser.schedule.loop_tree import (
-    Call,
     CheckedIndex,
-    Expression,
-    Keep,
-    Kept,
     Let,
-    Ref,
     Store,
 )
 from fuser.schedule.row_axes import replace_axes
@@ -40,13 +28,6 @@ from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
 
 Axes = tuple[Axis, ...]
-
-_WIDER = {
-    DataType.Half: DataType.Float,
-    DataType.BFloat16: DataType.Float,
-    DataType.Float: DataType.Double,
-}
-"""What the points of one row are summed in: there may be many, and memory takes longer anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,40 +62,6 @@ class PointBody:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """`code` makes `row`, that of point `number`; there are so many `points` and `rows`."""
-
-    axes: Axes
-    code: tuple[Code, ...]
-    row: Index
-    number: Index
-    points: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class ListBody:
-    """What is done for every row of the result.
-
-    `outside` and `rows` number rows, `row` among those with lists of their own. `first`, `added`
-    and `last` sweep the columns of a row: before its points, for each of them, and after. `of_row`
-    and `of_point` are done once for all columns; `point` is the number of a point.
-    """
-
-    prologue: tuple[Let, ...]
-    listed: Listed
-    outside: Axes
-    rows: Axes
-    row: Index
-    of_row: tuple[Code, ...]
-    first: Sweep
-    point: Variable
-    of_point: tuple[Code, ...]
-    added: Sweep
-    last: Sweep
-
-
 def scatter_of(segment: Segment) -> Statement:
     """The scatter of a segment."""
     (found,) = (s for s in segment.fusion.statements if isinstance(s.op, Scatter))
@@ -126,12 +73,7 @@ def trace_points(segment: Segment) -> PointBody:
     return _PointTracer(segment).run()
 
 
-def trace_lists(segment: Segment) -> ListBody:
-    """The body of a scatter that makes its result row by row."""
-    return _ListTracer(segment).run()
-
-
-class _ScatterTracer(Elements):
+class ScatterTracer(Elements):
     """What both walks need."""
 
     def __init__(self, segment: Segment) -> None:
@@ -141,7 +83,7 @@ class _ScatterTracer(Elements):
         assert isinstance(op, Scatter)
         self._op, self._out = op, self._statement.out
 
-    def _row_named(self, at: Coordinates) -> Index:
+    def row_named(self, at: Coordinates) -> Index:
         """The row of the result that the index of a point names."""
         size = self._out.shape[self._op.dim]
         variable = Variable(f"{self._out}_index", size)
@@ -149,15 +91,15 @@ class _ScatterTracer(Elements):
         self._make((variable, ()))
         return ZERO if size == 1 else Index(0, ((variable, 1),))
 
-    def _source(self, at: Coordinates) -> tuple[Value, Coordinates]:
+    def source(self, at: Coordinates) -> tuple[Value, Coordinates]:
         return (self._op.src, at if self._op.src.is_tensor else ())
 
-    def _restart(self) -> None:
+    def restart(self) -> None:
         """Begin with code for another place of the text."""
         self._row_code, self._sweep_code, self._swept = [], [], {}
 
 
-class _PointTracer(_ScatterTracer):
+class _PointTracer(ScatterTracer):
     def run(self) -> PointBody:
         op = self._op
         whole = op.src.is_tensor and op.src.shape == op.points
@@ -166,10 +108,10 @@ class _PointTracer(_ScatterTracer):
         inside = [dim for dim in self._columns() if strides[self._column(dim)] < strides[op.dim]]
         outside = [dim for dim in self._columns() if dim not in inside]
         of_points = {dim: at[dim] for dim in op.point_dims}
-        self._kept = _atoms(at[dim] for dim in range(len(at)) if dim not in inside)
-        chosen = self._row_named(self._index_at(at))
+        self._kept = atoms_of(at[dim] for dim in range(len(at)) if dim not in inside)
+        chosen = self.row_named(self._index_at(at))
         place = (*at[: op.dim], chosen, *at[op.dim + len(op.point_dims) :])
-        source = self._source(at)
+        source = self.source(at)
         self._make(source)
         added = self.get(*source)
         joins = "add" if op.adds else None
@@ -205,97 +147,6 @@ class _PointTracer(_ScatterTracer):
         return tuple(sorted(axes, key=lambda axis: -abs(at.coefficient(axis))))
 
 
-class _ListTracer(_ScatterTracer):
-    def run(self) -> ListBody:
-        op, out = self._op, self._out
-        listed = self._listed()
-        at = self._natural(out)
-        columns = [dim for dim in range(len(at)) if dim != op.dim]
-        stored = self._segment.stores[-1]
-        address = self._address(stored, self._natural(stored))
-        steps = [min(map(address.coefficient, axes_of(index)), default=0) for index in at]
-        inside = [dim for dim in columns if steps[dim] < steps[op.dim]] or columns
-        self._kept = _atoms(at[dim] for dim in range(len(at)) if dim not in inside)
-        inner = [axis for dim in inside for axis in axes_of(at[dim])]
-        axes = tuple(sorted(inner, key=lambda axis: -abs(address.coefficient(axis))))
-        dtype = _WIDER.get(out.dtype, out.dtype) if op.adds else out.dtype
-        held, kept = Ref(f"{out}_sum", dtype), Kept(f"{out}_sum", dtype, axes[-1])
-        keep = Keep(held.name, dtype, axes[-1])
-        self._restart()
-        self._make((op.arg, at))
-        begun = replace(keep, source=convert(self.get(op.arg, at), dtype))
-        of_row, first = self._row_code, Sweep(axes, (*self._sweep_code, begun), (), ())
-        self._restart()
-        before = dict(self._known)
-        point, added = self._at_point(at, dtype)
-        more = Call("add", (held, added), dtype) if op.adds else added
-        joined = (*((kept,) if op.adds else ()), replace(keep, source=more))
-        of_point, add = self._row_code, Sweep(axes, (*self._sweep_code, *joined), (), ())
-        self._known = before
-        self._restart()
-        of_result, last = self._results(kept, axes)
-        body = ListBody(
-            prologue=tuple(self._prologue),
-            listed=listed,
-            outside=tuple(a for dim in columns if dim not in inside for a in axes_of(at[dim])),
-            rows=axes_of(at[op.dim]),
-            row=at[op.dim],
-            of_row=(*of_row, *of_result),
-            first=first,
-            point=point,
-            of_point=tuple(of_point),
-            added=add,
-            last=last,
-        )
-        return _with_merged_lists(body)
-
-    def _results(self, kept: Kept, axes: Axes) -> tuple[list[Code], Sweep]:
-        """What is done once a row, and at every column, with the finished sum."""
-        out, held = self._out, Ref(kept.name, kept.dtype)
-        result = Let(out.name, out.dtype, convert(held, out.dtype))
-        rounds = held.dtype is not out.dtype
-        self._known[out, self._natural(out)] = Ref(out.name, out.dtype) if rounds else held
-        stores: list[Store] = []
-        for value in self._segment.stores:
-            at = self._natural(value)
-            self._make((value, at))
-            source = self.read_as(value, at, value.dtype)
-            stores.append(Store(value, self._address(value, at), source))
-        code = (kept, *((result,) if rounds else ()), *self._sweep_code)
-        return self._row_code, Sweep(axes, code, (), tuple(stores))
-
-    def _at_point(self, at: Coordinates, dtype: DataType) -> tuple[Variable, Expression]:
-        """The code of what point `point` of the list adds to the element `at`."""
-        op = self._op
-        sizes = tuple(op.points[dim] for dim in op.point_dims)
-        point = Variable(f"{self._out}_point", math.prod(sizes))
-        self._known[point, ()] = Ref(point.name, DataType.Int)
-        number = Index(0, ((point, 1),)) if point.extent > 1 else ZERO
-        source = self._source((*at[: op.dim], *unravel(number, sizes), *at[op.dim + 1 :]))
-        self._make(source)
-        return point, convert(self.get(*source), dtype)
-
-    def _listed(self) -> Listed:
-        """The points, and the row of each."""
-        op = self._op
-        sizes = tuple(op.points[dim] for dim in op.point_dims)
-        at = self._natural(op.index)
-        if not op.mode.startswith("index"):  # the same all along the other dimensions
-            at = tuple(place if dim == op.dim else ZERO for dim, place in enumerate(at))
-        points = at if op.mode.startswith("index") else (at[op.dim],)
-        self._kept = _atoms(points)
-        row = self._row_named(at)
-        number = linear(points, row_major_strides(sizes)) if points else ZERO
-        code = tuple(self._row_code)
-        self._known = {
-            key: known
-            for key, known in self._known.items()
-            if isinstance(key[0], Value) and not key[0].is_tensor
-        }
-        axes = tuple(axis for part in points for axis in axes_of(part))
-        return Listed(axes, code, row, number, math.prod(sizes), self._out.shape[op.dim])
-
-
 def axes_of(index: Index) -> Axes:
     """The axes that make up a coordinate, the outermost first."""
     return tuple(
@@ -303,7 +154,7 @@ def axes_of(index: Index) -> Axes:
     )
 
 
-def _atoms(at: Iterable[Index]) -> AtomSet:
+def atoms_of(at: Iterable[Index]) -> AtomSet:
     return frozenset(axis.path[0] for index in at for axis in axes_of(index))
 
 
@@ -317,45 +168,3 @@ def _with_merged_points(body: PointBody) -> PointBody:
     replaced |= also | and_these
     sweep = replace(replace_axes(body.sweep, replaced), axes=columns)
     return PointBody(body.prologue, outside, points, replace_axes(code, replaced).code, sweep)
-
-
-def _with_merged_lists(body: ListBody) -> ListBody:
-    """`body` with neighbouring axes merged that every access walks as one."""
-    sweeps = body.first, body.added, body.last
-    of_row, of_point = (Sweep((), code, (), ()) for code in (body.of_row, body.of_point))
-    indices = [index for sweep in (of_row, of_point, *sweeps) for index in sweep.indices()]
-    indices.append(body.row)
-    outside, replaced = merge_axes(body.outside, indices)
-    rows, also = merge_axes(body.rows, indices)
-    columns, and_these = merge_axes(body.first.axes, indices)
-    replaced |= also | and_these
-    first, added, last = (_moved(sweep, columns, replaced) for sweep in sweeps)
-    return replace(
-        body,
-        listed=_with_merged_axes(body.listed),
-        outside=outside,
-        rows=rows,
-        row=substitute(body.row, replaced),
-        of_row=replace_axes(of_row, replaced).code,
-        of_point=replace_axes(of_point, replaced).code,
-        first=first,
-        added=added,
-        last=last,
-    )
-
-
-def _with_merged_axes(listed: Listed) -> Listed:
-    code = Sweep((), listed.code, (), ())
-    axes, replaced = merge_axes(listed.axes, [*code.indices(), listed.number])
-    number = substitute(listed.number, replaced)
-    return replace(listed, axes=axes, code=replace_axes(code, replaced).code, number=number)
-
-
-def _moved(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
-    """A sweep over merged axes, which keeps what it keeps along the last of them."""
-    moved = replace_axes(sweep, replaced)
-    code = (
-        replace(node, axis=axes[-1]) if isinstance(node, Keep | Kept) else node
-        for node in moved.code
-    )
-    return replace(moved, axes=axes, code=tuple(code))
