@@ -56,7 +56,10 @@ class Kind:
     `inputs` takes a `Maker`. `written` is the same in torch, as torch.compile is given it; `eager`
     are the ways eager torch offers; `into` are those that write into given tensors: they take the
     results' buffers, a `Scratch` and the inputs. `liger` is that library's operation, if it has it,
-    and `consumes` says that it writes over the first input. `kernels` is how many are planned.
+    and `consumes` says that it writes over the first input. `kernels` is how many are planned, and
+    `in_place` how many where memory is written, and changed then, by device and dtype. `loose`: how
+    much larger errors may be than is
+    usual, where many numbers are added up in no order.
     """
 
     name: str
@@ -70,6 +73,10 @@ class Kind:
     liger: Peer | None = None
     consumes: bool = False
     kernels: int = 1
+    in_place: Mapping[tuple[str, torch.dtype], int] = field(
+        default_factory=dict[tuple[str, torch.dtype], int]
+    )
+    loose: float = 1.0
     unrounded: bool = False
     """Whether nothing is computed, so that results are exact."""
     drawn: bool = False
@@ -93,6 +100,15 @@ class Maker:
         sizes = shape or self.shape
         made = torch.randn(sizes, generator=self._generator, device=self._device)
         return made.to(self.dtype)
+
+    def indices(self, count: int, below: int, *, hot: bool) -> torch.Tensor:
+        """Random numbers from 0 to `below` - 1; if `hot`, every second one is the same."""
+        made = torch.randint(
+            0, below, (count,), generator=self._generator, device=self._device, dtype=torch.int64
+        )
+        if hot:
+            made[::2] = 7
+        return made
 
     def targets(self, ignored: int) -> torch.Tensor:
         """A column for each row; each 97th row from the fifth on has `ignored` instead."""
@@ -142,7 +158,7 @@ class Case:
         """The largest `error` of a right result: see `checks.error`."""
         if self.kind.unrounded:
             return 0.0
-        return {torch.float32: 2e-5, torch.bfloat16: 2**-8}[self.dtype]
+        return self.kind.loose * {torch.float32: 2e-5, torch.bfloat16: 2**-8}[self.dtype]
 
     def inputs(self) -> Tensors:
         return self.kind.inputs(Maker(self, without_data=False))

@@ -16,6 +16,7 @@ import pointwise_cases as pointwise
 import random_cases as random
 import row_cases as row
 import scan_cases as scan
+import scatter_cases as scatter
 import shift_cases as shift
 import torch
 from case import DTYPES, Case, Kind, Shape
@@ -43,6 +44,7 @@ VOCABULARIES = (
 MATRIX = (Sized((8192, 3072)),)
 SCORES = (Sized((4, 16, 512, 1024), cpu_rows=2),)
 HEADS = (Sized((4, 32, 2048, 128), cpu_rows=2),)
+WORDS = Sized((32768, 768))
 
 KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (pointwise.GELU, MATRIX),
@@ -71,6 +73,9 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (row.SUM_ALL, MATRIX),
     (scan.ALONG_ROWS, MATRIX),
     (scan.ALONG_COLUMNS, MATRIX),
+    (scatter.EMBEDDING_BACKWARD, (WORDS,)),
+    (scatter.HOT_EMBEDDING_BACKWARD, (WORDS,)),
+    (scatter.SCATTER_ADD, (NARROW,)),
 )
 
 SMALL_GELU = Case(pointwise.PLAIN_GELU, (64,), torch.float32, "cpu")

@@ -24,6 +24,7 @@ from fuser.ir.printer import print_fusion
 from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
 from fuser.passes import PASSES
+from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.runtime.backend import Backend, backend_for
 from fuser.runtime.call import (
     Device,
@@ -103,7 +104,8 @@ class Executor:
         try:
             sizes = [inputs[at] for at in self._sized_by]
             meeting = overlapping(inputs, self._updated) if self._updated else ()
-            return (*map(key_of, inputs), *sizes, meeting)
+            ordered = torch.are_deterministic_algorithms_enabled()
+            return (*map(key_of, inputs), *sizes, meeting, ordered)
         except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
             check_inputs(self._fusion, inputs)
             raise
@@ -227,6 +229,11 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
     check_updates(fusion, inputs)
     fusion = _run_passes(fusion)
+    fusion = choose_scatter_forms(
+        fusion,
+        lists=target.kind == "cpu",
+        ordered=target.kind != "cpu" and torch.are_deterministic_algorithms_enabled(),
+    )
     debug.dump("fusion_ir_preseg", "before segmentation", lambda: print_fusion(fusion))
     tensors = zip(fusion.inputs, inputs, strict=True)
     given = {v: t for v, t in tensors if isinstance(t, torch.Tensor)}

@@ -16,6 +16,8 @@ from fuser.ir.interpret import interpret
 from fuser.ir.tolerance import tolerance
 
 Tensors = list[torch.Tensor]
+ADDED = 70
+"""Points that are added to few places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,26 @@ def _column_sums(x: torch.Tensor) -> torch.Tensor:
     return x.cumsum(0)
 
 
+def _added(rows: int, *columns: int) -> Callable[..., Handle]:
+    """Rows, or elements, that meet at indices which the kernel computes."""
+
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        wide = DataType.Double if x.dtype() is DataType.Double else DataType.Float
+        at = fd.ops.remainder(fd.ops.iota(ADDED, 0, 7, DataType.Int), rows)
+        zeros = fd.ops.full([rows, *columns], 0.0, wide)
+        return fd.ops.index_add(zeros, at, fd.ops.cast(x * 0.25, wide), 0)
+
+    return define
+
+
+def _added_exact(count: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    def exact(x: torch.Tensor) -> torch.Tensor:
+        zeros = torch.zeros(count, *x.shape[1:], dtype=x.dtype, device=x.device)
+        return zeros.index_add(0, torch.arange(len(x), device=x.device) * 7 % count, x / 4)
+
+    return exact
+
+
 FAMILIES = (
     Family("flat", _gelu, torch.nn.functional.gelu, random((33, 65))),
     Family("one element", _gelu, torch.nn.functional.gelu, random(())),
@@ -289,6 +311,8 @@ FAMILIES = (
     Family("long scan", lambda fd, x: fd.ops.cumsum(x, 1), _sums, positive((3, 17001))),
     Family("scan of columns", lambda fd, x: fd.ops.cumsum(x, 0), _column_sums, positive((67, 40))),
     Family("gather", _rows_in_turn, lambda x: x[torch.arange(40) * 7 % 11].exp(), random((11, 24))),
+    Family("rows added", _added(11, 24), _added_exact(11), random((ADDED, 24))),
+    Family("elements added", _added(13), _added_exact(13), random((ADDED,))),
 )
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from tests.random_resizes import RESIZES
-from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS
+from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS, SCATTERS
 from tests.random_scans import SCANS
 from tests.random_steps import FACTORIES, METADATA, POINTWISE, SLICES
 from tests.random_values import DTYPES, Writer, facts_of, tensors
@@ -38,6 +38,7 @@ __all__ = [
     "REDUCTIONS",
     "RESIZES",
     "SCANS",
+    "SCATTERS",
     "SLICES",
     "Definition",
     "definitions",

@@ -2,8 +2,10 @@
 
 from fuser.codegen.cpu import CpuPrinter
 from fuser.codegen.cpu_rows import CpuRowPrinter
+from fuser.codegen.cpu_scatter import CpuScatterPrinter
 from fuser.codegen.cuda import CudaPrinter
 from fuser.codegen.cuda_rows import CudaRowPrinter
+from fuser.codegen.cuda_scatter import CudaScatterPrinter
 from fuser.codegen.kernel_source import (
     Argument,
     IndexCheck,
@@ -19,8 +21,10 @@ __all__ = [
     "Argument",
     "CpuPrinter",
     "CpuRowPrinter",
+    "CpuScatterPrinter",
     "CudaPrinter",
     "CudaRowPrinter",
+    "CudaScatterPrinter",
     "IndexCheck",
     "KernelSource",
     "Pointer",

@@ -97,8 +97,9 @@ class CpuRowPrinter(CpuScanPrinter):
             case RowArray():
                 self.out.line(f"{type_} {array}[{self.sizes.extent(node.axis)}];")
             case Keep():
-                value = self.expressions.print(Ref(node.name, node.dtype), node.name)
-                self.out.line(f"{array}[{self.sizes.axis(node.axis)}] = {value};")
+                source = node.source or Ref(node.name, node.dtype)
+                kept = self.expressions.print(source, node.name)
+                self.out.line(f"{array}[{self.sizes.axis(node.axis)}] = {kept};")
             case Kept():
                 self.expressions.lane_arrays.discard(node.name)
                 kept = f"{array}[{self.sizes.axis(node.axis)}]"

@@ -84,10 +84,14 @@ class CpuSweepPrinter(CpuPrinter):
             collapse = f" collapse({depth})" if depth > 1 else ""
             start = "for" if self._threads_started else "parallel for"
             condition = "" if self._threads_started else " if (threaded)"
-            self.out.line(f"#pragma omp {start}{collapse}{condition}")
+            self.out.line(f"#pragma omp {start}{collapse}{self.shares(loop)}{condition}")
         outer, self._dividing = self._dividing, True
         self._for(loop)
         self._dividing = outer
+
+    def shares(self, loop: Loop) -> str:
+        """How threads share out the iterations of a loop, if not evenly."""
+        return ""
 
     @staticmethod
     def _nested_over_threads(loop: Loop) -> int:
@@ -104,7 +108,8 @@ class CpuSweepPrinter(CpuPrinter):
         if loop.binding is Binding.TILE:
             self._tiles(loop, index)
             return
-        with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; ++{name})"):
+        first, end = self._ranges.get(loop.axis) or ("0", extent)
+        with self.out.block(f"for ({index} {name} = {first}; {name} < {end}; ++{name})"):
             self._all(loop.body)
 
     def _blocks(self, loop: Loop, index: str, extent: str) -> None:

@@ -24,21 +24,26 @@ from fuser.ir.printer import print_input, print_statement
 from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import (
     Accumulate,
+    Call,
     Carry,
     CheckedIndex,
     Combine,
     DrainTile,
     Drawn,
+    Expression,
     FillTile,
     Finish,
     Keep,
     Kept,
     Lanes,
     Let,
+    ListLoop,
     Load,
     Loop,
     LoopNest,
     Node,
+    PointLists,
+    PointOf,
     Prefetch,
     Ref,
     Region,
@@ -51,6 +56,8 @@ from fuser.schedule.loop_tree import (
     TileLine,
     TileNode,
     TileRoom,
+    WarpElements,
+    WarpPoints,
     Widen,
 )
 from fuser.segmenter import Segment
@@ -118,6 +125,10 @@ class KernelPrinter(ABC):
                 self.checked_index(node)
             case Keep() | Kept() | RowArray():
                 self.row_array(node)
+            case PointLists() | PointOf() | ListLoop():
+                self.lists(node)
+            case WarpPoints() | WarpElements():
+                self.warp(node)
             case Region():
                 self.region(node)
             case Combine():
@@ -170,8 +181,15 @@ class KernelPrinter(ABC):
     def store(self, store: Store) -> None:
         """Print a store of one element."""
         at = self.sizes.index(store.at, store.tensor.name)
-        source = self.expressions.print(store.source, store.tensor.name)
+        source = self.expressions.print(self.stored(store, at), store.tensor.name)
         self.out.line(f"{store.tensor}_out[{at}] = {source};")
+
+    def stored(self, store: Store, at: str) -> Expression:
+        """What a store puts at `at`."""
+        if store.joins is None:
+            return store.source
+        dtype = store.tensor.dtype
+        return Call(store.joins, (Ref(f"{store.tensor}_out[{at}]", dtype), store.source), dtype)
 
     def checked_index(self, node: CheckedIndex) -> None:
         """Print an index that is 0 where it is out of range."""
@@ -192,6 +210,14 @@ class KernelPrinter(ABC):
     def region(self, node: Region) -> None:
         """Print the rows, and what is done when all are."""
         raise AssertionError("pointwise kernels have no rows")
+
+    def lists(self, node: PointLists | PointOf | ListLoop) -> None:
+        """Print the points that go to one row, or what is done with them."""
+        raise AssertionError("only scatters on a processor list points")
+
+    def warp(self, node: WarpPoints | WarpElements) -> None:
+        """Print what a warp does together."""
+        raise AssertionError("only scatters on a GPU add up in warps")
 
     def combine(self, node: Combine) -> None:
         """Print a fold's result from its lanes."""
@@ -242,7 +268,8 @@ class KernelPrinter(ABC):
             self.out.line(f"const {self.expressions.type(let.dtype)} {let.name} = {source};")
 
     def _arguments(self) -> tuple[Argument, ...]:
-        loads = [Pointer(value) for value in self.segment.loads]
+        read = (value for value in self.segment.loads if not self.segment.is_updated(value))
+        loads = [Pointer(value) for value in read]
         stores = [Pointer(value) for value in self.segment.stores]
         scalars = [Scalar(value) for value in self._scalars()]
         return (*loads, *stores, *self.workspaces, *scalars, *self.sizes.parameters)

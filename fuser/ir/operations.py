@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from enum import Enum
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.values import Extent, Number, Value
@@ -226,6 +227,14 @@ class Gather:
     dim: int
 
 
+class ScatterForm(Enum):
+    """What computes a scatter; a pass decides it for the target."""
+
+    TORCH = "torch"
+    LISTS = "lists"  # a kernel that makes every element, from a list of the points that go to it
+    IN_PLACE = "in place"  # a kernel that changes the memory of `arg`, which nothing else reads
+
+
 @dataclass(frozen=True, slots=True)
 class Scatter:
     """`arg` with `src` (tensor or scalar) written, or added, at `index` along `dim`.
@@ -238,6 +247,23 @@ class Scatter:
     src: Value
     dim: int
     mode: str = "scatter"
+    form: ScatterForm = ScatterForm.TORCH
+
+    @property
+    def adds(self) -> bool:
+        """Whether what goes to one place is added up, rather than the last kept."""
+        return self.mode != "scatter"
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """The sizes of what is written or added, element by element."""
+        return self.src.shape if self.mode.startswith("index") else self.index.shape
+
+    @property
+    def point_dims(self) -> range:
+        """The dimensions of `points` that the index numbers; the others are as those of `arg`."""
+        rank = len(self.index.shape) if self.mode == "index_put_accumulate" else 1
+        return range(self.dim, self.dim + rank)
 
 
 @dataclass(frozen=True, slots=True)

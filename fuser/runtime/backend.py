@@ -13,8 +13,10 @@ from fuser import debug
 from fuser.codegen import (
     CpuPrinter,
     CpuRowPrinter,
+    CpuScatterPrinter,
     CudaPrinter,
     CudaRowPrinter,
+    CudaScatterPrinter,
     KernelSource,
     may_contract,
 )
@@ -43,6 +45,8 @@ from fuser.schedule import (
     schedule_cuda,
     schedule_rows_cpu,
     schedule_rows_cuda,
+    schedule_scatter_cpu,
+    schedule_scatter_cuda,
     scheduler_of,
 )
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, place_updates
@@ -135,19 +139,28 @@ class Backend(ABC):
 class CpuBackend(Backend):
     """C++ through the system compiler."""
 
-    schedulers = (Scheduler.POINTWISE, Scheduler.ROWS)
+    schedulers = (Scheduler.POINTWISE, Scheduler.ROWS, Scheduler.SCATTER)
 
     def schedule(self, segment: Segment) -> LoopNest:
-        if scheduler_of(segment) is Scheduler.ROWS:
-            return schedule_rows_cpu(segment, CpuRowParameters())
-        return schedule_cpu(segment, CpuParameters())
+        match scheduler_of(segment):
+            case Scheduler.ROWS:
+                return schedule_rows_cpu(segment, CpuRowParameters())
+            case Scheduler.SCATTER:
+                return schedule_scatter_cpu(segment, CpuRowParameters())
+            case _:
+                return schedule_cpu(segment, CpuParameters())
 
     def shortest_row(self) -> int | None:
         return CpuRowParameters().shortest_row
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
-        in_rows = scheduler_of(segment) is Scheduler.ROWS
-        return (CpuRowPrinter if in_rows else CpuPrinter)(segment, nest).run()
+        match scheduler_of(segment):
+            case Scheduler.ROWS:
+                return CpuRowPrinter(segment, nest).run()
+            case Scheduler.SCATTER:
+                return CpuScatterPrinter(segment, nest).run()
+            case _:
+                return CpuPrinter(segment, nest).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         debug.dump("cpu_kernel", source.name, source.text)
@@ -166,7 +179,7 @@ class CpuBackend(Backend):
 class CudaBackend(Backend):
     """CUDA C++ through NVRTC."""
 
-    schedulers = (Scheduler.POINTWISE, Scheduler.ROWS)
+    schedulers = (Scheduler.POINTWISE, Scheduler.ROWS, Scheduler.SCATTER)
     text_dumps = ("cuda_kernel", "cuda_full")
 
     def __init__(
@@ -180,8 +193,13 @@ class CudaBackend(Backend):
         super().__init__(segmented, alignments, sharing)
 
     def schedule(self, segment: Segment) -> LoopNest:
-        if scheduler_of(segment) is Scheduler.ROWS:
-            return schedule_rows_cuda(segment, self._alignments, self.row_parameters())
+        match scheduler_of(segment):
+            case Scheduler.ROWS:
+                return schedule_rows_cuda(segment, self._alignments, self.row_parameters())
+            case Scheduler.SCATTER:
+                return schedule_scatter_cuda(segment, self._alignments, self.row_parameters())
+            case _:
+                pass
         return schedule_cuda(segment, self._alignments, CudaParameters())
 
     def row_parameters(self) -> CudaRowParameters:
@@ -189,9 +207,14 @@ class CudaBackend(Backend):
         return CudaRowParameters.of(self._target.arch)
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
-        if scheduler_of(segment) is not Scheduler.ROWS:
-            return CudaPrinter(segment, nest).run()
-        return CudaRowPrinter(segment, nest, reports_indices=debug.checking("index")).run()
+        reports = debug.checking("index")
+        match scheduler_of(segment):
+            case Scheduler.ROWS:
+                return CudaRowPrinter(segment, nest, reports_indices=reports).run()
+            case Scheduler.SCATTER:
+                return CudaScatterPrinter(segment, nest, reports_indices=reports).run()
+            case _:
+                return CudaPrinter(segment, nest).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         kernel = source.code[source.code.index('extern "C"') :]

@@ -62,8 +62,9 @@ class Runner:
         self._actions += [self._draw(statement) for statement in drawn]
         for step in segmented.steps:
             if isinstance(step, Segment):
-                own = [value for value in step.stores if step.memory[value].base is value]
-                self._actions += [self._allocate(value, segmented) for value in own]
+                buffers = dict.fromkeys(step.memory[value].base for value in step.stores)
+                new = [base for base in buffers if base not in self._slots]
+                self._actions += [self._allocate(base, segmented) for base in new]
                 if step.name in kernels:
                     self._actions.append(self._kernel(kernels[step.name]))
                 elif not step.is_empty:  # no loops can be made for it

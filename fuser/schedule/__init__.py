@@ -13,6 +13,8 @@ from fuser.schedule.point_cpu import schedule_cpu
 from fuser.schedule.point_cuda import schedule_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu
 from fuser.schedule.row_cuda import schedule_rows_cuda
+from fuser.schedule.scatter_cpu import schedule_scatter_cpu
+from fuser.schedule.scatter_cuda import schedule_scatter_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of
 from fuser.schedule.vectors import Alignments
 
@@ -30,5 +32,7 @@ __all__ = [
     "schedule_cuda",
     "schedule_rows_cpu",
     "schedule_rows_cuda",
+    "schedule_scatter_cpu",
+    "schedule_scatter_cuda",
     "scheduler_of",
 ]

@@ -37,6 +37,8 @@ def overwrite_refusal(segment: Segment, nest: LoopNest, shortest_row: int | None
             case Scheduler.ROWS:
                 body = arrange_rows(trace_rows(segment, shortest_row))
                 reason = _Rows(segment, body, base, by_team=nest.team is not None).refusal()
+            case Scheduler.SCATTER:
+                reason = "a scatter makes it point by point, from all of its data"
             case None:
                 reason = "torch runs the operations that compute it"
             case _:

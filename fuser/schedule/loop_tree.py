@@ -109,13 +109,17 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`lanes` consecutive elements of `tensor` from element `at` = source; `piece` as of a load."""
+    """`lanes` consecutive elements of `tensor` from element `at` = source; `piece` as of a load.
+
+    With `joins`, what is there joined to the source by that pointwise operation.
+    """
 
     tensor: Value
     at: Index
     source: Expression
     lanes: int = 1
     piece: int = 0
+    joins: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +271,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row."""
+    """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row; or `source`, if
+    it is given, as that."""
 
     name: str
     dtype: DataType
     axis: Axis
     lanes: int = 1
+    source: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +367,68 @@ class Region:
     body: tuple[Node, ...]
     epilogue: tuple[Node, ...]
     threaded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PointLists:
+    """For each of `rows`, which of `points` go there, in order. `body` says it of each of them."""
+
+    name: str
+    rows: int
+    points: int
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PointOf:
+    """Point `at` goes to `row`."""
+
+    lists: str
+    at: Index
+    row: Index
+
+
+@dataclass(frozen=True, slots=True)
+class ListLoop:
+    """`body` for each point that goes to `row`, `name` being its number; with `last`, for the last
+    one only. `later` is the number of one that comes so many points `ahead`: of it, memory is asked
+    for."""
+
+    lists: str
+    row: Index
+    name: str
+    body: tuple[Node, ...]
+    last: bool = False
+    later: str = ""
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WarpPoints:
+    """Each warp of a GPU takes 32 of the points that `axes` number, and some columns of them.
+
+    `code` makes `place`, where a point's columns are in the result. Points of one place come one
+    after the other, `ahead` of them at a time: `columns` makes the `source` of the `store`, which
+    adds the sum of one place, at first `fill`.
+    """
+
+    axes: tuple[Axis, ...]
+    code: tuple[Node, ...]
+    place: Index
+    columns: Loop
+    store: Store
+    fill: Literal
+    ahead: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WarpElements:
+    """Each thread of a GPU takes an element that `axes` number. `code` makes what `store` adds, and
+    a warp adds up what goes to one place before."""
+
+    axes: tuple[Axis, ...]
+    code: tuple[Node, ...]
+    store: Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,6 +521,11 @@ Node = (
     | Widen
     | Finish
     | Prefetch
+    | PointLists
+    | PointOf
+    | ListLoop
+    | WarpPoints
+    | WarpElements
     | Loop
     | Region
     | Running

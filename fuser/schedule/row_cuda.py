@@ -62,10 +62,17 @@ def schedule_rows_cuda(
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
     body = use_facts(arrange_rows(trace_rows(segment)))
+    return map_rows(segment, body, alignments, parameters)
+
+
+def map_rows(
+    segment: Segment, body: RowBody, alignments: Alignments, parameters: CudaRowParameters
+) -> LoopNest:
+    """The loop nest of a row body."""
     return _Mapping(segment, body, alignments, parameters).run()
 
 
-_LARGEST = 2**31 - 2**27
+LARGEST = 2**31 - 2**27
 """Loop variables may step past their end by all threads of the grid."""
 
 
@@ -247,7 +254,7 @@ class _Mapping:
         bounds = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
         longest = max((points(sweep.axes) for sweep in self._body.stages), default=1)
         largest = max(*offsets, *bounds, longest, self._parts())
-        return DataType.Int32 if largest < _LARGEST else DataType.Int
+        return DataType.Int32 if largest < LARGEST else DataType.Int
 
     def _parts(self) -> int:
         """How many parts of a fold lie in a workspace."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Statement, Value
+from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Scatter, Statement, Value
 from fuser.schedule.coordinates import Coordinates, pull
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.folds import SCANS
@@ -103,12 +103,12 @@ class Elements(Emitter):
         return f"{name}_carry_{number}" if number else f"{name}_carry"
 
     def _index(self, variable: Variable) -> Expression:
-        """The index of a gather, in range."""
+        """The index of a gather or a scatter, in range."""
         statement, (index, at) = self._gathers[variable]
         op = statement.op
-        assert isinstance(op, Gather)
+        assert isinstance(op, Gather | Scatter)
         assert isinstance(index, Value)
-        wraps = op.mode in ("select", "take_along_axis")
+        wraps = op.mode in ("select", "take_along_axis", "index_put_accumulate")
         value = self.get(index, at)
         self._target.append(CheckedIndex(variable.name, value, variable.extent, op.mode, wraps))
         return Ref(variable.name, DataType.Int)

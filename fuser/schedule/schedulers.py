@@ -17,6 +17,8 @@ from fuser.ir.nodes import (
     Random,
     Reduce,
     Scan,
+    Scatter,
+    ScatterForm,
     StrideOrder,
     operands,
 )
@@ -26,10 +28,12 @@ from fuser.segmenter import Segment
 
 
 class Scheduler(Enum):
-    """How a kernel iterates: over points, or over rows and what is swept in them."""
+    """How a kernel iterates: over points, over rows and what is swept in them, or over points that
+    an index puts in their places."""
 
     POINTWISE = "pointwise"
     ROWS = "rows"
+    SCATTER = "scatter"
 
 
 def scheduler_of(segment: Segment) -> Scheduler | None:
@@ -41,6 +45,10 @@ def scheduler_of(segment: Segment) -> Scheduler | None:
     if any(value.elements == 0 for value in values):
         return None  # what there is of it is a neutral element: nothing to write loops for
     ops = [op for op in ops if not isinstance(op, Pad | Cat)]
+    if any(map(_is_scatter, ops)):
+        others = [op for op in ops if not _is_scatter(op)]
+        fits = all(_is_pointwise(op) or isinstance(op, Gather | CheckIndex) for op in others)
+        return Scheduler.SCATTER if fits and len(others) == len(ops) - 1 else None
     if all(map(_is_pointwise, ops)):
         return Scheduler.POINTWISE
     return Scheduler.ROWS if all(_is_pointwise(op) or _is_of_rows(op) for op in ops) else None
@@ -51,6 +59,10 @@ def _is_pointwise(op: Operation) -> bool:
         return op.arg.shape[op.dim] == 1  # of one element: the element
     kinds = Pointwise | Cast | StrideOrder | Full | Iota | Random
     return isinstance(op, kinds) or is_metadata(op)
+
+
+def _is_scatter(op: Operation) -> bool:
+    return isinstance(op, Scatter) and op.form is not ScatterForm.TORCH
 
 
 def _is_of_rows(op: Operation) -> bool:

@@ -24,6 +24,8 @@ from fuser.ir.nodes import (
     Random,
     Reduce,
     Scan,
+    Scatter,
+    ScatterForm,
     Statement,
     StrideOrder,
     Value,
@@ -46,7 +48,7 @@ KERNEL_OPERATIONS = (
     | Pad
     | Cat
 )
-"""What a kernel computes, beside metadata operations; torch runs the others."""
+"""What a kernel computes, beside metadata operations and scatters; torch runs the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,10 @@ class OperationGraph:
 
 def runs_in_kernel(statement: Statement) -> bool:
     """Whether a kernel can compute a statement; torch runs the others."""
-    return isinstance(statement.op, KERNEL_OPERATIONS) or is_metadata(statement.op)
+    op = statement.op
+    if isinstance(op, Scatter):
+        return op.form is not ScatterForm.TORCH
+    return isinstance(op, KERNEL_OPERATIONS) or is_metadata(op)
 
 
 def is_extern(statement: Statement) -> bool:

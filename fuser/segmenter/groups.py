@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuser.ir.nodes import Pointwise, Value
+from fuser.ir.nodes import Pointwise, Scatter, Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.profit import kernel_cost, operation_cost
 from fuser.segmenter.rows import Refusal, Rows, find_rows
+from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
 
 MAX_TENSORS = 48
@@ -31,7 +32,8 @@ class Group:
     `loads` counts the elements read of each value it loads; `stores` is what it writes.
     `arithmetic` is the cost of its operations by the number of elements they make and the atoms
     these are indexed by, `live` bounds the values it holds at a time, `requests` are the
-    segment_sets among them. `moved` is in bytes.
+    segment_sets among them. `moved` is in bytes. `scatters` tells that it does: its domain is then
+    that of the points.
     """
 
     members: tuple[int, ...]
@@ -42,6 +44,7 @@ class Group:
     requests: tuple[Value, ...]
     moved: int
     rows: Rows | None
+    scatters: bool = False
 
     @property
     def domain(self) -> tuple[int, ...] | None:
@@ -57,6 +60,8 @@ class Group:
         """
         if self.rows is not None:
             return self.rows.repeated
+        if self.scatters:
+            return 0
         stored = max(self.stores, key=lambda value: value.elements, default=None)
         dims = [dim for dim in atoms.factors(stored) if dim] if stored is not None else []
         if stored is None or not dims:
@@ -99,6 +104,7 @@ class GroupMaker:
             requests=outs if isinstance(op, Pointwise) and op.op == "segment_set" else (),
             moved=self._moved(loads, used),
             rows=_rows_or_none(find_rows(self.operations, (index,), used)),
+            scatters=isinstance(op, Scatter),
         )
 
     def join(self, a: Group, b: Group, inside: Callable[[int], bool]) -> Group:
@@ -128,6 +134,7 @@ class GroupMaker:
             requests=a.requests + b.requests,
             moved=self._moved(loads, stores),
             rows=None,
+            scatters=a.scatters or b.scatters,
         )
 
     def of_nodes(self, nodes: Sequence[int]) -> Group:
@@ -155,6 +162,7 @@ class GroupMaker:
             requests=tuple(value for single in singles for value in single.requests),
             moved=self._moved(loads, stores),
             rows=None,
+            scatters=any(single.scatters for single in singles),
         )
 
     def checked(self, group: Group, related: bool) -> Group | Refusal:
@@ -169,6 +177,10 @@ class GroupMaker:
             group = replace(group, live=self._live_values(group))
             if group.live > MAX_LIVE:
                 return Refusal(f"{group.live} values at a time do not fit the registers")
+        if group.scatters:
+            refusal = scatter_refusal(self.operations, group.members, group.stores)
+            if refusal is not None:
+                return refusal
         rows = find_rows(self.operations, group.members, group.stores)
         if isinstance(rows, Refusal):
             return rows

@@ -12,6 +12,7 @@ from fuser.segmenter.traffic import (
     bytes_written,
     elements_read,
     elements_read_by_torch,
+    elements_written,
 )
 
 
@@ -57,7 +58,12 @@ class Segment:
 
     @property
     def bytes_written(self) -> int:
-        return bytes_written(self.stores, self.memory)
+        return bytes_read(elements_written(self.fusion), self.memory)
+
+    def is_updated(self, value: Value) -> bool:
+        """Whether a value that it reads lies in memory that it stores to."""
+        lies = self.memory.get(value)
+        return lies is not None and lies.base in self.stores and value not in self.stores
 
 
 @dataclass(frozen=True, slots=True)

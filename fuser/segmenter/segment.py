@@ -20,6 +20,7 @@ from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
 from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.plan import AliasStep, Boundary, ExternStep, Segment, SegmentedFusion, Step
 from fuser.segmenter.recompute import Recomputation
+from fuser.segmenter.scatters import place_updated, updates
 
 
 def segment(fusion: Fusion, memory: Mapping[Value, Strided]) -> SegmentedFusion:
@@ -53,14 +54,17 @@ class _Segmenter:
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
         self._orders = stride_orders(eager)
+        self._updated = updates(fusion)
         self._placed: dict[Value, Strided] = dict(self._free)
         self._chains: list[Chain] = []
 
     def run(self) -> SegmentedFusion:
         demanded = [v for v in self._fusion.output_values if v.is_tensor]
         demanded += [v for s in self._externs for v in operands(s.op) if v.is_tensor]
+        demanded += [v for v in self._updated.values() if v not in self._updated]
         self._place(demanded)
-        stored = [v for v in self._placed if v not in self._free and self._placed[v].base is v]
+        place_updated(self._updated, self._placed)
+        stored = [v for v in self._placed if v not in self._free and self._is_stored(v)]
         operations = build_graph(self._fusion, self._free, stored)
         grouping = Grouping(operations, stored)
         grouping.run()
@@ -117,12 +121,20 @@ class _Segmenter:
         """The fusion of a segment, where its values lie, and how they leave."""
         outs = [out for node in nodes for out in node.outs]
         own = frozenset(outs)
-        stores = [v for v in outs if v in self._placed and self._placed[v].base is v]
-        sub = self._subfusion(
-            stores, stop=lambda v: v in self._placed and self._placed[v].base not in own
-        )
+        stores = [v for v in outs if self._is_stored(v)]
+        sub = self._subfusion(stores, stop=lambda v: self._is_read_from_memory(v, own))
         memory = {v: self._placed[v] for v in (*sub.inputs, *stores) if v.is_tensor}
         return sub, memory, self._ends(stores)
+
+    def _is_stored(self, value: Value) -> bool:
+        """Whether a value has a buffer of its own, or is what a scatter changes in its buffer."""
+        lies = self._placed.get(value)
+        return lies is not None and (lies.base is value or value in self._updated)
+
+    def _is_read_from_memory(self, value: Value, own: Collection[Value]) -> bool:
+        """Whether a segment that makes `own` reads a value, rather than making it."""
+        lies = self._placed.get(value)
+        return lies is not None and (lies.base not in own or value in self._updated)
 
     def _subfusion(self, results: Iterable[Value], stop: Callable[[Value], bool]) -> Fusion:
         """The statements that compute `results`, reading every value for which `stop` is true."""

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
-from fuser.ir.nodes import Extern, Fusion, Gather, Reduce, Scan, Statement, Value, operands
+from fuser.ir.nodes import (
+    Extern,
+    Fusion,
+    Gather,
+    Reduce,
+    Scan,
+    Scatter,
+    ScatterForm,
+    Statement,
+    Value,
+    operands,
+)
 from fuser.ir.strided import Strided, row_major
 
 
@@ -29,6 +41,8 @@ def elements_of(reader: Statement, operand: Value, made: int) -> int:
         return operand.elements if made else 0
     if isinstance(op, Gather) and operand is op.index and op.mode == "index_select":
         return operand.elements if made else 0
+    if isinstance(op, Scatter):
+        return _scattered_from(op, operand) if made else 0
     return min(operand.elements, made)
 
 
@@ -42,6 +56,26 @@ def elements_read_by_torch(fusion: Fusion) -> dict[Value, int]:
             assert table is not None
             read[table] = min(table.elements, statement.out.elements)
     return read
+
+
+def _scattered_from(op: Scatter, operand: Value) -> int:
+    """How many elements of an operand a scatter reads; in place, of `arg` what it adds to."""
+    points = math.prod(op.points)
+    if operand is not op.arg:
+        return min(operand.elements, points)
+    if op.form is not ScatterForm.IN_PLACE:
+        return operand.elements
+    return min(operand.elements, points) if op.adds else 0
+
+
+def elements_written(fusion: Fusion) -> dict[Value, int]:
+    """How many elements of each output are stored: of one that a scatter changes, its points."""
+    written = {value: value.elements for value in fusion.output_values}
+    for statement in fusion.statements:
+        op, out = statement.op, statement.outs[0]
+        if isinstance(op, Scatter) and op.form is ScatterForm.IN_PLACE and out in written:
+            written[out] = min(out.elements, math.prod(op.points))
+    return written
 
 
 def bytes_read(loads: Mapping[Value, int], memory: Mapping[Value, Strided]) -> int:

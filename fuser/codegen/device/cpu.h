@@ -858,3 +858,16 @@ static inline long long checked_index(long long index, long long size, bool wrap
   }
   return 0;
 }
+
+//@ list_points
+// Which of `points` go to each of `rows`, in order: those of row r are elements first[r] to
+// first[r + 1] - 1 of `listed`. `first` has room for two more than there are rows.
+static inline void list_points(const int* __restrict row_of, long long points, long long rows,
+                               int* __restrict first, int* __restrict listed) {
+  for (long long row = 0; row < rows + 2; ++row) first[row] = 0;
+  for (long long point = 0; point < points; ++point) ++first[row_of[point] + 2];
+  for (long long row = 2; row < rows + 2; ++row) first[row] += first[row - 1];
+  for (long long point = 0; point < points; ++point) {
+    listed[first[row_of[point] + 1]++] = int(point);
+  }
+}

@@ -527,3 +527,109 @@ FUSER_DEVICE T part_at(const T* at) {
     return *static_cast<const volatile T*>(at);
   }
 }
+
+// -- scatters ----------------------------------------------------------------------------------
+
+//@ add_to: FUSER_DEVICE
+// Adds to an element to which other threads may add too, at any time.
+FUSER_DEVICE void add_to(float* at, float value) { atomicAdd(at, value); }
+FUSER_DEVICE void add_to(double* at, double value) { atomicAdd(at, value); }
+FUSER_DEVICE void add_to(int* at, int value) { atomicAdd(at, value); }
+FUSER_DEVICE void add_to(long long* at, long long value) {
+  atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value));
+}
+
+//@ lanes_alike: FUSER_DEVICE
+// Which of the lanes in `mask` have the same number as this one.
+FUSER_DEVICE unsigned int lanes_alike(unsigned int mask, unsigned long long number) {
+#ifndef FUSER_EMULATOR
+  return __match_any_sync(mask, number);
+#else
+  unsigned int alike = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    if (!(mask >> lane & 1u)) continue;
+    if (__shfl_sync(mask, number, lane) == number) alike |= 1u << lane;
+  }
+  return alike;
+#endif
+}
+
+//@ turn_of_lane: FUSER_DEVICE, lanes_alike
+// When the lanes of a warp take turns, those of one place one after the other, and those of -1 at
+// the end: the turn of this one, and whether it is the last of its place. -1 comes in the last
+// lanes only.
+FUSER_DEVICE int turn_of_lane(long long place, bool& is_last) {
+  const unsigned int all = 0xffffffffu;
+  const int lane = threadIdx.x;
+  const unsigned int alike = lanes_alike(all, static_cast<unsigned long long>(place));
+  const int first = __ffs(alike) - 1, before = __popc(alike & ((1u << lane) - 1u));
+  const int own = first == lane ? __popc(alike) : 0;
+  int until = own;  // lanes of the places that come up to here
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const int below = __shfl_up_sync(all, until, by);
+    if (lane >= by) until += below;
+  }
+  is_last = before == __popc(alike) - 1;
+  return __shfl_sync(all, until - own, first) + before;
+}
+
+//@ add_of_warp: FUSER_DEVICE, add_to, lanes_alike
+// Each thread of a warp adds to an element, if `at` is not null; of those that add to one element,
+// one does for all.
+template <typename T>
+FUSER_DEVICE void add_of_warp(T* at, T value) {
+  const unsigned int all = 0xffffffffu;
+  const int lane = threadIdx.x;
+  const unsigned int alike = lanes_alike(all, reinterpret_cast<unsigned long long>(at));
+  const bool is_first = (alike & ((1u << lane) - 1u)) == 0;
+  T sum = value;
+  unsigned int others = at == nullptr || !is_first ? 0u : alike & (alike - 1u);
+  while (__any_sync(all, others != 0)) {
+    const T other = __shfl_sync(all, value, others ? __ffs(others) - 1 : lane);
+    if (others) sum += other;
+    others &= others - 1u;
+  }
+  if (at != nullptr && is_first) add_to(at, sum);
+}
+
+//@ add_vector: FUSER_DEVICE, add_to
+// Adds N elements to those at `at`, four float32 at a time where the memory takes them so; `at` is
+// aligned for that.
+template <int N, typename T>
+FUSER_DEVICE void add_vector(const T (&lanes)[N], T* at) {
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) add_to(at + lane, lanes[lane]);
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+// Nobody reads what is added to before the kernel ends: loads may move over these.
+template <int N>
+FUSER_DEVICE void add_vector(const float (&lanes)[N], float* at) {
+  if constexpr (N == 1) {
+    add_to(at, lanes[0]);
+  } else if constexpr (N == 2) {
+    asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(at), "f"(lanes[0]),
+                 "f"(lanes[1]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at + i),
+                   "f"(lanes[i]), "f"(lanes[i + 1]), "f"(lanes[i + 2]), "f"(lanes[i + 3]));
+    }
+  }
+}
+#endif
+
+//@ add_part: FUSER_DEVICE, add_vector
+// Adds the first `valid` of N elements, all at once where valid >= N.
+template <int N, typename T, typename Index>
+FUSER_DEVICE void add_part(const T (&lanes)[N], T* at, Index valid) {
+  if (valid >= N) {
+    add_vector(lanes, at);
+    return;
+  }
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) {
+    if (lane < valid) add_to(at + lane, lanes[lane]);
+  }
+}

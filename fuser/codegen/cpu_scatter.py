@@ -1,0 +1,74 @@
+"""C++ for scatters on the CPU target."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from fuser.codegen.cpu_rows import CpuRowPrinter
+from fuser.codegen.kernel_source import Workspace
+from fuser.ir.dtypes import DataType
+from fuser.schedule.loop_tree import ListLoop, Loop, Node, PointLists, PointOf, Prefetch
+
+
+class CpuScatterPrinter(CpuRowPrinter):
+    """`extern "C" void name(..., const bool threaded)`.
+
+    `rows` has the row of every point; the points of row r are elements `first[r]` to
+    `first[r + 1] - 1` of `points`.
+    """
+
+    def lists(self, node: PointLists | PointOf | ListLoop) -> None:
+        match node:
+            case PointLists():
+                self._make_lists(node)
+            case PointOf():
+                at = self.sizes.index(node.at, f"{node.lists}_number")
+                row = self.sizes.index(node.row, node.lists)
+                self.out.line(f"{node.lists}_rows[{at}] = int({row});")
+            case ListLoop():
+                self._each_point(node)
+            case _:
+                assert_never(node)
+
+    def prefetch(self, prefetch: Prefetch) -> None:
+        at = self.sizes.index(prefetch.at, f"{prefetch.tensor}")
+        count = self.sizes.parameter(f"{prefetch.tensor}_run", prefetch.lanes)
+        ask = self.expressions.use("prefetch_run")
+        self.out.line(f"{ask}({prefetch.tensor}_in + {at}, {count});")
+
+    def shares(self, loop: Loop) -> str:
+        return " schedule(dynamic, 64)" if _has_lists(loop.body) else ""
+
+    def _make_lists(self, node: PointLists) -> None:
+        name = node.name
+        points = self.sizes.parameter(f"{name}_points_count", node.points)
+        rows = self.sizes.parameter(f"{name}_rows_count", node.rows)
+        counts = {"rows": node.points, "points": node.points, "first": node.rows + 2}
+        for part, count in counts.items():
+            self.workspaces.append(Workspace(f"{name}_{part}", DataType.Int32, count))
+        self.expressions.type(DataType.Int32)
+        self._all(node.body)
+        call = f"{self.expressions.use('list_points')}({name}_rows, {points}, {rows}"
+        self.out.line(f"{call}, {name}_first, {name}_points);")
+
+    def _each_point(self, node: ListLoop) -> None:
+        name, row = node.lists, self.sizes.index(node.row, node.lists)
+        first, end = f"{name}_first[{row}]", f"{name}_first[{row} + 1]"
+        self.out.line(f"const int first_listed = {first}, end_listed = {end};")
+        begin = "first_listed"
+        if node.last:
+            begin = "end_listed > first_listed ? end_listed - 1 : end_listed"
+        with self.out.block(f"for (int listed = {begin}; listed < end_listed; ++listed)"):
+            self.out.line(f"const long long {node.name} = {name}_points[listed];")
+            if node.later:
+                ahead = self.sizes.parameter(f"{name}_ahead", node.ahead)
+                inside = f"listed + {ahead} < {name}_points_count ? listed + {ahead} : listed"
+                self.out.line(f"const long long {node.later} = {name}_points[{inside}];")
+            self._all(node.body)
+
+
+def _has_lists(nodes: tuple[Node, ...]) -> bool:
+    return any(
+        isinstance(node, ListLoop) or (isinstance(node, Loop) and _has_lists(node.body))
+        for node in nodes
+    )

@@ -1,0 +1,181 @@
+"""Scatters that kernels compute, and how: the last pass, since it depends on the target.
+
+T3 = fd.ops.scatter_add(T0, T1, T2, dim=0)           T0: BFloat16 [V, D], T1: Int [T, D]
+->
+T4 = fd.ops.cast(T0, dtype=DataType.Float)           memory that nothing else reads, and
+T5 = fd.ops.cast(T2, dtype=DataType.Float)           room for the sum of many small numbers
+T6 = fd.ops.scatter_add(T4, T1, T5, dim=0)           in place: T6 is the memory of T4
+T3 = fd.ops.cast(T6, dtype=DataType.BFloat16)
+
+A kernel with lists makes every element of the result once, so it needs neither.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.infer import infer
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    CheckIndex,
+    Expand,
+    Extern,
+    Full,
+    Fusion,
+    Operation,
+    Permute,
+    Pointwise,
+    Random,
+    Scan,
+    Scatter,
+    ScatterForm,
+    Statement,
+    Value,
+)
+from fuser.ir.strided import is_metadata
+from fuser.ir.types import dims_slowest_first
+
+LEAST_COLUMNS, MOST_COLUMNS = 16, 1 << 14
+"""Neighbouring elements that share their index for which lists are made: fewer are added faster
+one by one, and the sum of more does not stay in the first cache."""
+
+_MOST_LISTED = 2**31 - 2
+"""Rows and points are numbered by Int32."""
+
+
+def choose_scatter_forms(fusion: Fusion, *, lists: bool, ordered: bool) -> Fusion:
+    """`fusion` with a form for every scatter.
+
+    `lists`: the target makes lists of points. `ordered`: kernels add in no particular order, and
+    the same result is wanted each time, so torch has to see to it.
+    """
+    return _Choice(fusion, lists=lists, ordered=ordered).run()
+
+
+class _Choice:
+    """One walk over a fusion."""
+
+    def __init__(self, fusion: Fusion, *, lists: bool, ordered: bool) -> None:
+        self._fusion = fusion
+        self._lists, self._ordered = lists, ordered
+        self._definitions = fusion.definitions()
+        self._uses = fusion.uses()
+        self._statements: list[Statement] = []
+        values = (*fusion.inputs, *(out for s in fusion.statements for out in s.outs))
+        self._next = 1 + max((value.id for value in values), default=-1)
+
+    def run(self) -> Fusion:
+        for statement in self._fusion.statements:
+            op = statement.op
+            form = self._form(op) if isinstance(op, Scatter) else ScatterForm.TORCH
+            if isinstance(op, Scatter) and form is not ScatterForm.TORCH:
+                self._rewrite(statement.out, dataclasses.replace(op, form=form))
+            else:
+                self._statements.append(statement)
+        return dataclasses.replace(self._fusion, statements=tuple(self._statements))
+
+    def _form(self, op: Scatter) -> ScatterForm:
+        dtype = op.arg.dtype
+        whole = math.prod(op.points) > 0 and op.arg.elements > 0
+        if not whole or dtype.is_complex or (op.adds and dtype is DataType.Bool):
+            return ScatterForm.TORCH
+        if self._lists and self._shares_index(op):
+            return ScatterForm.LISTS
+        if self._ordered and (dtype.is_floating or not op.adds):
+            return ScatterForm.TORCH
+        return ScatterForm.IN_PLACE
+
+    def _shares_index(self, op: Scatter) -> bool:
+        """Whether enough neighbours have one index, and whole rows of the result are added to."""
+        others = [dim for dim in range(len(op.points)) if dim not in op.point_dims]
+        sizes = [op.points[dim] for dim in others]
+        rows = op.arg.shape[: op.dim] + op.arg.shape[op.dim + 1 :]
+        if tuple(sizes) != rows or max(math.prod(op.points), op.arg.elements) > _MOST_LISTED:
+            return False
+        if not op.mode.startswith("index"):
+            varying = varying_dims(op.index, self._definitions)
+            if not varying.isdisjoint(others):
+                return False
+        columns = math.prod(op.arg.shape[op.dim + 1 :])
+        return LEAST_COLUMNS <= columns <= MOST_COLUMNS
+
+    def _rewrite(self, out: Value, op: Scatter) -> None:
+        """Add a scatter that a kernel computes, and what it needs besides."""
+        src = op.src
+        if not src.is_tensor and src.dtype is not op.arg.dtype:
+            src = self._add(Cast(src, op.arg.dtype))
+        if op.form is ScatterForm.LISTS:
+            self._append(out, dataclasses.replace(op, src=src))
+            return
+        dtype = _sum_type(op.arg.dtype) if op.adds else op.arg.dtype
+        if dtype is not op.arg.dtype:
+            wide = dataclasses.replace(op, arg=self._add(Cast(op.arg, dtype)), src=src)
+            wide = dataclasses.replace(wide, src=self._add(Cast(src, dtype)))
+            self._append(out, Cast(self._add(wide), out.dtype))
+            return
+        base = op.arg if self._is_own(op) else self._add(Pointwise("set", (op.arg,)))
+        self._append(out, dataclasses.replace(op, arg=base, src=src))
+
+    def _is_own(self, op: Scatter) -> bool:
+        """Whether a kernel makes `arg`, for this scatter alone."""
+        made = self._definitions.get(op.arg)
+        if made is None or len(made.outs) > 1 or op.arg in self._fusion.output_values:
+            return False
+        if is_metadata(made.op) or isinstance(made.op, CheckIndex | Random | Scan | Extern):
+            return False
+        if isinstance(made.op, Scatter) and self._form(made.op) is not ScatterForm.IN_PLACE:
+            return False
+        read_otherwise = op.arg in (op.index, op.src)
+        return len(self._uses.get(op.arg, ())) == 1 and not read_otherwise
+
+    def _add(self, op: Operation) -> Value:
+        (type_,) = infer(op)
+        out = Value(self._next, type_)
+        self._next += 1
+        self._append(out, op)
+        return out
+
+    def _append(self, out: Value, op: Operation) -> None:
+        self._statements.append(Statement((out,), op))
+
+
+def varying_dims(value: Value, definitions: Mapping[Value, Statement]) -> set[int]:
+    """The dimensions of a tensor along which its elements may differ."""
+    every = {dim for dim, size in enumerate(value.shape) if size != 1}
+    statement = definitions.get(value)
+    if statement is None:
+        layout = value.tensor.layout
+        if layout is None:
+            return every
+        dims = zip(dims_slowest_first(layout.stride_order), layout.contiguity, strict=True)
+        return every - {dim for dim, known in dims if known is None}
+    match statement.op:
+        case Full():
+            return set()
+        case Cast(arg) | CheckIndex(arg):
+            return varying_dims(arg, definitions)
+        case Expand(arg):
+            return varying_dims(arg, definitions)
+        case Broadcast(arg, is_broadcast):
+            kept = [dim for dim, new in enumerate(is_broadcast) if not new]
+            return {kept[dim] for dim in varying_dims(arg, definitions)}
+        case Permute(arg, dims):
+            return {dims.index(dim) for dim in varying_dims(arg, definitions)}
+        case Pointwise(_, args):
+            added = ((arg, len(value.shape) - len(arg.shape)) for arg in args if arg.is_tensor)
+            found = ({dim + new for dim in varying_dims(arg, definitions)} for arg, new in added)
+            return set[int]().union(*found)
+        case _:
+            return every
+
+
+def _sum_type(dtype: DataType) -> DataType:
+    """The type that many numbers are added in: as exact as torch is where it takes care, and one
+    that memory adds by itself."""
+    if dtype.is_floating:
+        return dtype.compute
+    return dtype if dtype.itemsize >= 4 else DataType.Int32

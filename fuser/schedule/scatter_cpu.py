@@ -1,0 +1,150 @@
+"""Scatters on a processor: no two threads touch one element, and points are added in their order.
+
+    lists     every element of the result is made once, by the thread that has its row
+    points    threads have columns of their own, and walk all points; without columns, one does
+
+A thread that makes a row sums its points in the first cache, and asks for what comes later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Scatter, ScatterForm
+from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.index import Axis, Index, Variable
+from fuser.schedule.loop_tree import (
+    Binding,
+    Kept,
+    Launch,
+    ListLoop,
+    Load,
+    Loop,
+    LoopNest,
+    Node,
+    PointLists,
+    PointOf,
+    Prefetch,
+    Region,
+    RowArray,
+    nested,
+)
+from fuser.schedule.names import kernel_name
+from fuser.schedule.row_body import Sweep
+from fuser.schedule.row_memory import chunks, cost, in_chunks
+from fuser.schedule.scatter_lists import ListBody, trace_lists
+from fuser.schedule.scatter_trace import PointBody, scatter_of, trace_points
+from fuser.schedule.vectors import step_along
+from fuser.segmenter import Segment
+
+BLOCK = 256
+"""Columns that a thread takes at a time, and walks all points for."""
+
+
+AHEAD_BYTES = 1 << 14
+"""How far ahead the elements of points are asked for, at least one point."""
+
+
+def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
+    """The loop nest of a segment with a scatter."""
+    op = scatter_of(segment).op
+    assert isinstance(op, Scatter)
+    if op.form is ScatterForm.LISTS:
+        return _lists(segment, trace_lists(segment), parameters)
+    return _points(segment, trace_points(segment), parameters)
+
+
+# -- points ----------------------------------------------------------------------------------------
+
+
+def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> LoopNest:
+    sweep = body.sweep
+    inside: tuple[Node, ...] = (*sweep.code, *sweep.stores)
+    if sweep.axes:
+        *outer, inner = sweep.axes
+        inside = nested(outer, Binding.SERIAL, (Loop(inner, Binding.SIMD, inside),))
+    nodes = nested(body.points, Binding.SERIAL, (*body.code, *inside))
+    if _count(body.outside) > 1:
+        nodes = nested(body.outside, Binding.PARALLEL, nodes)
+    elif sweep.axes and sweep.axes[-1].extent > BLOCK:
+        nodes = (Loop(sweep.axes[-1], Binding.BLOCKS, nodes, BLOCK),)
+    axes = (*body.outside, *body.points, *sweep.axes)
+    work = _count(axes) * cost(sweep)
+    return LoopNest(
+        name=kernel_name("scatter", segment),
+        axes=axes,
+        prologue=body.prologue,
+        body=(Region((), nodes, ()),),
+        launch=Launch(threaded=work >= parameters.serial_work),
+        index_dtype=DataType.Int,
+        parameters=f"cpu scatter, point by point: {parameters}",
+    )
+
+
+# -- lists -----------------------------------------------------------------------------------------
+
+
+def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> LoopNest:
+    name = f"{scatter_of(segment).out}"
+    listed = body.listed
+    place = (*listed.code, PointOf(name, listed.number, listed.row))
+    lists = PointLists(
+        name, listed.rows, listed.points, nested(listed.axes, Binding.PARALLEL, place)
+    )
+    *outer, inner = body.first.axes
+    array = next(node for node in body.last.code if isinstance(node, Kept))
+    each = (*body.of_point, _swept(body.added, inner))
+    op = scatter_of(segment).op
+    assert isinstance(op, Scatter)
+    columns: tuple[Node, ...] = (
+        RowArray(array.name, array.dtype, inner),
+        _swept(body.first, inner),
+        _each_listed(name, body, each, last=not op.adds),
+        chunks(body.last, parameters.chunk)
+        if in_chunks(body.last, parameters)
+        else _swept(body.last, inner),
+    )
+    row = (*body.of_row, *nested(outer, Binding.SERIAL, columns))
+    nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
+    stored = segment.bytes_written
+    axes = dict.fromkeys((*listed.axes, *body.outside, *body.rows, *body.first.axes))
+    work = _count((*body.outside, *body.rows, *body.first.axes)) + math.prod(op.points)
+    return LoopNest(
+        name=kernel_name("scatter", segment),
+        axes=tuple(axes),
+        prologue=body.prologue,
+        body=(lists, Region((), nodes, ())),
+        launch=Launch(
+            threaded=work * 3 >= parameters.serial_work,
+            past_cache=stored >= parameters.stream_bytes,
+        ),
+        index_dtype=DataType.Int,
+        parameters=f"cpu scatter, by lists of points: {parameters}",
+    )
+
+
+def _each_listed(name: str, body: ListBody, each: tuple[Node, ...], *, last: bool) -> ListLoop:
+    """The points of a row. They lie anywhere, so those that come later are asked for."""
+    inner = body.added.axes[-1]
+    later = Variable(f"{body.point.name}_later", body.point.extent)
+    loads = [node for node in body.added.code if isinstance(node, Load)]
+    read = [n for n in loads if step_along(n.at, inner) == 1 and n.at.coefficient(body.point)]
+    if not read or last:
+        return ListLoop(name, body.row, body.point.name, each, last)
+    asked: list[Node] = []
+    for load in read:
+        terms = ((later if t == body.point else t, c) for t, c in load.at.terms if t != inner)
+        asked.append(Prefetch(load.tensor, Index(load.at.constant, tuple(terms)), inner.extent))
+    run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
+    inside, ahead = (*asked, *each), -(-AHEAD_BYTES // run)
+    return ListLoop(name, body.row, body.point.name, inside, last, later.name, ahead)
+
+
+def _swept(sweep: Sweep, inner: Axis) -> Loop:
+    return Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores))
+
+
+def _count(axes: Iterable[Axis]) -> int:
+    return math.prod(axis.extent for axis in axes)

@@ -1,0 +1,179 @@
+"""Scatters on a GPU: memory itself adds, so that threads may meet at one element.
+
+    warps       a warp takes 32 points and some columns, a few neighbouring ones for each thread
+    elements    a warp takes 32 elements, where there are few columns
+    grid        every element for itself: columns with indices of their own, and overwriting
+
+In the first two, a warp adds up what goes to one place before, so that a place to which many points
+go is changed once for up to 32 of them. Which of several elements stays where they are overwritten
+is left to chance, as in torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.folds import neutral
+from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.index import Axis, Index, affine_parts
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    Launch,
+    Literal,
+    Loop,
+    LoopNest,
+    Node,
+    Store,
+    Team,
+    WarpElements,
+    WarpPoints,
+)
+from fuser.schedule.names import kernel_name
+from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
+from fuser.schedule.row_cuda import LARGEST, map_rows
+from fuser.schedule.row_lanes import in_lanes
+from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.scatter_trace import PointBody, trace_points
+from fuser.schedule.vectors import Alignments, step_along
+from fuser.segmenter import Segment
+
+LEAST_COLUMNS = 16
+"""Columns that at least half of a warp's threads have something to do for."""
+
+WARPS = 8
+"""Warps a block."""
+
+
+def schedule_scatter_cuda(
+    segment: Segment, alignments: Alignments, parameters: CudaRowParameters
+) -> LoopNest:
+    """The loop nest of a segment with a scatter in place."""
+    body = trace_points(segment)
+    columns = body.sweep.axes[-1].extent if body.sweep.axes else 1
+    if body.store.joins and columns < LEAST_COLUMNS:
+        return _elements(segment, body)
+    if body.store.joins and body.shares_index:
+        return _warps(segment, body, alignments, parameters)
+    return _grid(segment, body, alignments, parameters)
+
+
+# -- the grid --------------------------------------------------------------------------------------
+
+
+def _grid(
+    segment: Segment, body: PointBody, alignments: Alignments, parameters: CudaRowParameters
+) -> LoopNest:
+    if not body.shares_index:
+        parameters = dataclasses.replace(parameters, max_lane_bytes=1)  # neighbours go anywhere
+    axes = (*body.outside, *body.points, *body.sweep.axes) or (Axis((), 1),)
+    sweep = Sweep(axes, (*body.code, *body.sweep.code), (), body.sweep.stores)
+    nest = map_rows(segment, RowBody((), body.prologue, (sweep,), ()), alignments, parameters)
+    return dataclasses.replace(nest, name=kernel_name("scatter", segment))
+
+
+# -- elements --------------------------------------------------------------------------------------
+
+
+def _elements(segment: Segment, body: PointBody) -> LoopNest:
+    axes = (*body.outside, *body.points, *body.sweep.axes)
+    code = (*body.code, *body.sweep.code)
+    warps = -(-math.prod(axis.extent for axis in axes) // 32)
+    words = "cuda scatter: warps of 32 elements"
+    return _nest(segment, body, axes, WarpElements(axes, code, body.store), warps, words)
+
+
+# -- warps -----------------------------------------------------------------------------------------
+
+
+def _warps(
+    segment: Segment, body: PointBody, alignments: Alignments, parameters: CudaRowParameters
+) -> LoopNest:
+    *others, inner = body.sweep.axes
+    axes = (*others, *body.outside, *body.points)
+    lanes = _lanes(segment, body, inner, alignments, parameters)
+    points = math.prod(axis.extent for axis in axes)
+    chunks = -(-inner.extent // (32 * lanes))
+    warps = -(-points // 32) * chunks
+    node = _warp_points(body, axes, inner, lanes)
+    words = f"cuda scatter: warps of 32 points, {lanes} column(s) a thread"
+    return _nest(segment, body, (*axes, inner), node, warps, words)
+
+
+def _nest(
+    segment: Segment,
+    body: PointBody,
+    axes: tuple[Axis, ...],
+    node: Node,
+    warps: int,
+    words: str,
+) -> LoopNest:
+    return LoopNest(
+        name=kernel_name("scatter", segment),
+        axes=axes,
+        prologue=body.prologue,
+        body=(node,),
+        launch=Launch((-(-warps // WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
+        index_dtype=_index_dtype(segment, body, warps),
+        parameters=words,
+        team=Team.WARP,
+    )
+
+
+def _lanes(
+    segment: Segment,
+    body: PointBody,
+    inner: Axis,
+    alignments: Alignments,
+    parameters: CudaRowParameters,
+) -> int:
+    """Neighbouring columns for a thread, as long as all of a warp's have some."""
+    if step_along(body.store.at, inner) != 1:
+        return 1
+    given = segment, [body.sweep], inner, alignments, parameters
+    lanes = math.gcd(vectors_for(*given, may_peel=False).lanes, inner.extent)
+    while lanes > 1 and lanes * 32 > inner.extent:
+        lanes //= 2
+    return lanes
+
+
+def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: int) -> WarpPoints:
+    store, dtype = body.store, body.store.tensor.dtype
+    along, place = _divided(store.at, inner)
+    nodes = in_lanes(body.sweep, _no_folds, inner, Vectors(lanes))
+    source = next(node.source for node in reversed(nodes) if isinstance(node, Store))
+    elsewhere = dataclasses.replace(store, at=Index())
+    nowhere = dataclasses.replace(store, source=Literal(0, dtype))
+    of_source = body.code_for(names_in((*body.sweep.code, elsewhere)))
+    each = (node for node in nodes if not isinstance(node, Store))
+    return WarpPoints(
+        axes=axes,
+        code=body.code_for(names_in((nowhere,))),
+        place=place,
+        columns=Loop(inner, Binding.TEAM, (*of_source, *each), lanes, whole=True),
+        store=dataclasses.replace(store, at=along, source=source, lanes=lanes),
+        fill=Literal(-0.0, dtype) if dtype.is_floating else neutral("add", dtype),
+    )
+
+
+def _divided(at: Index, inner: Axis) -> tuple[Index, Index]:
+    """What of an index follows `inner`, and the rest."""
+    along = tuple(part for part in at.terms if part[0] == inner)
+    rest = tuple(part for part in at.terms if part[0] != inner)
+    return Index(0, along), Index(at.constant, rest)
+
+
+def _no_folds(fold: Fold, sweep: Sweep) -> Accumulate:
+    raise AssertionError("a scatter folds nothing")
+
+
+def _index_dtype(segment: Segment, body: PointBody, warps: int) -> DataType:
+    """Int32 where every offset, every index and every number of a point fits."""
+    offsets = [memory.last_offset for memory in segment.memory.values()]
+    sweeps = Sweep((), body.code, (), ()), body.sweep
+    parts = [part for sweep in sweeps for index in sweep.indices() for part in affine_parts(index)]
+    bounds = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
+    largest = max(*offsets, *bounds, warps * 32)
+    return DataType.Int32 if largest < LARGEST else DataType.Int

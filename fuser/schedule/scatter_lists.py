@@ -1,0 +1,207 @@
+"""Scatters that make their result row by row: what is done before, for and after its points.
+
+    T4 [V, D] = index_add(T1 [V, D], T2 [T], T3 [T, D], dim=0)
+
+    for each row i0 < V: for i1 < D: T4_sum = T1[i0, i1]
+    for each point of the row: for i1 < D: T4_sum += T3[T4_point, i1]
+    for i1 < D: T4[i0, i1] = T4_sum, and what else is made of it
+
+All of that is done for one row after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
+from fuser.ir.shapes import row_major_strides
+from fuser.schedule.axes import merge_axes
+from fuser.schedule.coordinates import Coordinates
+from fuser.schedule.emit import convert
+from fuser.schedule.index import ZERO, Axis, Index, Variable, linear, substitute, unravel
+from fuser.schedule.loop_tree import Call, Expression, Keep, Kept, Let, Ref, Store
+from fuser.schedule.row_axes import replace_axes
+from fuser.schedule.row_body import Code, Sweep
+from fuser.schedule.scatter_trace import Axes, ScatterTracer, atoms_of, axes_of
+from fuser.segmenter import Segment
+
+_WIDER = {
+    DataType.Half: DataType.Float,
+    DataType.BFloat16: DataType.Float,
+    DataType.Float: DataType.Double,
+}
+"""What the points of one row are summed in: there may be many, and memory takes longer anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`code` makes `row`, that of point `number`; there are so many `points` and `rows`."""
+
+    axes: Axes
+    code: tuple[Code, ...]
+    row: Index
+    number: Index
+    points: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListBody:
+    """What is done for every row of the result.
+
+    `outside` and `rows` number rows, `row` among those with lists of their own. `first`, `added`
+    and `last` sweep the columns of a row: before its points, for each of them, and after. `of_row`
+    and `of_point` are done once for all columns; `point` is the number of a point.
+    """
+
+    prologue: tuple[Let, ...]
+    listed: Listed
+    outside: Axes
+    rows: Axes
+    row: Index
+    of_row: tuple[Code, ...]
+    first: Sweep
+    point: Variable
+    of_point: tuple[Code, ...]
+    added: Sweep
+    last: Sweep
+
+
+def trace_lists(segment: Segment) -> ListBody:
+    """The body of a scatter that makes its result row by row."""
+    return _ListTracer(segment).run()
+
+
+class _ListTracer(ScatterTracer):
+    def run(self) -> ListBody:
+        op, out = self._op, self._out
+        listed = self._listed()
+        at = self._natural(out)
+        columns = [dim for dim in range(len(at)) if dim != op.dim]
+        stored = self._segment.stores[-1]
+        address = self._address(stored, self._natural(stored))
+        steps = [min(map(address.coefficient, axes_of(index)), default=0) for index in at]
+        inside = [dim for dim in columns if steps[dim] < steps[op.dim]] or columns
+        self._kept = atoms_of(at[dim] for dim in range(len(at)) if dim not in inside)
+        inner = [axis for dim in inside for axis in axes_of(at[dim])]
+        axes = tuple(sorted(inner, key=lambda axis: -abs(address.coefficient(axis))))
+        dtype = _WIDER.get(out.dtype, out.dtype) if op.adds else out.dtype
+        held, kept = Ref(f"{out}_sum", dtype), Kept(f"{out}_sum", dtype, axes[-1])
+        keep = Keep(held.name, dtype, axes[-1])
+        self.restart()
+        self._make((op.arg, at))
+        begun = replace(keep, source=convert(self.get(op.arg, at), dtype))
+        of_row, first = self._row_code, Sweep(axes, (*self._sweep_code, begun), (), ())
+        self.restart()
+        before = dict(self._known)
+        point, added = self._at_point(at, dtype)
+        more = Call("add", (held, added), dtype) if op.adds else added
+        joined = (*((kept,) if op.adds else ()), replace(keep, source=more))
+        of_point, add = self._row_code, Sweep(axes, (*self._sweep_code, *joined), (), ())
+        self._known = before
+        self.restart()
+        of_result, last = self._results(kept, axes)
+        body = ListBody(
+            prologue=tuple(self._prologue),
+            listed=listed,
+            outside=tuple(a for dim in columns if dim not in inside for a in axes_of(at[dim])),
+            rows=axes_of(at[op.dim]),
+            row=at[op.dim],
+            of_row=(*of_row, *of_result),
+            first=first,
+            point=point,
+            of_point=tuple(of_point),
+            added=add,
+            last=last,
+        )
+        return _with_merged_lists(body)
+
+    def _results(self, kept: Kept, axes: Axes) -> tuple[list[Code], Sweep]:
+        """What is done once a row, and at every column, with the finished sum."""
+        out, held = self._out, Ref(kept.name, kept.dtype)
+        result = Let(out.name, out.dtype, convert(held, out.dtype))
+        rounds = held.dtype is not out.dtype
+        self._known[out, self._natural(out)] = Ref(out.name, out.dtype) if rounds else held
+        stores: list[Store] = []
+        for value in self._segment.stores:
+            at = self._natural(value)
+            self._make((value, at))
+            source = self.read_as(value, at, value.dtype)
+            stores.append(Store(value, self._address(value, at), source))
+        code = (kept, *((result,) if rounds else ()), *self._sweep_code)
+        return self._row_code, Sweep(axes, code, (), tuple(stores))
+
+    def _at_point(self, at: Coordinates, dtype: DataType) -> tuple[Variable, Expression]:
+        """The code of what point `point` of the list adds to the element `at`."""
+        op = self._op
+        sizes = tuple(op.points[dim] for dim in op.point_dims)
+        point = Variable(f"{self._out}_point", math.prod(sizes))
+        self._known[point, ()] = Ref(point.name, DataType.Int)
+        number = Index(0, ((point, 1),)) if point.extent > 1 else ZERO
+        source = self.source((*at[: op.dim], *unravel(number, sizes), *at[op.dim + 1 :]))
+        self._make(source)
+        return point, convert(self.get(*source), dtype)
+
+    def _listed(self) -> Listed:
+        """The points, and the row of each."""
+        op = self._op
+        sizes = tuple(op.points[dim] for dim in op.point_dims)
+        at = self._natural(op.index)
+        if not op.mode.startswith("index"):  # the same all along the other dimensions
+            at = tuple(place if dim == op.dim else ZERO for dim, place in enumerate(at))
+        points = at if op.mode.startswith("index") else (at[op.dim],)
+        self._kept = atoms_of(points)
+        row = self.row_named(at)
+        number = linear(points, row_major_strides(sizes)) if points else ZERO
+        code = tuple(self._row_code)
+        self._known = {
+            key: known
+            for key, known in self._known.items()
+            if isinstance(key[0], Value) and not key[0].is_tensor
+        }
+        axes = tuple(axis for part in points for axis in axes_of(part))
+        return Listed(axes, code, row, number, math.prod(sizes), self._out.shape[op.dim])
+
+
+def _with_merged_lists(body: ListBody) -> ListBody:
+    """`body` with neighbouring axes merged that every access walks as one."""
+    sweeps = body.first, body.added, body.last
+    of_row, of_point = (Sweep((), code, (), ()) for code in (body.of_row, body.of_point))
+    indices = [index for sweep in (of_row, of_point, *sweeps) for index in sweep.indices()]
+    indices.append(body.row)
+    outside, replaced = merge_axes(body.outside, indices)
+    rows, also = merge_axes(body.rows, indices)
+    columns, and_these = merge_axes(body.first.axes, indices)
+    replaced |= also | and_these
+    first, added, last = (_moved(sweep, columns, replaced) for sweep in sweeps)
+    return replace(
+        body,
+        listed=_with_merged_axes(body.listed),
+        outside=outside,
+        rows=rows,
+        row=substitute(body.row, replaced),
+        of_row=replace_axes(of_row, replaced).code,
+        of_point=replace_axes(of_point, replaced).code,
+        first=first,
+        added=added,
+        last=last,
+    )
+
+
+def _with_merged_axes(listed: Listed) -> Listed:
+    code = Sweep((), listed.code, (), ())
+    axes, replaced = merge_axes(listed.axes, [*code.indices(), listed.number])
+    number = substitute(listed.number, replaced)
+    return replace(listed, axes=axes, code=replace_axes(code, replaced).code, number=number)
+
+
+def _moved(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
+    """A sweep over merged axes, which keeps what it keeps along the last of them."""
+    moved = replace_axes(sweep, replaced)
+    code = (
+        replace(node, axis=axes[-1]) if isinstance(node, Keep | Kept) else node
+        for node in moved.code
+    )
+    return replace(moved, axes=axes, code=tuple(code))

@@ -1,0 +1,170 @@
+"""Scatters in place: the code of a point.
+
+    T4 [V, D] = index_add(T1 [V, D], T2 [T], T3 [T, D], dim=0)
+
+    for each point i0 < T: T4_index = T2[i0]; for i1 < D: T4[T4_index, i1] += T3[i0, i1]
+
+Elements that differ in a column, a dimension which the index does not number, never meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fuser.ir.nodes import Scatter, Statement, Value
+from fuser.schedule.axes import merge_axes
+from fuser.schedule.coordinates import Coordinates
+from fuser.schedule.index import ZERO, Axis, Index, Variable
+from fuser.schedule.loop_tree import (
+    CheckedIndex,
+    Let,
+    Store,
+)
+from fuser.schedule.row_axes import replace_axes
+from fuser.schedule.row_body import Code, Sweep, names_in
+from fuser.schedule.row_elements import Elements
+from fuser.segmenter import Segment
+from fuser.segmenter.atoms import AtomSet
+
+Axes = tuple[Axis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PointBody:
+    """What is done at every point: the columns outside of all points, the points, and what is
+    done once for each; then the columns inside, and what is done at each of those."""
+
+    prologue: tuple[Let, ...]
+    outside: Axes
+    points: Axes
+    code: tuple[Code, ...]
+    sweep: Sweep
+
+    @property
+    def store(self) -> Store:
+        """What writes, or adds, an element of a point."""
+        (store,) = self.sweep.stores
+        return store
+
+    @property
+    def shares_index(self) -> bool:
+        """Whether all columns inside have one index."""
+        return not any(isinstance(node, CheckedIndex) for node in self.sweep.code)
+
+    def code_for(self, wanted: Iterable[str]) -> tuple[Code, ...]:
+        """What of `code` makes these names, and all that they need."""
+        names, found = set(wanted), list[Code]()
+        for node in reversed(self.code):
+            if node.name in names:
+                names.update(names_in((node,)))
+                found.insert(0, node)
+        return tuple(found)
+
+
+def scatter_of(segment: Segment) -> Statement:
+    """The scatter of a segment."""
+    (found,) = (s for s in segment.fusion.statements if isinstance(s.op, Scatter))
+    return found
+
+
+def trace_points(segment: Segment) -> PointBody:
+    """The body of a scatter in place."""
+    return _PointTracer(segment).run()
+
+
+class ScatterTracer(Elements):
+    """What both walks need."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__(segment, frozenset())
+        self._statement = scatter_of(segment)
+        op = self._statement.op
+        assert isinstance(op, Scatter)
+        self._op, self._out = op, self._statement.out
+
+    def row_named(self, at: Coordinates) -> Index:
+        """The row of the result that the index of a point names."""
+        size = self._out.shape[self._op.dim]
+        variable = Variable(f"{self._out}_index", size)
+        self._gathers[variable] = (self._statement, (self._op.index, at))
+        self._make((variable, ()))
+        return ZERO if size == 1 else Index(0, ((variable, 1),))
+
+    def source(self, at: Coordinates) -> tuple[Value, Coordinates]:
+        return (self._op.src, at if self._op.src.is_tensor else ())
+
+    def restart(self) -> None:
+        """Begin with code for another place of the text."""
+        self._row_code, self._sweep_code, self._swept = [], [], {}
+
+
+class _PointTracer(ScatterTracer):
+    def run(self) -> PointBody:
+        op = self._op
+        whole = op.src.is_tensor and op.src.shape == op.points
+        at = self._natural(op.src if whole else op.index)
+        strides = self._segment.memory[self._out].strides
+        inside = [dim for dim in self._columns() if strides[self._column(dim)] < strides[op.dim]]
+        outside = [dim for dim in self._columns() if dim not in inside]
+        of_points = {dim: at[dim] for dim in op.point_dims}
+        self._kept = atoms_of(at[dim] for dim in range(len(at)) if dim not in inside)
+        chosen = self.row_named(self._index_at(at))
+        place = (*at[: op.dim], chosen, *at[op.dim + len(op.point_dims) :])
+        source = self.source(at)
+        self._make(source)
+        added = self.get(*source)
+        joins = "add" if op.adds else None
+        store = Store(self._out, self._address(self._out, place), added, joins=joins)
+        axes = [axis for dim in inside for axis in axes_of(at[dim])]
+        sweep = Sweep(self._by_stride(axes, store.at), tuple(self._sweep_code), (), (store,))
+        columns = tuple(axis for dim in outside for axis in axes_of(at[dim]))
+        points = tuple(axis for index in of_points.values() for axis in axes_of(index))
+        return _with_merged_points(
+            PointBody(tuple(self._prologue), columns, points, tuple(self._row_code), sweep)
+        )
+
+    def _columns(self) -> list[int]:
+        """The dimensions of a point that the index does not number."""
+        return [dim for dim in range(len(self._op.points)) if dim not in self._op.point_dims]
+
+    def _column(self, dim: int) -> int:
+        """The dimension of the result that is a column of the points."""
+        return dim - len(self._op.point_dims) + 1 if dim > self._op.dim else dim
+
+    def _index_at(self, at: Coordinates) -> Coordinates:
+        op = self._op
+        if op.mode.startswith("index"):
+            dims = op.point_dims if op.index.shape else ()
+            return tuple(at[dim] for dim in dims)
+        lies = self._segment.memory.get(op.index)
+        if lies is None:
+            return at
+        return tuple(i if s else ZERO for i, s in zip(at, lies.strides, strict=True))
+
+    @staticmethod
+    def _by_stride(axes: Iterable[Axis], at: Index) -> Axes:
+        return tuple(sorted(axes, key=lambda axis: -abs(at.coefficient(axis))))
+
+
+def axes_of(index: Index) -> Axes:
+    """The axes that make up a coordinate, the outermost first."""
+    return tuple(
+        term for term, _ in sorted(index.terms, key=lambda t: -t[1]) if isinstance(term, Axis)
+    )
+
+
+def atoms_of(at: Iterable[Index]) -> AtomSet:
+    return frozenset(axis.path[0] for index in at for axis in axes_of(index))
+
+
+def _with_merged_points(body: PointBody) -> PointBody:
+    """`body` with neighbouring axes merged that every access walks as one."""
+    code = Sweep((), body.code, (), ())
+    indices = [*code.indices(), *body.sweep.indices()]
+    outside, replaced = merge_axes(body.outside, indices)
+    points, also = merge_axes(body.points, indices)
+    columns, and_these = merge_axes(body.sweep.axes, indices)
+    replaced |= also | and_these
+    sweep = replace(replace_axes(body.sweep, replaced), axes=columns)
+    return PointBody(body.prologue, outside, points, replace_axes(code, replaced).code, sweep)

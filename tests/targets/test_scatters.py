@@ -1,0 +1,391 @@
+"""Scatters in kernels: every operation, dimension and dtype, points that meet, indices that err."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition, debug
+from fuser.errors import IndexOutOfRangeError
+from fuser.frontend.handles import Handle
+from fuser.ir.dtypes import from_torch
+from fuser.ir.tolerance import tolerance
+from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.emulator import ThreadOrder
+from fuser.runtime.plan import Plan
+
+TARGETS = ("cpu", "emulator")
+ARCHS = ("sm_80", "sm_90", "sm_100")
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+Define = Callable[..., Handle | list[Handle]]
+
+
+def defined(define: Define, inputs: Sequence[torch.Tensor]) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        made = define(fd, *map(fd.from_pytorch, inputs))
+        for result in made if isinstance(made, list) else [made]:
+            fd.add_output(result)
+    return fd
+
+
+def scattered(target: str, define: Define, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    """The outputs of kernels; inputs are left as they are."""
+    fd, before = defined(define, inputs), [tensor.clone() for tensor in inputs]
+    plan = fd.plan(inputs, target=target)
+    assert not plan.externs, str(plan)
+    assert all(kernel.kernel_source is not None for kernel in plan.kernels), str(plan)
+    results = fd.execute(inputs, target=target)
+    assert all(map(torch.equal, inputs, before))
+    return results
+
+
+def added(mode: str, dim: int) -> Define:
+    def define(fd: FusionDefinition, base: Handle, index: Handle, source: Handle) -> Handle:
+        if mode == "index_put_accumulate":
+            return fd.ops.index_put_accumulate(base, index, source)
+        return getattr(fd.ops, mode)(base, index, source, dim)
+
+    return define
+
+
+def exactly(
+    mode: str, dim: int, base: torch.Tensor, index: torch.Tensor, source: torch.Tensor
+) -> torch.Tensor:
+    """What torch adds in float64, or in int64."""
+    wide = torch.float64 if base.dtype.is_floating_point else torch.int64
+    data, added, at = base.to(wide), source.to(wide), index.long()
+    if mode == "scatter_add":
+        return torch.scatter_add(data, dim, at, added)
+    if mode == "index_add":
+        return torch.index_add(data, dim, at, added)
+    return torch.index_put(data, (at,), added, accumulate=True)
+
+
+def compare(got: torch.Tensor, exact: torch.Tensor, count: int) -> None:
+    dtype = from_torch(got.dtype)
+    assert dtype is not None
+    relative, absolute = tolerance(dtype, count)
+    torch.testing.assert_close(got.to(exact.dtype), exact, rtol=relative, atol=absolute)
+
+
+def numbers(shape: Sequence[int], dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(dtype)
+    return torch.randint(0, 3, shape, generator=generator).to(dtype)
+
+
+def indices(shape: Sequence[int], low: int, high: int) -> torch.Tensor:
+    return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(7))
+
+
+# -- additions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [5, 33])
+@pytest.mark.parametrize(
+    ("mode", "dim"),
+    [
+        *(("scatter_add", dim) for dim in range(3)),
+        *(("index_add", dim) for dim in range(3)),
+        *(("index_put_accumulate", rank) for rank in range(2)),
+    ],
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_additions_along_every_dimension(target: str, mode: str, dim: int, columns: int) -> None:
+    shape, longer = (4, 6, columns), 9
+    source = [longer if at == dim else n for at, n in enumerate(shape)]
+    if mode == "index_put_accumulate":
+        at = indices((3, 5)[: dim + 1], -4, 4)
+        source = [*at.shape, *shape[1:]]
+    elif mode == "index_add":
+        at = indices([longer], 0, shape[dim])
+    else:
+        at = indices(source, 0, shape[dim])
+    base, values = numbers(shape, torch.float32), numbers(source, torch.float32, 1)
+    (got,) = scattered(target, added(mode, dim), base, at, values)
+    compare(got, exactly(mode, dim, base, at, values), 60)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
+@pytest.mark.parametrize("columns", [3, 24])
+@pytest.mark.parametrize("target", TARGETS)
+def test_additions_of_every_dtype(target: str, columns: int, dtype: torch.dtype) -> None:
+    base, values = numbers((7, columns), dtype), numbers((200, columns), dtype, 1)
+    at = indices([200], 0, 7).int()
+    (got,) = scattered(target, added("index_add", 0), base, at, values)
+    exact = exactly("index_add", 0, base, at, values)
+    assert got.dtype is dtype
+    if dtype.is_floating_point:
+        compare(got, exact, 60 if dtype.itemsize > 2 else 1)  # rounded once to 16 bits
+    else:
+        assert torch.equal(got, exact.to(dtype))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_index_that_is_the_same_for_whole_rows(target: str) -> None:
+    base, values, at = torch.randn(3, 8, 40), torch.randn(3, 70, 40), indices((3, 70, 1), 0, 8)
+
+    def inside(fd: FusionDefinition, x: Handle, i: Handle, v: Handle) -> Handle:
+        return fd.ops.scatter_add(x, fd.ops.expand(i, [3, 70, 40]), v, 1)
+
+    want = torch.scatter_add(base.double(), 1, at.expand(3, 70, 40), values.double())
+    compare(scattered(target, inside, base, at, values)[0], want, 70)
+    expanded = at.expand(3, 70, 40)
+    compare(scattered(target, added("scatter_add", 1), base, expanded, values)[0], want, 70)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_index_smaller_than_source_and_data(target: str) -> None:
+    base, values, at = torch.randn(6, 40), torch.randn(9, 50), indices((8, 33), 0, 6)
+    want = torch.scatter_add(base.double(), 0, at, values.double())
+    compare(scattered(target, added("scatter_add", 0), base, at, values)[0], want, 9)
+
+
+@pytest.mark.parametrize("layout", ["permuted", "strided", "expanded"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_memory_of_any_layout(target: str, layout: str) -> None:
+    base, values, at = torch.randn(6, 20, 4), torch.randn(30, 20, 4), indices((30,), 0, 6)
+    if layout == "permuted":
+        base = base.permute(0, 2, 1).contiguous().permute(0, 2, 1)
+        values = values.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    elif layout == "strided":
+        base, values, at = base[:, ::2], values[:, ::2], indices((60,), 0, 6)[::2]
+    else:
+        base, values = base[:1].expand(6, 20, 4), values[:, :1].expand(30, 20, 4)
+    want = torch.index_add(base.double(), 0, at, values.double())
+    (got,) = scattered(target, added("index_add", 0), base, at, values)
+    assert got.is_contiguous()
+    compare(got, want, 30)
+
+
+@pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
+@pytest.mark.parametrize("columns", [0, 6, 136])
+def test_points_that_meet_in_any_order_of_threads(
+    order: ThreadOrder, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at one place, half of them, runs of equal ones, all different."""
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    count, shape = 75, [columns] if columns else []
+    runs = torch.arange(count) // 5
+    for at in (runs * 0 + 3, runs * (runs % 2), runs, torch.arange(count).flip(0)):
+        base, values = torch.randn(80, *shape), torch.randn(count, *shape)
+        (got,) = scattered("emulator", added("index_add", 0), base, at, values)
+        compare(got, torch.index_add(base.double(), 0, at, values.double()), count)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_of_many_16_bit_numbers_do_not_stop_growing(target: str) -> None:
+    values = torch.ones(3000, 16, dtype=torch.bfloat16)
+    base, at = torch.zeros(2, 16, dtype=torch.bfloat16), torch.ones(3000).long()
+    (got,) = scattered(target, added("index_add", 0), base, at, values)
+    assert torch.equal(got[1], torch.full((16,), 3000).bfloat16())
+
+
+def test_the_processor_adds_in_the_order_of_points() -> None:
+    """Sums in float64 that depend on the order are torch's, which adds one after the other."""
+    values, at = torch.randn(500, 16, dtype=torch.float64) * 10.0, torch.zeros(500).long()
+    base = torch.zeros(3, 16, dtype=torch.float64)
+    want = base.clone()
+    for row in values:
+        want[0] += row
+    for mode, index in (("index_add", at), ("scatter_add", at[:, None].repeat(1, 16))):
+        (got,) = scattered("cpu", added(mode, 0), base, index, values)
+        assert torch.equal(got, want)
+
+
+# -- overwriting -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int8, torch.bool, torch.int64], ids=str
+)
+@pytest.mark.parametrize("columns", [3, 40])
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_written_over(target: str, columns: int, dtype: torch.dtype) -> None:
+    base, values = numbers((9, columns), dtype), numbers((5, columns), dtype, 1)
+    at = torch.tensor([[7], [0], [3], [8], [1]])
+
+    def define(fd: FusionDefinition, x: Handle, i: Handle, v: Handle) -> list[Handle]:
+        wide = fd.ops.expand(i, [5, columns])
+        return [fd.ops.scatter(x, wide, v, 0), fd.ops.scatter(x, wide, 1.0, 0)]
+
+    got = scattered(target, define, base, at, values)
+    assert torch.equal(got[0], base.scatter(0, at.expand(5, columns), values))
+    assert torch.equal(got[1], base.scatter(0, at.expand(5, columns), 1))
+
+
+@pytest.mark.parametrize("columns", [3, 40])
+@pytest.mark.parametrize("target", TARGETS)
+def test_of_several_written_to_one_place_one_stays(target: str, columns: int) -> None:
+    values = torch.arange(50.0)[:, None].repeat(1, columns)
+    at = (torch.arange(50) % 4)[:, None].repeat(1, columns)
+    (got,) = scattered(target, added("scatter", 0), torch.zeros(6, columns), at, values)
+    assert torch.equal(got[:4] % 4, torch.arange(4.0)[:, None].repeat(1, columns))
+    assert torch.equal(got[4:], torch.zeros(2, columns))
+    if target == "cpu":  # the last one
+        assert torch.equal(got[:4, 0], torch.tensor([48.0, 49.0, 46.0, 47.0]))
+
+
+# -- what surrounds them ---------------------------------------------------------------------------
+
+
+def embedding_backward(fd: FusionDefinition, gradient: Handle, index: Handle) -> Handle:
+    """The gradient of an embedding whose row 2 is padding, scaled."""
+    counts = fd.ops.broadcast(fd.ops.ne(index, 2), [False, True])
+    kept = fd.ops.where(counts, gradient * 0.5, 0.0)
+    return fd.ops.index_put_accumulate(fd.ops.full([11, 24], 0.0, DataType.Float), index, kept)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_gradient_of_an_embedding_with_padding(target: str) -> None:
+    gradient, at = torch.randn(90, 24), indices((90,), 0, 11)
+    weight = torch.zeros(11, 24, requires_grad=True)
+    torch.nn.functional.embedding(at, weight, padding_idx=2).backward(gradient * 0.5)
+    (got,) = scattered(target, embedding_backward, gradient, at)
+    torch.testing.assert_close(got, weight.grad, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_computed_indices_gathered_sources_and_views(target: str) -> None:
+    x, at = torch.randn(4, 6, 32), indices((24,), 0, 12)
+
+    def define(fd: FusionDefinition, x: Handle, i: Handle) -> list[Handle]:
+        flat = fd.ops.reshape(x * 2.0, [24, 32])
+        picked = fd.ops.index_select(flat, fd.ops.remainder(i + 5, 24), 0)
+        rows = fd.ops.remainder(i * 5, 7)
+        made = fd.ops.index_add(fd.ops.full([7, 32], 1.0, DataType.Float), rows, picked, 0)
+        return [made, fd.ops.permute(made, [1, 0]), fd.ops.sum(made * made, [1])]
+
+    flat = x.view(24, 32).double() * 2
+    want = torch.ones(7, 32).double().index_add(0, at * 5 % 7, flat[(at + 5) % 24])
+    got = scattered(target, define, x, at)
+    for one, other in zip(got, [want, want.T, (want * want).sum(1)], strict=True):
+        compare(one, other, 200)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_scatters_one_after_the_other_and_data_that_is_read_again(target: str) -> None:
+    x, at, v = torch.randn(5, 20), indices((30,), 0, 5), torch.randn(30, 20)
+
+    def define(fd: FusionDefinition, x: Handle, i: Handle, v: Handle) -> list[Handle]:
+        y = fd.ops.relu(x)
+        twice = fd.ops.index_add(fd.ops.index_add(y, i, v, 0), i, fd.ops.neg(v), 0)
+        again = fd.ops.index_add(y, i, v, 0)
+        wide = fd.ops.expand(fd.ops.broadcast(i, [False, True]), [30, 20])
+        return [y, twice, again, fd.ops.scatter_add(again, wide, v, 0), again + y]
+
+    y, values = x.double().relu(), v.double()
+    once = y.index_add(0, at, values)
+    want = [y, once.index_add(0, at, -values), once, once.index_add(0, at, values), once + y]
+    for one, other in zip(scattered(target, define, x, at, v), want, strict=True):
+        compare(one, other, 60)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_kernels_leave_to_torch(target: str) -> None:
+    """Complex numbers, truth values that are added, and nothing at all."""
+    at = torch.tensor([1, 1, 0])
+    cases = [
+        (torch.randn(3, 2, dtype=torch.complex64), torch.randn(3, 2, dtype=torch.complex64), at),
+        (torch.tensor([[True], [False]]), torch.tensor([[True], [False], [True]]), at),
+        (torch.randn(3, 2), torch.randn(0, 2), at[:0]),
+        (torch.randn(3, 0), torch.randn(3, 0), at),
+    ]
+    for base, values, index in cases:
+        fd = defined(added("index_add", 0), [base, index, values])
+        (got,) = fd.execute([base, index, values], target=target)
+        torch.testing.assert_close(got, base.index_add(0, index, values))
+
+
+# -- indices that err ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("FUSER_CHECK", "index")
+    debug.reload()
+    yield
+    monkeypatch.undo()
+    debug.reload()
+
+
+@pytest.mark.usefixtures("_checked")
+@pytest.mark.parametrize("wrong", [-6, -1, 5, 10**12])
+@pytest.mark.parametrize("columns", [4, 40])
+@pytest.mark.parametrize("mode", ["index_add", "scatter_add", "index_put_accumulate"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_index_out_of_range_is_named(target: str, mode: str, columns: int, wrong: int) -> None:
+    base, values = torch.randn(5, columns), torch.randn(40, columns)
+    at = indices((40,), 0, 5)
+    at[17] = wrong
+    at = at[:, None].repeat(1, columns) if mode == "scatter_add" else at
+    fd, lowest = defined(added(mode, 0), [base, at, values]), -5 * (mode[-3:] == "ate")
+    if lowest <= wrong < 5:
+        fd.execute([base, at, values], target=target)
+        return
+    words = f"^{mode}: index {wrong} is out of range; allowed: {lowest} to 4$"
+    with pytest.raises(IndexOutOfRangeError, match=words):
+        fd.execute([base, at, values], target=target)
+    good = at.clamp(0, 4)
+    (got,) = fd.execute([base, good, values], target=target)
+    compare(got, exactly(mode, 0, base, good, values), 40)
+
+
+# -- the same sums each time -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def _deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def plan_of(dtype: torch.dtype, target: str) -> Plan:
+    inputs = [torch.zeros(5, 32, dtype=dtype), indices((40,), 0, 5), torch.ones(40, 32).to(dtype)]
+    return defined(added("index_add", 0), inputs).plan(inputs, target=target)
+
+
+@pytest.mark.usefixtures("_deterministic")
+def test_torch_adds_floats_on_a_gpu_where_the_same_sums_are_wanted() -> None:
+    assert plan_of(torch.float32, "cuda:sm_90").externs
+    assert not plan_of(torch.int32, "cuda:sm_90").externs  # exact in any order
+    assert not plan_of(torch.float32, "cpu").externs
+
+
+def test_the_wish_for_the_same_sums_is_seen_at_every_call() -> None:
+    inputs = [torch.zeros(5, 32), indices((40,), 0, 5), torch.ones(40, 32)]
+    fd = defined(added("index_add", 0), inputs)
+    assert not fd.plan(inputs, target="cuda:sm_90").externs
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert fd.plan(inputs, target="cuda:sm_90").externs
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+# -- the text for devices --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("mode", ["index_add", "scatter_add"])
+@pytest.mark.parametrize("columns", [6, 64])
+def test_no_spills(columns: int, mode: str, arch: str) -> None:
+    base, values = torch.zeros(100, columns).half(), torch.zeros(50, columns).half()
+    at = torch.zeros(50).long() if mode == "index_add" else torch.zeros(50, columns).long()
+    given = [base, at, values]
+    plan = defined(added(mode, 0), given).plan(given, target=f"cuda:{arch}")
+    (kernel,) = (kernel for kernel in plan.kernels if kernel.scheduler == "scatter")
+    assert kernel.compile().spill_bytes == 0
+
+
+def test_memory_adds_four_numbers_at_once_where_it_can() -> None:
+    inputs = [torch.zeros(100, 768), torch.zeros(50).long(), torch.zeros(50, 768)]
+    *_, kernel = defined(added("index_add", 0), inputs).plan(inputs, target="cuda:sm_90").kernels
+    assert kernel.scheduler == "scatter"
+    assert "red.relaxed.gpu.global.add.v4.f32" in kernel.source
+    assert "float T3_sum[4];" in kernel.source
