@@ -74,12 +74,12 @@ class CpuRowPrinter(CpuScanPrinter):
         self.count_threads()
         for partial in node.partials:
             slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
-            self._filled(f"{partial.name}_parts", partial.kept, f"threads * {slots}", partial.fill)
+            self._room(f"{partial.name}_parts", partial.kept, f"threads * {slots}", partial.fill)
             if partial.in_blocks:
                 fill = Literal(partial.fill.value, partial.dtype)
-                self._filled(f"{partial.name}_blocks", partial.dtype, f"threads * {slots}", fill)
+                self._room(f"{partial.name}_blocks", partial.dtype, f"threads * {slots}", fill)
 
-    def _filled(self, name: str, dtype: DataType, count: str, fill: Literal) -> None:
+    def _room(self, name: str, dtype: DataType, count: str, fill: Literal) -> None:
         """Room for `count` numbers, each `fill`."""
         type_ = self.expressions.type(dtype)
         room = f"static_cast<{type_}*>(__builtin_malloc(sizeof({type_}) * {count}))"
