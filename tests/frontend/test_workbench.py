@@ -24,7 +24,7 @@ def layernorm(x: torch.Tensor) -> tuple[Fusion, FusionDefinition]:
         var, mean = fd.ops.var_mean(t, [1], keepdim=True)
         normed = (t - mean) * fd.ops.rsqrt(var + 1e-5)
         fd.add_output(fd.ops.reshape(normed, [-1]))
-        fd.add_output(fd.ops.cumsum(normed, 1))
+        fd.add_output(fd.ops.topk(normed, 3, 1, sorted=True)[0])
     return fs, fd
 
 
@@ -68,7 +68,7 @@ def test_references_take_the_oracles_place():
     x = torch.randn(6, 33)
     _, fd = layernorm(x)
     normed = torch.nn.functional.layer_norm(x, (33,), eps=1e-5) * (32 / 33) ** 0.5
-    references = [normed.reshape(-1), normed.cumsum(1)]
+    references = [normed.reshape(-1), normed.topk(3, 1)[0]]
     fd.validate([x], references)
     references[1] = references[1] + 1e-3
     with pytest.raises(errors.OutputDifferenceError, match=r"output 1 .*the reference holds"):
@@ -182,7 +182,7 @@ def test_the_table_names_steps_and_says_what_caches_hold():
         *("step", "name", "scheduler", "time", "read", "written", "GB/s", "of", "copy", "compile"),
     ]
     assert [row.split()[0] for row in rows] == ["0", "1", "2"]
-    assert "cumsum (extern)" in text
+    assert "topk (extern)" in text
     assert "host" in total
     assert "caches flushed before each" in str(fd.profile([x], runs=1, cold=True))
 
