@@ -11,6 +11,7 @@ import math
 from fuser.codegen.cuda_points import CudaPointPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import point_count
 from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import Call, Expression, Partial, Ref, Region, Team
 
@@ -30,7 +31,7 @@ class CudaFoldPrinter(CudaPointPrinter):
     def _join_blocks_of_row(self, node: Region) -> None:
         """Each block leaves its part; the last one joins them, and goes on with the row."""
         _, parts, _ = self.nest.launch.grid
-        rows = math.prod(axis.extent for axis in self._row_axes)
+        rows = point_count(self._row_axes)
         writer = "active && thread == 0" if self._team is Team.COLUMN else "thread == 0"
         for partial in node.partials:
             part = f"{partial.name}_part"
@@ -46,7 +47,7 @@ class CudaFoldPrinter(CudaPointPrinter):
         """Where the part of a block lies among those of all blocks and rows."""
         if not self._row_axes:
             return block
-        count = math.prod(axis.extent for axis in self._row_axes)
+        count = point_count(self._row_axes)
         rows = self.sizes.parameter("rows_kept", count)
         return f"{self._index}({block}) * {rows} + {self._row}"
 

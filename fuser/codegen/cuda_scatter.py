@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from fuser.codegen.cuda_rows import CudaRowPrinter
+from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Binding, Loop, Store, WarpElements, WarpPoints
 
@@ -44,7 +44,7 @@ class CudaScatterPrinter(CudaRowPrinter):
     def _warp_elements(self, node: WarpElements) -> None:
         store, name = node.store, f"{node.store.tensor}"
         type_ = self.expressions.type(store.tensor.dtype)
-        count = math.prod(axis.extent for axis in node.axes)
+        count = point_count(node.axes)
         points = self.sizes.parameter(f"{name}_points", count)
         self.out.line(f"const {self._index} point = warp * 32 + {self._index}(threadIdx.x);")
         self.out.line(f"{type_}* {name}_place = nullptr;")
@@ -60,7 +60,7 @@ class CudaScatterPrinter(CudaRowPrinter):
         name, index, loop = f"{node.store.tensor}", self._index, node.columns
         type_ = self.expressions.type(node.store.tensor.dtype)
         column, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-        count = math.prod(axis.extent for axis in node.axes)
+        count = point_count(node.axes)
         points = self.sizes.parameter(f"{name}_points", count)
         warps = self.sizes.parameter("column_warps", -(-loop.axis.extent // (32 * loop.step)))
         self.out.line(f"const {index} tile = warp / {warps} * 32;")

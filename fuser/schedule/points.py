@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from fuser.ir.pointwise import TABLE
 from fuser.schedule.axes import map_indices
 from fuser.schedule.body import Body
+from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Call, Node
 from fuser.schedule.vectors import lanes_to_store, step_along
@@ -40,7 +39,7 @@ def store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[No
 
 def elements(body: Body) -> int:
     """Points of the domain."""
-    return math.prod(axis.extent for axis in body.axes)
+    return point_count(body.axes)
 
 
 def stored_bytes(body: Body) -> int:

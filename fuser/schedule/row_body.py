@@ -12,6 +12,7 @@ before the sweep that needs it. Folds over the rows themselves are finished in t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -74,6 +75,16 @@ class Sweep:
         return found + [fold.at for fold in self.folds]
 
     @property
+    def folds_of_row(self) -> tuple[Fold, ...]:
+        """The folds of which each row has a result of its own."""
+        return tuple(fold for fold in self.folds if not fold.slots)
+
+    @property
+    def folds_over_rows(self) -> tuple[Fold, ...]:
+        """The folds whose results no row has."""
+        return tuple(fold for fold in self.folds if fold.slots)
+
+    @property
     def scans(self) -> tuple[Running, ...]:
         """What is known at a point only after all earlier ones."""
         return tuple(node for node in self.code if isinstance(node, Running))
@@ -88,6 +99,21 @@ class RowBody:
     stages: tuple[Sweep, ...]
     epilogue: tuple[Sweep, ...]
 
+    @property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """The stages and the epilogue."""
+        return (*self.stages, *self.epilogue)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of rows and of all sweeps, each once."""
+        return tuple(dict.fromkeys((*self.rows, *(a for s in self.sweeps for a in s.axes))))
+
+    @property
+    def folds_over_rows(self) -> tuple[Fold, ...]:
+        """The folds whose results no row has."""
+        return tuple(fold for sweep in self.stages for fold in sweep.folds_over_rows)
+
 
 def dtype_of(node: Code) -> DataType:
     """The type of what a node makes."""
@@ -98,6 +124,12 @@ def dtype_of(node: Code) -> DataType:
             return DataType.Int
         case Let() | Keep() | Kept() | Running():
             return node.dtype
+
+
+def as_lane(node: Code) -> Load | Let | CheckedIndex:
+    """A node whose name is that of an array, of which it makes one lane."""
+    assert not isinstance(node, Keep | Kept | Running), "not an array of lanes"
+    return dataclasses.replace(node, in_lanes=True)
 
 
 def variables_of(at: Coordinates) -> list[Variable]:

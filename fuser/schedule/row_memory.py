@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 
 from fuser.ir.pointwise import KERNEL_TABLE
+from fuser.schedule.counts import point_count
 from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
@@ -50,7 +50,7 @@ def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:
     row, inner = body.rows[-1], costly.axes[-1]
     loads = [n for n in sweeps[0].code if isinstance(n, Load) and n.drawn is None]
     read = [load for load in loads if step_along(load.at, inner) == 1 and load.at.coefficient(row)]
-    points = math.prod(axis.extent for axis in costly.axes)
+    points = point_count(costly.axes)
     ahead: list[Prefetch] = []
     for load in read:
         rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
@@ -70,8 +70,8 @@ def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:
 
 def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
     """Whether what is stored in all rows is more than the cache holds."""
-    rows = math.prod(axis.extent for axis in body.rows)
-    sweeps = ((sweep, math.prod(axis.extent for axis in sweep.axes)) for sweep in body.stages)
+    rows = point_count(body.rows)
+    sweeps = ((sweep, point_count(sweep.axes)) for sweep in body.stages)
     stores = ((store, points) for sweep, points in sweeps for store in sweep.stores)
     stored = sum(store.tensor.dtype.itemsize * points for store, points in stores)
     return rows * stored >= parameters.stream_bytes

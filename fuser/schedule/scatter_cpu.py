@@ -9,10 +9,10 @@ A thread that makes a row sums its points in the first cache, and asks for what 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, ScatterForm
+from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.loop_tree import (
@@ -66,12 +66,12 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         *outer, inner = sweep.axes
         inside = nested(outer, Binding.SERIAL, (Loop(inner, Binding.SIMD, inside),))
     nodes = nested(body.points, Binding.SERIAL, (*body.code, *inside))
-    if _count(body.outside) > 1:
+    if point_count(body.outside) > 1:
         nodes = nested(body.outside, Binding.PARALLEL, nodes)
     elif sweep.axes and sweep.axes[-1].extent > BLOCK:
         nodes = (Loop(sweep.axes[-1], Binding.BLOCKS, nodes, BLOCK),)
     axes = (*body.outside, *body.points, *sweep.axes)
-    work = _count(axes) * cost(sweep)
+    work = point_count(axes) * cost(sweep)
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=axes,
@@ -110,7 +110,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
     stored = segment.bytes_written
     axes = dict.fromkeys((*listed.axes, *body.outside, *body.rows, *body.first.axes))
-    work = _count((*body.outside, *body.rows, *body.first.axes)) + math.prod(op.points)
+    work = point_count((*body.outside, *body.rows, *body.first.axes)) + math.prod(op.points)
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=tuple(axes),
@@ -144,7 +144,3 @@ def _each_listed(name: str, body: ListBody, each: tuple[Node, ...], *, last: boo
 
 def _swept(sweep: Sweep, inner: Axis) -> Loop:
     return Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores))
-
-
-def _count(axes: Iterable[Axis]) -> int:
-    return math.prod(axis.extent for axis in axes)
