@@ -226,6 +226,11 @@ class Scatter:
     form: ScatterForm = ScatterForm.TORCH
 
     @property
+    def in_kernel(self) -> bool:
+        """Whether a kernel computes it, rather than torch."""
+        return self.form is not ScatterForm.TORCH
+
+    @property
     def adds(self) -> bool:
         """Whether what goes to one place is added up, rather than the last kept."""
         return self.mode != "scatter"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number
@@ -54,4 +56,25 @@ class IndexValue:
     dtype: DataType
 
 
-Expression = Ref | Literal | SizeValue | Convert | Call | IndexValue
+Leaf = Ref | Literal | SizeValue | IndexValue
+
+Expression = Leaf | Convert | Call
+
+
+def leaves(expression: Expression) -> Iterator[Leaf]:
+    """What an expression is made of, from left to right."""
+    match expression:
+        case Convert():
+            yield from leaves(expression.of)
+        case Call():
+            for arg in expression.args:
+                yield from leaves(arg)
+        case Ref() | Literal() | SizeValue() | IndexValue():
+            yield expression
+        case _:
+            assert_never(expression)
+
+
+def refs(expression: Expression) -> Iterator[str]:
+    """The names that an expression reads."""
+    return (leaf.name for leaf in leaves(expression) if isinstance(leaf, Ref))

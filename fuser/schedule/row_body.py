@@ -15,23 +15,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.coordinates import Coordinates
+from fuser.schedule.expressions import leaves
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts
 from fuser.schedule.loop_tree import (
-    Call,
     CheckedIndex,
-    Convert,
     Expression,
     IndexValue,
     Keep,
     Kept,
     Let,
+    Literal,
     Load,
     Prefetch,
     Ref,
     Running,
+    SizeValue,
     Store,
 )
 
@@ -140,27 +142,38 @@ def variables_of(at: Coordinates) -> list[Variable]:
 def names_in(nodes: Iterable[Code | Fold | Store]) -> Iterable[str]:
     """Every name that expressions and indices refer to."""
     for node in nodes:
-        match node:
-            case Load():
-                pending, at = list[Expression](), node.at
-            case Let():
-                pending, at = [node.expression], ZERO
-            case Store():
-                pending, at = [node.source], node.at
-            case Fold():
-                pending, at = [node.value], node.at
-            case CheckedIndex() | Running():
-                pending, at = [node.value], ZERO
-            case Keep() | Kept():
-                pending, at = list[Expression](), ZERO
-        yield from (variable.name for variable in variables_of((at,)))
-        while pending:
-            expression = pending.pop()
-            if isinstance(expression, Ref):
-                yield expression.name
-            elif isinstance(expression, Call):
-                pending += expression.args
-            elif isinstance(expression, Convert):
-                pending.append(expression.of)
-            elif isinstance(expression, IndexValue):
-                yield from (variable.name for variable in variables_of((expression.index,)))
+        expression, at = _read_by(node)
+        yield from _variable_names(at)
+        for leaf in leaves(expression) if expression is not None else ():
+            match leaf:
+                case Ref():
+                    yield leaf.name
+                case IndexValue():
+                    yield from _variable_names(leaf.index)
+                case Literal() | SizeValue():
+                    pass
+                case _:
+                    assert_never(leaf)
+
+
+def _read_by(node: Code | Fold | Store) -> tuple[Expression | None, Index]:
+    """The expression that a node computes, and the index at which it reads or writes."""
+    match node:
+        case Load():
+            return None, node.at
+        case Let():
+            return node.expression, ZERO
+        case Store():
+            return node.source, node.at
+        case Fold():
+            return node.value, node.at
+        case CheckedIndex() | Running():
+            return node.value, ZERO
+        case Keep() | Kept():
+            return None, ZERO
+        case _:
+            assert_never(node)
+
+
+def _variable_names(index: Index) -> Iterable[str]:
+    return (variable.name for variable in variables_of((index,)))
