@@ -26,13 +26,13 @@ class CpuPrinter(CpuTilePrinter):
     """`extern "C" void name(..., const bool threaded)`."""
 
     target = CPU
-
-    def signature(self, parameters: str) -> str:
-        return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
-
     _peeled = False
     """Whether chunks begin at whole lines, so that those at the ends of a row are parts."""
     _in_region = False
+    """Whether pieces are at hand, whose loops the region shares out."""
+
+    def signature(self, parameters: str) -> str:
+        return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
 
     def region(self, node: Region) -> None:
         """Pieces, whose loops are shared out one after the other without waiting."""

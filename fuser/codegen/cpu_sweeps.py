@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from fuser.codegen.cpu import CpuPrinter
-from fuser.schedule.index import ZERO, Axis, substitute
+from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
 from fuser.schedule.loop_tree import Binding, Load, Loop, LoopNest, Prefetch, Store
 from fuser.segmenter import Segment
 
@@ -62,11 +62,6 @@ class CpuSweepPrinter(CpuPrinter):
         past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
         write = self.expressions.use(self.chunk_store(store))
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {past_cache});")
-
-    def prefetch(self, prefetch: Prefetch) -> None:
-        at = self.sizes.index(prefetch.at, f"{prefetch.tensor}_ahead")
-        ask = self.expressions.use("prefetch_lanes")
-        self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
 
     def lanes_used(self, count: int) -> str:
         return self._lanes_used or super().lanes_used(count)
@@ -211,7 +206,7 @@ class CpuSweepPrinter(CpuPrinter):
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {name} += tile)"):
             left = f"{extent} - {name}"
             self.out.line(f"const int rows = {left} < tile ? {left} : tile;")
-            self.sizes.name_axis(Axis((*loop.axis.path, 1), loop.step), "lane")
+            self.sizes.name_axis(lanes_of(loop.axis, loop.step)[0], "lane")
             self._lanes_used = "rows"
             self.nodes(loop.body)
             self._lanes_used = None

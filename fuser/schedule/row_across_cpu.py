@@ -8,7 +8,7 @@ from __future__ import annotations
 from fuser.schedule.emit import convert, join
 from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CpuRowParameters
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import Binding, Lanes, Let, Loop, Node, Ref, nested
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep, as_lane, dtype_of
@@ -19,8 +19,7 @@ from fuser.schedule.row_scans import carry_of, point_by_point
 def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
     """Loops over tiles of neighbouring rows, each with a lane of every fold."""
     *outer, inner = body.rows
-    lane = Axis((*inner.path, 1), parameters.tile)
-    moved = {inner: Index(0, ((inner, 1), (lane, 1)))}
+    lane, moved = lanes_of(inner, parameters.tile)
     nodes: list[Node] = []
     for stage in body.stages:
         sweep = replace_axes(stage, moved)

@@ -19,9 +19,9 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
+from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Prefetch
 from fuser.schedule.row_body import RowBody, Sweep, names_in
-from fuser.schedule.vectors import lanes_to_store, step_along, unrounded
+from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 
 def store_last(body: RowBody) -> RowBody:
@@ -55,7 +55,7 @@ def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:
     for load in read:
         rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
         at = substitute(load.at, {row: Index(rows, ((row, 1),))})
-        ahead.append(Prefetch(load.tensor, at, 1))
+        ahead.append(Prefetch(load.tensor, at, 1, there=True))
     asking = dataclasses.replace(costly, ahead=tuple(ahead))
     stages = tuple(asking if sweep is costly else sweep for sweep in body.stages)
     return dataclasses.replace(body, stages=stages)
@@ -80,14 +80,8 @@ def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
 def chunks(sweep: Sweep, count: int) -> Loop:
     """The innermost loop of a sweep: chunks computed in registers, then stored at once."""
     inner = sweep.axes[-1]
-    arrays: list[Node] = []
-    computed: list[Node] = []
-    stores: list[Node] = []
-    for store in sweep.stores:
-        array, fill, whole = lanes_to_store(store, unrounded(store, sweep.code), count)
-        arrays.append(array)
-        computed.append(fill)
-        stores.append(whole)
+    wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
+    arrays, computed, stores = stores_of_lanes(wide, count)
     drawn, code = drawn_together(sweep.code, inner, count)
     each = Loop(inner, Binding.SIMD, (*code, *computed), count)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
