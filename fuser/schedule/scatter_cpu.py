@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Scatter, ScatterForm
+from fuser.ir.nodes import ScatterForm
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, Variable
@@ -49,8 +49,7 @@ AHEAD_BYTES = 1 << 14
 
 def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with a scatter."""
-    op = scatter_of(segment).op
-    assert isinstance(op, Scatter)
+    _, op = scatter_of(segment)
     if op.form is ScatterForm.LISTS:
         return _lists(segment, trace_lists(segment), parameters)
     return _points(segment, trace_points(segment), parameters)
@@ -87,7 +86,8 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
 
 
 def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> LoopNest:
-    name = f"{scatter_of(segment).out}"
+    statement, op = scatter_of(segment)
+    name = str(statement.out)
     listed = body.listed
     place = (*listed.code, PointOf(name, listed.number, listed.row))
     lists = PointLists(
@@ -96,8 +96,6 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     *outer, inner = body.first.axes
     array = next(node for node in body.last.code if isinstance(node, Kept))
     each = (*body.of_point, _swept(body.added, inner))
-    op = scatter_of(segment).op
-    assert isinstance(op, Scatter)
     columns: tuple[Node, ...] = (
         RowArray(array.name, array.dtype, inner),
         _swept(body.first, inner),
