@@ -5,13 +5,14 @@ for each 512 neighbouring rows: for each element of theirs: fold into 512 lanes
 
 from __future__ import annotations
 
+from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
 from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, lanes_of
-from fuser.schedule.loop_tree import Binding, Lanes, Let, Loop, Node, Ref, nested
+from fuser.schedule.loop_tree import Binding, Expression, Lanes, Let, Loop, Node, Ref, nested
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import RowBody, Sweep, as_lane, dtype_of
+from fuser.schedule.row_body import Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_folds_cpu import wide
 from fuser.schedule.row_scans import carry_of, point_by_point
 
@@ -56,21 +57,10 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
         if is_long and blocked[fold.name]:
             block, own = f"{fold.name}_block", fold.dtype
             fills.append(Lanes(block, own, lane.extent, neutral(fold.operation, own)))
-            joined.append(
-                Let(block, own, join(fold.operation, Ref(block, own), fold.value), in_lanes=True)
-            )
-            flushed.append(
-                Let(
-                    name,
-                    dtype,
-                    join(fold.operation, Ref(name, dtype), Ref(block, own)),
-                    in_lanes=True,
-                )
-            )
+            joined.append(_more(block, own, fold, fold.value))
+            flushed.append(_more(name, dtype, fold, Ref(block, own)))
         else:
-            joined.append(
-                Let(name, dtype, join(fold.operation, Ref(name, dtype), fold.value), in_lanes=True)
-            )
+            joined.append(_more(name, dtype, fold, fold.value))
         results.append(Lanes(fold.name, fold.dtype, lane.extent))
         result = convert(Ref(name, dtype), fold.dtype)
         after.append(Let(fold.name, fold.dtype, result, in_lanes=True))
@@ -87,3 +77,8 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
     walked = nested(outer, Binding.SERIAL, (loop,))
     last = [*results, Loop(lane, Binding.TILE_LANES, tuple(after))] if after else []
     return [*arrays, *walked, *last]
+
+
+def _more(name: str, dtype: DataType, fold: Fold, value: Expression) -> Let:
+    """A lane of a fold, and one more value."""
+    return Let(name, dtype, join(fold.operation, Ref(name, dtype), value), in_lanes=True)
