@@ -7,7 +7,6 @@ import itertools
 import os
 import threading
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +43,7 @@ from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
-from fuser.runtime.toolchain import find_compiler
+from fuser.runtime.toolchain import find_compiler, warn_without_compiler
 from fuser.segmenter import AliasStep, Segment, SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
@@ -165,7 +164,7 @@ class Executor:
     def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
         named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
-            _warn_without_compiler()
+            warn_without_compiler()
             return oracle_runner(self._fusion, place)
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")
@@ -290,19 +289,3 @@ def _check_runs_on(target: TargetName, device: torch.device) -> None:
         if device.type == "meta":
             reason = "meta tensors hold no data; they can be planned, not executed"
         raise TargetError(target=str(target), reason=reason)
-
-
-_warned = threading.Event()
-
-
-def _warn_without_compiler() -> None:
-    if not _warned.is_set():
-        _warned.set()
-        named = os.environ.get("CXX")
-        why = f"CXX names {named}, which is not there" if named else "no C++ compiler was found"
-        warnings.warn(
-            f"{why}, so fusions run unfused in torch; install g++ or clang++ "
-            "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX",
-            RuntimeWarning,
-            stacklevel=4,
-        )

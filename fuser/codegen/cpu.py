@@ -26,13 +26,13 @@ class CpuPrinter(CpuTilePrinter):
     """`extern "C" void name(..., const bool threaded)`."""
 
     target = CPU
-
-    def signature(self, parameters: str) -> str:
-        return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
-
     _peeled = False
     """Whether chunks begin at whole lines, so that those at the ends of a row are parts."""
     _in_region = False
+    """Whether pieces are at hand, whose loops the region shares out."""
+
+    def signature(self, parameters: str) -> str:
+        return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
 
     def region(self, node: Region) -> None:
         """Pieces, whose loops are shared out one after the other without waiting."""
@@ -126,14 +126,13 @@ class CpuPrinter(CpuTilePrinter):
 
     def _for(self, loop: Loop) -> None:
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-        index = self.expressions.type(self.nest.index_dtype)
+        index = self.index
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; ++{name})"):
-            for node in loop.body:
-                self.node(node)
+            self.nodes(loop.body)
 
     def _chunks(self, loop: Loop) -> None:
         """Whole chunks only: the last one starts early enough to end in range."""
-        index = self.expressions.type(self.nest.index_dtype)
+        index = self.index
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         owner = f"chunks_{name[1:]}" if self._in_region else "chunks"
         whole = -(-loop.axis.extent // loop.step)
@@ -152,8 +151,7 @@ class CpuPrinter(CpuTilePrinter):
                 end = f"start + {loop.step} < {extent} ? start + {loop.step} : {extent}"
                 self.out.line(f"const {index} last = ({end}) - {name};")
             self._peeled = loop.peel is not None
-            for node in loop.body:
-                self.node(node)
+            self.nodes(loop.body)
             self._peeled = False
 
     def _start_at_line(self, peel: Peel, index: str, extent: str) -> None:
@@ -167,8 +165,7 @@ class CpuPrinter(CpuTilePrinter):
         self.sizes.name_axis(loop.axis, "lane")
         self.out.line("#pragma omp simd")
         with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
-            for node in loop.body:
-                self.node(node)
+            self.nodes(loop.body)
 
     def _stream(self, loop: Loop) -> None:
         """The innermost row of a copy: its load and store in one call."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fuser.codegen.cpu_scans import CpuScanPrinter
 from fuser.ir.dtypes import DataType
-from fuser.schedule.emit import convert
+from fuser.schedule.emit import join
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
-    Call,
     CheckedIndex,
     Combine,
     Expression,
@@ -45,8 +44,8 @@ class CpuRowPrinter(CpuScanPrinter):
             type_ = self.expressions.type(partial.kept)
             self.out.line(f"{type_} {partial.name}_part[{partial.slots}] = {{{fill}}};")
             self._own_parts.add(partial.name)
-        self._all(node.body)
-        self._all(node.epilogue)
+        self.nodes(node.body)
+        self.nodes(node.epilogue)
 
     def _on_threads(self, node: Region) -> None:
         """Every thread folds into a part of its own; the epilogue joins them."""
@@ -60,11 +59,11 @@ class CpuRowPrinter(CpuScanPrinter):
             if any(partial.in_blocks for partial in node.partials):
                 self.out.line("int rows_in_blocks = 0;")
             self._threads_started = True
-            self._all(node.body)
+            self.nodes(node.body)
             self._threads_started = False
             if _streams(node.body):
                 self.out.line(f"{self.expressions.use('stream_fence')}();")
-        self._all(node.epilogue)
+        self.nodes(node.epilogue)
         for partial in node.partials:
             self.out.line(f"__builtin_free({partial.name}_parts);")
             if partial.in_blocks:
@@ -106,12 +105,8 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.out.line(f"const {type_} {node.name} = {kept};")
 
     def combine(self, node: Combine) -> None:
-        type_ = self.expressions.type(node.kept)
-        x, y = Ref("x", node.kept), Ref("y", node.kept)
-        joined = self.expressions.print(Call(node.operation, (x, y), node.kept), node.name)
-        join = f"[]({type_} x, {type_} y) {{ return {joined}; }}"
-        arrays = ", ".join(node.arrays)
-        lanes = f"{self.expressions.use('join_lanes')}<{node.count}>({join}, {arrays})"
+        given = ", ".join((self.joiner(node.operation, node.kept, node.name), *node.arrays))
+        lanes = f"{self.expressions.use('join_lanes')}<{node.count}>({given})"
         self._result(node.name, node.dtype, lanes, node.kept)
 
     def accumulate(self, node: Accumulate) -> None:
@@ -121,11 +116,11 @@ class CpuRowPrinter(CpuScanPrinter):
             held = Ref(f"{partial.name}_block[{at}]", partial.dtype)
         else:
             held = Ref(f"{partial.name}_part[{at}]", partial.kept)
-        self._join(held, node.value, partial)
+        self._add_to(held, node.value, partial)
 
-    def _join(self, held: Ref, value: Expression, partial: Partial) -> None:
-        call = Call(partial.operation, (held, convert(value, held.dtype)), held.dtype)
-        self.out.line(f"{held.name} = {self.expressions.print(call, partial.name)};")
+    def _add_to(self, held: Ref, value: Expression, partial: Partial) -> None:
+        joined = join(partial.operation, held, value)
+        self.out.line(f"{held.name} = {self.expressions.print(joined, partial.name)};")
 
     def widen(self, node: Widen) -> None:
         each_time = "" if node.every == 1 else f"if (++rows_in_blocks == {node.every})"
@@ -138,7 +133,7 @@ class CpuRowPrinter(CpuScanPrinter):
                 each = f"for (long long slot = 0; slot < {name}_slots; ++slot)"
                 with self.out.block(each):
                     block = Ref(f"{name}_block[slot]", partial.dtype)
-                    self._join(Ref(f"{name}_part[slot]", partial.kept), block, partial)
+                    self._add_to(Ref(f"{name}_part[slot]", partial.kept), block, partial)
                     fill = Literal(partial.fill.value, partial.dtype)
                     self.out.line(f"{block.name} = {self.expressions.print(fill, name)};")
 
@@ -150,8 +145,8 @@ class CpuRowPrinter(CpuScanPrinter):
         type_, name = self.expressions.type(partial.kept), f"{partial.name}_all"
         at = self.sizes.index(node.at, partial.name)
         part = f"{partial.name}_parts[thread * {partial.name}_slots + {at}]"
-        parts = Ref(name, partial.kept), Ref(part, partial.kept)
-        joined = self.expressions.print(Call(partial.operation, parts, partial.kept), name)
+        more = join(partial.operation, Ref(name, partial.kept), Ref(part, partial.kept))
+        joined = self.expressions.print(more, name)
         self.out.line(f"{type_} {name} = {self.expressions.print(partial.fill, name)};")
         self.out.line(f"for (int thread = 0; thread < threads; ++thread) {name} = {joined};")
         self._result(partial.name, partial.dtype, name, partial.kept)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fuser.codegen.cpu_sweeps import CpuSweepPrinter
+from fuser.schedule.emit import join
 from fuser.schedule.index import ZERO, substitute
 from fuser.schedule.loop_tree import (
     Binding,
-    Call,
     Carry,
     Loop,
     Ref,
@@ -26,8 +26,6 @@ _JOINS = {
 class CpuScanPrinter(CpuSweepPrinter):
     """Loops that go through a row in order. `count` lanes of a chunk have a point."""
 
-    _scanning = False
-    """Whether a chunk is at hand that may have fewer points than lanes."""
     _threads_counted = False
 
     def loop(self, loop: Loop) -> None:
@@ -37,7 +35,7 @@ class CpuScanPrinter(CpuSweepPrinter):
             super().loop(loop)
 
     def store(self, store: Store) -> None:
-        if store.lanes == 1 or not self._scanning:
+        if store.lanes == 1 or self._lanes_used is None:
             super().store(store)
             return
         at = self.sizes.index(store.at, store.tensor.name)
@@ -66,15 +64,15 @@ class CpuScanPrinter(CpuSweepPrinter):
     def _scan_chunks(self, loop: Loop) -> None:
         """Chunks in order; what is stored past the cache begins where memory is aligned."""
         number, self._sweeps = self._sweeps, self._sweeps + 1
-        index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
+        index, name = self.index, self.sizes.axis(loop.axis)
         first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
         known = set(self.expressions.lane_arrays)
         head = f"const auto scan{number} = [&](const {index} {name}, const int count)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self._chunk_axis, self._scanning, self._filled = loop.axis, True, "count"
+            self._chunk_axis, self._lanes_used = loop.axis, "count"
             self.out.line(f"const {index} first = {name};")
-            self._all(loop.body)
-            self._chunk_axis, self._scanning, self._filled = None, False, None
+            self.nodes(loop.body)
+            self._chunk_axis, self._lanes_used = None, None
         self.expressions.lane_arrays.intersection_update(known)
         length = f"length{number}"
         self.out.line(f"int {length} = {self._first_chunk(loop, first)};")
@@ -115,7 +113,7 @@ class CpuScanPrinter(CpuSweepPrinter):
             type_ = self.expressions.type(carry.dtype)
             room = f"static_cast<{type_}*>(__builtin_malloc(sizeof({type_}) * threads * 2))"
             self.out.line(f"{type_}* const {carry.total}s = {room};")
-        index, extent = self.expressions.type(self.nest.index_dtype), self.sizes.extent(node.axis)
+        index, extent = self.index, self.sizes.extent(node.axis)
         here, number = self.expressions.use("threads_here"), self.expressions.use("thread_number")
         self.out.line("#pragma omp parallel num_threads(threads)")
         with self.out.block(""):
@@ -137,13 +135,13 @@ class CpuScanPrinter(CpuSweepPrinter):
             self.out.line(f"const {index} {name} = {place} < {extent} ? {place} : {extent};")
         self._ranges[node.axis] = ("begin", "end")
         with self.out.block(""):
-            self._all(node.totals)
+            self.nodes(node.totals)
             for carry in node.carries:
                 self.out.line(f"{carry.total}s[turn * threads + thread] = {carry.total};")
         self.out.line("#pragma omp barrier")
         for carry in node.carries:
             self._carry_to_part(carry)
-        self._all(node.body)
+        self.nodes(node.body)
         for carry in node.carries:
             self.out.line(f"{carry.name} = {carry.name}_next;")
         del self._ranges[node.axis]
@@ -156,5 +154,5 @@ class CpuScanPrinter(CpuSweepPrinter):
             self.out.line(f"if (other == thread) {carry.name} = {following};")
             total = f"{carry.total}s[turn * threads + other]"
             parts = Ref(following, carry.dtype), Ref(total, carry.dtype)
-            joined = self.expressions.print(Call(carry.operation, parts, carry.dtype), following)
+            joined = self.expressions.print(join(carry.operation, *parts), following)
             self.out.line(f"{following} = {joined};")

@@ -47,7 +47,7 @@ class CpuScatterPrinter(CpuRowPrinter):
         for part, count in counts.items():
             self.workspaces.append(Workspace(f"{name}_{part}", DataType.Int32, count))
         self.expressions.type(DataType.Int32)
-        self._all(node.body)
+        self.nodes(node.body)
         call = f"{self.expressions.use('list_points')}({name}_rows, {points}, {rows}"
         self.out.line(f"{call}, {name}_first, {name}_points);")
 
@@ -64,7 +64,7 @@ class CpuScatterPrinter(CpuRowPrinter):
                 ahead = self.sizes.parameter(f"{name}_ahead", node.ahead)
                 inside = f"listed + {ahead} < {name}_points_count ? listed + {ahead} : listed"
                 self.out.line(f"const long long {node.later} = {name}_points[{inside}];")
-            self._all(node.body)
+            self.nodes(node.body)
 
 
 def _has_lists(nodes: tuple[Node, ...]) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from fuser.codegen.cpu import CpuPrinter
-from fuser.schedule.index import ZERO, Axis, substitute
-from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, LoopNest, Node, Prefetch, Store
+from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
+from fuser.schedule.loop_tree import Binding, Load, Loop, LoopNest, Prefetch, Store
 from fuser.segmenter import Segment
 
 _OVER_THREADS = (Binding.PARALLEL, Binding.TILE, Binding.BLOCKS)
@@ -23,9 +23,8 @@ class CpuSweepPrinter(CpuPrinter):
     _sweeps = 0
     _chunk_axis: Axis | None = None
     """The axis along which a chunk is at hand."""
-    _filled: str | None = None
-    """How many lanes of the chunk are used, if not all may be."""
-    _in_tile = False
+    _lanes_used: str | None = None
+    """How many lanes have a point, of a tile or of a chunk, if not all may."""
 
     def __init__(self, segment: Segment, nest: LoopNest) -> None:
         super().__init__(segment, nest)
@@ -40,7 +39,7 @@ class CpuSweepPrinter(CpuPrinter):
                 self._sweep(loop)
             case Binding.TILE_LANES:
                 with self._rows_of_tile():
-                    self._all(loop.body)
+                    self.nodes(loop.body)
             case Binding.UNROLLED:
                 self._unrolled(loop)
             case Binding.CHUNKS:
@@ -64,17 +63,8 @@ class CpuSweepPrinter(CpuPrinter):
         write = self.expressions.use(self.chunk_store(store))
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {past_cache});")
 
-    def prefetch(self, prefetch: Prefetch) -> None:
-        at = self.sizes.index(prefetch.at, f"{prefetch.tensor}_ahead")
-        ask = self.expressions.use("prefetch_lanes")
-        self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
-
-    def lanes_filled(self, lanes: Lanes) -> str:
-        return "rows" if self._in_tile else super().lanes_filled(lanes)
-
-    def _all(self, nodes: tuple[Node, ...]) -> None:
-        for node in nodes:
-            self.node(node)
+    def lanes_used(self, count: int) -> str:
+        return self._lanes_used or super().lanes_used(count)
 
     def _over_threads(self, loop: Loop) -> None:
         """The outermost loop over threads shares out its iterations, with those of the next."""
@@ -101,7 +91,7 @@ class CpuSweepPrinter(CpuPrinter):
 
     def _for(self, loop: Loop) -> None:
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-        index = self.expressions.type(self.nest.index_dtype)
+        index = self.index
         if loop.binding is Binding.BLOCKS:
             self._blocks(loop, index, extent)
             return
@@ -110,7 +100,7 @@ class CpuSweepPrinter(CpuPrinter):
             return
         first, end = self._ranges.get(loop.axis) or ("0", extent)
         with self.out.block(f"for ({index} {name} = {first}; {name} < {end}; ++{name})"):
-            self._all(loop.body)
+            self.nodes(loop.body)
 
     def _blocks(self, loop: Loop, index: str, extent: str) -> None:
         with self.out.block(f"for ({index} block = 0; block < {extent}; block += {loop.step})"):
@@ -118,7 +108,7 @@ class CpuSweepPrinter(CpuPrinter):
             end = f"block + ({left} < {loop.step} ? {left} : {loop.step})"
             self.out.line(f"const {index} block_end = {end};")
             self._ranges[loop.axis] = ("block", "block_end")
-            self._all(loop.body)
+            self.nodes(loop.body)
             del self._ranges[loop.axis]
 
     def _sweep(self, loop: Loop) -> None:
@@ -142,7 +132,7 @@ class CpuSweepPrinter(CpuPrinter):
         """A function that does one element in a lane, a variable for where it is done next, and
         where the sweep ends."""
         number, self._sweeps = self._sweeps, self._sweeps + 1
-        index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
+        index, name = self.index, self.sizes.axis(loop.axis)
         first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
         body, start = f"sweep{number}", f"start{number}"
         of_round = _of_round(loop)
@@ -154,14 +144,14 @@ class CpuSweepPrinter(CpuPrinter):
                 self.out.line(f"const {type_}* {node.name};")
         head = f"const auto {body} = [&](const {index} {name}, const int lane)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self._all(tuple(node for node in loop.body if node not in of_round))
+            self.nodes(tuple(node for node in loop.body if node not in of_round))
         self.out.line(f"{index} {start} = {first};")
         return body, start, extent
 
     def _begin_round(self, loop: Loop, start: str, nodes: Sequence[Load | Prefetch]) -> None:
         """What a round of lanes draws, and what it asks for besides."""
         if nodes:
-            index = self.expressions.type(self.nest.index_dtype)
+            index = self.index
             self.out.line(f"const {index} {self.sizes.axis(loop.axis)} = {start};")
         for node in nodes:
             if isinstance(node, Load) and node.drawn:
@@ -172,7 +162,7 @@ class CpuSweepPrinter(CpuPrinter):
     def _chunks(self, loop: Loop) -> None:
         """Chunks that start where vectors are aligned in the first tensor that is stored; the ones
         at the ends are moved into range."""
-        index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
+        index, name = self.index, self.sizes.axis(loop.axis)
         extent, chunk = self.sizes.extent(loop.axis), f"chunk{self._sweeps}"
         self._sweeps += 1
         self.expressions.use("stream_vector")
@@ -186,18 +176,18 @@ class CpuSweepPrinter(CpuPrinter):
             inside = f"{chunk} < 0 ? 0 : {chunk} < {last} ? {chunk} : {last}"
             self.out.line(f"const {index} {name} = {inside};")
             self._chunk_axis = loop.axis
-            self._all(loop.body)
+            self.nodes(loop.body)
             self._chunk_axis = None
 
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""
-        index, name = self.expressions.type(self.nest.index_dtype), self.sizes.axis(loop.axis)
-        if not self._filled:
+        index, name = self.index, self.sizes.axis(loop.axis)
+        if self._lanes_used is None:
             self.out.line(f"const {index} first = {name};")
         self.out.line("#pragma omp simd")
-        with self.out.block(f"for (int lane = 0; lane < {self._filled or loop.step}; ++lane)"):
+        with self.out.block(f"for (int lane = 0; lane < {self.lanes_used(loop.step)}; ++lane)"):
             self.out.line(f"const {index} {name} = first + lane;")
-            self._all(loop.body)
+            self.nodes(loop.body)
 
     def _choose_tile(self, loop: Loop) -> None:
         """How many rows are done side by side; a thread has the same number of tiles as another."""
@@ -216,10 +206,10 @@ class CpuSweepPrinter(CpuPrinter):
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {name} += tile)"):
             left = f"{extent} - {name}"
             self.out.line(f"const int rows = {left} < tile ? {left} : tile;")
-            self.sizes.name_axis(Axis((*loop.axis.path, 1), loop.step), "lane")
-            self._in_tile = True
-            self._all(loop.body)
-            self._in_tile = False
+            self.sizes.name_axis(lanes_of(loop.axis, loop.step)[0], "lane")
+            self._lanes_used = "rows"
+            self.nodes(loop.body)
+            self._lanes_used = None
 
     def _unrolled(self, loop: Loop) -> None:
         """Some elements of every row of a tile at a time: its lanes are read and written less."""

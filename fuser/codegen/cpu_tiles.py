@@ -69,7 +69,7 @@ class CpuTilePrinter(KernelPrinter):
         along, across = side(self.sizes, over.axis), side(self.sizes, across_over.axis)
         with self.out.block(f"for (int line = 0; line < {over.step}; ++line)"):
             line = f"{along.index} = {along.first} + line"
-            self.out.line(f"const {self._index} {line}, {across.index} = {across.first};")
+            self.out.line(f"const {self.index} {line}, {across.index} = {across.first};")
             for node in loop.body:
                 if isinstance(node, Prefetch):
                     self._prefetch_line(node)
@@ -81,16 +81,12 @@ class CpuTilePrinter(KernelPrinter):
         ask = self.expressions.use("prefetch_lanes")
         self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
 
-    @property
-    def _index(self) -> str:
-        return self.expressions.type(self.nest.index_dtype)
-
     def _columns(self, node: FillTile | DrainTile) -> str:
         """The first column of a tile, and what says where each lies in memory."""
         along, across = sides(self.nest)
         column = side(self.sizes, across.axis)
         address = column_of(self.sizes, node, along.axis)
-        return f"{column.first}, [&]({self._index} {column.index}) {{ return {address}; }}"
+        return f"{column.first}, [&]({self.index} {column.index}) {{ return {address}; }}"
 
     def _over_tiles(self, nest: list[Loop], depth: int = 0) -> None:
         """Whole tiles only: the last ones begin early enough to end in range."""
@@ -98,21 +94,20 @@ class CpuTilePrinter(KernelPrinter):
             for loop in nest:
                 if loop.binding is Binding.TILED:
                     self._begin_tile(loop)
-            for node in nest[-1].body:
-                self.node(node)
+            self.nodes(nest[-1].body)
             return
         loop = nest[depth]
         name, count = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         if loop.binding is Binding.TILED:
             name, count = side(self.sizes, loop.axis).tile, tiles_along(self.sizes, loop)
-        with self.out.block(f"for ({self._index} {name} = 0; {name} < {count}; ++{name})"):
+        with self.out.block(f"for ({self.index} {name} = 0; {name} < {count}; ++{name})"):
             self._over_tiles(nest, depth + 1)
 
     def _begin_tile(self, loop: Loop) -> None:
         axis = side(self.sizes, loop.axis)
         start, last = f"{axis.tile} * {loop.step}", f"{axis.extent} - {loop.step}"
         first = f"{start} < {last} ? {start} : {last}"
-        self.out.line(f"const {self._index} {axis.first} = {first};")
+        self.out.line(f"const {self.index} {axis.first} = {first};")
 
 
 def _has_chunks(node: Node) -> bool:

@@ -36,8 +36,7 @@ class CudaPrinter(CudaTilePrinter):
         while isinstance(nest[-1].body[0], Loop) and nest[-1].body[0].binding is not Binding.LANES:
             nest.append(nest[-1].body[0])
         self._place_thread(nest)
-        for node in nest[-1].body:
-            self.node(node)
+        self.nodes(nest[-1].body)
 
     def load(self, load: Load) -> None:
         if load.lanes == 1:
@@ -84,15 +83,14 @@ class CudaPrinter(CudaTilePrinter):
         with self.out.block(f"for (int lane = 0; lane < {count}; ++lane)"):
             if any(isinstance(node, Load | Store) for node in loop.body):
                 self.out.line(f"if (lane >= {self._valid()}) break;")
-            for node in loop.body:
-                self.node(node)
+            self.nodes(loop.body)
 
     def _place_thread(self, nest: list[Loop]) -> None:
         """Compute this thread's indices, and leave where they are out of range."""
         if len(nest) == 1:
             self._place_along_one_axis(nest[0])
             return
-        index = self.expressions.type(self.nest.index_dtype)
+        index = self.index
         self.out.line("unsigned int tile = blockIdx.x;")
         checks: list[str] = []
         for loop in reversed(nest):
@@ -108,7 +106,7 @@ class CudaPrinter(CudaTilePrinter):
         self.out.line(f"if ({' || '.join(checks)}) return;")
 
     def _place_along_one_axis(self, loop: Loop) -> None:
-        name, index = self.sizes.axis(loop.axis), self.expressions.type(self.nest.index_dtype)
+        name, index = self.sizes.axis(loop.axis), self.index
         wide = self.nest.index_dtype is DataType.Int
         block = f"{index}(blockIdx.x)" if wide else "blockIdx.x"
         thread = f"{block} * blockDim.x + threadIdx.x"

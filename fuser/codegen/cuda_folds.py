@@ -11,8 +11,9 @@ import math
 from fuser.codegen.cuda_points import CudaPointPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.emit import convert
-from fuser.schedule.loop_tree import Call, Expression, Partial, Ref, Region, Team
+from fuser.schedule.counts import point_count
+from fuser.schedule.emit import join
+from fuser.schedule.loop_tree import Expression, Partial, Ref, Region, Team
 
 
 class CudaFoldPrinter(CudaPointPrinter):
@@ -22,15 +23,15 @@ class CudaFoldPrinter(CudaPointPrinter):
         for partial in node.partials:
             type_ = self.expressions.type(partial.kept)
             self.out.line(f"{type_} {partial.name}_part = {self._fill(partial)};")
-        self._all(node.body)
+        self.nodes(node.body)
         if self._is_split and not self._in_cluster:
             self._join_blocks_of_row(node)
-        self._all(node.epilogue)
+        self.nodes(node.epilogue)
 
     def _join_blocks_of_row(self, node: Region) -> None:
         """Each block leaves its part; the last one joins them, and goes on with the row."""
         _, parts, _ = self.nest.launch.grid
-        rows = math.prod(axis.extent for axis in self._row_axes)
+        rows = point_count(self._row_axes)
         writer = "active && thread == 0" if self._team is Team.COLUMN else "thread == 0"
         for partial in node.partials:
             part = f"{partial.name}_part"
@@ -46,9 +47,9 @@ class CudaFoldPrinter(CudaPointPrinter):
         """Where the part of a block lies among those of all blocks and rows."""
         if not self._row_axes:
             return block
-        count = math.prod(axis.extent for axis in self._row_axes)
+        count = point_count(self._row_axes)
         rows = self.sizes.parameter("rows_kept", count)
-        return f"{self._index}({block}) * {rows} + {self._row}"
+        return f"{self.index}({block}) * {rows} + {self._row}"
 
     def _finish_row(self, partial: Partial) -> None:
         type_ = self.expressions.type(partial.dtype)
@@ -58,23 +59,23 @@ class CudaFoldPrinter(CudaPointPrinter):
         """The parts of a team's threads as one, in all of them."""
         if self._team is Team.WARP:
             return (
-                f"{self.expressions.use('join_warp')}({partial.name}_part, {self._join(partial)})"
+                f"{self.expressions.use('join_warp')}({partial.name}_part, {self._joiner(partial)})"
             )
         if self._team is Team.COLUMN:
             _, y, _ = self.nest.launch.block
             call = f"{self.expressions.use('join_column')}<{y}>"
-            return f"{call}({partial.name}_part, {self._join(partial)}, shared)"
+            return f"{call}({partial.name}_part, {self._joiner(partial)}, shared)"
         return self._over_cluster(partial) if self._in_cluster else self._over_block(partial)
 
     def _over_cluster(self, partial: Partial) -> str:
         warps = math.prod(self.nest.launch.block) // 32
         call = f"{self.expressions.use('join_cluster')}<{self.nest.launch.cluster}, {warps}>"
-        return f"{call}({partial.name}_part, {self._join(partial)}, cluster_shared, turn)"
+        return f"{call}({partial.name}_part, {self._joiner(partial)}, cluster_shared, turn)"
 
     def _over_block(self, partial: Partial) -> str:
         warps = math.prod(self.nest.launch.block) // 32
         call = f"{self.expressions.use('join_block')}<{warps}>"
-        return f"{call}({partial.name}_part, {self._join(partial)}, shared)"
+        return f"{call}({partial.name}_part, {self._joiner(partial)}, shared)"
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -103,11 +104,9 @@ class CudaFoldPrinter(CudaPointPrinter):
 
     def _joined(self, partial: Partial, held: str, value: Expression) -> str:
         """What `held` is with one more value."""
-        operands = Ref(held, partial.kept), convert(value, partial.kept)
-        return self.expressions.print(Call(partial.operation, operands, partial.kept), partial.name)
+        joined = join(partial.operation, Ref(held, partial.kept), value)
+        return self.expressions.print(joined, partial.name)
 
-    def _join(self, partial: Partial) -> str:
+    def _joiner(self, partial: Partial) -> str:
         """A function that joins two parts."""
-        type_ = self.expressions.type(partial.kept)
-        joined = self._joined(partial, "x", Ref("y", partial.kept))
-        return f"[]({type_} x, {type_} y) {{ return {joined}; }}"
+        return self.joiner(partial.operation, partial.kept, partial.name)

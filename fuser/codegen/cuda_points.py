@@ -76,15 +76,15 @@ class CudaPointPrinter(CudaTeamPrinter):
         """As many rounds as the text says, so that what is kept lies in registers."""
         number = f"round * {self._team_threads()} + {self._thread}"
         if self._is_split:
-            blocks = f"{self._index}(round * gridDim.y + blockIdx.y)"
+            blocks = f"{self.index}(round * gridDim.y + blockIdx.y)"
             number = f"{blocks} * {self._team_threads()} + {self._thread}"
         self.out.line("#pragma unroll")
         with self.out.block(f"for (int round = 0; round < {nest[-1].rounds}; ++round)"):
             first = _after_head(_times(number, step), name, nest[-1].peel)
-            self.out.line(f"const {self._index} {name} = {first};")
+            self.out.line(f"const {self.index} {name} = {first};")
             self.out.line(f"if ({name} >= {count}) continue;")
             self._unravel(nest, name)
-            self._all(nest[-1].body)
+            self.nodes(nest[-1].body)
 
     def _in_turn(self, nest: list[Loop], name: str, count: str, step: int) -> None:
         """As many rounds as the row's length takes."""
@@ -93,18 +93,18 @@ class CudaPointPrinter(CudaTeamPrinter):
         first = _after_head(_times(self._first_point(), step), name, nest[-1].peel)
         first = f"{self._part[0]} + {first}" if self._part else first
         stride = _times(self._point_stride(), step)
-        begin = f"{self._index} {name} = {first}" + (", round = 0" if counts else "")
+        begin = f"{self.index} {name} = {first}" + (", round = 0" if counts else "")
         onwards = f"{name} += {stride}" + (", ++round" if counts else "")
         only_reads = not any(isinstance(node, Store | Keep) for node in body)
         if only_reads and self._in_rows and not _has_loops(body):
             self.out.line(f"#pragma unroll {4 if step > 1 else 8}")
         with self.out.block(f"for ({begin}; {name} < {count}; {onwards})"):
             self._unravel(nest, name)
-            self._all(body)
+            self.nodes(body)
 
     def _first_point(self) -> str:
         if self._in_rows and self._is_split:
-            return f"{self._index}(blockIdx.y) * {self._team_threads()} + {self._thread}"
+            return f"{self.index}(blockIdx.y) * {self._team_threads()} + {self._thread}"
         return self._thread
 
     def _point_stride(self) -> str:
@@ -124,9 +124,9 @@ class CudaPointPrinter(CudaTeamPrinter):
         stored = peel.tensor in self.segment.stores
         pointer = f"{peel.tensor}_{'out' if stored else 'in'} + ({at})"
         call = f"{self.expressions.use('before_aligned')}<{peel.lanes}>({pointer}, {extent})"
-        self.out.line(f"const {self._index} {name}_head = {call};")
+        self.out.line(f"const {self.index} {name}_head = {call};")
         whole = f"({extent} - {name}_head) / {loop.step} * {loop.step}"
-        self.out.line(f"const {self._index} {name}_end = {name}_head + {whole};")
+        self.out.line(f"const {self.index} {name}_end = {name}_head + {whole};")
 
     def _over_ends(self, loop: Loop) -> None:
         """Single elements before and after the whole vectors of a row, for the first threads."""
@@ -135,8 +135,8 @@ class CudaPointPrinter(CudaTeamPrinter):
         own = f"{self._thread} < {name}_head ? {self._thread} : {behind}"
         mine = " && blockIdx.y == 0" if self._is_split else ""
         self._sharing = loop
-        with self.out.block(f"if (const {self._index} {name} = {own}; {name} < {extent}{mine})"):
-            self._all(loop.body)
+        with self.out.block(f"if (const {self.index} {name} = {own}; {name} < {extent}{mine})"):
+            self.nodes(loop.body)
         self._sharing = None
 
     # -- lanes -----------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class CudaPointPrinter(CudaTeamPrinter):
             lets = not in_order and all(isinstance(node, Let) for node in loop.body)
             if not self._sharing.whole and not lets:
                 self.out.line(f"if (lane >= {self._valid()}) break;")
-            self._all(loop.body)
+            self.nodes(loop.body)
 
     def _valid(self) -> str:
         assert self._sharing is not None

@@ -59,7 +59,7 @@ class CudaRowPrinter(CudaScanPrinter):
             self._own_part(partial)
         if arrays:
             self.out.line("__syncthreads();")
-        self._all(node.body)
+        self.nodes(node.body)
         self._in_rows = False
         if node.partials:
             self._finish_rows(node)
@@ -104,13 +104,13 @@ class CudaRowPrinter(CudaScanPrinter):
     def _slot_of(self, block: str, partial: Partial, slot: str) -> str:
         """Where a slot of a block lies among those of all blocks."""
         slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
-        first = f"{self._index}({block}) * {slots}"
+        first = f"{self.index}({block}) * {slots}"
         return first if slot == "0" else f"{first} + {slot}"
 
     def _each_slot(self, partial: Partial) -> str:
         slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
         head = f"slot = thread; slot < {slots}; slot += {self._team_threads()}"
-        return f"for ({self._index} {head})"
+        return f"for ({self.index} {head})"
 
     def _over_lanes(self, loop: Loop) -> None:
         """Lanes of a fold over the rows that lie together are read and written at once."""
@@ -154,7 +154,7 @@ class CudaRowPrinter(CudaScanPrinter):
             self._join_groups(arrays)
         else:
             self._leave_unless_last("finished", self._blocks(), 1)
-        self._all(node.epilogue)
+        self.nodes(node.epilogue)
 
     def _block(self) -> str:
         """The number of this block, of all."""

@@ -6,7 +6,7 @@ import math
 
 from fuser.codegen.cuda_folds import CudaFoldPrinter
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import Binding, Call, Carry, Loop, Ref, ScanLanes, Share, Team
+from fuser.schedule.loop_tree import Binding, Carry, Loop, ScanLanes, Share, Team
 
 
 class CudaScanPrinter(CudaFoldPrinter):
@@ -35,12 +35,12 @@ class CudaScanPrinter(CudaFoldPrinter):
         begin, end = self._part or ("0", self.sizes.extent(loop.axis))
         known = set(self.expressions.lane_arrays)
         round_, step = f"{name}_round", self._team_threads() * loop.step
-        head = f"{self._index} {round_} = {begin}; {round_} < {end}; {round_} += {step}"
+        head = f"{self.index} {round_} = {begin}; {round_} < {end}; {round_} += {step}"
         own = self._thread if loop.step == 1 else f"{self._thread} * {loop.step}"
         with self.out.block(f"for ({head})"):
-            self.out.line(f"const {self._index} {name} = {round_} + {own};")
+            self.out.line(f"const {self.index} {name} = {round_} + {own};")
             self._sharing = loop
-            self._all(loop.body)
+            self.nodes(loop.body)
             self._sharing = None
         self.expressions.lane_arrays.intersection_update(known)
 
@@ -50,7 +50,7 @@ class CudaScanPrinter(CudaFoldPrinter):
     def _scan_lanes(self, node: ScanLanes) -> None:
         _, y, _ = self.nest.launch.block
         warps = math.prod(self.nest.launch.block) // 32
-        given = f"{node.array}, {node.carry.name}, {self._joining(node.carry)}"
+        given = f"{node.array}, {node.carry.name}, {self._carry_joiner(node.carry)}"
         match self._team:
             case Team.WARP:
                 call = f"{self.expressions.use('scan_warp')}({given})"
@@ -60,13 +60,9 @@ class CudaScanPrinter(CudaFoldPrinter):
                 call = f"{self.expressions.use('scan_block')}<{warps}>({given}, shared)"
         self.out.line(f"{call};")
 
-    def _joining(self, carry: Carry) -> str:
+    def _carry_joiner(self, carry: Carry) -> str:
         """A function that joins what comes later to what came before."""
-        type_ = self.expressions.type(carry.dtype)
-        operands = Ref("x", carry.dtype), Ref("y", carry.dtype)
-        call = Call(carry.operation, operands, carry.dtype)
-        joined = self.expressions.print(call, carry.name)
-        return f"[]({type_} x, {type_} y) {{ return {joined}; }}"
+        return self.joiner(carry.operation, carry.dtype, carry.name)
 
     # -- parts of a row --------------------------------------------------------------------------
 
@@ -78,12 +74,12 @@ class CudaScanPrinter(CudaFoldPrinter):
         self._workspace("ready", DataType.Int32, rows * parts, zeroed=True)
         share = self.sizes.parameter("share", node.step)
         take = self.expressions.use("take_part")
-        self.out.line(f"const {self._index} part = {take}(taken + blockIdx.x);")
-        self.out.line(f"const {self._index} begin = part * {share};")
+        self.out.line(f"const {self.index} part = {take}(taken + blockIdx.x);")
+        self.out.line(f"const {self.index} begin = part * {share};")
         end = f"begin + {share} < {extent} ? begin + {share} : {extent}"
-        self.out.line(f"const {self._index} end = {end};")
+        self.out.line(f"const {self.index} end = {end};")
         self._part, self._is_split = ("begin", "end"), False
-        self._all(node.totals)
+        self.nodes(node.totals)
         of_row = "blockIdx.x * gridDim.y"
         for carry in node.carries:
             self._workspace(f"{carry.total}s", carry.dtype, rows * parts)
@@ -94,11 +90,13 @@ class CudaScanPrinter(CudaFoldPrinter):
         self.out.line(f"{wait}(ready + {of_row}, part);")
         for carry in node.carries:
             self._declare_carry(carry, self._carry_to_part(carry, of_row))
-        self._all(node.body)
+        self.nodes(node.body)
         self._part, self._is_split = None, True
 
     def _carry_to_part(self, carry: Carry, of_row: str) -> str:
         warps = math.prod(self.nest.launch.block) // 32
         none = self.expressions.print(carry.fill, carry.name)
         call = f"{self.expressions.use('carry_to_part')}<{warps}>"
-        return f"{call}({carry.total}s + {of_row}, part, {none}, {self._joining(carry)}, shared)"
+        return (
+            f"{call}({carry.total}s + {of_row}, part, {none}, {self._carry_joiner(carry)}, shared)"
+        )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from fuser.codegen.cuda_rows import CudaRowPrinter
+from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Binding, Loop, Store, WarpElements, WarpPoints
 
@@ -35,7 +35,7 @@ class CudaScatterPrinter(CudaRowPrinter):
 
     def warp(self, node: WarpPoints | WarpElements) -> None:
         _, y, _ = self.nest.launch.block
-        self.out.line(f"const {self._index} warp = {self._index}(blockIdx.x) * {y} + threadIdx.y;")
+        self.out.line(f"const {self.index} warp = {self.index}(blockIdx.x) * {y} + threadIdx.y;")
         if isinstance(node, WarpPoints):
             self._warp_points(node)
         else:
@@ -44,23 +44,23 @@ class CudaScatterPrinter(CudaRowPrinter):
     def _warp_elements(self, node: WarpElements) -> None:
         store, name = node.store, f"{node.store.tensor}"
         type_ = self.expressions.type(store.tensor.dtype)
-        count = math.prod(axis.extent for axis in node.axes)
+        count = point_count(node.axes)
         points = self.sizes.parameter(f"{name}_points", count)
-        self.out.line(f"const {self._index} point = warp * 32 + {self._index}(threadIdx.x);")
+        self.out.line(f"const {self.index} point = warp * 32 + {self.index}(threadIdx.x);")
         self.out.line(f"{type_}* {name}_place = nullptr;")
         self.out.line(f"{type_} {name}_added = {type_}(0);")
         with self.out.block(f"if (point < {points})"):
             self._unravel_point(node.axes, "point")
-            self._all(node.code)
+            self.nodes(node.code)
             self.out.line(f"{name}_place = {name}_out + ({self.sizes.index(store.at, name)});")
             self.out.line(f"{name}_added = {self.expressions.print(store.source, name)};")
         self.out.line(f"{self.expressions.use('add_of_warp')}({name}_place, {name}_added);")
 
     def _warp_points(self, node: WarpPoints) -> None:
-        name, index, loop = f"{node.store.tensor}", self._index, node.columns
+        name, index, loop = f"{node.store.tensor}", self.index, node.columns
         type_ = self.expressions.type(node.store.tensor.dtype)
         column, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-        count = math.prod(axis.extent for axis in node.axes)
+        count = point_count(node.axes)
         points = self.sizes.parameter(f"{name}_points", count)
         warps = self.sizes.parameter("column_warps", -(-loop.axis.extent // (32 * loop.step)))
         self.out.line(f"const {index} tile = warp / {warps} * 32;")
@@ -71,7 +71,7 @@ class CudaScatterPrinter(CudaRowPrinter):
         own = f"tile + {index}(threadIdx.x)"
         with self.out.block(f"if ({own} < {points})"):
             self._unravel_point(node.axes, own)
-            self._all(node.code)
+            self.nodes(node.code)
             self.out.line(f"{name}_place = {self.sizes.index(node.place, name)};")
         self.out.line("bool is_last;")
         turn = f"{self.expressions.use('turn_of_lane')}({name}_place, is_last)"
@@ -85,13 +85,13 @@ class CudaScatterPrinter(CudaRowPrinter):
 
     def _load_points(self, node: WarpPoints, points: str) -> None:
         """What some points add. There is always something to read, so that loads can be early."""
-        name, index = f"{node.store.tensor}", self._index
+        name, index = f"{node.store.tensor}", self.index
         with self._each_step(node):
             self.out.line(f"const {index} point = tile + {index}(lane_at_turn);")
             self.out.line(f"const {index} read = point < {points} ? point : {points} - 1;")
             self._unravel_point(node.axes, "read")
             self._sharing = node.columns
-            self._all(node.columns.body)
+            self.nodes(node.columns.body)
             self._sharing = None
             source = self.expressions.print(node.store.source, name)
             self._each_lane(node, f"{name}_added[ahead][lane] = {source};")
@@ -127,6 +127,6 @@ class CudaScatterPrinter(CudaRowPrinter):
 
     def _unravel_point(self, axes: tuple[Axis, ...], number: str) -> None:
         if len(axes) == 1:
-            self.out.line(f"const {self._index} {self.sizes.axis(axes[0])} = {number};")
+            self.out.line(f"const {self.index} {self.sizes.axis(axes[0])} = {number};")
         elif axes:
             self._unravel([Loop(axis, Binding.TEAM, ()) for axis in axes], number)

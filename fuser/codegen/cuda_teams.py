@@ -8,7 +8,7 @@ from fuser.codegen.cuda import CudaPrinter
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, LoopNest, Node, Store, Team
+from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, LoopNest, Store, Team
 from fuser.segmenter import Segment
 
 
@@ -21,7 +21,6 @@ class CudaTeamPrinter(CudaPrinter):
         self._reports_indices = reports_indices
         """Whether an index out of range is an error, rather than 0."""
         self._team = nest.team
-        self._index = self.expressions.type(nest.index_dtype)
         self._is_split = nest.launch.grid[1] > 1
         """Whether several blocks do a row."""
         self._in_cluster = nest.launch.cluster > 1
@@ -40,8 +39,8 @@ class CudaTeamPrinter(CudaPrinter):
                 self._over_rows(loop)
             case _:
                 name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-                with self.out.block(f"for ({self._index} {name} = 0; {name} < {extent}; ++{name})"):
-                    self._all(loop.body)
+                with self.out.block(f"for ({self.index} {name} = 0; {name} < {extent}; ++{name})"):
+                    self.nodes(loop.body)
 
     def checked_index(self, node: CheckedIndex) -> None:
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
@@ -70,10 +69,6 @@ class CudaTeamPrinter(CudaPrinter):
             return f"{self._thread} == 0 && blockIdx.y == 0"
         return f"{self._thread} == 0"
 
-    def _all(self, nodes: tuple[Node, ...]) -> None:
-        for node in nodes:
-            self.node(node)
-
     def _place_thread_in_team(self) -> None:
         x, _, _ = self.nest.launch.block
         match self._team:
@@ -82,7 +77,7 @@ class CudaTeamPrinter(CudaPrinter):
             case Team.COLUMN:
                 thread = "int thread = threadIdx.y"
             case Team.GRID:
-                thread = f"{self._index} thread = {self._index}(blockIdx.x) * {x} + threadIdx.x"
+                thread = f"{self.index} thread = {self.index}(blockIdx.x) * {x} + threadIdx.x"
         self.out.line(f"const {thread};")
 
     def _shared_memory(self) -> None:
@@ -103,7 +98,7 @@ class CudaTeamPrinter(CudaPrinter):
         rows = self._count("rows", nest)
         _, y, _ = self.nest.launch.block
         self._row, self._row_axes = name, [each.axis for each in nest]
-        block = f"{self._index}(blockIdx.x)"
+        block = f"{self.index}(blockIdx.x)"
         if self._team is Team.COLUMN:
             head = f"tile = {block} * 32; tile < {rows}; tile += gridDim.x * 32"
         elif self._team is Team.WARP:
@@ -111,13 +106,13 @@ class CudaTeamPrinter(CudaPrinter):
             head = f"{name} = {first}; {name} < {rows}; {name} += gridDim.x * {y}"
         else:
             head = f"{name} = {block}; {name} < {rows}; {name} += gridDim.x"
-        with self.out.block(f"for ({self._index} {head})"):
+        with self.out.block(f"for ({self.index} {head})"):
             if self._team is Team.COLUMN:
-                self.out.line(f"const bool active = tile + {self._index}(threadIdx.x) < {rows};")
-                place = f"active ? tile + {self._index}(threadIdx.x) : {rows} - 1"
-                self.out.line(f"const {self._index} {name} = {place};")
+                self.out.line(f"const bool active = tile + {self.index}(threadIdx.x) < {rows};")
+                place = f"active ? tile + {self.index}(threadIdx.x) : {rows} - 1"
+                self.out.line(f"const {self.index} {name} = {place};")
             self._unravel(nest, name)
-            self._all(nest[-1].body)
+            self.nodes(nest[-1].body)
 
     def _team_threads(self) -> int:
         x, y, _ = self.nest.launch.block
@@ -133,7 +128,7 @@ class CudaTeamPrinter(CudaPrinter):
         """The indices of a nest from the number of its iteration."""
         if len(nest) == 1:
             return
-        self.out.line(f"{self._index} left = {number};")
+        self.out.line(f"{self.index} left = {number};")
         for loop in reversed(nest[1:]):
             name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
             scale = ""
@@ -141,9 +136,9 @@ class CudaTeamPrinter(CudaPrinter):
                 count = loop.axis.extent // loop.step
                 extent = self.sizes.parameter(f"{extent}_by_{loop.step}", count)
                 scale = f" * {loop.step}"
-            self.out.line(f"const {self._index} {name} = left % {extent}{scale};")
+            self.out.line(f"const {self.index} {name} = left % {extent}{scale};")
             self.out.line(f"left /= {extent};")
-        self.out.line(f"const {self._index} {self.sizes.axis(nest[0].axis)} = left;")
+        self.out.line(f"const {self.index} {self.sizes.axis(nest[0].axis)} = left;")
 
 
 def nest_of(loop: Loop) -> list[Loop]:

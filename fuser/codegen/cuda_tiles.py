@@ -70,15 +70,10 @@ class CudaTilePrinter(KernelPrinter):
             column = f"place % {in_line}" + (f" * {loop.step}" if loop.step > 1 else "")
             self.out.line(f"const int line = place / {in_line}, column = {column};")
             at = f"{along.index} = {along.first} + line, {across.index} = {across.first} + column"
-            self.out.line(f"const {self._index_type} {at};")
+            self.out.line(f"const {self.index} {at};")
             outside = f"{along.index} >= {along.extent} || {across.index} >= {across.extent}"
             self.out.line(f"if ({outside}) continue;")
-            for node in loop.body:
-                self.node(node)
-
-    @property
-    def _index_type(self) -> str:
-        return self.expressions.type(self.nest.index_dtype)
+            self.nodes(loop.body)
 
     def _threads(self) -> int:
         return math.prod(self.nest.launch.block)
@@ -90,7 +85,7 @@ class CudaTilePrinter(KernelPrinter):
         call = f"{self.expressions.use(function)}<{self._threads()}, {node.moved}, {over.step}>"
         left = f"{along.extent} - {along.first}, {across.extent} - {across.first}"
         address = column_of(self.sizes, node, over.axis)
-        column = f"[&]({self._index_type} {across.index}) {{ return {address}; }}"
+        column = f"[&]({self.index} {across.index}) {{ return {address}; }}"
         self.out.line(f"{call}({node.tile}_tile, {across.first}, {left}, {column});")
 
     def _take_line(self, line: TileLine) -> None:
@@ -121,9 +116,9 @@ class CudaTilePrinter(KernelPrinter):
         if not last:
             count = tiles_along(self.sizes, loop) if scale else self.sizes.extent(loop.axis)
         number = f"tile % {count}" if count else "tile"
-        number = f"{self._index_type}({number}){scale}" if scale else number
+        number = f"{self.index}({number}){scale}" if scale else number
         divide = f" tile /= {count};" if count else ""
-        self.out.line(f"const {self._index_type} {name} = {number};{divide}")
+        self.out.line(f"const {self.index} {name} = {number};{divide}")
 
 
 def _crosses_threads(before: Node | None, node: Node) -> bool:

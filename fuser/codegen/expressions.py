@@ -25,14 +25,14 @@ class ExpressionPrinter:
     """
 
     def __init__(self, target: Target, sizes: Sizes) -> None:
-        self._target = target
+        self.target = target
         self._sizes = sizes
         self.sections = sizes.sections
         self.lane_arrays = sizes.lane_arrays
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
-        if dtype.spelling in self._target.library.sections:
+        if dtype.spelling in self.target.library.sections:
             self.sections[dtype.spelling] = None
         return dtype.spelling
 
@@ -64,7 +64,7 @@ class ExpressionPrinter:
         compute = call.args[-1].dtype
         template = KERNEL_TABLE[call.op].spelling(compute)
         for name in _CALLED.findall(template):
-            key = self._target.library.key(name, compute.spelling)
+            key = self.target.library.key(name, compute.spelling)
             if key is not None:
                 self.sections[key] = None
         self.type(compute)
@@ -92,10 +92,10 @@ class ExpressionPrinter:
         if dtype.compute is not dtype:
             return f"{self.type(dtype)}({self._floating(value, DataType.Float)})"
         if math.isnan(value):
-            return self._target.not_a_number[dtype]
+            return self.target.not_a_number[dtype]
         if math.isinf(value):
             sign = "-" if value < 0 else ""
-            return sign + self._target.infinity[dtype]
+            return sign + self.target.infinity[dtype]
         if dtype is DataType.Double:
             return repr(value)
         text = str(np.float32(value))

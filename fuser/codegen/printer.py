@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import assert_never
 
 from fuser.codegen.expressions import ExpressionPrinter
@@ -15,16 +16,15 @@ from fuser.codegen.kernel_source import (
     Workspace,
     scalar_passed_as,
 )
+from fuser.codegen.signature import declaration, kernel_header
 from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
-from fuser.ir.printer import print_input, print_statement
-from fuser.schedule.emit import convert
+from fuser.schedule.emit import convert, join
 from fuser.schedule.loop_tree import (
     Accumulate,
-    Call,
     Carry,
     CheckedIndex,
     Combine,
@@ -73,23 +73,25 @@ class KernelPrinter(ABC):
         self.nest = nest
         self.sizes = Sizes(nest.axes, nest.index_dtype)
         self.expressions = ExpressionPrinter(self.target, self.sizes)
+        self.index = self.expressions.type(nest.index_dtype)
+        """The type of indices."""
         self.out = Writer()
         self.checks: list[IndexCheck] = []
         self.workspaces: list[Workspace] = []
 
     def run(self) -> KernelSource:
-        index = self.expressions.type(self.nest.index_dtype)
         for value in self._scalars():
             if scalar_passed_as(value.dtype) != value.dtype.spelling:
                 type_ = self.expressions.type(value.dtype)
                 self.out.line(f"const {type_} {value} = {type_}({value}_given);")
-        for let in self.nest.prologue:
-            self.node(let)
-        for node in self.nest.body:
-            self.node(node)
+        self.nodes(self.nest.prologue)
+        self.nodes(self.nest.body)
         body, self.out = self.out.text, Writer()
         arguments = self._arguments()
-        parameters = [self._declaration(argument, index) for argument in arguments]
+        parameters = [
+            declaration(argument, self.segment, self.expressions, self.index)
+            for argument in arguments
+        ]
         if self.checks:
             parameters.append("long long* errors")
         head = self.signature(", ".join(parameters))
@@ -97,12 +99,17 @@ class KernelPrinter(ABC):
         code = f"{library}\n\n{head} {{\n{_indented(body)}}}\n"
         return KernelSource(
             self.nest.name,
-            self._header(),
+            kernel_header(self.segment, self.nest),
             code.lstrip("\n"),
             arguments,
             self.nest.launch,
             tuple(self.checks),
         )
+
+    def nodes(self, nodes: Sequence[Node]) -> None:
+        """Print nodes, one after the other."""
+        for node in nodes:
+            self.node(node)
 
     def node(self, node: Node) -> None:
         """Print one node of the loop tree."""
@@ -188,8 +195,7 @@ class KernelPrinter(ABC):
         """What a store puts at `at`."""
         if store.joins is None:
             return store.source
-        dtype = store.tensor.dtype
-        return Call(store.joins, (Ref(f"{store.tensor}_out[{at}]", dtype), store.source), dtype)
+        return join(store.joins, Ref(f"{store.tensor}_out[{at}]", store.tensor.dtype), store.source)
 
     def checked_index(self, node: CheckedIndex) -> None:
         """Print an index that is 0 where it is out of range."""
@@ -248,16 +254,22 @@ class KernelPrinter(ABC):
         assert isinstance(store.source, Ref), "lanes are computed before they are stored"
         return store.source.name
 
-    def lanes_filled(self, lanes: Lanes) -> str:
-        """How many lanes of an array are used."""
-        return str(lanes.count)
+    def lanes_used(self, count: int) -> str:
+        """How many of `count` lanes have a point."""
+        return str(count)
+
+    def joiner(self, operation: str, dtype: DataType, owner: str) -> str:
+        """A function that joins two numbers of a type by a pointwise operation."""
+        type_ = self.expressions.type(dtype)
+        joined = self.expressions.print(join(operation, Ref("x", dtype), Ref("y", dtype)), owner)
+        return f"[]({type_} x, {type_} y) {{ return {joined}; }}"
 
     def _lanes_array(self, lanes: Lanes) -> None:
         self.expressions.lane_arrays.add(lanes.name)
         self.out.line(f"{self.expressions.type(lanes.dtype)} {lanes.name}[{lanes.count}];")
         if lanes.fill is not None:
             fill = self.expressions.print(lanes.fill, lanes.name)
-            each = f"for (int lane = 0; lane < {self.lanes_filled(lanes)}; ++lane)"
+            each = f"for (int lane = 0; lane < {self.lanes_used(lanes.count)}; ++lane)"
             self.out.line(f"{each} {lanes.name}[lane] = {fill};")
 
     def _let(self, let: Let) -> None:
@@ -276,43 +288,6 @@ class KernelPrinter(ABC):
 
     def _scalars(self) -> list[Value]:
         return [value for value in self.segment.fusion.inputs if not value.is_tensor]
-
-    def _declaration(self, argument: Argument, index: str) -> str:
-        match argument:
-            case Pointer(value):
-                type_ = self.expressions.type(value.dtype)
-                shared = self.segment.memory[value].base in self.segment.overwritten
-                pointer = "*" if shared else f"* {self.target.restrict}"
-                if self._is_stored(value):
-                    return f"{type_}{pointer} {value}_out"
-                return f"const {type_}{pointer} {value}_in"
-            case Workspace(name, dtype):
-                return f"{self.expressions.type(dtype)}* {self.target.restrict} {name}"
-            case Scalar(value):
-                passed = scalar_passed_as(value.dtype)
-                if passed == value.dtype.spelling:
-                    return f"const {self.expressions.type(value.dtype)} {value}"
-                if passed in self.target.library.sections:
-                    self.expressions.use(passed)
-                return f"const {passed} {value}_given"
-            case _:
-                return f"const {index} {argument.name}"
-
-    def _is_stored(self, value: Value) -> bool:
-        return value in self.segment.stores
-
-    def _header(self) -> str:
-        segment = self.segment
-        lines = [f"{value} = {print_input(value)}" for value in segment.fusion.inputs]
-        lines += [print_statement(statement) for statement in segment.fusion.statements]
-        for value in segment.stores:
-            base = segment.memory[value].base
-            lines += [f"{value} is stored where {base} lies"] if base is not value else []
-        facts = [
-            f"{self.nest.name}: {segment.bytes_read} bytes read, {segment.bytes_written} written",
-            f"ends here: {segment.reason}",
-        ]
-        return "".join(f"// {line}\n" for line in [*facts, *(f"  {line}" for line in lines)])
 
 
 def _indented(text: str) -> str:

@@ -85,9 +85,7 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
         case GeneratorState():
             return (ScalarType(DataType.Int), ScalarType(DataType.Int))
         case Random():
-            check_dtype(op.distribution, op.dtype, [])
-            check_drawn(op)
-            return (TensorType(op.dtype, result_shapes.factory(op.distribution, op.shape)),)
+            return (_random_type(op),)
         case Reduce():
             return _reduce_types(op)
         case Scan():
@@ -109,6 +107,12 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
             return externs.result_types(op)
         case _:
             assert_never(op)
+
+
+def _random_type(op: Random) -> TensorType:
+    check_dtype(op.distribution, op.dtype, [])
+    check_drawn(op)
+    return TensorType(op.dtype, result_shapes.factory(op.distribution, op.shape))
 
 
 def signature(op: Pointwise) -> Signature:

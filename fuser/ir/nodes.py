@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fuser.ir.constant import Constant
 from fuser.ir.fusion import Fusion, Output, Statement
 from fuser.ir.operands import map_operands, operands
 from fuser.ir.operations import (
@@ -9,7 +10,6 @@ from fuser.ir.operations import (
     Cast,
     Cat,
     CheckIndex,
-    Constant,
     Expand,
     Extern,
     Flip,

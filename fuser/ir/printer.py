@@ -151,12 +151,7 @@ def print_operation(op: Operation) -> str:
         case GeneratorState():
             return "fd.ops.generator_state()"
         case Random():
-            first, second = op.parameters
-            return (
-                f"fd.ops.{op.distribution}({first}, {second}, "
-                f"shape={_list(op.shape)}, rng_seed={op.seed}, rng_offset={op.offset}, "
-                f"dtype={op.dtype!r})"
-            )
+            return _random(op)
         case Reduce():
             return _reduce(op)
         case Scan():
@@ -177,6 +172,15 @@ def print_operation(op: Operation) -> str:
             return _extern(op)
         case _:
             assert_never(op)
+
+
+def _random(op: Random) -> str:
+    first, second = op.parameters
+    return (
+        f"fd.ops.{op.distribution}({first}, {second}, "
+        f"shape={_list(op.shape)}, rng_seed={op.seed}, rng_offset={op.offset}, "
+        f"dtype={op.dtype!r})"
+    )
 
 
 def operation_name(op: Operation) -> str:

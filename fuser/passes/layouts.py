@@ -36,6 +36,7 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.strided import Order, Strided, alias, dense, order_of, row_major
 from fuser.ir.types import TensorType, dense_strides, dims_slowest_first
+from fuser.passes.unknown_strides import UnknownStrides, is_known, used_strides
 
 
 class Seen(IntEnum):
@@ -104,58 +105,6 @@ def _has_order(shape: tuple[int, ...]) -> bool:
     return sum(size != 1 for size in shape) > 1
 
 
-# -- strides that only the inputs tell -----------------------------------------------------------
-
-_MADE_UP = 1 << 60
-"""Strides from here on stand for unknown ones: they differ, and none is a multiple of another."""
-
-
-class _UnknownStrides:
-    """Made-up strides, the same each time for what is known to have the same strides."""
-
-    def __init__(self) -> None:
-        self._made: dict[object, tuple[int, ...]] = {}
-        self._dense: dict[int, tuple[int, int]] = {}
-        self._next = _MADE_UP
-
-    def of(self, what: object, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """Strides for `sizes`, decided by `what`."""
-        key = (what, sizes)
-        if key not in self._made:
-            self._made[key] = tuple(range(self._next, self._next + len(sizes)))
-            self._next += len(sizes)
-        return self._made[key]
-
-    def like(self, memory: Strided) -> tuple[int, ...]:
-        """Those of a dense tensor, its dimensions ordered as in `memory`."""
-        large = [(s, n) for s, n in zip(memory.strides, memory.shape, strict=True) if n != 1]
-        if all(self._dense.get(stride) == (size, len(large)) for stride, size in large):
-            return memory.strides
-        strides = self.of(_used_strides(memory), memory.shape)
-        self._dense |= {
-            stride: (size, len(large))
-            for stride, size in zip(strides, memory.shape, strict=True)
-            if size != 1
-        }
-        return strides
-
-
-def _is_known(memory: Strided) -> bool:
-    return all(stride < _MADE_UP for stride in _used_strides(memory))
-
-
-def _used_strides(memory: Strided) -> tuple[int, ...]:
-    """Strides that matter: none without elements, and those of sizes of 1 beside expanded ones.
-
-    Where a stride is 0, torch orders the dimensions of what it computes by the others, used or not.
-    """
-    if memory.elements == 0:
-        return ()
-    strides = memory.strides
-    used = tuple(s for s, size in zip(strides, memory.shape, strict=True) if size != 1)
-    return strides if 0 in used else used
-
-
 # -- how values lie ------------------------------------------------------------------------------
 
 
@@ -164,7 +113,7 @@ class Layouts:
 
     def __init__(self, fusion: Fusion, beside: Layouts | None = None) -> None:
         """`beside` another one, unknown strides have the same names in both."""
-        self._unknown = _UnknownStrides() if beside is None else beside._unknown
+        self._unknown = UnknownStrides() if beside is None else beside._unknown
         tensors = [value for value in fusion.inputs if value.is_tensor]
         self._held: dict[Value, Strided] = {value: self._input(value) for value in tensors}
 
@@ -200,7 +149,7 @@ class Layouts:
     def _of_torch(self, statement: Statement) -> dict[Value, Strided]:
         """What torch runs; attention lays its results out as its operands."""
         held = [self._held[value] for value in operands(statement.op) if value.is_tensor]
-        if all(map(_is_known, held)):
+        if all(map(is_known, held)):
             return extern_memory(statement, self._held)
         outs = {v: Strided(v, v.shape, self._unknown.of(v, v.shape)) for v in statement.outs}
         op = statement.op
@@ -234,9 +183,9 @@ class Layouts:
         found = alias(op, memory, out.shape)
         if found is not None:
             return found
-        if _is_known(memory):
+        if is_known(memory):
             return row_major(out)
-        what = (memory.base, memory.shape, _used_strides(memory))
+        what = (memory.base, memory.shape, used_strides(memory))
         return Strided(out, out.shape, self._unknown.of(what, out.shape))
 
     def _computed(self, out: Value, memories: list[Strided]) -> Strided:
@@ -256,12 +205,12 @@ class Layouts:
 
 def alike(old: Strided, new: Strided, seen: Seen) -> bool:
     """Whether outputs that show as much as `seen` cannot tell the strides apart."""
-    same = _used_strides(old) == _used_strides(new)
+    same = used_strides(old) == used_strides(new)
     match seen:
         case Seen.NOTHING:
             return True
         case Seen.ORDER:
-            known = _is_known(old) and _is_known(new)
+            known = is_known(old) and is_known(new)
             return same or (known and _order(old) == _order(new) is not None)
         case Seen.MEMORY:
             return same
@@ -269,7 +218,7 @@ def alike(old: Strided, new: Strided, seen: Seen) -> bool:
 
 def layout_to_restore(value: Value, memory: Strided) -> Order | None:
     """The stride order that lays `value` out as it was, if it was dense in its own memory."""
-    if memory.base != value or not _is_known(memory):
+    if memory.base != value or not is_known(memory):
         return None
     order = order_of(memory)
     return order if order is not None and memory == dense(value, order) else None
@@ -279,7 +228,7 @@ def layout_to_restore(value: Value, memory: Strided) -> Order | None:
 def _dense_like(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides without gaps, ordered as `strides` are; None where those leave the order open."""
     memory = Strided(Value(0, TensorType(DataType.Bool, shape)), shape, strides)
-    order = order_of(memory) if _is_known(memory) else None
+    order = order_of(memory) if is_known(memory) else None
     return None if order is None else dense_strides(shape, order)
 
 
@@ -291,7 +240,7 @@ def _falls(memory: Strided, shape: tuple[int, ...]) -> bool:
     sizes = shape[len(shape) - len(memory.shape) :]
     spans = zip(memory.strides, memory.shape, sizes, strict=True)
     strides = [stride for stride, have, size in spans if stride and have == size]
-    return _is_known(memory) and strides == sorted(strides, reverse=True)
+    return is_known(memory) and strides == sorted(strides, reverse=True)
 
 
 def _order(memory: Strided) -> tuple[int, ...] | None:

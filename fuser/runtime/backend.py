@@ -61,8 +61,6 @@ class Backend(ABC):
     `sources` lacks the segments for which no loops can be made yet; torch runs those.
     """
 
-    schedulers: tuple[Scheduler, ...] = (Scheduler.POINTWISE,)
-    """The schedulers that the target has."""
     text_dumps: tuple[str, ...] = ("cpu_kernel",)
     """The dumps that print a kernel's text."""
 
@@ -79,7 +77,7 @@ class Backend(ABC):
         self.nests: dict[str, LoopNest] = {}
         self.sources: dict[str, KernelSource] = {}
         for step in segmented.steps:
-            if isinstance(step, Segment) and scheduler_of(step) in self.schedulers:
+            if isinstance(step, Segment) and scheduler_of(step) is not None:
                 self._lower(step)
             elif not isinstance(step, AliasStep):
                 self._say_without_kernel(step)
@@ -98,7 +96,7 @@ class Backend(ABC):
 
     def _overwrite_refusal(self, segment: Segment) -> str | None:
         """Why a segment's kernel may not store where its memory says."""
-        if segment.is_empty or scheduler_of(segment) not in self.schedulers:
+        if segment.is_empty or scheduler_of(segment) is None:
             return "no kernel computes it"
         return overwrite_refusal(segment, self.schedule(segment), self.shortest_row())
 
@@ -139,8 +137,6 @@ class Backend(ABC):
 class CpuBackend(Backend):
     """C++ through the system compiler."""
 
-    schedulers = (Scheduler.POINTWISE, Scheduler.ROWS, Scheduler.SCATTER)
-
     def schedule(self, segment: Segment) -> LoopNest:
         match scheduler_of(segment):
             case Scheduler.ROWS:
@@ -179,7 +175,6 @@ class CpuBackend(Backend):
 class CudaBackend(Backend):
     """CUDA C++ through NVRTC."""
 
-    schedulers = (Scheduler.POINTWISE, Scheduler.ROWS, Scheduler.SCATTER)
     text_dumps = ("cuda_kernel", "cuda_full")
 
     def __init__(
@@ -199,8 +194,7 @@ class CudaBackend(Backend):
             case Scheduler.SCATTER:
                 return schedule_scatter_cuda(segment, self._alignments, self.row_parameters())
             case _:
-                pass
-        return schedule_cuda(segment, self._alignments, CudaParameters())
+                return schedule_cuda(segment, self._alignments, CudaParameters())
 
     def row_parameters(self) -> CudaRowParameters:
         """What rows are mapped by."""

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import torch
 
-from fuser.codegen import IndexCheck, KernelSource, Pointer, Scalar, Size, Workspace
+from fuser.codegen import KernelSource, Pointer, Scalar, Size, Workspace
 from fuser.errors import ExternError, FuserError
-from fuser.ir.indexing import index_error
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import GeneratorState, Number, Output, Statement, Value
 from fuser.ir.random_numbers import draw_state
 from fuser.ir.strided import Strided
-from fuser.runtime.cuda_driver import refuse_capture
+from fuser.runtime.buffers import laid_out, room, sole_aliases
+from fuser.runtime.checked import checking
+from fuser.runtime.environment import Action, Environment, ReadTensor
 from fuser.runtime.kernel import Launcher, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from fuser.runtime.stats import count
-from fuser.segmenter import ExternStep, Segment, SegmentedFusion
-
-Environment = list["torch.Tensor | Number | None"]
-"""The inputs, then a slot for each buffer that the plan makes."""
-
-Action = Callable[[Environment], None]
-ReadTensor = Callable[[Environment], torch.Tensor]
+from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +49,14 @@ class Runner:
         self._device = device
         self._inputs = frozenset(segmented.fusion.inputs)
         self._slots: dict[Value, int] = {v: i for i, v in enumerate(segmented.fusion.inputs)}
-        self._sole_alias = _sole_aliases(segmented)
+        self._sole_alias = sole_aliases(segmented)
         self._actions: list[Action] = []
         self.kernels = kernels
         self._ends: list[int] = []  # how many actions are done when each step is
         drawn = (s for s in segmented.fusion.statements if isinstance(s.op, GeneratorState))
         self._actions += [self._draw(statement) for statement in drawn]
         for step in segmented.steps:
-            if isinstance(step, Segment):
-                buffers = dict.fromkeys(step.memory[value].base for value in step.stores)
-                new = [base for base in buffers if base not in self._slots]
-                self._actions += [self._allocate(base, segmented) for base in new]
-                if step.name in kernels:
-                    self._actions.append(self._kernel(kernels[step.name]))
-                elif not step.is_empty:  # no loops can be made for it
-                    self._actions.append(self._interpreted(step))
-            elif isinstance(step, ExternStep):
-                self._actions.append(self._extern(step))
+            self._actions += self._step(step, segmented)
             self._ends.append(len(self._actions))
         for value, lies in segmented.memory.items():
             if lies.base is value and value not in self._slots and lies.elements == 0:
@@ -113,6 +99,23 @@ class Runner:
         parts = [[*self._actions[a:b], marking] for a, b in itertools.pairwise(ends)]
         runner._actions = [*itertools.chain.from_iterable(parts), *self._actions[ends[-1] :]]
         return runner
+
+    def _step(self, step: Step, segmented: SegmentedFusion) -> list[Action]:
+        """What is done for a step; nothing for an alias, which is made where it is read."""
+        match step:
+            case Segment():
+                buffers = dict.fromkeys(step.memory[value].base for value in step.stores)
+                new = [base for base in buffers if base not in self._slots]
+                made = [self._allocate(base, segmented) for base in new]
+                if step.name in self.kernels:
+                    return [*made, self._kernel(self.kernels[step.name])]
+                return made if step.is_empty else [*made, self._interpreted(step)]
+            case ExternStep():
+                return [self._extern(step)]
+            case AliasStep():
+                return []
+            case _:
+                assert_never(step)
 
     def _new_slot(self, value: Value) -> int:
         return self._slots.setdefault(value, len(self._slots))
@@ -168,12 +171,12 @@ class Runner:
             addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore
             numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore
             # What is freed after the launch is reused by later work of the same stream only.
-            rooms = [_room(workspace, device) for workspace in workspaces]
+            rooms = [room(workspace, device) for workspace in workspaces]
             launch(
-                *addresses, *(room.data_ptr() for room in rooms), *numbers, *sizes, *errors, *tail
+                *addresses, *(held.data_ptr() for held in rooms), *numbers, *sizes, *errors, *tail
             )
 
-        return _checking(run, source.checks, device) if source.checks else run
+        return checking(run, source.checks, device) if source.checks else run
 
     def _extern(self, step: ExternStep) -> Action:
         compute = self._in_torch(step)
@@ -182,7 +185,7 @@ class Runner:
 
         def run(environment: Environment) -> None:
             for (slot, strides), result in zip(places, compute(environment), strict=True):
-                environment[slot] = _laid_out(result, strides)
+                environment[slot] = laid_out(result, strides)
 
         return run
 
@@ -266,68 +269,3 @@ class Runner:
             slot = self._slots[lies.base]
             return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
         return self._strided(lies)
-
-
-def _laid_out(result: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
-    """A result of torch under the strides that the plan has; copied if it lies otherwise."""
-    spans = zip(result.shape, result.stride(), strides, strict=True)
-    if result.numel() == 0 or all(have == want for size, have, want in spans if size > 1):
-        return result.as_strided(result.shape, strides) if result.stride() != strides else result
-    made = torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device)
-    return made.copy_(result)
-
-
-def _room(workspace: Workspace, device: torch.device) -> torch.Tensor:
-    """The memory of a workspace, for one call."""
-    make = torch.zeros if workspace.zeroed else torch.empty
-    return make(workspace.elements, dtype=workspace.dtype.torch, device=device)
-
-
-def _checking(
-    run: Callable[..., None], checks: Sequence[IndexCheck], device: torch.device
-) -> Action:
-    """Run a kernel, wait for it, and raise IndexOutOfRangeError if an index was out of range."""
-
-    def raise_for(number: int, index: int) -> None:
-        if number:
-            check = checks[number - 1]
-            raise index_error(check.operation, index, check.size, wraps=check.wraps)
-
-    def run_on_cpu(environment: Environment) -> None:
-        errors = (ctypes.c_longlong * 2)()
-        run(environment, ctypes.addressof(errors))
-        raise_for(*errors)
-
-    def run_on_device(environment: Environment) -> None:
-        refuse_capture("FUSER_CHECK=index waits for the kernel; leave it off")
-        errors = torch.zeros(2, dtype=torch.int64, device=device)
-        run(environment, errors.data_ptr())
-        raise_for(int(errors[0]), int(errors[1]))
-
-    return run_on_cpu if device.type == "cpu" else run_on_device
-
-
-def _sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:
-    """Buffers handed out once, and only under another shape: they are made in that shape."""
-    handed: dict[Value, set[Value]] = {}
-    for value in segmented.fusion.output_values:
-        handed.setdefault(segmented.memory[value].base, set()).add(value)
-    read_by_torch = {
-        lies.base
-        for step in segmented.steps
-        if isinstance(step, ExternStep)
-        for lies in step.memory.values()
-    }
-    read_by_torch |= {
-        segmented.memory[output.value].base
-        for output in segmented.fusion.outputs
-        if output.alias_of is not None
-    }
-    sole: dict[Value, Value] = {}
-    for base, values in handed.items():
-        (value, *others) = values
-        lies = segmented.memory[value]
-        same_elements = lies.elements == segmented.memory[base].elements
-        if not others and value is not base and same_elements and base not in read_by_torch:
-            sole[base] = value
-    return sole

@@ -6,6 +6,8 @@ import functools
 import os
 import shutil
 import subprocess
+import threading
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,3 +56,20 @@ def _kept_version(path: str) -> str:
 def _version(path: str) -> str:
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     return done.stdout.partition("\n")[0]
+
+
+_warned = threading.Event()
+
+
+def warn_without_compiler() -> None:
+    """Say, once in a process, that fusions run unfused."""
+    if not _warned.is_set():
+        _warned.set()
+        named = os.environ.get("CXX")
+        why = f"CXX names {named}, which is not there" if named else "no C++ compiler was found"
+        warnings.warn(
+            f"{why}, so fusions run unfused in torch; install g++ or clang++ "
+            "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX",
+            RuntimeWarning,
+            stacklevel=4,
+        )

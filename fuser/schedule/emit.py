@@ -207,6 +207,11 @@ def convert(expression: Expression, dtype: DataType) -> Expression:
     return Convert(expression, dtype)
 
 
+def join(operation: str, held: Ref, value: Expression) -> Call:
+    """`held` with one more value, by a pointwise operation on numbers of its type."""
+    return Call(operation, (held, convert(value, held.dtype)), held.dtype)
+
+
 def _number_as(value: bool | int | float, dtype: DataType) -> bool | int | float | complex:
     """A literal in another type, as torch converts it."""
     return torch.tensor(value, dtype=of_literal(value).torch).to(dtype.torch).item()

@@ -23,6 +23,17 @@ SCANS = {"cumsum": "add", "cumprod": "mul", "cummax": "maximum", "cummin": "mini
 """For each scan, the pointwise operation that joins a point to those before it."""
 
 
+def is_extreme(operation: str) -> bool:
+    """Whether an operation keeps one of its operands, and so rounds nothing."""
+    return operation in ("maximum", "minimum")
+
+
+def kept_dtype(operation: str, dtype: DataType) -> DataType:
+    """What a long fold or scan is kept in: of float32, float64, so that the error does not grow."""
+    exact = is_extreme(operation) or dtype is not DataType.Float
+    return dtype if exact else DataType.Double
+
+
 def neutral(operation: str, dtype: DataType) -> Literal:
     """What changes nothing when joined by a fold's operation."""
     match operation:

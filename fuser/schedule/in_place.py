@@ -7,13 +7,13 @@ at an earlier one of the same thread, and every element must be stored once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from fuser.ir.nodes import Value
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import trace
+from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Load, LoopNest, Store
 from fuser.schedule.row_axes import arrange_rows
@@ -70,7 +70,7 @@ class _Rows:
         self._body = body
         self._base = base
         self._by_team = by_team
-        self._sweeps = (*body.stages, *body.epilogue)
+        self._sweeps = body.sweeps
 
     def refusal(self) -> str | None:
         """Why the rows may not be overwritten."""
@@ -124,7 +124,7 @@ def _repeated(store: Store, axes: Sequence[Axis]) -> str | None:
     """A reason if an element is stored at more than one point of `axes`."""
     walked = [axis for axis in axes if axis.extent != 1]
     once = all(map(store.at.coefficient, walked))
-    points = math.prod(axis.extent for axis in walked)
+    points = point_count(walked)
     if once and points == store.tensor.elements:
         return None
     return f"an element of {store.tensor} is stored more than once"

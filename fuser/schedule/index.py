@@ -88,6 +88,12 @@ class Index:
 ZERO = Index()
 
 
+def lanes_of(axis: Axis, count: int) -> tuple[Axis, dict[Axis, Index]]:
+    """An axis of `count` lanes from a point of `axis`, and what takes the place of `axis` then."""
+    lane = Axis((*axis.path, 1), count)
+    return lane, {axis: Index(0, ((axis, 1), (lane, 1)))}
+
+
 def of_axis(axis: Axis) -> Index:
     """The axis itself; 0 where it has one element."""
     return ZERO if axis.extent == 1 else Index(0, ((axis, 1),))

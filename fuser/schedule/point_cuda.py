@@ -9,6 +9,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
 from fuser.schedule.carried import Lane, carry
+from fuser.schedule.counts import point_count
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.heuristics import CudaParameters, block_shape
 from fuser.schedule.index import affine_parts
@@ -77,7 +78,7 @@ def _tiled_cuda(
         turned, _lanes_of_thread(segment, turned.work(lanes), lanes, alignments), lanes, moved
     )
     threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
-    blocks = math.prod(axis.extent for axis in turned.outer)
+    blocks = point_count(turned.outer)
     blocks *= -(-along.extent // shape.lines) * -(-turned.across.extent // shape.columns)
     described = f"{lanes} lane(s), tiles of {shape.lines} x {shape.columns}"
     return LoopNest(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from fuser.ir.pointwise import TABLE
 from fuser.schedule.axes import map_indices
 from fuser.schedule.body import Body
-from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import Call, Node
-from fuser.schedule.vectors import lanes_to_store, step_along
+from fuser.schedule.counts import point_count
+from fuser.schedule.index import Axis, lanes_of
+from fuser.schedule.loop_tree import Call, Lanes, Let, Node, Store
+from fuser.schedule.vectors import step_along, stores_of_lanes
 
 
 def scalar_nodes(body: Body) -> tuple[Node, ...]:
@@ -19,28 +18,19 @@ def scalar_nodes(body: Body) -> tuple[Node, ...]:
 
 def with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
     """A lane axis, and the body with it added to the innermost axis."""
-    inner = body.axes[-1]
-    lane = Axis((*inner.path, 1), count)
-    return lane, map_indices(body, {inner: Index(0, ((inner, 1), (lane, 1)))})
+    lane, replaced = lanes_of(body.axes[-1], count)
+    return lane, map_indices(body, replaced)
 
 
-def store_lanes(body: Body, count: int) -> tuple[list[Node], list[Node], list[Node]]:
+def store_lanes(body: Body, count: int) -> tuple[list[Lanes], list[Let], list[Store]]:
     """For consecutive stores: arrays of lanes, what fills them lane by lane, and their stores."""
     consecutive = [store for store in body.stores if step_along(store.at, body.axes[-1]) == 1]
-    arrays: list[Node] = []
-    computed: list[Node] = []
-    stores: list[Node] = []
-    for store in consecutive:
-        array, fill, whole = lanes_to_store(store, store.source, count)
-        arrays.append(array)
-        computed.append(fill)
-        stores.append(whole)
-    return arrays, computed, stores
+    return stores_of_lanes(consecutive, count)
 
 
 def elements(body: Body) -> int:
     """Points of the domain."""
-    return math.prod(axis.extent for axis in body.axes)
+    return point_count(body.axes)
 
 
 def stored_bytes(body: Body) -> int:

@@ -10,12 +10,13 @@ What nothing reads any more, comparisons, arithmetic and loads, is left out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.body import Body
+from fuser.schedule.expressions import refs
 from fuser.schedule.index import Index
 from fuser.schedule.loop_tree import (
     Call,
@@ -75,22 +76,6 @@ def comparisons(lets: Iterable[Let]) -> dict[str, Comparison]:
             case _:
                 pass
     return found
-
-
-def refs(expression: Expression) -> Iterator[str]:
-    """The names that an expression reads."""
-    match expression:
-        case Ref():
-            yield expression.name
-        case Convert():
-            yield from refs(expression.of)
-        case Call():
-            for arg in expression.args:
-                yield from refs(arg)
-        case Literal() | SizeValue() | IndexValue():
-            pass
-        case _:
-            assert_never(expression)
 
 
 def _decided(comparison: Comparison) -> bool | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 from fuser.schedule.axes import merge_axes, moved
+from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.loop_tree import Load, Store
 from fuser.schedule.row_body import RowBody, Sweep
@@ -50,7 +50,7 @@ def lanes_across_rows(body: RowBody) -> bool:
         for access in (*sweep.code, *sweep.stores):
             if isinstance(access, Load | Store) and sweep.axes:
                 walked = [a for a in (*body.rows, *sweep.axes) if access.at.coefficient(a)]
-                elements = math.prod(axis.extent for axis in walked)
+                elements = point_count(walked)
                 along += elements * (access.at.coefficient(sweep.axes[-1]) == 1)
                 across += elements * (access.at.coefficient(body.rows[-1]) == 1)
     return across > along

@@ -12,25 +12,28 @@ before the sweep that needs it. Folds over the rows themselves are finished in t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.coordinates import Coordinates
+from fuser.schedule.expressions import leaves
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts
 from fuser.schedule.loop_tree import (
-    Call,
     CheckedIndex,
-    Convert,
     Expression,
     IndexValue,
     Keep,
     Kept,
     Let,
+    Literal,
     Load,
     Prefetch,
     Ref,
     Running,
+    SizeValue,
     Store,
 )
 
@@ -74,6 +77,16 @@ class Sweep:
         return found + [fold.at for fold in self.folds]
 
     @property
+    def folds_of_row(self) -> tuple[Fold, ...]:
+        """The folds of which each row has a result of its own."""
+        return tuple(fold for fold in self.folds if not fold.slots)
+
+    @property
+    def folds_over_rows(self) -> tuple[Fold, ...]:
+        """The folds whose results no row has."""
+        return tuple(fold for fold in self.folds if fold.slots)
+
+    @property
     def scans(self) -> tuple[Running, ...]:
         """What is known at a point only after all earlier ones."""
         return tuple(node for node in self.code if isinstance(node, Running))
@@ -88,6 +101,21 @@ class RowBody:
     stages: tuple[Sweep, ...]
     epilogue: tuple[Sweep, ...]
 
+    @property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """The stages and the epilogue."""
+        return (*self.stages, *self.epilogue)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of rows and of all sweeps, each once."""
+        return tuple(dict.fromkeys((*self.rows, *(a for s in self.sweeps for a in s.axes))))
+
+    @property
+    def folds_over_rows(self) -> tuple[Fold, ...]:
+        """The folds whose results no row has."""
+        return tuple(fold for sweep in self.stages for fold in sweep.folds_over_rows)
+
 
 def dtype_of(node: Code) -> DataType:
     """The type of what a node makes."""
@@ -100,6 +128,12 @@ def dtype_of(node: Code) -> DataType:
             return node.dtype
 
 
+def as_lane(node: Code) -> Load | Let | CheckedIndex:
+    """A node whose name is that of an array, of which it makes one lane."""
+    assert not isinstance(node, Keep | Kept | Running), "not an array of lanes"
+    return dataclasses.replace(node, in_lanes=True)
+
+
 def variables_of(at: Coordinates) -> list[Variable]:
     parts = (part for index in at for part in affine_parts(index))
     return [term for part in parts for term, _ in part.terms if isinstance(term, Variable)]
@@ -108,27 +142,38 @@ def variables_of(at: Coordinates) -> list[Variable]:
 def names_in(nodes: Iterable[Code | Fold | Store]) -> Iterable[str]:
     """Every name that expressions and indices refer to."""
     for node in nodes:
-        match node:
-            case Load():
-                pending, at = list[Expression](), node.at
-            case Let():
-                pending, at = [node.expression], ZERO
-            case Store():
-                pending, at = [node.source], node.at
-            case Fold():
-                pending, at = [node.value], node.at
-            case CheckedIndex() | Running():
-                pending, at = [node.value], ZERO
-            case Keep() | Kept():
-                pending, at = list[Expression](), ZERO
-        yield from (variable.name for variable in variables_of((at,)))
-        while pending:
-            expression = pending.pop()
-            if isinstance(expression, Ref):
-                yield expression.name
-            elif isinstance(expression, Call):
-                pending += expression.args
-            elif isinstance(expression, Convert):
-                pending.append(expression.of)
-            elif isinstance(expression, IndexValue):
-                yield from (variable.name for variable in variables_of((expression.index,)))
+        expression, at = _read_by(node)
+        yield from _variable_names(at)
+        for leaf in leaves(expression) if expression is not None else ():
+            match leaf:
+                case Ref():
+                    yield leaf.name
+                case IndexValue():
+                    yield from _variable_names(leaf.index)
+                case Literal() | SizeValue():
+                    pass
+                case _:
+                    assert_never(leaf)
+
+
+def _read_by(node: Code | Fold | Store) -> tuple[Expression | None, Index]:
+    """The expression that a node computes, and the index at which it reads or writes."""
+    match node:
+        case Load():
+            return None, node.at
+        case Let():
+            return node.expression, ZERO
+        case Store():
+            return node.source, node.at
+        case Fold():
+            return node.value, node.at
+        case CheckedIndex() | Running():
+            return node.value, ZERO
+        case Keep() | Kept():
+            return None, ZERO
+        case _:
+            assert_never(node)
+
+
+def _variable_names(index: Index) -> Iterable[str]:
+    return (variable.name for variable in variables_of((index,)))

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import ZERO, Axis, affine_parts
 from fuser.schedule.loop_tree import (
@@ -44,13 +45,12 @@ from fuser.schedule.row_scans_cuda import scan_lanes, scan_round
 from fuser.schedule.row_slots import (
     Axes,
     conflict_free,
-    folded_over_rows,
     is_of_row,
     numbering_axes,
     partial_of,
     row_partial,
 )
-from fuser.schedule.row_teams import TeamChoice, points
+from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
@@ -90,7 +90,7 @@ class _Mapping:
         self._body = body
         self._alignments = alignments
         self._parameters = parameters
-        self._partials = {fold.name: partial_of(fold) for fold in folded_over_rows(body)}
+        self._partials = {fold.name: partial_of(fold) for fold in body.folds_over_rows}
         self._stages = [part for sweep in body.stages for part in conflict_free(sweep)]
         partials = tuple(self._partials.values())
         choice = TeamChoice(segment, body, self._stages, partials, alignments, parameters)
@@ -106,13 +106,11 @@ class _Mapping:
             nodes += self._stage(sweep)
         rows = nested(self._body.rows, Binding.TEAMS, tuple(nodes))
         region = Region(tuple(self._partials.values()), rows, self._epilogue())
-        sweeps = (*self._body.stages, *self._body.epilogue)
-        axes = dict.fromkeys((*self._body.rows, *(a for sweep in sweeps for a in sweep.axes)))
         x, y, _ = launch.block
         kept = f"keeps {', '.join(n.name for n in team.kept)} in {team.room}, " if team.room else ""
         return LoopNest(
             name=kernel_name("rows", self._segment),
-            axes=tuple(axes),
+            axes=self._body.axes,
             prologue=self._body.prologue,
             body=(region,),
             launch=launch,
@@ -248,11 +246,10 @@ class _Mapping:
     def _index_dtype(self) -> DataType:
         """Int32 where every offset, every index and every rounded-up loop variable fits."""
         offsets = [memory.last_offset for memory in self._segment.memory.values()]
-        sweeps = (*self._body.stages, *self._body.epilogue)
-        indices = [index for sweep in sweeps for index in sweep.indices()]
+        indices = [index for sweep in self._body.sweeps for index in sweep.indices()]
         parts = [part for index in indices for part in affine_parts(index)]
         bounds = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
-        longest = max((points(sweep.axes) for sweep in self._body.stages), default=1)
+        longest = max((point_count(sweep.axes) for sweep in self._body.stages), default=1)
         largest = max(*offsets, *bounds, longest, self._parts())
         return DataType.Int32 if largest < LARGEST else DataType.Int
 
@@ -261,4 +258,4 @@ class _Mapping:
         blocks, of_row, _ = self._team.launch.grid
         if self._partials:
             return blocks * of_row * max(partial.slots for partial in self._partials.values())
-        return points(self._body.rows) * of_row
+        return point_count(self._body.rows) * of_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -29,8 +29,8 @@ def in_lanes(
     if lanes == 1:
         folds = (accumulate(fold, sweep) for fold in sweep.folds)
         return (*sweep.code, *folds, *sweep.stores)
-    lane = Axis((*inner.path, 1), lanes)
-    moved = replace_axes(sweep, {inner: Index(0, ((inner, 1), (lane, 1)))})
+    lane, replaced = lanes_of(inner, lanes)
+    moved = replace_axes(sweep, replaced)
     same, together, _ = divided(sweep.code, inner)
     once = {node.name for node in (*same, *together)}
     before: list[Node] = [*same, *(widened(node, vectors) for node in together)]

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 
 from fuser.ir.pointwise import KERNEL_TABLE
+from fuser.schedule.counts import point_count
 from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
+from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Prefetch
 from fuser.schedule.row_body import RowBody, Sweep, names_in
-from fuser.schedule.vectors import lanes_to_store, step_along, unrounded
+from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 
 def store_last(body: RowBody) -> RowBody:
@@ -50,12 +50,12 @@ def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:
     row, inner = body.rows[-1], costly.axes[-1]
     loads = [n for n in sweeps[0].code if isinstance(n, Load) and n.drawn is None]
     read = [load for load in loads if step_along(load.at, inner) == 1 and load.at.coefficient(row)]
-    points = math.prod(axis.extent for axis in costly.axes)
+    points = point_count(costly.axes)
     ahead: list[Prefetch] = []
     for load in read:
         rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
         at = substitute(load.at, {row: Index(rows, ((row, 1),))})
-        ahead.append(Prefetch(load.tensor, at, 1))
+        ahead.append(Prefetch(load.tensor, at, 1, there=True))
     asking = dataclasses.replace(costly, ahead=tuple(ahead))
     stages = tuple(asking if sweep is costly else sweep for sweep in body.stages)
     return dataclasses.replace(body, stages=stages)
@@ -70,8 +70,8 @@ def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:
 
 def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
     """Whether what is stored in all rows is more than the cache holds."""
-    rows = math.prod(axis.extent for axis in body.rows)
-    sweeps = ((sweep, math.prod(axis.extent for axis in sweep.axes)) for sweep in body.stages)
+    rows = point_count(body.rows)
+    sweeps = ((sweep, point_count(sweep.axes)) for sweep in body.stages)
     stores = ((store, points) for sweep, points in sweeps for store in sweep.stores)
     stored = sum(store.tensor.dtype.itemsize * points for store, points in stores)
     return rows * stored >= parameters.stream_bytes
@@ -80,14 +80,8 @@ def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
 def chunks(sweep: Sweep, count: int) -> Loop:
     """The innermost loop of a sweep: chunks computed in registers, then stored at once."""
     inner = sweep.axes[-1]
-    arrays: list[Node] = []
-    computed: list[Node] = []
-    stores: list[Node] = []
-    for store in sweep.stores:
-        array, fill, whole = lanes_to_store(store, unrounded(store, sweep.code), count)
-        arrays.append(array)
-        computed.append(fill)
-        stores.append(whole)
+    wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
+    arrays, computed, stores = stores_of_lanes(wide, count)
     drawn, code = drawn_together(sweep.code, inner, count)
     each = Loop(inner, Binding.SIMD, (*code, *computed), count)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)

@@ -13,13 +13,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from fuser.ir.dtypes import DataType
-from fuser.schedule.emit import convert
-from fuser.schedule.folds import neutral
+from fuser.schedule.emit import convert, join
+from fuser.schedule.folds import kept_dtype, neutral
 from fuser.schedule.loop_tree import (
-    Call,
     Carry,
-    Expression,
     Keep,
     Kept,
     Lanes,
@@ -31,7 +28,7 @@ from fuser.schedule.loop_tree import (
     ScanLanes,
     Store,
 )
-from fuser.schedule.row_body import Code, Fold, Sweep, dtype_of, names_in
+from fuser.schedule.row_body import Code, Fold, Sweep, as_lane, dtype_of, names_in
 from fuser.schedule.vectors import lanes_to_store
 
 Phase = tuple[Code, ...]
@@ -40,14 +37,8 @@ LaneLoop = Callable[[tuple[Node, ...]], Loop]
 
 def carry_of(scan: Running) -> Carry:
     """What a scan has come to: of float32, a float64, except where nothing is rounded."""
-    exact = scan.operation in ("maximum", "minimum") or scan.dtype is not DataType.Float
-    dtype = scan.dtype if exact else DataType.Double
+    dtype = kept_dtype(scan.operation, scan.dtype)
     return Carry(scan.carry, dtype, scan.operation, neutral(scan.operation, dtype))
-
-
-def joined(carry: Carry, held: Expression, value: Expression) -> Call:
-    """What a scan has come to, with one more value."""
-    return Call(carry.operation, (held, convert(value, carry.dtype)), carry.dtype)
 
 
 def scanned_lanes(
@@ -81,7 +72,7 @@ def scanned_lanes(
                 inside = []
             elif node.name in crossing and not isinstance(node, Keep):
                 arrays.append(Lanes(node.name, dtype_of(node), count))
-                inside.append(_in_lanes(node))
+                inside.append(as_lane(node))
             else:
                 inside.append(node)
     inside += within
@@ -108,7 +99,9 @@ def point_by_point(code: Sequence[Code]) -> list[Code]:
             continue
         carry = carry_of(node)
         held = Ref(carry.name, carry.dtype)
-        nodes.append(Let(carry.name, carry.dtype, joined(carry, held, node.value), in_lanes=True))
+        nodes.append(
+            Let(carry.name, carry.dtype, join(carry.operation, held, node.value), in_lanes=True)
+        )
         nodes.append(Let(node.name, node.dtype, convert(held, node.dtype)))
     return nodes
 
@@ -177,8 +170,3 @@ def _crossing(phases: Sequence[Phase], ends: Sequence[Fold | Store]) -> set[str]
             made = {node.name for node in phase if not isinstance(node, Running | Kept)}
             crossing |= made.intersection(names_in((*later, *ends)))
     return crossing
-
-
-def _in_lanes(node: Code) -> Node:
-    assert not isinstance(node, Keep | Kept | Running), "not an array of lanes"
-    return dataclasses.replace(node, in_lanes=True)

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 
 from fuser.schedule.heuristics import CudaRowParameters
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import lanes_of
 from fuser.schedule.loop_tree import Accumulate, Binding, Loop, Node
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, Sweep
@@ -36,8 +36,8 @@ def scan_round(
 ) -> Loop:
     """The innermost loop of a sweep that scans; memory is moved in vectors if these are `lanes`."""
     inner = sweep.axes[-1]
-    lane = Axis((*inner.path, 1), lanes)
-    moved = replace_axes(sweep, {inner: Index(0, ((inner, 1), (lane, 1)))})
+    lane, replaced = lanes_of(inner, lanes)
+    moved = replace_axes(sweep, replaced)
     same, together, _ = divided(sweep.code, inner)
     vectors = lanes > 1 and aligned.lanes == lanes
     together = together if vectors else []

@@ -9,17 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from fuser.schedule.counts import power_of_two
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Partial
-from fuser.schedule.row_body import Fold, RowBody, Sweep
+from fuser.schedule.row_body import Fold, Sweep
 
 Axes = tuple[Axis, ...]
-
-
-def folded_over_rows(body: RowBody) -> list[Fold]:
-    """The folds whose results no row has."""
-    return [fold for sweep in body.stages for fold in sweep.folds if fold.slots is not None]
 
 
 def partial_of(fold: Fold) -> Partial:
@@ -46,11 +42,6 @@ def shared_parts_bytes(partials: Sequence[Partial]) -> int:
     arrays = [partial for partial in partials if partial.slots > 1]
     room = sum(power_of_two(array.slots) * array.kept.itemsize for array in arrays)
     return room if room <= PARTS_BYTES else 0
-
-
-def power_of_two(count: int) -> int:
-    """The smallest that is not below `count`."""
-    return 1 << max(count - 1, 0).bit_length()
 
 
 def is_of_row(fold: Fold, sweep: Sweep) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Launch, Load, Partial, Place, Team
@@ -56,8 +57,8 @@ class TeamChoice:
         self._alignments = alignments
         self._parameters = parameters
         self._partials = partials
-        self._rows = points(body.rows)
-        self._longest = max((points(sweep.axes) for sweep in body.stages), default=1)
+        self._rows = point_count(body.rows)
+        self._longest = max((point_count(sweep.axes) for sweep in body.stages), default=1)
         self._scanned = any(sweep.scans for sweep in stages)
         self._groups: dict[Axis, list[Sweep]] = {}
         for sweep in stages:
@@ -206,11 +207,6 @@ class TeamChoice:
             return 1
         blocks = self._parameters.resident // (self._rows * threads)
         return max(min(blocks, self._longest // (threads * self._parameters.elements)), 1)
-
-
-def points(axes: Sequence[Axis]) -> int:
-    """How many points axes have."""
-    return math.prod(axis.extent for axis in axes)
 
 
 def _demand(axis: Axis | None, kept: Sequence[Load], vectors: Vectors) -> Demand | None:

@@ -9,10 +9,10 @@ A thread that makes a row sums its points in the first cache, and asks for what 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Scatter, ScatterForm
+from fuser.ir.nodes import ScatterForm
+from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.loop_tree import (
@@ -49,8 +49,7 @@ AHEAD_BYTES = 1 << 14
 
 def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with a scatter."""
-    op = scatter_of(segment).op
-    assert isinstance(op, Scatter)
+    _, op = scatter_of(segment)
     if op.form is ScatterForm.LISTS:
         return _lists(segment, trace_lists(segment), parameters)
     return _points(segment, trace_points(segment), parameters)
@@ -66,12 +65,12 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         *outer, inner = sweep.axes
         inside = nested(outer, Binding.SERIAL, (Loop(inner, Binding.SIMD, inside),))
     nodes = nested(body.points, Binding.SERIAL, (*body.code, *inside))
-    if _count(body.outside) > 1:
+    if point_count(body.outside) > 1:
         nodes = nested(body.outside, Binding.PARALLEL, nodes)
     elif sweep.axes and sweep.axes[-1].extent > BLOCK:
         nodes = (Loop(sweep.axes[-1], Binding.BLOCKS, nodes, BLOCK),)
     axes = (*body.outside, *body.points, *sweep.axes)
-    work = _count(axes) * cost(sweep)
+    work = point_count(axes) * cost(sweep)
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=axes,
@@ -87,7 +86,8 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
 
 
 def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> LoopNest:
-    name = f"{scatter_of(segment).out}"
+    statement, op = scatter_of(segment)
+    name = str(statement.out)
     listed = body.listed
     place = (*listed.code, PointOf(name, listed.number, listed.row))
     lists = PointLists(
@@ -96,8 +96,6 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     *outer, inner = body.first.axes
     array = next(node for node in body.last.code if isinstance(node, Kept))
     each = (*body.of_point, _swept(body.added, inner))
-    op = scatter_of(segment).op
-    assert isinstance(op, Scatter)
     columns: tuple[Node, ...] = (
         RowArray(array.name, array.dtype, inner),
         _swept(body.first, inner),
@@ -110,7 +108,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
     stored = segment.bytes_written
     axes = dict.fromkeys((*listed.axes, *body.outside, *body.rows, *body.first.axes))
-    work = _count((*body.outside, *body.rows, *body.first.axes)) + math.prod(op.points)
+    work = point_count((*body.outside, *body.rows, *body.first.axes)) + math.prod(op.points)
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=tuple(axes),
@@ -144,7 +142,3 @@ def _each_listed(name: str, body: ListBody, each: tuple[Node, ...], *, last: boo
 
 def _swept(sweep: Sweep, inner: Axis) -> Loop:
     return Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores))
-
-
-def _count(axes: Iterable[Axis]) -> int:
-    return math.prod(axis.extent for axis in axes)

@@ -15,6 +15,7 @@ import dataclasses
 import math
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import point_count
 from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis, Index, affine_parts
@@ -80,7 +81,7 @@ def _grid(
 def _elements(segment: Segment, body: PointBody) -> LoopNest:
     axes = (*body.outside, *body.points, *body.sweep.axes)
     code = (*body.code, *body.sweep.code)
-    warps = -(-math.prod(axis.extent for axis in axes) // 32)
+    warps = -(-point_count(axes) // 32)
     words = "cuda scatter: warps of 32 elements"
     return _nest(segment, body, axes, WarpElements(axes, code, body.store), warps, words)
 
@@ -94,7 +95,7 @@ def _warps(
     *others, inner = body.sweep.axes
     axes = (*others, *body.outside, *body.points)
     lanes = _lanes(segment, body, inner, alignments, parameters)
-    points = math.prod(axis.extent for axis in axes)
+    points = point_count(axes)
     chunks = -(-inner.extent // (32 * lanes))
     warps = -(-points // 32) * chunks
     node = _warp_points(body, axes, inner, lanes)

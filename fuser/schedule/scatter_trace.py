@@ -62,9 +62,10 @@ class PointBody:
         return tuple(found)
 
 
-def scatter_of(segment: Segment) -> Statement:
-    """The scatter of a segment."""
-    (found,) = (s for s in segment.fusion.statements if isinstance(s.op, Scatter))
+def scatter_of(segment: Segment) -> tuple[Statement, Scatter]:
+    """The scatter of a segment: its statement and its operation."""
+    statements = segment.fusion.statements
+    (found,) = ((s, s.op) for s in statements if isinstance(s.op, Scatter))
     return found
 
 
@@ -78,10 +79,8 @@ class ScatterTracer(Elements):
 
     def __init__(self, segment: Segment) -> None:
         super().__init__(segment, frozenset())
-        self._statement = scatter_of(segment)
-        op = self._statement.op
-        assert isinstance(op, Scatter)
-        self._op, self._out = op, self._statement.out
+        self._statement, self._op = scatter_of(segment)
+        self._out = self._statement.out
 
     def row_named(self, at: Coordinates) -> Index:
         """The row of the result that the index of a point names."""

@@ -5,26 +5,20 @@ from __future__ import annotations
 from enum import Enum
 
 from fuser.ir.nodes import (
-    Cast,
     Cat,
     CheckIndex,
-    Full,
     Gather,
-    Iota,
     Operation,
     Pad,
-    Pointwise,
-    Random,
     Reduce,
     Scan,
     Scatter,
-    ScatterForm,
-    StrideOrder,
     operands,
 )
 from fuser.ir.strided import is_metadata
 from fuser.schedule.folds import FOLDS
 from fuser.segmenter import Segment
+from fuser.segmenter.graph import POINT_OPERATIONS
 
 
 class Scheduler(Enum):
@@ -57,12 +51,11 @@ def scheduler_of(segment: Segment) -> Scheduler | None:
 def _is_pointwise(op: Operation) -> bool:
     if isinstance(op, Scan):
         return op.arg.shape[op.dim] == 1  # of one element: the element
-    kinds = Pointwise | Cast | StrideOrder | Full | Iota | Random
-    return isinstance(op, kinds) or is_metadata(op)
+    return isinstance(op, POINT_OPERATIONS) or is_metadata(op)
 
 
 def _is_scatter(op: Operation) -> bool:
-    return isinstance(op, Scatter) and op.form is not ScatterForm.TORCH
+    return isinstance(op, Scatter) and op.in_kernel
 
 
 def _is_of_rows(op: Operation) -> bool:

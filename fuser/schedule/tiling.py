@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuser.schedule.body import Body
+from fuser.schedule.counts import power_of_two
 from fuser.schedule.heuristics import CpuParameters, CudaParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import (
@@ -191,7 +192,7 @@ def _tile_bytes(shape: TileShape, size: int) -> int:
 
 
 def _shape_of_side(turned: Turned, side: int) -> TileShape:
-    along, across = _power_above(turned.along.extent), _power_above(turned.across.extent)
+    along, across = power_of_two(turned.along.extent), power_of_two(turned.across.extent)
     columns = min(across, side * side // min(along, side))
     return TileShape(min(along, side * side // columns), columns)
 
@@ -202,8 +203,3 @@ def _within(extent: int, most: int) -> int:
     while most > extent:
         most //= 4
     return max(most, 2)
-
-
-def _power_above(number: int) -> int:
-    """The smallest power of two that is not below `number`."""
-    return 1 << (number - 1).bit_length()

@@ -52,6 +52,21 @@ def lanes_to_store(store: Store, source: Expression, count: int) -> tuple[Lanes,
     return Lanes(name, dtype, count), Let(name, dtype, source, in_lanes=True), whole
 
 
+def stores_of_lanes(
+    stores: Iterable[Store], count: int
+) -> tuple[list[Lanes], list[Let], list[Store]]:
+    """As `lanes_to_store`, of several stores."""
+    arrays: list[Lanes] = []
+    fills: list[Let] = []
+    whole: list[Store] = []
+    for store in stores:
+        array, fill, moved = lanes_to_store(store, store.source, count)
+        arrays.append(array)
+        fills.append(fill)
+        whole.append(moved)
+    return arrays, fills, whole
+
+
 def widest_lanes(
     segment: Segment,
     accesses: Sequence[Access],

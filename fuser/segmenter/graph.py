@@ -25,7 +25,6 @@ from fuser.ir.nodes import (
     Reduce,
     Scan,
     Scatter,
-    ScatterForm,
     Statement,
     StrideOrder,
     Value,
@@ -34,20 +33,10 @@ from fuser.ir.nodes import (
 from fuser.ir.strided import Strided, is_metadata
 from fuser.segmenter.atoms import NONE, Atoms, AtomSet
 
-KERNEL_OPERATIONS = (
-    Pointwise
-    | Cast
-    | StrideOrder
-    | CheckIndex
-    | Full
-    | Iota
-    | Random
-    | Reduce
-    | Scan
-    | Gather
-    | Pad
-    | Cat
-)
+POINT_OPERATIONS = Pointwise | Cast | StrideOrder | Full | Iota | Random
+"""What is computed point by point, from operands at the same point or from none."""
+
+KERNEL_OPERATIONS = POINT_OPERATIONS | CheckIndex | Reduce | Scan | Gather | Pad | Cat
 """What a kernel computes, beside metadata operations and scatters; torch runs the others."""
 
 
@@ -89,7 +78,7 @@ def runs_in_kernel(statement: Statement) -> bool:
     """Whether a kernel can compute a statement; torch runs the others."""
     op = statement.op
     if isinstance(op, Scatter):
-        return op.form is not ScatterForm.TORCH
+        return op.in_kernel
     return isinstance(op, KERNEL_OPERATIONS) or is_metadata(op)
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Cast, Full, Iota, Pointwise, Random, StrideOrder, Value
+from fuser.ir.nodes import Pointwise, Value
+from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.groups import MAX_TENSORS
 from fuser.segmenter.profit import LAUNCH_BYTES, OPERATIONS_PER_BYTE, operation_cost
@@ -119,7 +120,7 @@ class Recomputation:
                 continue
             op = self._operations.nodes[node].op
             asked = isinstance(op, Pointwise) and op.op == "segment_set"
-            if not isinstance(op, Pointwise | Cast | StrideOrder | Full | Iota | Random) or asked:
+            if not isinstance(op, POINT_OPERATIONS) or asked:
                 return None
             made[node] = operation_cost(op)
             if len(made) > MAX_REPEATED:

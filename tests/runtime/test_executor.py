@@ -221,7 +221,7 @@ def test_threads_may_execute_one_definition_and_several():
 
 def test_without_a_compiler_torch_runs_everything_with_one_warning(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
-    monkeypatch.setattr("fuser.pipeline._warned", threading.Event())
+    monkeypatch.setattr("fuser.runtime.toolchain._warned", threading.Event())
     x = torch.randn(8, 6)
     before = stats()
     with warnings.catch_warnings(record=True) as caught:

@@ -29,7 +29,7 @@ from fuser.schedule.loop_tree import (
     RowArray,
 )
 from fuser.schedule.row_body import Fold
-from fuser.schedule.row_cpu import wide
+from fuser.schedule.row_folds_cpu import wide
 from tests.schedule.rows import Define, layernorm, segment_of, softmax
 
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)

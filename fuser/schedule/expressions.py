@@ -1,0 +1,80 @@
+"""Scalar expressions of the loop tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Number
+from fuser.schedule.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A named value: a load's or let's result, or a scalar parameter."""
+
+    name: str
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Number
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    of: Expression
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A row of the pointwise table on operands that have its compute types."""
+
+    op: str
+    args: tuple[Expression, ...]
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class SizeValue:
+    """A number that follows from sizes: a parameter, not part of the text."""
+
+    number: int
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """An index as a number."""
+
+    index: Index
+    dtype: DataType
+
+
+Leaf = Ref | Literal | SizeValue | IndexValue
+
+Expression = Leaf | Convert | Call
+
+
+def leaves(expression: Expression) -> Iterator[Leaf]:
+    """What an expression is made of, from left to right."""
+    match expression:
+        case Convert():
+            yield from leaves(expression.of)
+        case Call():
+            for arg in expression.args:
+                yield from leaves(arg)
+        case Ref() | Literal() | SizeValue() | IndexValue():
+            yield expression
+        case _:
+            assert_never(expression)
+
+
+def refs(expression: Expression) -> Iterator[str]:
+    """The names that an expression reads."""
+    return (leaf.name for leaf in leaves(expression) if isinstance(leaf, Ref))

@@ -1,0 +1,138 @@
+"""Rows on a processor with lanes along the row.
+
+for each row: for each 64 elements of it: fold into 64 lanes; join the lanes
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.schedule.counts import point_count
+from fuser.schedule.draw import drawn_together
+from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.index import ZERO
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    Finish,
+    Keep,
+    Loop,
+    Node,
+    Ref,
+    Region,
+    RowArray,
+    nested,
+)
+from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_buffers import keep_in_row
+from fuser.schedule.row_folds_cpu import (
+    accumulated,
+    folded_in_lanes,
+    lane_parts,
+    partial_of,
+    wide,
+    widened_blocks,
+)
+from fuser.schedule.row_memory import ask_for_next_row, chunks, in_chunks, store_last
+from fuser.schedule.row_scans import carry_of, independent, totals_of
+from fuser.schedule.row_scans_cpu import scan_loop, shared_out
+
+
+def along_rows(body: RowBody, parameters: CpuRowParameters, chunked: bool) -> tuple[Node, ...]:
+    """Loops over rows, and over neighbouring elements of each; in chunks where they may be."""
+    alone = _rows_alone(body, parameters)
+    if not alone:
+        body = keep_in_row(store_last(body), parameters.kept_bytes)
+        body = ask_for_next_row(body, parameters)
+    kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
+    nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
+    for sweep in body.stages:
+        if not sweep.axes:
+            nodes += _point(sweep)
+        elif sweep.scans:
+            nodes += _scan_along(sweep, parameters, alone)
+        elif chunked and not alone and in_chunks(sweep, parameters):
+            nodes += nested(sweep.axes[:-1], Binding.SERIAL, (chunks(sweep, parameters.chunk),))
+        else:
+            nodes += _whole_sweep(sweep, parameters, alone)
+    nodes += widened_blocks(body, parameters.row_block)
+    return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
+
+
+def _rows_alone(body: RowBody, parameters: CpuRowParameters) -> bool:
+    """Whether rows are so few that each is shared out over the threads."""
+    in_parts = all(_scans_in_parts(sweep) for sweep in body.stages)
+    return point_count(body.rows) < parameters.few_rows and not body.folds_over_rows and in_parts
+
+
+def _scans_in_parts(sweep: Sweep) -> bool:
+    """Whether threads may scan a part of a sweep each, if it is scanned."""
+    return not sweep.scans or (len(sweep.axes) == 1 and not sweep.folds and independent(sweep))
+
+
+def _whole_sweep(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
+    """A sweep of a row, by one thread, or of a row `alone` by all of them.
+
+    Long sweeps are folded in blocks: within a block in the type of the fold, over blocks in a
+    wider one. Each thread folds its blocks, then the folds of the threads are joined.
+    """
+    *outer, inner = sweep.axes
+    own = sweep.folds_of_row
+    if alone and not own:
+        return [
+            *nested(
+                outer, Binding.PARALLEL, (Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores)),)
+            )
+        ]
+    count = point_count(sweep.axes)
+    is_long = inner.extent >= parameters.long_run and count > parameters.block
+    if not alone and (not is_long or all(wide(fold) is fold.dtype for fold in own)):
+        return _sweep_along(sweep, parameters, narrow=count <= parameters.block)
+    partials = {fold.name: partial_of(dataclasses.replace(fold, slots=1)) for fold in own}
+    folds = tuple(
+        fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
+    )
+    one = dataclasses.replace(sweep, axes=(inner,), folds=folds)
+    swept = _sweep_along(one, parameters, narrow=True)
+    joined = (Accumulate(p, ZERO, Ref(name, p.kept)) for name, p in partials.items())
+    loops: tuple[Node, ...] = (*swept, *joined)
+    if inner.extent > parameters.block or (alone and not outer):
+        loops = (Loop(inner, Binding.BLOCKS, loops, parameters.block),)
+    loops = nested(outer, Binding.PARALLEL if alone else Binding.SERIAL, loops)
+    finished = tuple(Finish(partial, ZERO) for partial in partials.values())
+    return [Region(tuple(partials.values()), loops, finished, threaded=alone)]
+
+
+def _point(sweep: Sweep) -> list[Node]:
+    """What is done once a row."""
+    assert not sweep.folds_of_row, "a fold needs points"
+    return [*sweep.code, *accumulated(sweep), *sweep.stores]
+
+
+def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> list[Node]:
+    """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type."""
+    *outer, inner = sweep.axes
+    own = sweep.folds_of_row
+    arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
+    lanes = parameters.lanes_for(inner.extent, arrays)
+    before, within, after = folded_in_lanes(own, lanes, narrow)
+    ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
+    drawn, code = drawn_together(sweep.code, inner, lanes)
+    inside = (*ahead, *drawn, *code, *within, *accumulated(sweep), *sweep.stores)
+    binding, step = (Binding.SWEEP, lanes) if own or drawn else (Binding.SIMD, 1)
+    loop = Loop(inner, binding, inside, step)
+    return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
+
+
+def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
+    """A sweep that scans: chunk by chunk in the order of the row, by one thread, or part by part by
+    all of them."""
+    outer = sweep.axes[:-1]
+    own = sweep.folds_of_row
+    before, within, after = folded_in_lanes(own, parameters.chunk, narrow=False)
+    loop = scan_loop(sweep, [*within, *accumulated(sweep)], parameters.chunk)
+    if alone:
+        totals = _sweep_along(totals_of(sweep), parameters, narrow=False)
+        return [shared_out(sweep, totals, loop, parameters.scanned_block)]
+    carries = map(carry_of, sweep.scans)
+    return [*carries, *before, *nested(outer, Binding.SERIAL, (loop,)), *after]

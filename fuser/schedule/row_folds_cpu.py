@@ -1,0 +1,87 @@
+"""Folds on a processor: lanes of a row, and parts of threads, in a type that holds many values.
+
+    T1_lanes[lane] = T1_lanes[lane] + T0
+    T2_lanes[lane] = T2_lanes[lane] > T0 ? T2_lanes[lane] : T0       NaN has lanes of its own
+
+Long sums of float32 are kept in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.emit import convert, join
+from fuser.schedule.folds import is_extreme, kept_dtype, neutral
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Call,
+    Combine,
+    Lanes,
+    Let,
+    Node,
+    Partial,
+    Ref,
+    Widen,
+)
+from fuser.schedule.row_body import Fold, RowBody, Sweep
+
+
+def wide(fold: Fold) -> DataType:
+    """The type a fold is kept in."""
+    return kept_dtype(fold.operation, fold.dtype)
+
+
+def accumulated(sweep: Sweep) -> list[Node]:
+    """What a point of a sweep adds to folds over the rows."""
+    return [Accumulate(partial_of(fold), fold.at, fold.value) for fold in sweep.folds_over_rows]
+
+
+def folded_in_lanes(
+    folds: Sequence[Fold], lanes: int, narrow: bool
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """What folds of a row do before a loop over its elements, in each of the lanes, and after."""
+    before: list[Node] = []
+    within: list[Node] = []
+    after: list[Node] = []
+    for fold in folds:
+        kept = fold.value.dtype if narrow and fold.dtype.is_floating else wide(fold)
+        parts = lane_parts(fold, kept)
+        for name, joined in parts.items():
+            before.append(Lanes(name, kept, lanes, neutral(fold.operation, kept)))
+            within.append(Let(name, kept, joined, in_lanes=True))
+        after.append(Combine(fold.name, fold.dtype, tuple(parts), kept, lanes, fold.operation))
+    return before, within, after
+
+
+def lane_parts(fold: Fold, dtype: DataType) -> dict[str, Call]:
+    """The arrays that hold the lanes of a fold, and a lane of each with one more value.
+
+    Extremes and NaN are kept apart: a comparison that need not keep NaN is one instruction.
+    """
+    name = f"{fold.name}_lanes"
+    if not is_extreme(fold.operation) or not dtype.is_floating:
+        return {name: join(fold.operation, Ref(name, dtype), fold.value)}
+    value, held, held_nan = convert(fold.value, dtype), Ref(name, dtype), Ref(f"{name}_nan", dtype)
+    beats = Call("gt" if fold.operation == "maximum" else "lt", (held, value), DataType.Bool)
+    is_nan = Call("isnan", (value,), DataType.Bool)
+    return {
+        held.name: Call("where", (beats, held, value), dtype),
+        held_nan.name: Call("where", (is_nan, value, held_nan), dtype),
+    }
+
+
+def partial_of(fold: Fold) -> Partial:
+    """What a thread keeps of a fold over the rows."""
+    assert fold.slots is not None
+    dtype = wide(fold)
+    fill = neutral(fold.operation, dtype)
+    in_blocks = fold.slots > 1 and dtype is not fold.dtype
+    return Partial(fold.name, fold.dtype, dtype, fold.operation, fold.slots, fill, in_blocks)
+
+
+def widened_blocks(body: RowBody, every: int) -> list[Node]:
+    """Joins blocks of folds over the rows to what is kept of them, if there are any."""
+    partials = map(partial_of, body.folds_over_rows)
+    blocked = tuple(partial for partial in partials if partial.in_blocks)
+    return [Widen(blocked, every)] if blocked else []

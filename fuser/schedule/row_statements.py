@@ -1,0 +1,153 @@
+"""Statements of the loop tree that rows have: what is kept between sweeps, folded and scanned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.expressions import Expression, Literal
+from fuser.schedule.index import Axis, Index
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row; or `source`, if
+    it is given, as that."""
+
+    name: str
+    dtype: DataType
+    axis: Axis
+    lanes: int = 1
+    source: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """`name` = what an earlier sweep over `axis` kept of it."""
+
+    name: str
+    dtype: DataType
+    axis: Axis
+    lanes: int = 1
+
+
+class Place(Enum):
+    """Where a GPU keeps elements of a row between sweeps. Each thread reads what it has kept."""
+
+    REGISTERS = auto()
+    SHARED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class RowArray:
+    """Declares room for what sweeps over `axis` keep of `name`.
+
+    On a GPU, in `place`: for `lanes` elements of each thread in each of `rounds`, `offset` bytes
+    from where shared memory begins; in a register for an end of the row, if it has `ends`.
+    """
+
+    name: str
+    dtype: DataType
+    axis: Axis
+    lanes: int = 1
+    place: Place | None = None
+    rounds: int = 0
+    offset: int = 0
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """`name` = the `count` lanes of each of some arrays of type `kept`, joined by a pointwise
+    operation."""
+
+    name: str
+    dtype: DataType
+    arrays: tuple[str, ...]
+    kept: DataType
+    count: int
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Results of folds over the rows: `slots` of them, which each thread keeps as `kept` until all
+    rows are done. `fill` is what nothing folds to.
+
+    If `in_blocks`, values are joined as `dtype` first, and `Widen` joins those to the kept ones.
+    """
+
+    name: str
+    dtype: DataType
+    kept: DataType
+    operation: str
+    slots: int
+    fill: Literal
+    in_blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Joins `value` to result `at` of a partial, by its operation."""
+
+    partial: Partial
+    at: Index
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Widen:
+    """At every `every`-th time, joins what the blocks of some partials hold to what is kept."""
+
+    partials: tuple[Partial, ...]
+    every: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """`partial.name` = result `at` of a partial, over all threads."""
+
+    partial: Partial
+    at: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """`name` = `value` joined by `operation` to those at all earlier points of the sweep, which
+    `carry` names. The axes of a sweep that has some are in the order of the scan. Mappings make
+    lanes of it.
+    """
+
+    name: str
+    operation: str
+    value: Expression
+    dtype: DataType
+    carry: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """Declares `name`: what a scan by a pointwise operation has made of all points so far, in a
+    type that holds it for long. `fill` is what it has made of none."""
+
+    name: str
+    dtype: DataType
+    operation: str
+    fill: Literal
+
+    @property
+    def total(self) -> str:
+        """The name of what a part of the points comes to."""
+        return f"{self.name}_total"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLanes:
+    """Each of `count` lanes of `array` becomes what the scan makes of all points up to it; `carry`
+    goes on to the last of them. On a GPU, the lanes of all threads of a team follow each other."""
+
+    array: str
+    dtype: DataType
+    count: int
+    carry: Carry

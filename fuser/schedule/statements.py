@@ -1,0 +1,163 @@
+"""Statements of the loop tree: what is loaded, computed and stored at a point or at its lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
+from fuser.ir.random_numbers import COST
+from fuser.schedule.expressions import Expression, Literal
+from fuser.schedule.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Random numbers of a distribution, by a seed and an offset."""
+
+    distribution: str
+    seed: Expression
+    offset: Expression
+
+    @property
+    def cost(self) -> int:
+        """Instructions for one of them, roughly."""
+        return COST[self.distribution]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`name` = `lanes` consecutive elements of `tensor` from element `at`.
+
+    What is `drawn` is computed from its number, `at`, instead of read. With `in_lanes`, one element
+    into an array that `Lanes` declared. `piece` is how many of the lanes an access may move, 0 for
+    as many as it can.
+    """
+
+    name: str
+    tensor: Value
+    at: Index
+    lanes: int = 1
+    in_lanes: bool = False
+    piece: int = 0
+    drawn: Drawn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`name` = expression. With `in_lanes`, one element of an array that `Lanes` declared."""
+
+    name: str
+    dtype: DataType
+    expression: Expression
+    in_lanes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`lanes` consecutive elements of `tensor` from element `at` = source; `piece` as of a load.
+
+    With `joins`, what is there joined to the source by that pointwise operation.
+    """
+
+    tensor: Value
+    at: Index
+    source: Expression
+    lanes: int = 1
+    piece: int = 0
+    joins: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedIndex:
+    """`name` = an index as a number from 0 to `size` - 1; another one is an error of `operation`.
+
+    With `wraps`, negative numbers count from the end.
+    """
+
+    name: str
+    value: Expression
+    size: int
+    operation: str
+    wraps: bool
+    in_lanes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Declares `name` as `count` values of a type, held in registers, all `fill` if it is given."""
+
+    name: str
+    dtype: DataType
+    count: int
+    fill: Literal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Asks for memory of `tensor` that is read soon after the `lanes` elements at `at`; if `there`,
+    for these."""
+
+    tensor: Value
+    at: Index
+    lanes: int
+    there: bool = False
+
+
+# -- tiles ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TileRoom:
+    """Declares room for a tile: elements of a type for each step of both `TILED` loops at hand.
+
+    The outer loop goes from column to column, the inner one from line to line. Lines are what is
+    computed; memory holds columns.
+    """
+
+    name: str
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class FillTile:
+    """`tile` = elements of `tensor`, those of a column consecutive from element `at` on, up to
+    `moved` of them at once."""
+
+    tile: str
+    tensor: Value
+    at: Index
+    moved: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DrainTile:
+    """Elements of `tensor` = `tile`, as `FillTile` reads them; perhaps past the cache."""
+
+    tile: str
+    tensor: Value
+    at: Index
+    moved: int = 1
+    past_cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TileLine:
+    """`name` = `lanes` neighbouring columns of a line of the tile `name`, at the index at hand."""
+
+    name: str
+    dtype: DataType
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TileKeep:
+    """`lanes` neighbouring columns of a line of `tile`, at the index at hand = source."""
+
+    tile: str
+    source: Expression
+    lanes: int = 1
+
+
+TileNode = TileRoom | FillTile | DrainTile | TileLine | TileKeep
+"""What is done with a tile, or with a line of it."""
