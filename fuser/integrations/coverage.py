@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +65,9 @@ def coverage(
     computed = [
         node
         for node, found in roles.items()
-        if found.role in (Role.COMPUTE, Role.FACTORY, Role.TORCH) and node.users
+        if found.role in (Role.COMPUTE, Role.FACTORY, Role.TORCH)
+        and node.users
+        and node.target is not operator.getitem
     ]
     covered = sum(node in inside for node in computed)
     products = sum(found.role is Role.PRODUCT for found in roles.values())

@@ -16,9 +16,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp import core_aten_decompositions
+from torch._decomp import get_decompositions as decompositions_of  # pyright: ignore[reportUnknownVariableType]
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.backends.registry import _BACKENDS, register_backend
+from torch._dynamo.backends.registry import (
+    _BACKENDS,  # pyright: ignore[reportPrivateUsage]
+    register_backend,
+)
 from torch._functorch.partitioners import (
     default_partition,
     min_cut_rematerialization_partition,
@@ -123,8 +127,12 @@ def decompositions() -> dict[Any, Any]:
         aten.native_layer_norm,
         aten.gelu,
         aten.native_dropout,
+        aten.native_group_norm,
+        aten.native_batch_norm,
+        aten._native_batch_norm_legit_functional,
+        aten._native_batch_norm_legit_no_training,
     ]
-    found = dict(core_aten_decompositions()) | dict(get_decompositions(more))
+    found: dict[Any, Any] = {**core_aten_decompositions(), **decompositions_of(more)}
     # Gives attention weights where its backward wants a logsumexp: for inference only.
     found.pop(aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     return found
@@ -142,5 +150,5 @@ def clear_reports() -> None:
         _reports.clear()
 
 
-if "fuser" not in _BACKENDS:
+if "fuser" not in _BACKENDS:  # the entry point, where the package is installed, registers it later
     register_backend(backend, name="fuser")

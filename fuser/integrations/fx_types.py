@@ -59,14 +59,14 @@ def static_sizes(tensor: torch.Tensor) -> tuple[int, ...]:
 
 def is_static(size: object) -> bool:
     """Whether a size is a number, or a symbol that can be one number only."""
-    return not isinstance(size, torch.SymInt) or size.node.expr.is_number  # pyright: ignore
+    return not isinstance(size, torch.SymInt) or cast("Any", size).node.expr.is_number
 
 
 def hint(size: int | torch.SymInt) -> int:
     """A size, or an example of it where it was left open."""
     if not isinstance(size, torch.SymInt):
         return size
-    example: Any = size.node.hint
+    example: Any = cast("Any", size).node.hint
     return int(example) if example is not None else 2
 
 

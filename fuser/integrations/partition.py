@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from fuser.integrations.fx_types import meta_of, nbytes, tensors_of
+from fuser.integrations.fx_types import hints, meta_of, nbytes, tensors_of
 from fuser.integrations.support import Role, Support
 
 
@@ -98,7 +98,7 @@ class _Partitioner:
     def _find_levels(self) -> None:
         """The lowest level of each node.
 
-        A value of a partition of level k is there at 2k, torch's of level k at 2k + 1, inputs at -1.
+        A partition's value of level k is there at 2k, torch's of level k at 2k + 1, inputs at -1.
         """
         there: dict[Node, int] = {}
         for node in self._nodes:
@@ -214,5 +214,4 @@ def _device(node: Node) -> torch.device:
 
 def _is_small(node: Node) -> bool:
     """Whether reading the same is no reason to be together: numbers and tensors of one element."""
-    tensors = tensors_of(meta_of(node))
-    return all(math.prod(t.shape) == 1 for t in tensors if all(isinstance(s, int) for s in t.shape))
+    return all(math.prod(hints(tensor.shape)) == 1 for tensor in tensors_of(meta_of(node)))

@@ -83,8 +83,8 @@ def _support(node: Node, found: Mapping[Node, Support]) -> Support:
     if node.op != "call_function":
         return Support(Role.HOST)
     if node.target is operator.getitem:
-        (source, *_) = node.all_input_nodes
-        return found[source]
+        source = found[node.all_input_nodes[0]]
+        return source if source.role in (Role.COMPUTE, Role.VIEW) else Support(Role.HOST)
     if not tensors_of(meta_of(node)):
         return Support(Role.HOST)
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")

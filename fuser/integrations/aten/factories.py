@@ -9,6 +9,7 @@ import torch
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Kind, Row, row
+from fuser.integrations.fx_types import is_static
 from fuser.integrations.lowering import Lowering
 
 _aten: Any = torch.ops.aten
@@ -28,14 +29,15 @@ def _scalar_tensor(b: Lowering, s: Any) -> Handle:
 
 
 def _arange(b: Lowering, start: Any, end: Any, step: Any) -> Handle:
-    first, last, pace = b.operand(start), b.operand(end), b.operand(step)
+    first, last = b.operand(start), b.operand(end)
     known = b.out.shape[0]
-    if isinstance(known, int):
-        return b.ops.iota(known, first, pace, b.dtype)
-    count = b.ops.sub(last, first)
-    if pace != 1:
-        count = b.ops.div(b.ops.add(count, b.ops.sub(pace, 1)), pace)
-    return b.ops.iota(b.ops.maximum(count, 0), first, pace, b.dtype)
+    if is_static(known):
+        return b.ops.iota(int(known), first, b.operand(step), b.dtype)
+    span = b.ops.sub(last, first) if step > 0 else b.ops.sub(first, last)
+    pace = abs(int(step))
+    if pace > 1:
+        span = b.ops.div(b.ops.add(span, pace - 1), pace)
+    return b.ops.iota(b.ops.maximum(span, 0), first, b.operand(step), b.dtype)
 
 
 def _arange_to(b: Lowering, end: Any) -> Handle:
@@ -46,12 +48,13 @@ def _arange_between(b: Lowering, start: Any, end: Any) -> Handle:
     return _arange(b, start, end, 1)
 
 
-def _open_step(node: Any, **given: Any) -> str | None:
-    known = isinstance(node.meta["val"].shape[0], int)
-    step = given.get("step", 1)
-    if known or (isinstance(step, int) and step > 0 and not node.meta["val"].is_floating_point()):
+def _open_length(node: Any, **given: Any) -> str | None:
+    step, ends = given.get("step", 1), (given.get("start", 0), given["end"])
+    whole = [end for end in ends if not isinstance(end, float)]
+    counted = isinstance(step, int | float) and step == int(step) != 0 and len(whole) == 2
+    if isinstance(node.meta["val"].shape[0], int) or counted:
         return None
-    return "its length follows from numbers that are not known before the call"
+    return "its length does not follow from whole numbers"
 
 
 def _iota(b: Lowering, length: Any, start: Any, step: Any) -> Handle:
@@ -78,9 +81,9 @@ ROWS: tuple[Row, ...] = (
     row(_aten.full.default, _full, Kind.FACTORY),
     row(_aten.full_like.default, _full_like, Kind.FACTORY),
     row(_aten.scalar_tensor.default, _scalar_tensor, Kind.FACTORY),
-    row(_aten.arange.default, _arange_to, Kind.FACTORY, _open_step),
-    row(_aten.arange.start, _arange_between, Kind.FACTORY, _open_step),
-    row(_aten.arange.start_step, _arange, Kind.FACTORY, _open_step),
+    row(_aten.arange.default, _arange_to, Kind.FACTORY, _open_length),
+    row(_aten.arange.start, _arange_between, Kind.FACTORY, _open_length),
+    row(_aten.arange.start_step, _arange, Kind.FACTORY, _open_length),
     row(_prims.iota.default, _iota, Kind.FACTORY),
     row(_aten.rand.default, _rand),
     row(_aten.randn.default, _randn),

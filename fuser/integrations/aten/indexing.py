@@ -90,8 +90,9 @@ def _counted(b: Lowering, index: Any, size: int | Handle, name: str, *, checked:
     at = b.tensor(index)
     if not _not_negative(index):
         at = b.ops.where(b.ops.lt(at, 0), b.ops.add(at, size), at)
-    known = checked and isinstance(size, int) and not _not_negative(index)
-    return b.ops.check_index(at, size, name) if known else at
+    if checked and isinstance(size, int) and not _not_negative(index):
+        return b.ops.check_index(at, size, name)
+    return at
 
 
 def _not_negative(index: Any) -> bool:

@@ -9,21 +9,18 @@ import torch
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle, Operand
-from fuser.integrations.aten.row import Lower, Overload, Row, parameters, row
+from fuser.integrations.aten.row import Lower, Row, parameters, row, schema
 from fuser.integrations.fx_types import tensor_of
 from fuser.integrations.lowering import Lowering
+from fuser.ir.pointwise import TABLE
 
 _aten: Any = torch.ops.aten
 _prims: Any = torch.ops.prims
 
-_PLAIN = (
-    "abs acos acosh asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not "
-    "bitwise_or bitwise_right_shift bitwise_xor ceil cos cosh eq erf erfc erfinv exp exp2 expm1 "
-    "floor fmod ge gt isfinite isinf isnan isneginf isposinf le lgamma log log10 log1p log2 "
-    "logical_and logical_not logical_or lt maximum minimum mul ne neg nextafter reciprocal relu "
-    "remainder round rsqrt sigmoid sign signbit silu sin sinh sqrt tan tanh trunc"
-).split()
-"""ATen's names that are names of the pointwise table too."""
+_OTHERWISE = frozenset(
+    {"add", "clamp", "div", "imag", "isreal", "pow", "real", "set", "sub", "where"}
+)
+"""Names of the pointwise table that are views in ATen, or compositions, or have rows below."""
 
 _RENAMED: Mapping[str, str] = {
     "clamp_max": "minimum",
@@ -45,18 +42,17 @@ def _all_operands(name: str, taken: list[str]) -> Lower:
 
 
 def _plain_rows() -> list[Row]:
+    """Overloads whose operands go to one row of the pointwise table, as many as it takes."""
+    names = {name: name for name in TABLE if name not in _OTHERWISE and hasattr(_aten, name)}
     rows: list[Row] = []
-    names = {name: name for name in _PLAIN} | dict(_RENAMED)
-    for name, ours in names.items():
+    for name, ours in (names | dict(_RENAMED)).items():
         packet = getattr(_aten, name)
-        for overload in map(lambda n: getattr(packet, n), _named(packet)):  # noqa: C417
+        for overload in [getattr(packet, o) for o in packet.overloads() if o in _OVERLOADS]:
             taken = parameters(overload)
-            rows.append(Row(overload, _all_operands(ours, taken), frozenset(taken)))
+            of_tensors = any(str(given.type) == "Tensor" for given in schema(overload))
+            if of_tensors and len(taken) == TABLE[ours].arity:
+                rows.append(Row(overload, _all_operands(ours, taken), frozenset(taken)))
     return rows
-
-
-def _named(packet: Overload) -> list[str]:
-    return [name for name in packet.overloads() if name in _OVERLOADS]
 
 
 # -- arithmetic that needs a word ----------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Kind, Row, row
@@ -150,10 +151,11 @@ def _unbind(b: Lowering, self: Any, dim: int) -> tuple[Handle, ...]:
 
 
 def _symbolic_split(node: Any, **given: Any) -> str | None:
+    size: Any
     size, dim = given.get("split_size", given.get("split_sizes")), given["dim"]
     along = given["self"].meta["val"].shape[dim]
-    listed = size if isinstance(size, list | tuple) else [size]
-    known = all(isinstance(part, int) for part in listed) and isinstance(along, int)
+    listed: list[Any] = [size] if isinstance(size, int | Node) else list(size)
+    known = isinstance(along, int) and not any(isinstance(part, Node) for part in listed)
     return None if known else "it splits into sizes that are not known before the call"
 
 
@@ -225,9 +227,7 @@ def _slice_scatter(
     return b.ops.where(along(b, inside, dim, x.ndim), read, x)
 
 
-def _placed(
-    b: Lowering, self: Any, src: Any, dim: int, start: Any, end: Any, step: Any
-) -> Handle:
+def _placed(b: Lowering, self: Any, src: Any, dim: int, start: Any, end: Any, step: Any) -> Handle:
     """slice_scatter: into zeros a pad, else the parts one after the other."""
     dim, size = dim % b.tensor(self).ndim, b.tensor(self).value.shape[dim % b.tensor(self).ndim]
     whole = [0 if start is None else start, NO_END if end is None else end]
