@@ -147,7 +147,10 @@ def _placed(node: Node, x: Node, dim: int, index: object, source: Node) -> Node 
 
 
 def _is_zeros(node: Node) -> bool:
-    return node.target in (_aten.full.default, _aten.full_like.default) and node.args[1] == 0
+    if node.target not in (_aten.full.default, _aten.full_like.default):
+        return False
+    fill = node.args[1]
+    return isinstance(fill, int | float) and fill == 0
 
 
 # -- what needs not be copied or read ------------------------------------------------------------

@@ -75,6 +75,7 @@ _HARMLESS = frozenset(
         "non_blocking",
         "padding_idx",
         "pin_memory",
+        "requires_grad",
         "scale_grad_by_freq",
         "sparse",
         "unsafe",
