@@ -17,12 +17,11 @@ from fuser.frontend.definition import FusionDefinition
 from fuser.frontend.handles import Handle, Operand, Tensor
 from fuser.integrations.fx_types import (
     data_type,
-    hints,
-    is_number,
     meta_of,
     static_sizes,
     tensor_of,
 )
+from fuser.integrations.layouts import wanted_orders
 from fuser.ir.dtypes import DataType
 
 Results = Handle | tuple[Handle, ...]
@@ -37,6 +36,7 @@ class Lowering:
         self._handles: dict[Node, Results] = {}
         self._exact: dict[Node, Handle] = {}
         self._node: Node | None = None
+        self._declared: list[Node] = []
 
     # -- inputs and outputs ----------------------------------------------------------------------
 
@@ -52,12 +52,19 @@ class Lowering:
             kind = DataType.Double if floating else DataType.Int
             kind = DataType.Bool if isinstance(value, bool | torch.SymBool) else kind
             handle = self.fd.define_scalar(None, dtype=kind)
+        self._declared.append(node)
         self._handles[node] = handle
 
-    def output(self, node: Node) -> None:
-        """The next output, in the layout that tracing gave it."""
-        order = stride_order(tensor_of(node))
-        self.fd.add_output(self.exact(node), stride_order=order)
+    def outputs(self, nodes: Sequence[Node]) -> None:
+        """All outputs, in the layouts that tracing gave them."""
+        handles = [self.exact(node) for node in nodes]
+        given = {self.tensor(node).value: meta_of(node) for node in self._declared}
+        results = [
+            (handle.value, tensor_of(node)) for handle, node in zip(handles, nodes, strict=True)
+        ]
+        orders = wanted_orders(self.fd.fusion, given, results)
+        for handle, order in zip(handles, orders, strict=True):
+            self.fd.add_output(handle, stride_order=order)
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -150,30 +157,3 @@ class Lowering:
 
     def sizes(self, handle: Handle) -> list[int | Handle]:
         return [self.size(handle, dim) for dim in range(handle.ndim)]
-
-
-def stride_order(tensor: torch.Tensor) -> list[int] | None:
-    """The stride order of a tensor; None where nothing is to be said, or elements are shared."""
-    sizes, strides = hints(tensor.shape), hints(tensor.stride())
-    if len(sizes) < 2:
-        return None
-    if any(size > 1 and stride == 0 for size, stride in zip(sizes, strides, strict=True)):
-        return None
-    rank = len(sizes)
-    # Dimensions of one element lie anywhere: they keep their place before the next one.
-    steps = list(strides)
-    for dim in reversed(range(rank)):
-        if sizes[dim] <= 1:
-            steps[dim] = steps[dim + 1] * max(sizes[dim + 1], 1) if dim + 1 < rank else 1
-    slowest_first = sorted(range(rank), key=lambda dim: -steps[dim])
-    order = [0] * rank
-    for place, dim in enumerate(slowest_first):
-        order[dim] = rank - 1 - place
-    return order
-
-
-def is_scalar(argument: object) -> bool:
-    """Whether an argument is a number, or a node that is one."""
-    if isinstance(argument, Node):
-        return is_number(meta_of(argument))
-    return is_number(argument)

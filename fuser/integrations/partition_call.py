@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -12,7 +13,7 @@ from torch.fx import GraphModule, Node
 from fuser.errors import FuserError, PartitionError
 from fuser.frontend.definition import FusionDefinition
 from fuser.integrations.aten import TABLE
-from fuser.integrations.fx_types import tensor_of
+from fuser.integrations.fx_types import hint, hints, meta_of, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.integrations.repro import script_for, write_script
 from fuser.pipeline import Plan
@@ -53,11 +54,17 @@ class PartitionCall:
             return outputs
         return outputs if len(outputs) == 1 else _apart(outputs)
 
-    def plan(self, inputs: Sequence[torch.Tensor | int]) -> Plan:
-        """What a call with these inputs would run."""
+    def plan(self, inputs: Sequence[torch.Tensor | int] | None = None) -> Plan:
+        """What a call with these inputs would run; by default, inputs as they were traced.
+
+        Raises PartitionError where there is no definition.
+        """
         if self.definition is None:
             raise PartitionError(name=self.__name__, reason=self.failure, path="")
-        return self.definition.plan(inputs, target=self._target)
+        if inputs is not None:
+            return self.definition.plan(inputs, target=self._target)
+        target = self._target or self._device.type
+        return self.definition.plan(examples(self.module), target=target)
 
     def _in_torch(self, inputs: Sequence[object]) -> Sequence[torch.Tensor]:
         with torch.no_grad():
@@ -93,12 +100,25 @@ def _write(lowering: Lowering, node: Node) -> None:
         case "placeholder":
             lowering.declare(node)
         case "output":
-            for output in node.all_input_nodes:
-                lowering.output(output)
+            lowering.outputs(node.all_input_nodes)
         case _ if node.target in TABLE:
             TABLE[node.target].write(lowering, node)
         case _:
             lowering.take(node)
+
+
+def examples(module: GraphModule) -> list[torch.Tensor | int]:
+    """Inputs as a partition's graph was traced with: tensors without data, and numbers."""
+    inputs: list[torch.Tensor | int] = []
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            value = cast("torch.Tensor | int | torch.SymInt", meta_of(node))
+            if isinstance(value, torch.Tensor):
+                sizes, strides = hints(value.shape), hints(value.stride())
+                inputs.append(torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta"))
+            else:
+                inputs.append(hint(value))
+    return inputs
 
 
 def _device(module: GraphModule) -> torch.device:

@@ -177,7 +177,9 @@ CASES = [
     case(aten.arange.start_step, 1, 9, 3),
     case(aten.arange.start_step, 4, -4, -1.0),
     case(aten.arange.start_step, 0, 1, 0.25),
-    case(prims.iota.default, 5, start=2, step=3, dtype=torch.int64, device=CPU, requires_grad=False),
+    case(
+        prims.iota.default, 5, start=2, step=3, dtype=torch.int64, device=CPU, requires_grad=False
+    ),
     # indices
     case(aten.gather.default, f(3, 4), 1, i(3, 2)),
     case(aten.gather.default, f(3, 4), -1, i(2, 5)),

@@ -72,6 +72,7 @@ def t5() -> nn.Module:
         num_heads=2,
         vocab_size=WORDS,
         decoder_start_token_id=0,
+        dropout_rate=0.0,
     )
     return transformers.T5ForConditionalGeneration(config)
 
