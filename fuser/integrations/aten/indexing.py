@@ -67,7 +67,10 @@ class _Indexed:
     before: int
 
 
-def _indexed(b: Lowering, x: Handle, indices: Sequence[Any], name: str) -> _Indexed:
+def _indexed(
+    b: Lowering, x: Handle, indices: Sequence[Any], name: str, *, wraps: bool = False
+) -> _Indexed:
+    """`wraps` where what takes a single index counts negative places from the end itself."""
     dims = [dim for dim, index in enumerate(indices) if index is not None]
     others = [dim for dim in range(x.ndim) if dim not in dims]
     sizes = b.sizes(x)
@@ -78,6 +81,9 @@ def _indexed(b: Lowering, x: Handle, indices: Sequence[Any], name: str) -> _Inde
         rows = b.ops.reshape(rows, [count, *(sizes[dim] for dim in others)])
     place: Handle | None = None
     for dim in dims:
+        if wraps and len(dims) == 1:
+            place = b.tensor(indices[dim])
+            break
         at = _counted(b, indices[dim], sizes[dim], name, checked=len(dims) > 1)
         place = at if place is None else b.ops.add(b.ops.mul(place, sizes[dim]), at)
     assert place is not None
@@ -143,7 +149,7 @@ def _index_put(
     b: Lowering, self: Any, indices: Sequence[Any], values: Any, accumulate: bool
 ) -> Handle:
     x = b.exact(self)
-    found = _indexed(b, x, indices, "index_put")
+    found = _indexed(b, x, indices, "index_put", wraps=accumulate)
     rank, before, others = found.place.ndim, found.before, found.others
     value = b.ops.cast(b.tensor(values), b.dtype)
     at = b.sizes(found.place)
