@@ -35,7 +35,7 @@ from fuser.integrations.coverage import Coverage, coverage
 from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import partitions
-from fuser.integrations.partition_call import PartitionCall
+from fuser.integrations.partition_call import PartitionCall, compile_ahead
 from fuser.integrations.support import support
 
 KEPT_REPORTS = 256
@@ -105,6 +105,7 @@ def compile_graph(module: GraphModule, name: str, options: Options) -> Callable[
         part: PartitionCall(part.module(f"{prefix}_{n}"), f"{prefix}_{n}", options.target)
         for n, part in enumerate(partitions(module.graph, roles))
     }
+    compile_ahead(list(parts.values()))
     with _lock:
         _reports.append(coverage(name, roles, parts))
     outer = outer_module(module, parts, roles)

@@ -82,10 +82,10 @@ def _value(argument: Any) -> Any:
     return meta_of(argument) if isinstance(argument, Node) else argument
 
 
-def _sliced(x: Node, dim: int, index: object) -> Node | None:
-    """Slices of `x` at a range."""
+def _sliced(node: Node, x: Node, dim: int, index: object) -> Node | None:
+    """Slices of `x` at a range; what is returned stays a copy."""
     tensor = tensor_of(x)
-    if not tensor.dim():
+    if not tensor.dim() or _is_returned(node):
         return None
     found = _range_of(index, tensor.shape[dim])
     if found is None:
@@ -99,13 +99,13 @@ def _sliced(x: Node, dim: int, index: object) -> Node | None:
 
 def _index_select(node: Node) -> Node | None:
     x, dim, index = node.args
-    return _sliced(cast("Node", x), cast("int", dim), index)
+    return _sliced(node, cast("Node", x), cast("int", dim), index)
 
 
 def _index(node: Node) -> Node | None:
     x, indices = cast("tuple[Node, Sequence[Node | None]]", node.args)
     found = _only(indices)
-    return None if found is None else _sliced(x, *found)
+    return None if found is None else _sliced(node, x, *found)
 
 
 def _only(indices: Sequence[Node | None]) -> tuple[int, Node] | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import torch
 from torch.fx import GraphModule, Node
 
+from fuser import debug
 from fuser.errors import FuserError, PartitionError
 from fuser.frontend.definition import FusionDefinition
 from fuser.integrations.aten import TABLE
@@ -52,7 +55,7 @@ class PartitionCall:
             outputs = self._in_torch(inputs)  # raises what the user's mistakes raise in torch
             self._fail(error, inputs)
             return outputs
-        return outputs if len(outputs) == 1 else _apart(outputs)
+        return _apart(outputs, inputs)
 
     def plan(self, inputs: Sequence[torch.Tensor | int] | None = None) -> Plan:
         """What a call with these inputs would run; by default, inputs as they were traced.
@@ -61,10 +64,12 @@ class PartitionCall:
         """
         if self.definition is None:
             raise PartitionError(name=self.__name__, reason=self.failure, path="")
-        if inputs is not None:
-            return self.definition.plan(inputs, target=self._target)
-        target = self._target or self._device.type
-        return self.definition.plan(examples(self.module), target=target)
+        if inputs is None:
+            # Of the processor's memory nothing is touched, and plans are kept by device.
+            place = "cpu" if self._device.type == "cpu" else "meta"
+            target = self._target or self._device.type
+            return self.definition.plan(examples(self.module, place), target=target)
+        return self.definition.plan(inputs, target=self._target)
 
     def _in_torch(self, inputs: Sequence[object]) -> Sequence[torch.Tensor]:
         with torch.no_grad():
@@ -72,8 +77,11 @@ class PartitionCall:
 
     def _fail(self, error: Exception, inputs: Sequence[object]) -> None:
         self.failure = f"{type(error).__name__}: {error}"
-        text = self.module.code if self.definition is None else ""
-        if self.definition is not None:
+        if self.definition is None:
+            text = (
+                f"# {self.failure}\n# No definition could be written of this:\n{self.module.code}"
+            )
+        else:
             text = script_for(self.definition, inputs, self.failure)
         path = write_script(text)
         if os.environ.get("FUSER_STRICT") == "1":
@@ -84,6 +92,26 @@ class PartitionCall:
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+def compile_ahead(calls: Sequence[PartitionCall]) -> None:
+    """Compile the kernels of partitions on the side, for inputs as they were traced.
+
+    A call waits for those it needs. What fails here fails again at the call, and is said then.
+    """
+    for call in calls:
+        if call.definition is not None and not any(map(debug.enabled, debug.DUMPS)):
+            _POOL.submit(_compile, call)
+
+
+_POOL = ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="fuser-compile")
+
+
+def _compile(call: PartitionCall) -> None:
+    with contextlib.suppress(FuserError):
+        for kernel in call.plan().kernels:
+            if kernel.kernel_source is not None:
+                kernel.compile()
 
 
 def define(module: GraphModule) -> FusionDefinition:
@@ -107,15 +135,15 @@ def _write(lowering: Lowering, node: Node) -> None:
             lowering.take(node)
 
 
-def examples(module: GraphModule) -> list[torch.Tensor | int]:
-    """Inputs as a partition's graph was traced with: tensors without data, and numbers."""
+def examples(module: GraphModule, device: str) -> list[torch.Tensor | int]:
+    """Inputs as a partition's graph was traced with: tensors of no certain data, and numbers."""
     inputs: list[torch.Tensor | int] = []
     for node in module.graph.nodes:
         if node.op == "placeholder":
             value = cast("torch.Tensor | int | torch.SymInt", meta_of(node))
             if isinstance(value, torch.Tensor):
                 sizes, strides = hints(value.shape), hints(value.stride())
-                inputs.append(torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta"))
+                inputs.append(torch.empty_strided(sizes, strides, dtype=value.dtype, device=device))
             else:
                 inputs.append(hint(value))
     return inputs
@@ -126,12 +154,16 @@ def _device(module: GraphModule) -> torch.device:
     return tensor_of(output.all_input_nodes[0]).device
 
 
-def _apart(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Outputs that share no memory: equal ones may have come as one."""
-    seen = set[int]()
+def _apart(outputs: list[torch.Tensor], inputs: Sequence[torch.Tensor | int]) -> list[torch.Tensor]:
+    """Outputs in memory of their own: equal ones may have come as one, or as an input's."""
+    taken = {_address(given) for given in inputs if isinstance(given, torch.Tensor)}
     for at, output in enumerate(outputs):
-        address = output.data_ptr()
-        if address in seen and address:
+        address = _address(output)
+        if address in taken and output.numel():
             outputs[at] = output.clone(memory_format=torch.preserve_format)
-        seen.add(address)
+        taken.add(address)
     return outputs
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
