@@ -74,9 +74,10 @@ def test_another_size_compiles_no_kernel(name: str) -> None:
     make, inputs_of = MODELS[name]
     model = without_dropout(make())
     run = compiled(model, dynamic=True)
-    step(model, run, inputs_of(4, 8))  # of fewer elements, other things are worth a kernel
+    # Of fewer elements, other things are worth a kernel: plans differ, and so does their text.
+    step(model, run, inputs_of(4, 20))
     before, graphs = fuser.stats()["kernels_compiled"], len(dynamo.reports())
-    for batch, length in ((6, 8), (4, 16)):
+    for batch, length in ((6, 20), (4, 24)):
         inputs = inputs_of(batch, length)
         expected = step(model, model, inputs)
         assert_same(step(model, run, inputs), expected)
