@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +216,13 @@ def test_the_users_mistakes_are_torchs_errors() -> None:
         run(x, torch.tensor([4]))
     torch.testing.assert_close(run(x, torch.tensor([0])), x[:1] + 1)  # and nothing has failed
     assert not any(report.failed for report in dynamo.reports())
+
+
+def test_the_installed_package_names_the_backend() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (value,) = project["entry-points"]["torch_dynamo_backends"].values()
+    entry = EntryPoint("fuser", value, "torch_dynamo_backends")
+    assert entry.load() is dynamo.backend
 
 
 def test_importing_the_package_does_not_import_dynamo() -> None:
