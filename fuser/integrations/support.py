@@ -121,6 +121,8 @@ def refusal(node: Node) -> str | None:
 def _tensor_refusal(tensor: torch.Tensor) -> str | None:
     if tensor.layout is not torch.strided:
         return f"a tensor's layout is {tensor.layout}"
+    if tensor.is_conj() or tensor.is_neg():
+        return "a tensor is a lazy conjugate or negation"
     if dtypes.from_torch(tensor.dtype) is None:
         return f"there is no DataType of {tensor.dtype}"
     if tensor.device.type not in ("cpu", "cuda"):
