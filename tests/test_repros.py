@@ -149,8 +149,13 @@ def test_a_loss_that_writes_its_log_probabilities_is_refused(monkeypatch) -> Non
 
     assert script.verdict({"forward, loss only": good, "backward": back}, 8) == []
     wrong = script.verdict({"forward, loss only": cut, "backward": cut_back}, 8)
-    assert "torch computes 50.0 %" in wrong
+    assert [words.partition(" takes ")[0] for words in wrong[::2]] == ["the loss", "the backward"]
     assert "the loss writes" in wrong[1]
+
+    module = importlib.import_module("cross_entropy_module")
+    assert module.verdict([good, back], [100.0, 100.0], 8) == []
+    wrong = module.verdict([cut, cut_back], [100.0, 90.0], 8)
+    assert [words.split(" ")[2] for words in wrong] == ["10.0", "takes", "writes", "takes"]
 
 
 def test_plans_are_compared_by_what_they_move() -> None:
