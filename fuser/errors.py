@@ -274,3 +274,14 @@ class DumpOptionError(FuserError, ValueError):
 
 class CheckOptionError(FuserError, ValueError):
     template = "FUSER_CHECK names an unknown check {name!r}; the valid names are: {valid}"
+
+
+# -- integrations --------------------------------------------------------------------------------
+
+
+class PartitionError(FuserError):
+    template = "{name} cannot be run: {reason}\n{path} shows it"
+
+
+class BackendOptionError(FuserError, ValueError):
+    template = "the fuser backend has no option {name}={value!r}; it has: {valid}"

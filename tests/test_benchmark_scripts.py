@@ -7,6 +7,7 @@ from pathlib import Path
 import cpu
 import gpu
 import gpu_all
+import models
 import pytest
 from cases import cases, small
 
@@ -57,6 +58,14 @@ def test_peers_on_the_processor_have_both_regimes(monkeypatch: pytest.MonkeyPatc
         f"{case}, no page faults",
         "faults",
     ]
+
+
+def test_models_have_a_row_for_each_step(capsys: pytest.CaptureFixture[str]) -> None:
+    models.main(["--small", "--rounds", "1"])
+    *_, training, inference = capsys.readouterr().out.splitlines()[:-1]
+    assert training.split()[:2] == ["GPT-2", "training"]
+    assert inference.split()[:2] == ["GPT-2", "inference"]
+    assert training.count("100.0 %") == inference.count("100.0 %") == 1
 
 
 def test_stages_get_no_more_than_is_left() -> None:

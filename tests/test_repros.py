@@ -83,6 +83,45 @@ def test_the_gradient_of_a_slice_is_a_pad(target: str) -> None:
     assert all(re.search(f"^{name}: {ends}", done.stdout, re.M) for name in ("forward", "backward"))
 
 
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_the_loss_module_is_two_kernels_under_torch_compile(target: str) -> None:
+    options = ["--size", "small", "--target", target, "--rounds", "1"]
+    done = run("cross_entropy_module.py", *options)
+    assert done.returncode == 0, done.stderr
+    assert "checked" in done.stdout
+    assert done.stdout.count("(100.0 %) in 1 partition(s)") == 2
+    assert done.stdout.count("total: 1 kernel(s), 0 alias(es), 0 torch call(s)") == 2
+    assert re.search(r"1\.0 MB +72 B ", done.stdout)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_the_shift_has_no_index_under_torch_compile(target: str) -> None:
+    done = run("xlnet_rel_shift.py", "--size", "small", "--target", target, "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    assert "checked" in done.stdout
+    assert done.stdout.count("(100.0 %) in 1 partition(s)") == 2
+    assert "0 alias(es), 0 torch call(s), 2.4 MB moved" in done.stdout
+
+
+def test_a_shift_that_gathers_is_refused(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "repros"))
+    monkeypatch.setattr("fuser.integrations.dynamo.rewrite_graph", lambda module: 0)
+    script = importlib.import_module("xlnet_rel_shift")
+    torch._dynamo.reset()
+    script.dynamo.clear_reports()
+    shift = torch.compile(
+        lambda x, at: torch.index_select(x, 1, at), backend="fuser", options={"target": "cpu"}
+    )
+    shift(torch.randn(4, 8), torch.arange(4))
+    (report,) = script.dynamo.reports()
+    wrong = script.verdict(report.partitions, [50.0])
+    assert wrong[:2] == [
+        "torch computes 50.0 %",
+        "there are 1 partitions, not one for each direction",
+    ]
+    assert wrong[2].endswith("reads an index")
+
+
 def compared(printed: str) -> dict[str, list[str]]:
     """The cells of the table of plans, by the plan's name."""
     _, _, after = printed.partition("segments  ")
@@ -123,6 +162,11 @@ def test_a_loss_that_writes_its_log_probabilities_is_refused(monkeypatch) -> Non
     wrong = script.verdict({"forward, loss only": cut, "backward": cut_back}, 8)
     assert [words.partition(" takes ")[0] for words in wrong[::2]] == ["the loss", "the backward"]
     assert "the loss writes" in wrong[1]
+
+    module = importlib.import_module("cross_entropy_module")
+    assert module.verdict([good, back], [100.0, 100.0], 8) == []
+    wrong = module.verdict([cut, cut_back], [100.0, 90.0], 8)
+    assert [words.split(" ")[2] for words in wrong] == ["10.0", "takes", "writes", "takes"]
 
 
 def test_plans_are_compared_by_what_they_move() -> None:

@@ -1,0 +1,242 @@
+"""Reads and writes at computed coordinates.
+
+Several indices at once are one: the dimensions they index are taken together, and their places
+computed from the indices by row-major strides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fuser.frontend.handles import Handle
+from fuser.integrations.aten.row import Row, row
+from fuser.integrations.fx_types import static_sizes, tensor_of
+from fuser.integrations.lowering import Lowering
+
+_aten: Any = torch.ops.aten
+
+
+def _gather(b: Lowering, self: Any, dim: int, index: Any) -> Handle:
+    x = b.tensor(self)
+    return b.ops.gather(x, b.tensor(index), dim) if x.ndim else b.ops.set(x)
+
+
+def _index_select(b: Lowering, self: Any, dim: int, index: Any) -> Handle:
+    x, at = b.tensor(self), b.tensor(index)
+    if not x.ndim:
+        return b.ops.set(x)
+    if at.ndim == 0:
+        at = b.ops.broadcast(at, [True])
+    return b.ops.index_select(x, at, dim)
+
+
+def _embedding(b: Lowering, weight: Any, indices: Any) -> Handle:
+    return _at(b, b.tensor(weight), 0, b.tensor(indices))
+
+
+def _at(b: Lowering, x: Handle, dim: int, index: Handle) -> Handle:
+    """The slices of `x` at an index of any rank, whose dimensions take the place of `dim`."""
+    if index.ndim == 1:
+        return b.ops.index_select(x, index, dim)
+    flat = b.ops.reshape(index, [-1]) if index.ndim else b.ops.broadcast(index, [True])
+    read = b.ops.index_select(x, flat, dim)
+    sizes = b.sizes(x)
+    return b.ops.reshape(read, [*sizes[:dim], *b.sizes(index), *sizes[dim + 1 :]])
+
+
+# -- indices in several dimensions ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """`x` with the indexed dimensions in front as one, and the place in it of each element.
+
+    `others` are the sizes of the dimensions that are not indexed; `before` of them stand before
+    the indices' own in the result.
+    """
+
+    rows: Handle
+    place: Handle
+    others: list[int | Handle]
+    before: int
+
+
+def _indexed(
+    b: Lowering, x: Handle, indices: Sequence[Any], name: str, *, wraps: bool = False
+) -> _Indexed:
+    """`wraps` where what takes a single index counts negative places from the end itself."""
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    others = [dim for dim in range(x.ndim) if dim not in dims]
+    sizes = b.sizes(x)
+    order = [*dims, *others]
+    rows = x if order == list(range(x.ndim)) else b.ops.permute(x, order)
+    count = _product(b, [sizes[dim] for dim in dims])
+    if len(dims) > 1:
+        rows = b.ops.reshape(rows, [count, *(sizes[dim] for dim in others)])
+    place: Handle | None = None
+    for dim in dims:
+        if wraps and len(dims) == 1:
+            place = b.tensor(indices[dim])
+            break
+        at = _counted(b, indices[dim], sizes[dim], name, checked=len(dims) > 1)
+        place = at if place is None else b.ops.add(b.ops.mul(place, sizes[dim]), at)
+    assert place is not None
+    together = dims == list(range(dims[0], dims[-1] + 1))
+    return _Indexed(rows, place, [sizes[dim] for dim in others], dims[0] if together else 0)
+
+
+def _counted(b: Lowering, index: Any, size: int | Handle, name: str, *, checked: bool) -> Handle:
+    """An index whose negative places count from the end."""
+    at = b.tensor(index)
+    if not _not_negative(index):
+        at = b.ops.where(b.ops.lt(at, 0), b.ops.add(at, size), at)
+    if checked and isinstance(size, int) and not _not_negative(index):
+        return b.ops.check_index(at, size, name)
+    return at
+
+
+def _not_negative(index: Any) -> bool:
+    """Whether an index is a range that begins at 0 or above, perhaps under another shape."""
+    node: Node = index
+    while node.target in _RELABELLED:
+        (node, *_) = node.all_input_nodes
+    if node.target is _aten.arange.default:
+        return True
+    if node.target is not _aten.arange.start_step:
+        return False
+    start, step = node.args[0], (*node.args, 1)[2]
+    return isinstance(start, int) and start >= 0 and isinstance(step, int) and step >= 0
+
+
+_RELABELLED = (
+    _aten.view.default,
+    _aten.unsqueeze.default,
+    _aten.expand.default,
+    _aten.squeeze.dim,
+    _aten.squeeze.dims,
+    _aten.permute.default,
+)
+
+
+def _product(b: Lowering, sizes: Sequence[int | Handle]) -> int | Handle:
+    known = math.prod(size for size in sizes if isinstance(size, int))
+    total: int | Handle = known
+    for size in sizes:
+        if isinstance(size, Handle):
+            total = b.ops.mul(size, total)
+    return total
+
+
+def _index(b: Lowering, self: Any, indices: Sequence[Any]) -> Handle:
+    x = b.tensor(self)
+    found = _indexed(b, x, indices, "index")
+    read = _at(b, found.rows, 0, found.place)
+    rank, before = found.place.ndim, found.before
+    if before == 0:
+        return read
+    # The result has the dimensions before the indices first.
+    order = [*range(rank, rank + before), *range(rank), *range(rank + before, read.ndim)]
+    return b.ops.permute(read, order)
+
+
+def _index_put(
+    b: Lowering, self: Any, indices: Sequence[Any], values: Any, accumulate: bool
+) -> Handle:
+    x = b.exact(self)
+    found = _indexed(b, x, indices, "index_put", wraps=accumulate)
+    rank, before, others = found.place.ndim, found.before, found.others
+    value = b.ops.cast(b.tensor(values), b.dtype)
+    at = b.sizes(found.place)
+    whole = [*others[:before], *at, *others[before:]]
+    if value.ndim < len(whole):
+        new = len(whole) - value.ndim
+        value = b.ops.broadcast(value, [dim < new for dim in range(len(whole))])
+    value = b.ops.expand(value, whole) if whole else value
+    if before:
+        order = [*range(before, before + rank), *range(before), *range(before + rank, len(whole))]
+        value = b.ops.permute(value, order)
+    place = b.ops.reshape(found.place, [-1]) if rank != 1 else found.place
+    value = b.ops.reshape(value, [_product(b, at), *others]) if rank != 1 else value
+    written = _written(b, found.rows, place, value, accumulate)
+    return _back(b, written, x, indices)
+
+
+def _written(b: Lowering, rows: Handle, place: Handle, value: Handle, accumulate: bool) -> Handle:
+    if accumulate:
+        return b.ops.index_put_accumulate(rows, place, value)
+    if value.ndim > 1:
+        place = b.ops.broadcast(place, [dim > 0 for dim in range(value.ndim)])
+        place = b.ops.expand(place, b.sizes(value))
+    return b.ops.scatter(rows, place, value, 0)
+
+
+def _back(b: Lowering, rows: Handle, x: Handle, indices: Sequence[Any]) -> Handle:
+    """Rows under the sizes and order of `x`."""
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    order = [*dims, *(dim for dim in range(x.ndim) if dim not in dims)]
+    sizes = b.sizes(x)
+    if len(dims) > 1:
+        rows = b.ops.reshape(rows, [sizes[dim] for dim in order])
+    if order == list(range(x.ndim)):
+        return rows
+    return b.ops.permute(rows, [order.index(dim) for dim in range(x.ndim)])
+
+
+def _not_indices(node: Node, **given: Any) -> str | None:
+    indices = [index for index in given["indices"] if index is not None]
+    kinds = {tensor_of(index).dtype for index in indices}
+    if not kinds <= {torch.int64, torch.int32}:
+        return f"an index is {next(iter(kinds))}: how many elements it reads is known afterwards"
+    if not indices or not tensor_of(given["self"]).dim():
+        return "there is no index"
+    return None
+
+
+# -- scatters ------------------------------------------------------------------------------------
+
+
+def _scatter_value(b: Lowering, self: Any, dim: int, index: Any, value: Any) -> Handle:
+    return b.ops.scatter(b.exact(self), b.tensor(index), b.operand(value), dim)
+
+
+def _scatter_src(b: Lowering, self: Any, dim: int, index: Any, src: Any) -> Handle:
+    source = b.ops.cast(b.tensor(src), b.dtype)
+    return b.ops.scatter(b.exact(self), b.tensor(index), source, dim)
+
+
+def _scatter_add(b: Lowering, self: Any, dim: int, index: Any, src: Any) -> Handle:
+    return b.ops.scatter_add(b.exact(self), b.tensor(index), b.exact(src), dim)
+
+
+def _index_add(b: Lowering, self: Any, dim: int, index: Any, source: Any, alpha: Any) -> Handle:
+    added = b.exact(source)
+    if alpha != 1:
+        added = b.ops.cast(b.ops.mul(added, b.operand(alpha)), b.dtype)
+    return b.ops.index_add(b.exact(self), b.tensor(index), added, dim)
+
+
+def _no_rank(node: Node, **given: Any) -> str | None:
+    if static_sizes(tensor_of(given["self"])) == ():
+        return "the tensor has no dimension"
+    return None
+
+
+ROWS: tuple[Row, ...] = (
+    row(_aten.gather.default, _gather),
+    row(_aten.index_select.default, _index_select),
+    row(_aten.embedding.default, _embedding),
+    row(_aten.index.Tensor, _index, refuse=_not_indices),
+    row(_aten._unsafe_index.Tensor, _index, refuse=_not_indices),
+    row(_aten.index_put.default, _index_put, refuse=_not_indices),
+    row(_aten._unsafe_index_put.default, _index_put, refuse=_not_indices),
+    row(_aten.scatter.value, _scatter_value, refuse=_no_rank),
+    row(_aten.scatter.src, _scatter_src, refuse=_no_rank),
+    row(_aten.scatter_add.default, _scatter_add, refuse=_no_rank),
+    row(_aten.index_add.default, _index_add, refuse=_no_rank),
+)

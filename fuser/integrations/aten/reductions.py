@@ -1,0 +1,129 @@
+"""Reductions, scans and what sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fuser.frontend.handles import Handle
+from fuser.integrations.aten.row import Lower, Row, row
+from fuser.integrations.lowering import Lowering
+
+_aten: Any = torch.ops.aten
+Dims = int | Sequence[int] | None
+
+
+def _dims(dims: Dims) -> list[int] | None:
+    """The dimensions; none given means all."""
+    if dims is None:
+        return None
+    return [dims] if isinstance(dims, int) else list(dims) or None
+
+
+def _in(b: Lowering, self: Any, dtype: Any) -> Handle:
+    """The operand in the type of the result where that is asked for."""
+    x = b.tensor(self)
+    return x if dtype is None or x.dtype() is b.dtype.compute else b.ops.cast(x, b.dtype)
+
+
+def _reduced(name: str) -> Lower:
+    def lower(b: Lowering, self: Any, dim: Dims, keepdim: bool) -> Handle:
+        return getattr(b.ops, name)(b.tensor(self), _dims(dim), keepdim)
+
+    return lower
+
+
+def _typed(name: str) -> Lower:
+    def lower(b: Lowering, self: Any, dim: Dims, keepdim: bool, dtype: Any) -> Handle:
+        return getattr(b.ops, name)(_in(b, self, dtype), _dims(dim), keepdim)
+
+    return lower
+
+
+def _typed_whole(name: str) -> Lower:
+    def lower(b: Lowering, self: Any, dtype: Any) -> Handle:
+        return getattr(b.ops, name)(_in(b, self, dtype))
+
+    return lower
+
+
+def _whole(name: str) -> Lower:
+    def lower(b: Lowering, self: Any) -> Handle:
+        return getattr(b.ops, name)(b.tensor(self))
+
+    return lower
+
+
+def _var(b: Lowering, self: Any, dim: Dims, correction: Any, keepdim: bool) -> Handle:
+    less = 1 if correction is None else int(correction)
+    return b.ops.var(b.tensor(self), _dims(dim), less, keepdim)
+
+
+def _var_mean(b: Lowering, self: Any, dim: Dims, correction: Any, keepdim: bool) -> Any:
+    less = 1 if correction is None else int(correction)
+    return b.ops.var_mean(b.tensor(self), _dims(dim), less, keepdim)
+
+
+def _whole_correction(node: Any, **given: Any) -> str | None:
+    less = given["correction"]
+    return None if less is None or less == int(less) else f"correction={less} is no whole number"
+
+
+def _place(name: str) -> Lower:
+    def lower(b: Lowering, self: Any, dim: int | None, keepdim: bool) -> Handle:
+        return getattr(b.ops, name)(b.tensor(self), dim, keepdim)
+
+    return lower
+
+
+def _extreme(name: str) -> Lower:
+    def lower(b: Lowering, self: Any, dim: int, keepdim: bool) -> tuple[Handle, Handle]:
+        x = b.tensor(self)
+        return getattr(b.ops, name)(x, [dim], keepdim), getattr(b.ops, f"arg{name}")(
+            x, dim, keepdim
+        )
+
+    return lower
+
+
+def _scanned(name: str) -> Lower:
+    def lower(b: Lowering, self: Any, dim: int, dtype: Any) -> Handle:
+        x = _in(b, self, dtype)
+        return getattr(b.ops, name)(x, dim) if x.ndim else b.ops.cast(x, b.dtype)
+
+    return lower
+
+
+def _topk(b: Lowering, self: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+    return b.ops.topk(b.exact(self), k, dim, largest, sorted)
+
+
+ROWS: tuple[Row, ...] = (
+    row(_aten.sum.default, _typed_whole("sum")),
+    row(_aten.sum.dim_IntList, _typed("sum")),
+    row(_aten.prod.default, _typed_whole("prod")),
+    row(_aten.prod.dim_int, _typed("prod")),
+    row(_aten.mean.default, _typed_whole("mean")),
+    row(_aten.mean.dim, _typed("mean")),
+    row(_aten.amax.default, _reduced("max")),
+    row(_aten.amin.default, _reduced("min")),
+    row(_aten.max.default, _whole("max")),
+    row(_aten.min.default, _whole("min")),
+    row(_aten.any.default, _whole("any")),
+    row(_aten.any.dim, _reduced("any")),
+    row(_aten.any.dims, _reduced("any")),
+    row(_aten.all.default, _whole("all")),
+    row(_aten.all.dim, _reduced("all")),
+    row(_aten.all.dims, _reduced("all")),
+    row(_aten.var.correction, _var, refuse=_whole_correction),
+    row(_aten.var_mean.correction, _var_mean, refuse=_whole_correction),
+    row(_aten.argmax.default, _place("argmax")),
+    row(_aten.argmin.default, _place("argmin")),
+    row(_aten.max.dim, _extreme("max")),
+    row(_aten.min.dim, _extreme("min")),
+    row(_aten.cumsum.default, _scanned("cumsum")),
+    row(_aten.cumprod.default, _scanned("cumprod")),
+    row(_aten.topk.default, _topk),
+)

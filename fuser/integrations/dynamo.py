@@ -1,0 +1,155 @@
+"""`torch.compile(model, backend="fuser")`.
+
+    torch.compile(model, backend="fuser", options={"partition": "min_cut"})
+
+AOTAutograd traces forward and backward; each graph is divided into partitions, which become
+definitions, and torch runs what is between them. `reports()` says what was covered.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch._decomp import get_decompositions as decompositions_of  # pyright: ignore[reportUnknownVariableType]
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.registry import (
+    _BACKENDS,  # pyright: ignore[reportPrivateUsage]
+    register_backend,
+)
+from torch._functorch.partitioners import (
+    default_partition,
+    min_cut_rematerialization_partition,
+)
+from torch.fx import GraphModule
+from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
+
+from fuser.errors import BackendOptionError
+from fuser.integrations.coverage import Coverage, coverage
+from fuser.integrations.joint import rewrite_graph
+from fuser.integrations.outer import outer_module
+from fuser.integrations.partition import partitions
+from fuser.integrations.partition_call import PartitionCall, compile_ahead
+from fuser.integrations.support import support
+
+KEPT_REPORTS = 256
+_PARTITIONS: Mapping[str, Callable[..., Any]] = {
+    "min_cut": min_cut_rematerialization_partition,
+    "default": default_partition,
+}
+_reports: collections.deque[Coverage] = collections.deque(maxlen=KEPT_REPORTS)
+_ids = itertools.count()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`torch.compile(..., options={...})`.
+
+    partition: how AOTAutograd divides the joint graph: "min_cut" saves the fewest bytes for the
+    backward, "default" computes nothing twice. target: as of `FusionDefinition.execute`.
+    """
+
+    partition: str = "min_cut"
+    target: str | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """Raises BackendOptionError."""
+        valid = "partition (min_cut, default), target (a target's name)"
+        for name, value in given.items():
+            known = name in {field.name for field in fields(cls)}
+            if not known or (name == "partition" and value not in _PARTITIONS):
+                raise BackendOptionError(name=name, value=value, valid=valid)
+        return cls(**given)
+
+
+def backend(module: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
+    """The function torch.compile calls with each graph that Dynamo traces.
+
+    `options` are as in `Options`; `mode` is accepted and changes nothing.
+    """
+    options = Options.of(kwargs.get("options") or {})
+    divide = _PARTITIONS[options.partition]
+    number = next(_ids)
+
+    def compiler(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:
+        return lambda graph, inputs: compile_graph(graph, f"graph {number} {kind}", options)
+
+    def partition(joint: GraphModule, inputs: Any, **given: Any) -> Any:
+        rewrite_graph(joint)
+        return divide(joint, inputs, **given)
+
+    return aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=partition,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )(module, example_inputs)
+
+
+def compile_graph(module: GraphModule, name: str, options: Options) -> Callable[[list[Any]], Any]:
+    """An ATen graph as a function of a list of inputs, which it empties."""
+    rewrite_graph(module)
+    roles = support(module.graph)
+    prefix = name.replace(" ", "_")
+    parts = {
+        part: PartitionCall(part.module(f"{prefix}_{n}"), f"{prefix}_{n}", options.target)
+        for n, part in enumerate(partitions(module.graph, roles))
+    }
+    compile_ahead(list(parts.values()))
+    with _lock:
+        _reports.append(coverage(name, roles, parts))
+    outer = outer_module(module, parts, roles)
+    outer.graph.set_codegen(_BoxedCodeGen())
+    outer.recompile()
+
+    def run(inputs: list[Any]) -> Any:
+        return outer.forward(inputs)
+
+    run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
+    return run
+
+
+def decompositions() -> dict[Any, Any]:
+    """Core ATen's, and those of what partitions are to see the inside of."""
+    aten: Any = torch.ops.aten
+    more = [
+        aten._softmax,
+        aten._log_softmax,
+        aten.native_layer_norm,
+        aten.gelu,
+        aten.native_dropout,
+        aten.native_group_norm,
+        aten.native_batch_norm,
+        aten._native_batch_norm_legit_functional,
+        aten._native_batch_norm_legit_no_training,
+    ]
+    found: dict[Any, Any] = {**core_aten_decompositions(), **decompositions_of(more)}
+    # Gives attention weights where its backward wants a logsumexp: for inference only.
+    found.pop(aten._scaled_dot_product_flash_attention_for_cpu.default, None)
+    return found
+
+
+def reports() -> tuple[Coverage, ...]:
+    """The coverage of the graphs compiled last, oldest first."""
+    with _lock:
+        return tuple(_reports)
+
+
+def clear_reports() -> None:
+    """Forget the reports so far."""
+    with _lock:
+        _reports.clear()
+
+
+if "fuser" not in _BACKENDS:  # the entry point, where the package is installed, registers it later
+    register_backend(backend, name="fuser")

@@ -1,0 +1,92 @@
+"""What the integrations know of FX nodes: their values, arguments and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from fuser.ir import dtypes
+from fuser.ir.dtypes import DataType
+
+SymbolicInt = torch.SymInt
+NO_END = 2**63 - 1
+"""What ATen writes for "to the end"."""
+
+
+def meta_of(node: Node) -> object:
+    """What tracing says of a node's result: a fake tensor, a number, a list; None if unknown."""
+    return node.meta.get("val")
+
+
+def tensors_of(value: object) -> list[torch.Tensor]:
+    """The tensors in a node's result."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        parts = cast("Sequence[object]", value)
+        return [tensor for part in parts for tensor in tensors_of(part)]
+    return []
+
+
+def tensor_of(node: Node) -> torch.Tensor:
+    """The tensor that a node's result is."""
+    value = meta_of(node)
+    assert isinstance(value, torch.Tensor), node
+    return value
+
+
+def is_number(value: object) -> bool:
+    """Whether a node's result is a number, perhaps a symbolic one."""
+    symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
+    return isinstance(value, int | float | bool | symbolic)
+
+
+def data_type(dtype: torch.dtype) -> DataType:
+    """The DataType of a dtype that has one."""
+    found = dtypes.from_torch(dtype)
+    assert found is not None, dtype
+    return found
+
+
+def static_sizes(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Sizes; those that tracing left open are -1."""
+    return tuple(int(size) if is_static(size) else -1 for size in tensor.shape)
+
+
+def is_static(size: object) -> bool:
+    """Whether a size is a number, or a symbol that can be one number only."""
+    return not isinstance(size, torch.SymInt) or cast("Any", size).node.expr.is_number
+
+
+def hint(size: int | torch.SymInt) -> int:
+    """A size, or an example of it where it was left open."""
+    if not isinstance(size, torch.SymInt):
+        return size
+    example: Any = cast("Any", size).node.hint
+    return int(example) if example is not None else 2
+
+
+def hints(sizes: Iterable[int | torch.SymInt]) -> tuple[int, ...]:
+    return tuple(map(hint, sizes))
+
+
+def nodes_in(argument: object) -> list[Node]:
+    """The nodes in an argument, in order."""
+    found: list[Node] = []
+    map_arg(cast("Any", argument), found.append)
+    return found
+
+
+def nbytes(node: Node) -> int:
+    """The bytes of a node's tensors, by example sizes."""
+    total = 0
+    for tensor in tensors_of(meta_of(node)):
+        count = 1
+        for size in hints(tensor.shape):
+            count *= size
+        total += count * tensor.dtype.itemsize
+    return total

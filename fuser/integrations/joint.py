@@ -1,0 +1,210 @@
+"""Rewrites of ATen graphs before they are divided into forward and backward, and into partitions.
+
+They must see the joint graph: a range that the forward saves for the backward is a tensor like any
+other there. A graph without a backward is rewritten by the same rules.
+
+    index_select(x, 3, arange(n))                          -> slice(x, 3, 0, n)
+    index_put(full(0), [None, arange(n)], g, accumulate)   -> slice_scatter(full(0), g, 1, 0, n)
+    full_like(x, 0)                                        -> full(sizes of x, 0)
+    clone(x), where that copies what lies the same         -> x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from fuser.integrations.aten.row import arguments
+from fuser.integrations.fx_types import is_static, meta_of, tensor_of
+
+_aten: Any = torch.ops.aten
+Rule = Callable[[Node], Node | None]
+
+
+def rewrite_graph(module: GraphModule) -> int:
+    """Rewrite in place; returns how many nodes were replaced."""
+    changes = 0
+    for node in list(module.graph.nodes):
+        rule = _RULES.get(node.target)
+        if rule is None or not isinstance(meta_of(node), torch.Tensor):
+            continue
+        with module.graph.inserting_before(node):
+            new = rule(node)
+        if new is not None:
+            if new.op == "call_function" and "val" not in new.meta:
+                new.meta = dict(node.meta)
+            node.replace_all_uses_with(new)
+            changes += 1
+    module.graph.eliminate_dead_code()
+    module.recompile()
+    return changes
+
+
+# -- ranges --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What slice takes: numbers, or nodes of symbolic ones."""
+
+    start: Any
+    end: Any
+    step: int
+
+
+def _range_of(index: object, size: Any) -> _Range | None:
+    """The range that an index is, if none of its places is below 0 or beyond `size`."""
+    if not isinstance(index, Node) or index.target not in _RANGES:
+        return None
+    given = arguments(index)
+    start, end, step = given.get("start", 0), given["end"], given.get("step", 1)
+    if not isinstance(step, int) or step < 1 or tensor_of(index).is_floating_point():
+        return None
+    first, last = map(_value, (start, end))
+    ordered = all(map(_known, (first >= 0, first <= last, last <= size)))
+    return _Range(start, end, step) if ordered else None
+
+
+def _known(condition: Any) -> bool:
+    """Whether a comparison of sizes holds in every call."""
+    return bool(statically_known_true(condition))
+
+
+_RANGES = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
+
+
+def _value(argument: Any) -> Any:
+    return meta_of(argument) if isinstance(argument, Node) else argument
+
+
+def _sliced(node: Node, x: Node, dim: int, index: object) -> Node | None:
+    """Slices of `x` at a range; what is returned stays a copy."""
+    tensor = tensor_of(x)
+    if not tensor.dim() or _is_returned(node):
+        return None
+    found = _range_of(index, tensor.shape[dim])
+    if found is None:
+        return None
+    args = (x, dim, found.start, found.end, found.step)
+    new = x.graph.call_function(_aten.slice.Tensor, args)
+    steps = slice(_value(found.start), _value(found.end), found.step)
+    new.meta["val"] = tensor[(*[slice(None)] * (dim % tensor.dim()), steps)]
+    return new
+
+
+def _index_select(node: Node) -> Node | None:
+    x, dim, index = node.args
+    return _sliced(node, cast("Node", x), cast("int", dim), index)
+
+
+def _index(node: Node) -> Node | None:
+    x, indices = cast("tuple[Node, Sequence[Node | None]]", node.args)
+    found = _only(indices)
+    return None if found is None else _sliced(node, x, *found)
+
+
+def _only(indices: Sequence[Node | None]) -> tuple[int, Node] | None:
+    """The place of the only index among None."""
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    return given[0] if len(given) == 1 else None
+
+
+def _index_put(node: Node) -> Node | None:
+    given = arguments(node)
+    found = _only(given["indices"])
+    if found is None or (given["accumulate"] and not _is_zeros(given["self"])):
+        return None
+    return _placed(node, given["self"], *found, given["values"])
+
+
+def _index_add(node: Node) -> Node | None:
+    given = arguments(node)
+    if not _is_zeros(given["self"]) or given["alpha"] != 1:
+        return None
+    return _placed(node, given["self"], given["dim"], given["index"], given["source"])
+
+
+def _placed(node: Node, x: Node, dim: int, index: object, source: Node) -> Node | None:
+    """`source` written at a range of `x`, or added where that is zeros."""
+    if not tensor_of(x).dim():
+        return None
+    found = _range_of(index, tensor_of(x).shape[dim])
+    read = tensor_of(source)
+    if found is None or read.dim() != tensor_of(x).dim() or read.dtype != tensor_of(x).dtype:
+        return None
+    place = torch.empty_like(tensor_of(x))
+    steps = slice(_value(found.start), _value(found.end), found.step)
+    place = place[(*[slice(None)] * (dim % place.dim()), steps)]
+    if not _same(place.shape, read.shape):
+        return None
+    args = (x, source, dim, found.start, found.end, found.step)
+    return node.graph.call_function(_aten.slice_scatter.default, args)
+
+
+def _is_zeros(node: Node) -> bool:
+    if node.target not in (_aten.full.default, _aten.full_like.default):
+        return False
+    fill = node.args[1]
+    return isinstance(fill, int | float) and fill == 0
+
+
+# -- what needs not be copied or read ------------------------------------------------------------
+
+
+def _clone(node: Node) -> Node | None:
+    """What is copied, if it lies as the copy does; a copy that is returned stays one."""
+    source = cast("Node", node.args[0])
+    old, new = tensor_of(source), tensor_of(node)
+    if not _same(old.stride(), new.stride()) or _is_returned(node):
+        return None
+    return source
+
+
+def _is_returned(node: Node) -> bool:
+    """Whether a value, or a view of it, is a result of the graph."""
+    pending = [node]
+    while pending:
+        found = pending.pop()
+        if found.op == "output":
+            return True
+        if found is node or _may_alias(found):
+            pending += found.users
+    return False
+
+
+def _may_alias(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or any(result.alias_info is not None for result in schema.returns)
+
+
+def _full_like(node: Node) -> Node | None:
+    """`full` of sizes that are numbers, so that nothing is kept only for its sizes."""
+    new = tensor_of(node)
+    if not all(map(is_static, new.shape)):
+        return None
+    if not new.is_contiguous():
+        return None
+    options: Any = {"dtype": new.dtype, "device": new.device, "pin_memory": False}
+    args = (list(new.shape), node.args[1])
+    return node.graph.call_function(_aten.full.default, args, options)
+
+
+def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether sizes or strides are equal for every call."""
+    pairs = zip(left, right, strict=False)
+    return len(left) == len(right) and all(_known(a == b) for a, b in pairs)
+
+
+_RULES: dict[Any, Rule] = {
+    _aten.index_select.default: _index_select,
+    _aten.index.Tensor: _index,
+    _aten.index_put.default: _index_put,
+    _aten.index_add.default: _index_add,
+    _aten.clone.default: _clone,
+    _aten.full_like.default: _full_like,
+}

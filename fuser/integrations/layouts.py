@@ -1,0 +1,62 @@
+"""How results of a definition lie in memory, and how torch says they should.
+
+A definition lays results out as its own operations would in torch. Where those of ATen do
+otherwise (a contiguous clone of a transposed tensor), an output needs a stride order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from fuser.integrations.fx_types import hint, hints
+from fuser.ir.concretize import concretize, size_inputs
+from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.strided import Strided
+from fuser.segmenter.bookends import eager_memories, stride_orders
+
+
+def wanted_orders(
+    fusion: Fusion,
+    given: Mapping[Value, object],
+    results: Sequence[tuple[Value, torch.Tensor]],
+) -> list[list[int] | None]:
+    """For each result the stride order it must be given to lie as its tensor; None if it does.
+
+    `given` has the tensors and numbers of the inputs, as tracing knows them.
+    """
+    tensors = {v: t for v, t in given.items() if isinstance(t, torch.Tensor)}
+    shapes = {value: hints(tensor.shape) for value, tensor in tensors.items()}
+    sized = size_inputs(fusion)
+    scalars: dict[Value, Number] = {
+        value: hint(number)
+        for value, number in given.items()
+        if value in sized and isinstance(number, int | torch.SymInt)
+    }
+    static = concretize(fusion, shapes, scalars)
+    by_id = {value.id: value for value in static.inputs}
+    by_id |= {out.id: out for statement in static.statements for out in statement.outs}
+    memory = {
+        by_id[v.id]: Strided(by_id[v.id], shapes[v], hints(t.stride())) for v, t in tensors.items()
+    }
+    orders = stride_orders(eager_memories(static, memory))
+    made = [orders[by_id[value.id]] for value, _ in results]
+    return [_differing(tensor, order) for (_, tensor), order in zip(results, made, strict=True)]
+
+
+def _differing(tensor: torch.Tensor, made: Sequence[int]) -> list[int] | None:
+    """The stride order of `tensor`, unless `made` puts its elements in the same places."""
+    sizes, strides = hints(tensor.shape), hints(tensor.stride())
+    long = [dim for dim, size in enumerate(sizes) if size > 1]
+    if any(strides[dim] == 0 for dim in long):
+        return None
+    wanted = sorted(long, key=lambda dim: -strides[dim])
+    if wanted == sorted(long, key=lambda dim: -made[dim]):
+        return None
+    # Dimensions of one element lie anywhere: they go last.
+    slowest_first = [*wanted, *(dim for dim in range(len(sizes)) if dim not in long)]
+    order = [0] * len(sizes)
+    for place, dim in enumerate(slowest_first):
+        order[dim] = len(sizes) - 1 - place
+    return order

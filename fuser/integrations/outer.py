@@ -1,0 +1,79 @@
+"""The graph that is left: partitions as single calls, between what torch runs.
+
+A partition stands right before its first reader, so that what it makes lives no longer than needed.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from fuser.integrations.partition import Partition
+from fuser.integrations.support import Role, Support
+
+_aten: Any = torch.ops.aten
+Unit = Node | Partition
+
+
+def outer_module(
+    module: GraphModule,
+    parts: Mapping[Partition, Callable[..., Any]],
+    roles: Mapping[Node, Support],
+) -> GraphModule:
+    """`module` with its partitions replaced by calls of what they are mapped to."""
+    graph, made = Graph(), dict[Node, Node]()
+    for unit in _order(module.graph, list(parts), roles):
+        if isinstance(unit, Partition):
+            call = graph.call_function(parts[unit], tuple(made[node] for node in unit.inputs))
+            for at, node in enumerate(unit.outputs):
+                made[node] = graph.call_function(operator.getitem, (call, at))
+                made[node].meta = dict(node.meta)
+        else:
+            made[unit] = graph.node_copy(unit, made.__getitem__)
+    return GraphModule(module, graph)
+
+
+def _order(
+    graph: Graph, parts: Sequence[Partition], roles: Mapping[Node, Support]
+) -> Sequence[Unit]:
+    """Units after what they read, each as late as the first that needs it."""
+    unit_of: dict[Node, Unit] = {}
+    for part in parts:
+        unit_of |= dict.fromkeys(part.outputs, part)
+
+    def reads(unit: Unit) -> list[Unit]:
+        if isinstance(unit, Partition):
+            return [unit_of.get(node, node) for node in unit.inputs]
+        before: list[Unit] = [unit_of.get(node, node) for node in unit.all_input_nodes]
+        if _writes(unit):  # what reads the old value
+            before += [part for part in parts if unit.args[0] in part.inputs]
+        return before
+
+    ordered: dict[Unit, None] = {}
+    for node in graph.nodes:
+        torchs = roles[node].role in (Role.HOST, Role.PRODUCT, Role.TORCH)
+        if torchs and (node.users or _writes(node) or node.op != "call_function"):
+            _visit(node, reads, ordered)
+    return list(ordered)
+
+
+def _visit(root: Unit, reads: Callable[[Unit], list[Unit]], ordered: dict[Unit, None]) -> None:
+    """Append what `root` reads, then `root`: depth first, without recursion."""
+    pending: list[tuple[Unit, bool]] = [(root, False)]
+    while pending:
+        unit, ready = pending.pop()
+        if unit in ordered:
+            continue
+        if ready:
+            ordered[unit] = None
+            continue
+        pending.append((unit, True))
+        pending += [(source, False) for source in reversed(reads(unit)) if source not in ordered]
+
+
+def _writes(node: Node) -> bool:
+    return node.target is _aten.copy_.default

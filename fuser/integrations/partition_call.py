@@ -1,0 +1,167 @@
+"""What runs a partition: its definition, or torch where our compiler fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fuser import debug
+from fuser.errors import FuserError, PartitionError
+from fuser.frontend.definition import FusionDefinition
+from fuser.integrations.aten import TABLE
+from fuser.integrations.fx_types import hint, hints, meta_of, tensor_of
+from fuser.integrations.lowering import Lowering
+from fuser.integrations.repro import write_script
+from fuser.pipeline import Plan
+
+
+class PartitionCall:
+    """Executes a partition. Sizes that tracing left open are open in the definition too.
+
+    Where defining, compiling or running it fails, and torch does not, torch runs the partition from
+    then on, and a warning names a script that shows the failure. With FUSER_STRICT=1 that is a
+    PartitionError.
+    """
+
+    def __init__(self, module: GraphModule, name: str, target: str | None = None) -> None:
+        self.module = module
+        self.failure: str | None = None
+        self.__name__ = self.__qualname__ = name
+        self._target = target
+        self._options: dict[str, object] = {} if target is None else {"target": target}
+        self._device = _device(module)
+        if not any(n.op == "placeholder" for n in module.graph.nodes):
+            self._options["device"] = self._device
+        self.definition: FusionDefinition | None = None
+        try:
+            self.definition = define(module)
+        except FuserError as error:
+            self._fail(error, [])
+
+    def __call__(self, *inputs: torch.Tensor | int) -> Sequence[torch.Tensor]:
+        """The partition's outputs."""
+        if self.definition is None or self.failure is not None:
+            return self._in_torch(inputs)
+        try:
+            outputs = self.definition.execute(inputs, **self._options)
+        except Exception as error:  # our compiler's failure is not to be the model's
+            outputs = self._in_torch(inputs)  # raises what the user's mistakes raise in torch
+            self._fail(error, inputs)
+            return outputs
+        return _apart(outputs, inputs)
+
+    def plan(self, inputs: Sequence[torch.Tensor | int] | None = None) -> Plan:
+        """What a call with these inputs would run; by default, inputs as they were traced.
+
+        Raises PartitionError where there is no definition.
+        """
+        if self.definition is None:
+            raise PartitionError(name=self.__name__, reason=self.failure, path="")
+        if inputs is None:
+            # Of the processor's memory nothing is touched, and plans are kept by device.
+            place = "cpu" if self._device.type == "cpu" else "meta"
+            target = self._target or self._device.type
+            return self.definition.plan(examples(self.module, place), target=target)
+        return self.definition.plan(inputs, target=self._target)
+
+    def _in_torch(self, inputs: Sequence[object]) -> Sequence[torch.Tensor]:
+        with torch.no_grad():
+            return self.module(*inputs)
+
+    def _fail(self, error: Exception, inputs: Sequence[object]) -> None:
+        self.failure = f"{type(error).__name__}: {error}"
+        if self.definition is None:
+            text = f"# No definition could be written of this:\n{self.module.code}"
+        else:
+            text = self.definition.repro_script_for(inputs)
+        path = write_script(text, self.failure)
+        if os.environ.get("FUSER_STRICT") == "1":
+            raise PartitionError(name=self.__name__, reason=self.failure, path=path) from error
+        warnings.warn(
+            f"{self.__name__} is run by torch, because fuser failed: {self.failure}\n"
+            f"{path} shows it",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def compile_ahead(calls: Sequence[PartitionCall]) -> None:
+    """Compile the kernels of partitions on the side, for inputs as they were traced.
+
+    A call waits for those it needs. What fails here fails again at the call, and is said then.
+    """
+    for call in calls:
+        if call.definition is not None and not any(map(debug.enabled, debug.DUMPS)):
+            _POOL.submit(_compile, call)
+
+
+_POOL = ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="fuser-compile")
+
+
+def _compile(call: PartitionCall) -> None:
+    with contextlib.suppress(FuserError):
+        for kernel in call.plan().kernels:
+            if kernel.kernel_source is not None:
+                kernel.compile()
+
+
+def define(module: GraphModule) -> FusionDefinition:
+    """The definition of a partition's graph. Raises the front end's errors."""
+    with FusionDefinition() as fd:
+        lowering = Lowering(fd)
+        for node in module.graph.nodes:
+            _write(lowering, node)
+    return fd
+
+
+def _write(lowering: Lowering, node: Node) -> None:
+    match node.op:
+        case "placeholder":
+            lowering.declare(node)
+        case "output":
+            lowering.outputs(node.all_input_nodes)
+        case _ if node.target in TABLE:
+            TABLE[node.target].write(lowering, node)
+        case _:
+            lowering.take(node)
+
+
+def examples(module: GraphModule, device: str) -> list[torch.Tensor | int]:
+    """Inputs as a partition's graph was traced with: tensors of no certain data, and numbers."""
+    inputs: list[torch.Tensor | int] = []
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            value = cast("torch.Tensor | int | torch.SymInt", meta_of(node))
+            if isinstance(value, torch.Tensor):
+                sizes, strides = hints(value.shape), hints(value.stride())
+                inputs.append(torch.empty_strided(sizes, strides, dtype=value.dtype, device=device))
+            else:
+                inputs.append(hint(value))
+    return inputs
+
+
+def _device(module: GraphModule) -> torch.device:
+    (*_, output) = module.graph.nodes
+    return tensor_of(output.all_input_nodes[0]).device
+
+
+def _apart(outputs: list[torch.Tensor], inputs: Sequence[torch.Tensor | int]) -> list[torch.Tensor]:
+    """Outputs in memory of their own: equal ones may have come as one, or as an input's."""
+    taken = {_address(given) for given in inputs if isinstance(given, torch.Tensor)}
+    for at, output in enumerate(outputs):
+        address = _address(output)
+        if address in taken and output.numel():
+            outputs[at] = output.clone(memory_format=torch.preserve_format)
+        taken.add(address)
+    return outputs
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

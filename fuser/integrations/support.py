@@ -1,0 +1,144 @@
+"""Which nodes of a graph a definition can hold, and why others cannot."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from fuser.errors import FuserError
+from fuser.frontend.definition import FusionDefinition
+from fuser.integrations.aten import TABLE, Kind
+from fuser.integrations.fx_types import meta_of, tensors_of
+from fuser.integrations.lowering import Lowering
+from fuser.ir import dtypes
+
+
+@enum.unique
+class Role(enum.Enum):
+    """What a node is to the partitioner."""
+
+    COMPUTE = "computed in a partition"
+    FACTORY = "repeated in each partition that reads it"
+    VIEW = "a view: repeated where it is read, torch's elsewhere"
+    PRODUCT = "a product, convolution or attention: torch's"
+    HOST = "no computation: sizes, inputs, outputs, updates of inputs"
+    TORCH = "computed by torch: not covered"
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """A node's role, and where it is TORCH's, the reason."""
+
+    role: Role
+    reason: str = ""
+
+
+def support(graph: Graph) -> Mapping[Node, Support]:
+    """The role of every node."""
+    found: dict[Node, Support] = {}
+    for node in graph.nodes:
+        found[node] = _support(node, found)
+    return found
+
+
+_aten: Any = torch.ops.aten
+
+PRODUCTS = frozenset(
+    {
+        "_flash_attention_backward",
+        "_flash_attention_forward",
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_cudnn_attention_backward",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_efficient_attention_backward",
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_flash_attention_backward",
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "_scaled_mm",
+        "addbmm",
+        "addmm",
+        "addmv",
+        "baddbmm",
+        "bmm",
+        "convolution",
+        "convolution_backward",
+        "dot",
+        "linear",
+        "matmul",
+        "mm",
+        "mv",
+    }
+)
+"""What torch has libraries for."""
+
+
+def _support(node: Node, found: Mapping[Node, Support]) -> Support:
+    if node.op != "call_function":
+        return Support(Role.HOST)
+    if node.target is operator.getitem:
+        source = found[node.all_input_nodes[0]]
+        return source if source.role in (Role.COMPUTE, Role.VIEW) else Support(Role.HOST)
+    if not tensors_of(meta_of(node)):
+        return Support(Role.HOST)
+    name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+    if name in PRODUCTS:
+        return Support(Role.PRODUCT)
+    if node.target is _aten.copy_.default:
+        return Support(Role.HOST)
+    reason = refusal(node)
+    if reason is not None:
+        return Support(Role.TORCH, reason)
+    match TABLE[node.target].kind:
+        case Kind.COMPUTE:
+            return Support(Role.COMPUTE)
+        case Kind.FACTORY:
+            return Support(Role.FACTORY)
+        case Kind.VIEW:
+            return Support(Role.VIEW)
+
+
+def refusal(node: Node) -> str | None:
+    """Why a definition cannot hold this node; None if it can."""
+    row = TABLE.get(node.target)
+    if row is None:
+        return "the table has no row for it"
+    involved = [node, *node.all_input_nodes]
+    for value in map(meta_of, involved):
+        for tensor in tensors_of(value):
+            reason = _tensor_refusal(tensor)
+            if reason is not None:
+                return reason
+    return row.refusal(node) or _trial(node)
+
+
+def _tensor_refusal(tensor: torch.Tensor) -> str | None:
+    if tensor.layout is not torch.strided:
+        return f"a tensor's layout is {tensor.layout}"
+    if tensor.is_conj() or tensor.is_neg():
+        return "a tensor is a lazy conjugate or negation"
+    if dtypes.from_torch(tensor.dtype) is None:
+        return f"there is no DataType of {tensor.dtype}"
+    if tensor.device.type not in ("cpu", "cuda"):
+        return f"a tensor is on {tensor.device}"
+    return None
+
+
+def _trial(node: Node) -> str | None:
+    """What the front end says to the node alone."""
+    try:
+        with FusionDefinition() as fd:
+            lowering = Lowering(fd)
+            for source in node.all_input_nodes:
+                if not isinstance(meta_of(source), list | tuple):
+                    lowering.declare(source)
+            TABLE[node.target].write(lowering, node)
+    except FuserError as error:
+        return str(error)
+    return None

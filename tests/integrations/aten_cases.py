@@ -1,0 +1,223 @@
+"""Calls of every row of the ATen table that is more than one row of the pointwise table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+aten: Any = torch.ops.aten
+prims: Any = torch.ops.prims
+generator = torch.Generator().manual_seed(0)
+
+
+def f(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(sizes, generator=generator).to(dtype)
+
+
+def i(*sizes: int, high: int = 4, low: int = 0) -> torch.Tensor:
+    return torch.randint(low, high, sizes, generator=generator)
+
+
+def b(*sizes: int) -> torch.Tensor:
+    return torch.rand(sizes, generator=generator) > 0.5
+
+
+def case(target: Any, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    return target, args, kwargs
+
+
+BF16 = torch.bfloat16
+CPU = torch.device("cpu")
+END = 2**63 - 1
+
+CASES = [
+    # arithmetic
+    case(aten.add.Tensor, f(3, 4), f(4), alpha=2),
+    case(aten.add.Tensor, f(3, 4, dtype=BF16), f(3, 4), alpha=0.5),
+    case(aten.add.Tensor, i(3), i(3), alpha=3),
+    case(aten.add.Tensor, f(3), 2),
+    case(aten.add.Tensor, b(3), i(3)),
+    case(aten.add.Scalar, i(3), 2, 3),
+    case(aten.sub.Tensor, f(3, 4), f(3, 1), alpha=2),
+    case(aten.sub.Tensor, i(3), 1.5),
+    case(aten.sub.Scalar, f(3), 2, 2),
+    case(aten.rsub.Tensor, f(3), f(3), alpha=2),
+    case(aten.rsub.Scalar, f(3), 1),
+    case(aten.div.Tensor_mode, f(5), f(5), rounding_mode=None),
+    case(aten.div.Tensor_mode, f(5) * 9, f(5), rounding_mode="floor"),
+    case(aten.div.Tensor_mode, f(5) * 9, f(5), rounding_mode="trunc"),
+    case(aten.div.Tensor_mode, i(9, low=-9, high=9), i(9, low=1), rounding_mode="floor"),
+    case(aten.div.Tensor_mode, i(9, low=-9, high=9), i(9, low=1), rounding_mode="trunc"),
+    case(aten.div.Scalar_mode, i(9, low=-9, high=9), -4, rounding_mode="floor"),
+    *[case(aten.pow.Tensor_Scalar, f(4).abs(), e) for e in (-1, -0.5, 0.5, 1, 2, 3.0, 2.5)],
+    case(aten.pow.Tensor_Scalar, i(4), 2),
+    case(aten.pow.Tensor_Tensor, f(4).abs(), f(4)),
+    case(aten.pow.Scalar, 10000.0, f(4)),
+    case(aten.addcmul.default, f(3, 4), f(4), f(3, 1), value=0.5),
+    case(aten.clamp.default, f(9), -0.5, 0.5),
+    case(aten.clamp.default, i(9), 1),
+    case(aten.clamp.default, f(9), None, 1),
+    case(aten.clamp.Tensor, f(9), f(9), None),
+    case(aten.hardtanh.default, f(9)),
+    case(aten.leaky_relu.default, f(9), 0.1),
+    case(aten.elu.default, f(9), 1.5, 2, 0.5),
+    case(aten.logical_xor.default, f(3), i(3)),
+    # choices, casts, copies
+    case(aten.where.self, b(3, 4), f(4), f(3, 1)),
+    case(aten.where.self, b(3), i(3), torch.tensor(2.5)),
+    case(aten.masked_fill.Scalar, f(3, 4), b(4), -1e9),
+    case(aten.masked_fill.Scalar, i(3), b(3), 7),
+    case(aten.masked_fill.Tensor, f(3), b(3), torch.tensor(2.0)),
+    case(aten._to_copy.default, f(3), dtype=BF16),
+    case(aten._to_copy.default, f(3, dtype=BF16), dtype=torch.float32),
+    case(aten._to_copy.default, b(3), dtype=torch.int64),
+    case(aten._to_copy.default, f(3) * 5, dtype=torch.int32),
+    case(aten._to_copy.default, f(3)),
+    case(prims.convert_element_type.default, f(3), torch.float64),
+    case(aten.clone.default, f(3, 4).t(), memory_format=torch.contiguous_format),
+    case(aten.clone.default, f(3, 4).t()),
+    case(aten.lift_fresh_copy.default, f(3)),
+    case(aten.copy.default, f(2, 3, dtype=BF16), f(3)),
+    case(aten.copy.default, f(), f()),
+    # views
+    case(aten.view.default, f(6, 4), [3, -1]),
+    case(aten.view.default, f(1), []),
+    case(aten._unsafe_view.default, f(6, 4), [24]),
+    case(aten.reshape.default, f(6, 4).t(), [24]),
+    case(aten.permute.default, f(2, 3, 4), [2, -3, 1]),
+    case(aten.transpose.int, f(2, 3, 4), -1, 0),
+    case(aten.transpose.int, f(), 0, -1),
+    case(aten.t.default, f(2, 3)),
+    case(aten.t.default, f(3)),
+    case(aten.expand.default, f(3, 1), [2, 3, -1]),
+    case(aten.expand.default, f(3, 1), [2, 3, 5]),
+    case(aten.expand.default, f(), [4]),
+    case(aten.unsqueeze.default, f(3), -1),
+    case(aten.unsqueeze.default, f(3), 0),
+    case(aten.squeeze.default, f(1, 3, 1)),
+    case(aten.squeeze.dim, f(1, 3, 1), -1),
+    case(aten.squeeze.dim, f(1, 3, 1), 1),
+    case(aten.squeeze.dims, f(1, 3, 1), [0, 1]),
+    case(aten.alias.default, f(3)),
+    case(aten.detach.default, f(3)),
+    case(aten.slice.Tensor, f(6, 4), 0, 1, END),
+    case(aten.slice.Tensor, f(6, 4), -1, -3, -1),
+    case(aten.slice.Tensor, f(6, 4), 0, 0, 5, 2),
+    case(aten.slice.Tensor, f(6, 4)),
+    case(aten.slice.Tensor, f(6, 4), 0, 4, 2),
+    case(aten.slice.Tensor, f(6, 4), 0, None, 99),
+    case(aten.select.int, f(6, 4), 0, -1),
+    case(aten.select.int, f(6, 4), -1, 2),
+    case(aten.split.Tensor, f(7, 4), 3),
+    case(aten.split.Tensor, f(2, 6), 3, -1),
+    case(aten.split_with_sizes.default, f(7, 4), [1, 4, 2]),
+    case(aten.unbind.int, f(3, 4), 1),
+    # what moves elements
+    case(aten.cat.default, [f(2, 3), f(2, 4)], -1),
+    case(aten.cat.default, [f(3), i(2), b(1)]),
+    case(aten.cat.default, [f(0), f(2, 3)], 1),
+    case(aten.flip.default, f(3, 4), [0, -1]),
+    case(aten.repeat.default, f(3, 2), [2, 1, 3]),
+    case(aten.constant_pad_nd.default, f(3, 4), [1, 2, -1, 0], 5.0),
+    case(aten.constant_pad_nd.default, f(3, dtype=BF16), [1, 1]),
+    case(aten.slice_scatter.default, f(6, 4), f(2, 4), 0, 1, 3),
+    case(aten.slice_scatter.default, f(6, 4), f(6, 2), 1, -2, END),
+    case(aten.slice_scatter.default, f(6, 4), f(3, 4), 0, 0, END, 2),
+    case(aten.slice_scatter.default, f(6, 4), f(6, 4)),
+    case(aten.slice_scatter.default, f(6, dtype=BF16), f(6, dtype=BF16)),
+    case(aten.select_scatter.default, f(3, 4), f(3), 1, -1),
+    # reductions
+    case(aten.sum.default, f(3, 4)),
+    case(aten.sum.default, b(3, 4)),
+    case(aten.sum.default, f(3, 4), dtype=torch.float64),
+    case(aten.sum.dim_IntList, f(3, 4, dtype=BF16), [-1], True),
+    case(aten.sum.dim_IntList, f(3, 4), None),
+    case(aten.sum.dim_IntList, f(3, 4), []),
+    case(aten.sum.dim_IntList, f(3, 4), [0, 1], dtype=torch.float64),
+    case(aten.sum.dim_IntList, i(3, 4), [0], dtype=torch.float32),
+    case(aten.prod.default, f(3)),
+    case(aten.prod.dim_int, f(3, 4), 1, True),
+    case(aten.mean.default, f(3, 4)),
+    case(aten.mean.dim, f(3, 4), [-1], True),
+    case(aten.mean.dim, i(3, 4), [0], dtype=torch.float32),
+    case(aten.amax.default, f(3, 4), [1], True),
+    case(aten.amax.default, f(3, 4)),
+    case(aten.amin.default, f(3, 4), [0]),
+    case(aten.max.default, f(3, 4)),
+    case(aten.min.default, i(3, 4)),
+    case(aten.any.default, b(3, 4)),
+    case(aten.any.dim, f(3, 4), -1, True),
+    case(aten.any.dims, b(3, 4), [0, 1]),
+    case(aten.all.default, b(3, 4)),
+    case(aten.all.dim, b(3, 4), 0),
+    case(aten.all.dims, b(3, 4), [1]),
+    case(aten.var.correction, f(3, 4), [1]),
+    case(aten.var.correction, f(3, 4), None, correction=0),
+    case(aten.var_mean.correction, f(3, 4), [1], correction=0, keepdim=True),
+    case(aten.argmax.default, f(3, 4), 1),
+    case(aten.argmax.default, f(3, 4)),
+    case(aten.argmin.default, f(3, 4), 0, True),
+    case(aten.max.dim, f(3, 4), 1),
+    case(aten.min.dim, f(3, 4), 0, True),
+    case(aten.cumsum.default, f(3, 4), -1),
+    case(aten.cumsum.default, b(3, 4), 0),
+    case(aten.cumsum.default, i(5), 0, dtype=torch.float32),
+    case(aten.cumprod.default, f(3, 4), 1),
+    case(aten.topk.default, f(3, 9), 2),
+    # factories
+    case(aten.full.default, [2, 3], 1.5),
+    case(aten.full.default, [2], 7, dtype=torch.int64, device=CPU, pin_memory=False),
+    case(aten.full.default, [], -1.0, dtype=BF16),
+    case(aten.full_like.default, f(2, 3), 0, dtype=torch.bool),
+    case(aten.scalar_tensor.default, 0, dtype=torch.int64, layout=torch.strided, device=CPU),
+    case(aten.scalar_tensor.default, 2.5),
+    case(aten.arange.default, 5),
+    case(aten.arange.start, 2, 7),
+    case(aten.arange.start_step, 1, 9, 3),
+    case(aten.arange.start_step, 4, -4, -1.0),
+    case(aten.arange.start_step, 0, 1, 0.25),
+    case(
+        prims.iota.default, 5, start=2, step=3, dtype=torch.int64, device=CPU, requires_grad=False
+    ),
+    # indices
+    case(aten.gather.default, f(3, 4), 1, i(3, 2)),
+    case(aten.gather.default, f(3, 4), -1, i(2, 5)),
+    case(aten.index_select.default, f(3, 4), 1, i(5)),
+    case(aten.index_select.default, f(4), 0, torch.tensor(2)),
+    case(aten.embedding.default, f(9, 4), i(2, 3, high=9), 0),
+    case(aten.embedding.default, f(9, 4), i(high=9)),
+    case(aten.index.Tensor, f(5, 4), [i(3, low=-5)]),
+    case(aten.index.Tensor, f(5, 4), [None, i(2, 3)]),
+    case(aten.index.Tensor, f(5, 4), [i(2, 1), i(3, low=-4)]),
+    case(aten.index.Tensor, f(2, 5, 4), [None, i(3), i(3)]),
+    case(aten.index.Tensor, f(2, 5, 4), [i(3, high=2), None, i(3)]),
+    case(aten.index.Tensor, f(4), [torch.tensor(1)]),
+    case(aten._unsafe_index.Tensor, f(5, 4), [None, i(6)]),
+    case(aten.index_put.default, f(5, 4), [i(3, low=-5)], f(3, 4), True),
+    case(aten.index_put.default, f(5, 4), [torch.tensor([0, 2])], f(2, 4)),
+    case(aten.index_put.default, f(5, 4), [torch.tensor([0, 2])], f(4)),
+    case(aten.index_put.default, f(5, 4), [None, i(2, 3)], f(5, 2, 3), True),
+    case(aten.index_put.default, f(5, 4), [i(2, 3)], f(), True),
+    case(aten.index_put.default, f(5, 4), [i(3), i(3, low=-4)], f(3), True),
+    case(aten.index_put.default, f(2, 5, 4), [i(3, high=2), None, i(3)], f(3, 5), True),
+    case(aten.index_put.default, f(2, 5, 4), [None, i(3), i(3)], f(2, 3), True),
+    case(aten._unsafe_index_put.default, f(5), [i(3)], f(3), True),
+    case(aten.scatter.value, f(3, 4), 1, i(3, 1), -1.0),
+    case(aten.scatter.src, f(3, 4), 1, torch.tensor([[0, 2], [1, 3]]), f(3, 4)),
+    case(aten.scatter_add.default, f(3, 4), 0, i(2, 4, high=3), f(3, 4)),
+    case(aten.index_add.default, f(5, 4), 0, i(3), f(3, 4)),
+    case(aten.index_add.default, f(5, 4), 1, i(3), f(5, 3), alpha=2),
+]
+
+REFUSED = [
+    (case(aten.erfinv.default, f(3).to(torch.complex64)), "takes bool, integer, floating"),
+    (case(aten.sort.default, f(3)), "the table has no row"),
+    (case(aten.mul.Tensor, f(3).to_sparse(), 2.0), "layout is torch.sparse_coo"),
+    (case(aten.clone.default, torch.zeros(3).to(torch.float8_e5m2)), "no DataType of torch.float8"),
+    (case(aten.mul.Tensor, f(3).to(torch.complex64).conj(), 2.0), "a lazy conjugate"),
+    (case(aten._to_copy.default, f(3), device=torch.device("meta")), "a tensor is on meta"),
+    (case(aten.index.Tensor, f(3, 4), [b(3)]), "an index is torch.bool"),
+    (case(aten.var.correction, f(3), correction=0.5), "correction=0.5 is no whole number"),
+    (case(aten.scatter.value, f(), 0, torch.tensor(0), 1.0), "the tensor has no dimension"),
+]

@@ -1,0 +1,73 @@
+"""Graphs of one node, with the metadata that tracing gives them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+
+from fuser.integrations.fx_types import tensors_of
+from fuser.integrations.partition_call import define
+from fuser.integrations.support import Support, support
+from fuser.ir.interpret import interpret
+
+CPU = torch.device("cpu")
+
+
+def one_node(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Graph, Node]:
+    """A graph of one call, whose tensors are its inputs; it returns every tensor of the result."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    graph, leaves = Graph(), pytree.tree_flatten((list(args), kwargs))
+    nodes, fakes = [], []
+    for leaf in leaves[0]:
+        if isinstance(leaf, torch.Tensor):
+            fakes.append(mode.from_tensor(leaf, static_shapes=True))
+            nodes.append(graph.placeholder(f"x{len(fakes)}"))
+            nodes[-1].meta["val"] = fakes[-1]
+        else:
+            fakes.append(leaf)
+            nodes.append(leaf)
+    node_args, node_kwargs = pytree.tree_unflatten(nodes, leaves[1])
+    node = graph.call_function(target, tuple(node_args), node_kwargs)
+    fake_args, fake_kwargs = pytree.tree_unflatten(fakes, leaves[1])
+    with mode:
+        node.meta["val"] = target(*fake_args, **fake_kwargs)
+    results = [node]
+    if not isinstance(node.meta["val"], torch.Tensor):
+        results = []
+        for at, value in enumerate(node.meta["val"]):
+            results.append(graph.call_function(operator.getitem, (node, at)))
+            results[-1].meta["val"] = value
+    graph.output(tuple(results))
+    return graph, node
+
+
+def tensors_in(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    leaves, _ = pytree.tree_flatten((list(args), kwargs))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def support_of(target: Any, *args: Any, **kwargs: Any) -> Support:
+    graph, node = one_node(target, args, kwargs)
+    return support(graph)[node]
+
+
+def module_of(target: Any, *args: Any, **kwargs: Any) -> GraphModule:
+    graph, _ = one_node(target, args, kwargs)
+    return GraphModule(torch.nn.Module(), graph)
+
+
+def interpreted(target: Any, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+    """What the row's operations mean, by the oracle."""
+    definition = define(module_of(target, *args, **kwargs))
+    return interpret(definition.fusion, tensors_in(args, kwargs), CPU)
+
+
+def eager(target: Any, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+    return tensors_of(target(*args, **kwargs))

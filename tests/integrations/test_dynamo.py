@@ -1,0 +1,233 @@
+"""What programs do around a graph: updates, breaks, several models, options, failures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fuser
+from fuser.errors import BackendOptionError, PartitionError
+from fuser.integrations import dynamo, partition_call
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    return torch.compile(function, backend="fuser", **options)
+
+
+def gradients(function: Any, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    given = [x.detach().clone().requires_grad_() for x in inputs]
+    function(*given).sum().backward()
+    return [x.grad for x in given]
+
+
+def test_the_function_itself_is_a_backend() -> None:
+    run = torch.compile(lambda x: x.exp() + 1, backend=dynamo.backend)
+    x = torch.randn(5)
+    torch.testing.assert_close(run(x), x.exp() + 1)
+    assert [report.percent for report in dynamo.reports()] == [100.0]
+
+
+def test_inputs_are_updated() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        old = x.sum()
+        x.mul_(2).add_(1)
+        return x.sin() + old
+
+    ours, theirs = torch.arange(4.0), torch.arange(4.0)
+    torch.testing.assert_close(compiled(function)(ours), function(theirs))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_buffers_are_updated_in_training() -> None:
+    def make() -> nn.Module:
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU())
+
+    ours, theirs, x = make(), make(), torch.randn(2, 2, 6, 6)
+    run = compiled(ours)
+    for _ in range(2):
+        run(x).square().sum().backward()
+        theirs(x).square().sum().backward()
+    for name, value in theirs.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], value)
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-3, atol=1e-4)
+    assert all(report.percent == 100 for report in dynamo.reports())
+
+
+def test_a_break_in_the_graph_makes_two() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = (x * 2).relu()
+        torch._dynamo.graph_break()
+        return y.sum(-1).exp()
+
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(compiled(function)(x), function(x))
+    assert len(dynamo.reports()) == 2
+
+
+def test_models_do_not_disturb_each_other() -> None:
+    first, second = nn.Linear(4, 4), nn.LayerNorm(4)
+    runs = compiled(first), compiled(second)
+    x = torch.randn(3, 4)
+    for _ in range(2):
+        for run, model in zip(runs, (first, second), strict=True):
+            torch.testing.assert_close(run(x), model(x))
+
+
+def test_a_returned_copy_is_no_alias() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.exp()
+        whole = torch.index_select(x, 0, torch.arange(4))
+        copies = x.to(torch.float32, copy=True), x.repeat(1), nn.functional.pad(x, (0, 0))
+        choice = torch.where(torch.ones((), dtype=torch.bool), x, 0.0)
+        return x.clone(), y, y.clone(), x * 1, whole, choice, torch.cat([x]), x.flip(()), *copies
+
+    x = torch.randn(4)
+    results = compiled(function)(x)
+    torch.testing.assert_close(results, function(x))
+    addresses = [t.data_ptr() for t in (x, *results)]
+    assert len(set(addresses)) == len(addresses)
+
+
+def sliced(x: torch.Tensor) -> torch.Tensor:
+    rows, columns = x.shape
+    padded = nn.functional.pad(x[:, 1:-1], (1, 2))
+    left, right = x[:, : columns // 2], x[:, -(columns // 2) :]
+    places = torch.arange(rows).unsqueeze(1) + torch.arange(columns)
+    return padded.sum(0).mean() + torch.cat([left, right], 1) * places[:, : 2 * (columns // 2)]
+
+
+def shifted(x: torch.Tensor) -> torch.Tensor:
+    rows, columns = x.shape
+    y = x.reshape(columns, rows)[1:].reshape(rows, columns - 1)
+    return torch.index_select(y, 1, torch.arange(columns - 2)).roll(1, 0)
+
+
+def masked(x: torch.Tensor) -> torch.Tensor:
+    causal = torch.ones(x.shape[1], x.shape[1]).tril().bool()
+    scores = (x.unsqueeze(1) * x.unsqueeze(2)).masked_fill(~causal, float("-inf"))
+    return scores.softmax(-1).cumsum(1)
+
+
+@pytest.mark.parametrize("function", [sliced, shifted, masked])
+def test_open_sizes_are_scalars_of_the_definition(function: Any) -> None:
+    run = compiled(function, dynamic=True)
+    for sizes in ((4, 6), (6, 10), (5, 8)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(run(x), function(x))
+        torch.testing.assert_close(gradients(run, x), gradients(function, x))
+    assert len(dynamo.reports()) == 3  # inference, forward and backward
+    assert all(report.percent == 100 for report in dynamo.reports()), dynamo.reports()
+
+
+def test_loss_writes_no_probabilities() -> None:
+    loss = nn.CrossEntropyLoss()
+    scores, targets = torch.randn(64, 1024), torch.randint(0, 1024, (64,))
+    targets[3] = -100
+    (expected,) = gradients(lambda x: loss(x, targets), scores)
+    (got,) = gradients(compiled(lambda x: loss(x, targets)), scores)
+    torch.testing.assert_close(got, expected)
+    there, back = dynamo.reports()
+    assert there.percent == back.percent == 100
+    assert [len(there.partitions), len(back.partitions)] == [1, 1]
+    plan = there.partitions[0].plan([scores, targets])
+    assert sum(step.bytes_written for step in plan.steps) < scores.nbytes / 16
+
+
+# -- options and failures ------------------------------------------------------------------------
+
+
+def test_options_are_read() -> None:
+    x = torch.randn(4, 8)
+    for partition in ("min_cut", "default"):
+        torch._dynamo.reset()
+        run = compiled(torch.tanh, options={"partition": partition})
+        torch.testing.assert_close(gradients(run, x), gradients(torch.tanh, x))
+    run = compiled(torch.exp, options={"target": "emulator"})
+    torch.testing.assert_close(run(x), x.exp())
+    for wrong in ({"partition": "none"}, {"fast": True}):
+        with pytest.raises(Exception, match="has no option") as caught:
+            compiled(torch.sin, options=wrong)(x)
+        assert BackendOptionError.__name__ in repr(caught.value) + repr(caught.value.__cause__)
+
+
+def failing(*_: object, **__: object) -> None:
+    raise fuser.errors.LaunchError(kernel="k", reason="made to fail")
+
+
+def test_torch_takes_over_where_the_compiler_fails(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv("FUSER_STRICT")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("fuser.pipeline.Executor.execute", failing)
+    x = torch.randn(4, 8)
+    run = compiled(lambda x: x.exp().sum(-1))
+    with pytest.warns(RuntimeWarning, match="made to fail") as caught:
+        results = [run(x), run(x + 1)]
+    torch.testing.assert_close(results, [x.exp().sum(-1), (x + 1).exp().sum(-1)])
+    (warning,) = [w for w in caught if w.category is RuntimeWarning]
+    (script,) = tmp_path.iterdir()
+    assert str(script) in str(warning.message)
+    (report,) = dynamo.reports()
+    assert len(report.failed) == 1
+    assert "made to fail" in str(report)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "torch.float32 (4,) (1,)" in done.stdout
+
+
+def test_strict_raises_instead(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("fuser.pipeline.Executor.execute", failing)
+    with pytest.raises(PartitionError, match="made to fail"):
+        compiled(lambda x: x.exp().sum(-1))(torch.randn(4, 8))
+
+
+def test_a_definition_that_cannot_be_written_is_run_by_torch(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv("FUSER_STRICT")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(partition_call, "define", failing)
+    x = torch.randn(4)
+    with pytest.warns(RuntimeWarning, match="made to fail"):
+        torch.testing.assert_close(compiled(torch.exp)(x), x.exp())
+
+
+def test_the_users_mistakes_are_torchs_errors() -> None:
+    run = compiled(lambda x, at: torch.index_select(x, 0, at) + 1)
+    x = torch.randn(4, 2)
+    assert run(x, torch.tensor([3])).shape == (1, 2)
+    with pytest.raises(IndexError, match="out of range"):
+        run(x, torch.tensor([4]))
+    torch.testing.assert_close(run(x, torch.tensor([0])), x[:1] + 1)  # and nothing has failed
+    assert not any(report.failed for report in dynamo.reports())
+
+
+def test_the_installed_package_names_the_backend() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (value,) = project["entry-points"]["torch_dynamo_backends"].values()
+    entry = EntryPoint("fuser", value, "torch_dynamo_backends")
+    assert entry.load() is dynamo.backend
+
+
+def test_importing_the_package_does_not_import_dynamo() -> None:
+    script = "import sys, fuser; sys.exit('torch._dynamo' in sys.modules)"
+    environment = {"PYTHONPATH": str(ROOT)}
+    assert (
+        subprocess.run([sys.executable, "-c", script], check=False, env=environment).returncode == 0
+    )

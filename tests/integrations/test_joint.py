@@ -1,0 +1,78 @@
+"""Rewrites of ATen graphs: what is replaced, what must not be, and the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fuser.integrations.joint import rewrite_graph
+
+aten: Any = torch.ops.aten
+X = torch.randn(4, 6)
+
+
+def rewritten(function: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
+    """The overloads after the rewrites; results are compared."""
+    module = make_fx(function, tracing_mode="fake")(*inputs)
+    rewrite_graph(module)
+    torch.testing.assert_close(module(*inputs), function(*inputs))
+    targets = [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
+    return [name.split(".")[1] for name in targets]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: aten.index_select(x, 1, torch.arange(3)) + 1, ["slice", "add"]),
+        (lambda x: aten.index_select(x, 1, torch.arange(1, 6, 2)) + 1, ["slice", "add"]),
+        (lambda x: aten.index.Tensor(x, [None, torch.arange(2, 5)]) + 1, ["slice", "add"]),
+        (
+            lambda x: aten.index_put(torch.full((4, 9), 0.0), [None, torch.arange(6)], x, True) + 1,
+            ["full", "slice_scatter", "add"],
+        ),
+        (
+            lambda x: aten.index_add(torch.full((9, 6), 0.0), 0, torch.arange(2, 6), x) + 1,
+            ["full", "slice_scatter", "add"],
+        ),
+        (lambda x: aten.full_like(x, 0) + 1, ["full", "add"]),
+        (lambda x: x.exp().clone() + 1, ["exp", "add"]),
+    ],
+)
+def test_ranges_become_slices_and_copies_go(function: Any, expected: list[str]) -> None:
+    assert rewritten(function, X) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [
+        # What is returned is a tensor of its own.
+        (lambda x: aten.index_select(x, 1, torch.arange(6)), "index_select"),
+        (lambda x: x.exp().clone().view(-1), "clone"),
+        # The copy lies otherwise.
+        (lambda x: x.t().clone(memory_format=torch.contiguous_format).view(-1) + 1, "clone"),
+        # Numbers that are no range, or fall.
+        (lambda x: aten.index_select(x, 1, torch.arange(6) * 0) + 1, "index_select"),
+        (lambda x: aten.index_select(x, 1, torch.arange(5, -1, -1)) + 1, "index_select"),
+        # Added to what is not zero.
+        (
+            lambda x: aten.index_put(torch.full((4, 9), 1.0), [None, torch.arange(6)], x, True) + 1,
+            "index_put",
+        ),
+        # A source that is repeated.
+        (
+            lambda x: aten.index_put(torch.full((9,), 0.0), [torch.arange(6)], x.sum(), True) + 1,
+            "index_put",
+        ),
+    ],
+)
+def test_what_means_something_else_is_kept(function: Any, kept: str) -> None:
+    assert kept in rewritten(function, X)
+
+
+def test_a_range_beyond_the_tensor_still_raises() -> None:
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        rewritten(lambda x: aten.index_select(x, 1, torch.arange(7)) + 1, X)

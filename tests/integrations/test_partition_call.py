@@ -1,0 +1,73 @@
+"""A partition's results lie as tracing says; its kernels are compiled ahead; it has a plan."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+
+import fuser
+from fuser.errors import PartitionError
+from fuser.integrations import partition_call
+from fuser.integrations.partition_call import PartitionCall, compile_ahead
+from tests.integrations.graphs import eager, module_of, tensors_in
+
+aten: Any = torch.ops.aten
+CONTIGUOUS = torch.contiguous_format
+TURNED = torch.randn(3, 4, 5).permute(2, 0, 1)
+IMAGE = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("target", "args", "kwargs"),
+    [
+        (aten.exp.default, [TURNED], {}),
+        (aten.add.Tensor, [IMAGE, torch.randn(3, 1, 1)], {}),
+        (aten.add.Tensor, [torch.randn(4).expand(3, 4), 1], {}),
+        (aten.clone.default, [TURNED], {}),
+        (aten.clone.default, [TURNED], {"memory_format": CONTIGUOUS}),
+        (aten.clone.default, [torch.randn(2, 3, 4, 4)], {"memory_format": torch.channels_last}),
+        (aten.clone.default, [torch.randn(6, 8)[::2, 1:]], {}),
+        (aten._to_copy.default, [TURNED], {"dtype": torch.float64}),
+        (aten.cat.default, [[IMAGE, IMAGE], 1], {}),
+        (aten.sum.dim_IntList, [TURNED, [1], True], {}),
+        (aten.constant_pad_nd.default, [TURNED, [1, 1]], {}),
+        (aten.index_select.default, [TURNED, 0, torch.tensor([1, 1])], {}),
+        (aten.flip.default, [TURNED, [0]], {}),
+        (aten.full_like.default, [TURNED, 2.0], {}),
+        (aten.cumsum.default, [TURNED, 0], {}),
+    ],
+    ids=str,
+)
+def test_results_lie_as_tracing_says(target: Any, args: Any, kwargs: Any) -> None:
+    module = module_of(target, *args, **kwargs)
+    got = PartitionCall(module, "part")(*tensors_in(args, kwargs))
+    expected = eager(target, *args, **kwargs)
+    torch.testing.assert_close(list(got), expected)
+    for ours, traced in zip(got, module.graph.output_node().all_input_nodes, strict=True):
+        assert ours.stride() == traced.meta["val"].stride()
+
+
+def test_kernels_are_compiled_before_the_call(monkeypatch) -> None:
+    pool = ThreadPoolExecutor(2)
+    monkeypatch.setattr(partition_call, "_POOL", pool)
+    x = torch.randn(37, 11)
+    call = PartitionCall(module_of(aten.logical_xor.default, x, x), "ahead")
+    compile_ahead([call])
+    pool.shutdown(wait=True)
+    before = fuser.stats()
+    assert not call(x, x)[0].any()
+    assert fuser.stats()["kernels_compiled"] == before["kernels_compiled"]
+    assert fuser.stats()["plans_built"] == before["plans_built"]
+
+
+def test_a_partition_has_a_plan_without_inputs() -> None:
+    x = torch.randn(8, 8)
+    call = PartitionCall(module_of(aten.exp.default, x), "part")
+    assert str(call.plan()) == str(call.plan([x]))
+    broken = PartitionCall(module_of(aten.exp.default, x), "part")
+    broken.definition = None
+    with pytest.raises(PartitionError, match="part cannot be run"):
+        broken.plan()
