@@ -98,13 +98,9 @@ class Workbench(ABC):
         there are on the way, make of them; integers must be equal. Raises OutputDifferenceError,
         ReferenceOutputError, and what `execute` raises.
         """
-        fusion = self.ir
-        updated = {output.alias_of for output in fusion.outputs}
+        fusion = _with_updates_shown(self.ir)
         flat = flattened(inputs)
-        before = [
-            given.clone() if value in updated and isinstance(given, torch.Tensor) else given
-            for value, given in zip(fusion.inputs, flat, strict=False)
-        ]
+        before = _before_updates(fusion, flat)
         state = _random_states(flat)
         outputs = self.execute(inputs, target=target, device=device, **options)
         after = _set_random_states(state)
@@ -154,6 +150,37 @@ def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
 
 
 _NESTED = frozenset({list, tuple})
+
+
+def _before_updates(
+    fusion: Fusion, inputs: Sequence[torch.Tensor | Number]
+) -> list[torch.Tensor | Number]:
+    """The inputs, copied where they lie in the memory of one that is updated."""
+    updated = {output.alias_of for output in fusion.outputs}
+    changed = {
+        given.untyped_storage().data_ptr()
+        for value, given in zip(fusion.inputs, inputs, strict=False)
+        if value in updated and isinstance(given, torch.Tensor)
+    }
+    return [
+        given.clone()
+        if changed
+        and isinstance(given, torch.Tensor)
+        and given.untyped_storage().data_ptr() in changed
+        else given
+        for given in inputs
+    ]
+
+
+def _with_updates_shown(fusion: Fusion) -> Fusion:
+    """The same fusion, which returns what an updated input becomes in place of that input."""
+    becomes = {output.alias_of: output.value for output in fusion.outputs}
+    shown = ((output, fusion.shown_in(output)) for output in fusion.outputs)
+    outputs = tuple(
+        output if held is None else dataclasses.replace(output, value=becomes[held])
+        for output, held in shown
+    )
+    return dataclasses.replace(fusion, outputs=outputs)
 
 
 def _without_updates(fusion: Fusion) -> Fusion:
