@@ -96,7 +96,7 @@ class _Concretizer:
         self._shapes = shapes
         self._made: dict[Value, Value] = {}
         self._known: dict[Value, torch.Tensor] = {
-            value: torch.tensor(number, dtype=value.dtype.torch)
+            value: torch.tensor(number, dtype=value.dtype.torch, device=_CPU)
             for value, number in scalars.items()
         }
         self._sized: set[Value] = set()
@@ -153,7 +153,7 @@ class _Concretizer:
         """What a scalar statement comes to, if all it reads is known."""
         op = statement.op
         if isinstance(op, SizeOf):
-            return torch.tensor(self._made[op.arg].shape[op.dim])
+            return torch.tensor(self._made[op.arg].shape[op.dim], device=_CPU)
         if not isinstance(op, Constant | Pointwise | Cast) or statement.out.is_tensor:
             return None
         if not all(operand in self._known for operand in operands(op)):
