@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import torch
 
-from fuser.errors import NothingSavedError
+from fuser.errors import ArgumentTypeError, NothingSavedError
+from fuser.frontend.arguments import boolean, integer
 from fuser.frontend.repro import Form, Inputs, form_of, repro_script
 from fuser.ir.comparison import check_results
 from fuser.ir.nodes import Fusion, Number, Output
@@ -129,7 +130,11 @@ class Workbench(ABC):
         """
         executor = self._checked("profile", {})
         return executor.profile(
-            flattened(inputs), target=target, device=device, runs=runs, cold=cold
+            flattened(inputs),
+            target=target,
+            device=device,
+            runs=integer("profile", "runs", runs),
+            cold=boolean("profile", "cold", cold),
         )
 
     def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
@@ -138,8 +143,16 @@ class Workbench(ABC):
 
 def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
     """The inputs, those of vectors in place of their list."""
-    if _NESTED.isdisjoint(map(type, inputs)):
-        return inputs  # pyright: ignore[reportReturnType]
+    try:
+        if _NESTED.isdisjoint(map(type, inputs)):
+            return inputs  # pyright: ignore[reportReturnType]
+    except TypeError as error:
+        raise ArgumentTypeError(
+            operation="execute",
+            argument="inputs",
+            expected="a list of tensors and Python numbers",
+            got=type(inputs).__name__,
+        ) from error
     flat: list[torch.Tensor | Number] = []
     for given in inputs:
         if isinstance(given, torch.Tensor | bool | int | float | complex):

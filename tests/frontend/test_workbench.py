@@ -246,6 +246,11 @@ def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch):
     _, fd = layernorm(x)
     with pytest.raises(errors.ArgumentError, match="runs = 0"):
         fd.profile([x], runs=0)
+    with pytest.raises(errors.ArgumentTypeError, match="runs must be an int, got str"):
+        fd.profile([x], runs="3")  # pyright: ignore[reportArgumentType]
+    for method in (fd.execute, fd.validate, fd.plan):
+        with pytest.raises(errors.ArgumentTypeError, match=r"inputs must be a list of .*NoneType"):
+            method(None)
     with pytest.raises(errors.InputKindError):
         fd.profile([1.0])
     with pytest.raises(errors.EmptyDefinitionError):
