@@ -187,11 +187,11 @@ def _scan(op: Scan, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _pad(op: Pad, tensor: torch.Tensor, fill: torch.Tensor) -> torch.Tensor:
-    """torch.nn.functional.pad, which takes no complex fill."""
+    """torch.nn.functional.pad, which takes no complex fill and cuts no more than there is."""
     spans = list(zip(tensor.shape, op.widths, strict=True))
     shape = [size + before + after for size, (before, after) in spans]
     result = _convert(fill, tensor.dtype).to(tensor.device).expand(shape).clone()
-    kept = tensor[tuple(slice(max(-b, 0), n + min(a, 0)) for n, (b, a) in spans)]
+    kept = tensor[tuple(slice(max(-b, 0), max(n + min(a, 0), 0)) for n, (b, a) in spans)]
     starts = (max(before, 0) for before, _ in op.widths)
     inside = tuple(slice(s, s + n) for s, n in zip(starts, kept.shape, strict=True))
     result[inside] = kept
