@@ -121,6 +121,13 @@ class ViewSizeError(FuserError):
     )
 
 
+class TensorSizeError(FuserError):
+    template = (
+        "{operation}: {name} would have sizes {sizes}, which are {bytes} bytes; "
+        "no more than 2**63 - 1 can be addressed"
+    )
+
+
 class OriginalShapeError(FuserError):
     template = "{operation}: original_shape is {got}, but {operand} has sizes {expected}"
 

@@ -193,3 +193,18 @@ def test_plans_do_not_depend_on_the_hash_seed(tmp_path: Path):
     first, second = (run_script(text, tmp_path, PYTHONHASHSEED=seed) for seed in ("1", "77"))
     assert first == second
     assert "pointwise" in first
+
+
+def test_the_default_device_of_torch_decides_nothing() -> None:
+    x, factor = torch.randn(5, 6), 2.5
+    with FusionDefinition() as fd:
+        t, s = fd.from_pytorch(x), fd.define_scalar()
+        lowest = fd.ops.min(t, [1], keepdim=True)
+        numbers = fd.ops.uniform(0.5, 2.0, [fd.ops.size(t, 0), 6])
+        fd.add_output(fd.ops.exp(t - lowest) * s * numbers + fd.ops.size(t, 1))
+    torch.manual_seed(3)
+    (want,) = fd.validate([x, factor])
+    torch.manual_seed(3)
+    with torch.device("meta"):
+        (got,) = fd.validate([x, factor], target="emulator")
+    torch.testing.assert_close(got, want)

@@ -8,7 +8,7 @@ from typing import TypeGuard, TypeVar
 from fuser.errors import ArgumentError, ArgumentTypeError, OriginalShapeError
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import DataType, holds
 from fuser.ir.nodes import Extent, Value
 from fuser.ir.types import (
     DYNAMIC,
@@ -86,9 +86,16 @@ def ints(operation: str, argument: str, given: object) -> list[int]:
 
 
 def integer(operation: str, argument: str, given: object) -> int:
-    """An int. Raises ArgumentTypeError."""
+    """An int of at most 64 bits. Raises ArgumentTypeError, ArgumentError."""
     if not is_int(given):
         raise _wrong_type(operation, argument, "an int", given)
+    if not holds(DataType.Int, given):
+        raise ArgumentError(
+            operation=operation,
+            argument=argument,
+            got=given,
+            expected="expected a number that fits Int",
+        )
     return given
 
 

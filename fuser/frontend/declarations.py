@@ -174,6 +174,13 @@ class Declarations:
                 got=f"{alias.name}: {alias.type}",
                 expected=f"expected an input of the type of {value.name}: {value.type}",
             )
+        if any(output.alias_of == alias for output in self._recorder.fusion.outputs):
+            raise ArgumentError(
+                operation="add_output",
+                argument="alias_input",
+                got=alias.name,
+                expected="an output before this one is written into it",
+            )
         return alias
 
     def _constant(self, operation: str, value: object, dtype: DataType | None) -> Handle:

@@ -6,6 +6,7 @@ from fuser.errors import ArgumentError
 from fuser.frontend.arguments import Shape, dtype, extents
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
+from fuser.ir.dtype_rules import refused
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Extent, GeneratorState, Random, SizeOf, Value
 from fuser.ir.types import DYNAMIC
@@ -64,7 +65,7 @@ class RandomOps(OperationGroup):
         self, arg: Handle, *, rng_seed: Operand | None = None, rng_offset: Operand | None = None
     ) -> Handle:
         """Random numbers in [0, 1), of the sizes and dtype of `arg`."""
-        value = self._recorder.tensor("rand_like", "arg", arg)
+        value = self._floating("rand_like", arg)
         given, sizes = (rng_seed, rng_offset), self._sizes_of(value)
         return self._random("uniform", (0.0, 1.0), sizes, given, value.dtype, "rand_like")
 
@@ -72,9 +73,15 @@ class RandomOps(OperationGroup):
         self, arg: Handle, *, rng_seed: Operand | None = None, rng_offset: Operand | None = None
     ) -> Handle:
         """Standard normal random numbers, of the sizes and dtype of `arg`."""
-        value = self._recorder.tensor("randn_like", "arg", arg)
+        value = self._floating("randn_like", arg)
         given, sizes = (rng_seed, rng_offset), self._sizes_of(value)
         return self._random("normal", (0.0, 1.0), sizes, given, value.dtype, "randn_like")
+
+    def _floating(self, name: str, arg: object) -> Value:
+        value = self._recorder.tensor(name, "arg", arg)
+        if not value.dtype.is_floating:
+            raise refused(name, "computes in floating types", (value,))
+        return value
 
     def _random(
         self,

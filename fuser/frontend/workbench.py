@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import torch
 
-from fuser.errors import NothingSavedError
+from fuser.errors import ArgumentTypeError, NothingSavedError
+from fuser.frontend.arguments import boolean, integer
 from fuser.frontend.repro import Form, Inputs, form_of, repro_script
 from fuser.ir.comparison import check_results
 from fuser.ir.nodes import Fusion, Number, Output
@@ -98,13 +99,9 @@ class Workbench(ABC):
         there are on the way, make of them; integers must be equal. Raises OutputDifferenceError,
         ReferenceOutputError, and what `execute` raises.
         """
-        fusion = self.ir
-        updated = {output.alias_of for output in fusion.outputs}
+        fusion = _with_updates_shown(self.ir)
         flat = flattened(inputs)
-        before = [
-            given.clone() if value in updated and isinstance(given, torch.Tensor) else given
-            for value, given in zip(fusion.inputs, flat, strict=False)
-        ]
+        before = _before_updates(fusion, flat)
         state = _random_states(flat)
         outputs = self.execute(inputs, target=target, device=device, **options)
         after = _set_random_states(state)
@@ -133,7 +130,11 @@ class Workbench(ABC):
         """
         executor = self._checked("profile", {})
         return executor.profile(
-            flattened(inputs), target=target, device=device, runs=runs, cold=cold
+            flattened(inputs),
+            target=target,
+            device=device,
+            runs=integer("profile", "runs", runs),
+            cold=boolean("profile", "cold", cold),
         )
 
     def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
@@ -142,8 +143,16 @@ class Workbench(ABC):
 
 def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
     """The inputs, those of vectors in place of their list."""
-    if _NESTED.isdisjoint(map(type, inputs)):
-        return inputs  # pyright: ignore[reportReturnType]
+    try:
+        if _NESTED.isdisjoint(map(type, inputs)):
+            return inputs  # pyright: ignore[reportReturnType]
+    except TypeError as error:
+        raise ArgumentTypeError(
+            operation="execute",
+            argument="inputs",
+            expected="a list of tensors and Python numbers",
+            got=type(inputs).__name__,
+        ) from error
     flat: list[torch.Tensor | Number] = []
     for given in inputs:
         if isinstance(given, torch.Tensor | bool | int | float | complex):
@@ -154,6 +163,37 @@ def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
 
 
 _NESTED = frozenset({list, tuple})
+
+
+def _before_updates(
+    fusion: Fusion, inputs: Sequence[torch.Tensor | Number]
+) -> list[torch.Tensor | Number]:
+    """The inputs, copied where they lie in the memory of one that is updated."""
+    updated = {output.alias_of for output in fusion.outputs}
+    changed = {
+        given.untyped_storage().data_ptr()
+        for value, given in zip(fusion.inputs, inputs, strict=False)
+        if value in updated and isinstance(given, torch.Tensor)
+    }
+    return [
+        given.clone()
+        if changed
+        and isinstance(given, torch.Tensor)
+        and given.untyped_storage().data_ptr() in changed
+        else given
+        for given in inputs
+    ]
+
+
+def _with_updates_shown(fusion: Fusion) -> Fusion:
+    """The same fusion, which returns what an updated input becomes in place of that input."""
+    becomes = {output.alias_of: output.value for output in fusion.outputs}
+    shown = ((output, fusion.shown_in(output)) for output in fusion.outputs)
+    outputs = tuple(
+        output if held is None else dataclasses.replace(output, value=becomes[held])
+        for output, held in shown
+    )
+    return dataclasses.replace(fusion, outputs=outputs)
 
 
 def _without_updates(fusion: Fusion) -> Fusion:

@@ -109,7 +109,9 @@ def _check(
         return
     beyond = torch.where(wrong, _difference(got, want) - bound, -torch.inf)
     flat = int(beyond.argmax())
-    index = [int(part) for part in torch.unravel_index(torch.tensor(flat), want.shape)]
+    index = [
+        int(part) for part in torch.unravel_index(torch.tensor(flat, device="cpu"), want.shape)
+    ]
     raise OutputDifferenceError(
         output=number,
         name=value.name,

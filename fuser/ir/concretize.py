@@ -10,11 +10,12 @@ sizes as arguments; static extents are for the decisions before that.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
 
-from fuser.errors import ScalarEvaluationError
+from fuser.errors import ScalarEvaluationError, TensorSizeError
 from fuser.ir.dtypes import Category
 from fuser.ir.infer import infer
 from fuser.ir.interpret import evaluate
@@ -96,7 +97,7 @@ class _Concretizer:
         self._shapes = shapes
         self._made: dict[Value, Value] = {}
         self._known: dict[Value, torch.Tensor] = {
-            value: torch.tensor(number, dtype=value.dtype.torch)
+            value: torch.tensor(number, dtype=value.dtype.torch, device=_CPU)
             for value, number in scalars.items()
         }
         self._sized: set[Value] = set()
@@ -129,6 +130,8 @@ class _Concretizer:
         if isinstance(op, View | Expand):
             op = dataclasses.replace(op, shape=_shape(types[0]))
         outs = tuple(Value(old.id, type_) for old, type_ in zip(statement.outs, types, strict=True))
+        for out in outs:
+            _check_bytes(statement, out)
         self._made.update(zip(statement.outs, outs, strict=True))
         return Statement(outs, op)
 
@@ -153,7 +156,7 @@ class _Concretizer:
         """What a scalar statement comes to, if all it reads is known."""
         op = statement.op
         if isinstance(op, SizeOf):
-            return torch.tensor(self._made[op.arg].shape[op.dim])
+            return torch.tensor(self._made[op.arg].shape[op.dim], device=_CPU)
         if not isinstance(op, Constant | Pointwise | Cast) or statement.out.is_tensor:
             return None
         if not all(operand in self._known for operand in operands(op)):
@@ -177,6 +180,20 @@ class _Concretizer:
             reason = "it comes of torch's generator, and a size must be known before"
             raise ScalarEvaluationError(statement=extent, reason=reason)
         return int(self._known[extent].item()) if isinstance(extent, Value) else extent
+
+
+def _check_bytes(statement: Statement, out: Value) -> None:
+    """Raises TensorSizeError if a tensor has more bytes than 64 bits can count."""
+    if not out.is_tensor or 0 in out.shape:
+        return
+    needed = math.prod(out.shape) * out.dtype.itemsize
+    if needed >= 1 << 63:
+        raise TensorSizeError(
+            operation=print_statement(statement),
+            name=out.name,
+            sizes=list(out.shape),
+            bytes=needed,
+        )
 
 
 def _extents(op: Operation) -> tuple[Extent, ...]:

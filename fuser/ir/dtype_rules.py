@@ -73,6 +73,12 @@ def check_drawn(op: Random) -> None:
         raise refused(op.distribution, reason, (op.seed, op.offset))
 
 
+def check_fill(operation: str, fill: Value, dtype: DataType) -> None:
+    """Raises OperandDtypeError if elements would lose the imaginary part of the number they get."""
+    if fill.dtype.is_complex and not dtype.is_complex:
+        raise refused(operation, f"elements of {dtype.name} cannot hold it", (fill,))
+
+
 def refused(operation: str, reason: str, got: Sequence[Value | DataType]) -> OperandDtypeError:
     """The error that names each operand with its dtype."""
     names = (arg.name if isinstance(arg, DataType) else f"{arg} {arg.dtype.name}" for arg in got)

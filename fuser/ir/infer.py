@@ -10,6 +10,7 @@ from fuser.ir.dtype_rules import (
     category_words,
     check_drawn,
     check_dtype,
+    check_fill,
     check_index,
     check_same_dtype,
     refused,
@@ -78,6 +79,7 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
             shapes.check_permutation("stride_order", "stride_order", op.order, len(op.arg.shape))
             return (TensorType(op.arg.dtype, op.arg.shape),)
         case Full():
+            check_fill("full", op.fill, op.dtype)
             return (TensorType(op.dtype, result_shapes.factory("full", op.shape)),)
         case Iota():
             check_dtype("iota", op.dtype, [])
@@ -91,6 +93,7 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
         case Scan():
             return (_scan_type(op),)
         case Pad():
+            check_fill("pad", op.fill, op.arg.dtype)
             return (TensorType(op.arg.dtype, result_shapes.pad(op)),)
         case Cat():
             check_same_dtype("cat", op.args)
@@ -167,6 +170,8 @@ def _scatter_type(op: Scatter) -> TensorType:
     check_index(op.mode, op.index)
     if op.src.is_tensor:
         check_same_dtype(op.mode, (op.arg, op.src))
+    else:
+        check_fill(op.mode, op.src, op.arg.dtype)
     return TensorType(op.arg.dtype, result_shapes.scatter(op))
 
 

@@ -60,7 +60,9 @@ def interpret(
     environment: Environment = {}
     for value, given in zip(fusion.inputs, inputs, strict=True):
         is_tensor = isinstance(given, torch.Tensor)
-        environment[value] = given if is_tensor else torch.tensor(given, dtype=value.dtype.torch)
+        environment[value] = (
+            given if is_tensor else torch.tensor(given, dtype=value.dtype.torch, device="cpu")
+        )
     place = device or _device_of(inputs)
     for statement in fusion.statements:
         for out, result in zip(
@@ -83,9 +85,9 @@ def evaluate(
 
     match op:
         case Constant():
-            return (torch.tensor(op.value, dtype=op.dtype.torch),)
+            return (torch.tensor(op.value, dtype=op.dtype.torch, device="cpu"),)
         case SizeOf():
-            return (torch.tensor(get(op.arg).shape[op.dim]),)
+            return (torch.tensor(get(op.arg).shape[op.dim], device="cpu"),)
         case Pointwise():
             return (_pointwise(op, environment),)
         case Cast():
@@ -101,7 +103,7 @@ def evaluate(
         case Iota():
             return (_iota(op, size(op.length), get(op.start), get(op.step), device),)
         case GeneratorState():
-            return tuple(map(torch.tensor, draw_state(device)))
+            return tuple(torch.tensor(word, device="cpu") for word in draw_state(device))
         case Random():
             shape = [size(extent) for extent in op.shape]
             first, second = (get(parameter).item() for parameter in op.parameters)
@@ -185,11 +187,11 @@ def _scan(op: Scan, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _pad(op: Pad, tensor: torch.Tensor, fill: torch.Tensor) -> torch.Tensor:
-    """torch.nn.functional.pad, which takes no complex fill."""
+    """torch.nn.functional.pad, which takes no complex fill and cuts no more than there is."""
     spans = list(zip(tensor.shape, op.widths, strict=True))
     shape = [size + before + after for size, (before, after) in spans]
     result = _convert(fill, tensor.dtype).to(tensor.device).expand(shape).clone()
-    kept = tensor[tuple(slice(max(-b, 0), n + min(a, 0)) for n, (b, a) in spans)]
+    kept = tensor[tuple(slice(max(-b, 0), max(n + min(a, 0), 0)) for n, (b, a) in spans)]
     starts = (max(before, 0) for before, _ in op.widths)
     inside = tuple(slice(s, s + n) for s, n in zip(starts, kept.shape, strict=True))
     result[inside] = kept

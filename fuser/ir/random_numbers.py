@@ -39,7 +39,7 @@ def draw_state(device: torch.device) -> tuple[int, int]:
     Raises GeneratorError while a CUDA graph is captured.
     """
     if device.type != "cuda":
-        return int(torch.empty((), dtype=torch.int64).random_()), 0
+        return int(torch.empty((), dtype=torch.int64, device="cpu").random_()), 0
     generator = torch.cuda.default_generators[device.index or 0]
     with _GENERATOR:
         if torch.cuda.is_current_stream_capturing():
@@ -61,7 +61,10 @@ def random_numbers(
     unit = _units(op, math.prod(shape), state, device).reshape(list(shape))
     compute, (first, second) = op.dtype.compute.torch, parameters
     factor = second - first if op.distribution == "uniform" else second
-    scaled = first + unit.double() * torch.tensor(factor, dtype=torch.float64).to(compute).item()
+    scaled = (
+        first
+        + unit.double() * torch.tensor(factor, dtype=torch.float64, device="cpu").to(compute).item()
+    )
     result = scaled.to(compute).to(op.dtype.torch)
     if op.distribution == "normal":
         return result

@@ -61,10 +61,10 @@ def rounding_noise(
 
 def _run(fusion: Fusion, inputs: Sequence[torch.Tensor | Number], number: int) -> Environment:
     """What every value holds in one run; run 0 changes nothing."""
-    generator = torch.Generator().manual_seed(number)
+    generator = torch.Generator(_CPU).manual_seed(number)
     environment: Environment = {}
     for value, given in zip(fusion.inputs, inputs, strict=True):
-        held = given if isinstance(given, torch.Tensor) else torch.tensor(given)
+        held = given if isinstance(given, torch.Tensor) else torch.tensor(given, device=_CPU)
         environment[value] = held.detach().to(_CPU, value.dtype.torch)
     for statement in fusion.statements:
         results = evaluate(statement.op, environment, _CPU)
@@ -96,7 +96,7 @@ def _shaken(
     apart = (exact - result).abs()
     error = torch.maximum(apart, result.abs() * torch.finfo(result.dtype).eps)
     half = 0.5 + 0.5j if result.is_complex() else 0.5
-    by = 2 * (torch.rand(result.shape, generator=generator, dtype=exact.dtype) - half)
+    by = 2 * (torch.rand(result.shape, generator=generator, dtype=exact.dtype, device=_CPU) - half)
     return torch.where(apart == 0, result, (result + by * error).to(result.dtype))
 
 

@@ -100,9 +100,12 @@ def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Str
             kept = tuple(s for dim, s in enumerate(strides) if dim not in op.dims)
             return replace(memory, shape=shape, strides=kept)
         case Slice():
-            starts = sum(start * stride for start, stride in zip(op.starts, strides, strict=True))
-            stepped = tuple(step * stride for step, stride in zip(op.steps, strides, strict=True))
-            return replace(memory, shape=shape, strides=stepped, offset=memory.offset + starts)
+            starts = (0 if 0 in shape else s * t for s, t in zip(op.starts, strides, strict=True))
+            steps = (
+                min(step, max(1, size)) for step, size in zip(op.steps, memory.shape, strict=True)
+            )
+            stepped = tuple(step * stride for step, stride in zip(steps, strides, strict=True))
+            return replace(memory, shape=shape, strides=stepped, offset=memory.offset + sum(starts))
         case Flip():
             return memory if all(shape[dim] <= 1 for dim in op.dims) else None
 

@@ -42,7 +42,10 @@ def computed(
 
     None where torch raises, as it does for an integer division by zero.
     """
-    held = {value: torch.tensor(n.value, dtype=n.dtype.torch) for value, n in numbers.items()}
+    held = {
+        value: torch.tensor(n.value, dtype=n.dtype.torch, device="cpu")
+        for value, n in numbers.items()
+    }
     try:
         (result,) = evaluate(op, held, _CPU)
     except RuntimeError:

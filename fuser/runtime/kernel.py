@@ -75,5 +75,5 @@ def scalar_argument(value: complex, dtype: DataType) -> object:
     if dtype is DataType.ComplexDouble:
         return Complex128(value.real, value.imag)
     if dtype.compute is not dtype:
-        return torch.tensor(value, dtype=dtype.torch).item()
+        return torch.tensor(value, dtype=dtype.torch, device="cpu").item()
     return value

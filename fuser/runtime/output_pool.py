@@ -44,7 +44,7 @@ class OutputPool:
         with self._lock:
             storage = self._take(nbytes) or self._make(nbytes)
             self._evict()
-            tensor = torch.empty(0, dtype=dtype)
+            tensor = torch.empty(0, dtype=dtype, device="cpu")
             return tensor.set_(storage, 0, sizes, strides)  # pyright: ignore[reportArgumentType]
 
     def held_bytes(self) -> int:

@@ -214,4 +214,4 @@ def join(operation: str, held: Ref, value: Expression) -> Call:
 
 def _number_as(value: bool | int | float, dtype: DataType) -> bool | int | float | complex:
     """A literal in another type, as torch converts it."""
-    return torch.tensor(value, dtype=of_literal(value).torch).to(dtype.torch).item()
+    return torch.tensor(value, dtype=of_literal(value).torch, device="cpu").to(dtype.torch).item()

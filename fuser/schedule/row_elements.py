@@ -169,7 +169,10 @@ class Elements(Emitter):
         return f"{value}_{number}" if number else value.name
 
     def add(self, let: Let, is_tensor: bool) -> None:
-        (self._target if is_tensor else self._prologue).append(let)
+        if is_tensor:
+            self._target.append(let)
+        elif let not in self._prologue:  # each sweep that draws numbers scales them by the same
+            self._prologue.append(let)
 
     def add_load(self, load: Load) -> None:
         self._target.append(load)

@@ -127,7 +127,7 @@ def _each_listed(name: str, body: ListBody, each: tuple[Node, ...], *, last: boo
     """The points of a row. They lie anywhere, so those that come later are asked for."""
     inner = body.added.axes[-1]
     later = Variable(f"{body.point.name}_later", body.point.extent)
-    loads = [node for node in body.added.code if isinstance(node, Load)]
+    loads = [n for n in body.added.code if isinstance(n, Load) and n.drawn is None]
     read = [n for n in loads if step_along(n.at, inner) == 1 and n.at.coefficient(body.point)]
     if not read or last:
         return ListLoop(name, body.row, body.point.name, each, last)

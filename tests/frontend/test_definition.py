@@ -402,6 +402,14 @@ def test_alias_must_be_an_input_of_the_outputs_type() -> None:
                 fd.add_output(y, alias_input=wrong)
 
 
+def test_an_input_holds_one_output() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1])
+        fd.add_output(fd.ops.neg(x), alias_input=x)
+        with pytest.raises(errors.ArgumentError, match="alias_input = 'T0': an output before"):
+            fd.add_output(fd.ops.exp(x), alias_input=x)
+
+
 def test_stride_order_of_an_output() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[-1, -1])

@@ -73,3 +73,18 @@ def test_an_array_is_named_by_its_type_and_shape():
     assert str(caught.value) == (
         "input 0 (T0): expected a strided tensor, got ndarray of shape (3, 4)"
     )
+
+
+@pytest.mark.parametrize(
+    ("define", "words"),
+    [
+        (lambda o, x, i: o.full([2], 1j), "full: elements of Float cannot hold it"),
+        (lambda o, x, i: o.pad(x, [1, 1], 1j), "pad: elements of Float cannot hold it"),
+        (lambda o, x, i: o.scatter(x, i, 1j, 1), "scatter: elements of Float cannot hold it"),
+        (lambda o, x, i: o.rand_like(i), "rand_like: computes in floating types (operand"),
+        (lambda o, x, i: o.randn_like(i), "randn_like: computes in floating types (operand"),
+        (lambda o, x, i: o.pad(x, [2**70, 1]), f"pad: pad_widths[0] = {2**70}: expected a number"),
+    ],
+)
+def test_numbers_that_do_not_fit(define: Define, words: str):
+    assert message(define, [4, 6], [4, 6]).startswith(words)

@@ -115,6 +115,29 @@ def test_an_updated_input_is_compared_with_what_it_should_become(monkeypatch: py
         doubling().validate([x])
 
 
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_an_updated_input_that_is_returned_is_what_it_should_become(target: str):
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(t * 2.0, alias_input=t)
+        fd.add_output(t)
+    x = torch.arange(4.0)
+    (out,) = fd.validate([x], target=target)
+    assert out.tolist() == [0, 2, 4, 6]
+    (out,) = fd.validate([x], [torch.arange(4.0) * 4], target=target)
+    assert out.tolist() == [0, 4, 8, 12]
+
+
+def test_what_lies_in_an_updated_input_is_compared_as_it_was():
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        other = fd.define_tensor(shape=[-1, -1])
+        fd.add_output(t + other, alias_input=t)
+    x = torch.arange(9.0).view(3, 3)
+    fd.validate([x, x.t()])
+    assert x.tolist() == [[0, 4, 8], [4, 8, 12], [8, 12, 16]]
+
+
 def test_a_scalar_that_decides_a_size():
     with FusionDefinition() as fd:
         n = fd.define_vector(2)
@@ -223,6 +246,11 @@ def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch):
     _, fd = layernorm(x)
     with pytest.raises(errors.ArgumentError, match="runs = 0"):
         fd.profile([x], runs=0)
+    with pytest.raises(errors.ArgumentTypeError, match="runs must be an int, got str"):
+        fd.profile([x], runs="3")  # pyright: ignore[reportArgumentType]
+    for method in (fd.execute, fd.validate, fd.plan):
+        with pytest.raises(errors.ArgumentTypeError, match=r"inputs must be a list of .*NoneType"):
+            method(None)
     with pytest.raises(errors.InputKindError):
         fd.profile([1.0])
     with pytest.raises(errors.EmptyDefinitionError):

@@ -56,6 +56,14 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         concretized(fd.fusion, [torch.ones(3)])
 
 
+def test_more_bytes_than_can_be_addressed_are_refused() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1])
+        fd.add_output(fd.ops.pad(x, [2**59, 2**61]))
+    with pytest.raises(errors.TensorSizeError, match=r"T\d would have sizes \[\d+\], which are"):
+        concretized(fd.fusion, [torch.ones(3)])
+
+
 @given(definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS)))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_definition_keeps_its_numbers(definition: Definition) -> None:

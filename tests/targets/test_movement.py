@@ -255,3 +255,15 @@ def test_chunks_of_rounded_rows_that_are_not_aligned():
 
     (kernel,) = run(define, x, y).kernels
     assert "stream_rounded_part(" in kernel.source
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_a_slice_may_begin_and_step_anywhere(target: str):
+    x = torch.randn(4, 6)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        one = fd.ops.slice(t, [1, 0], [2**62, 2**62], [1, 2**62])
+        for sliced in (one, fd.ops.slice(t, [2**62, 0], [2**62, 6])):
+            fd.add_output(sliced)
+            fd.add_output(fd.ops.neg(sliced))
+    fd.validate([x], target=target)

@@ -210,3 +210,17 @@ def test_the_text_of_pads_has_no_sizes(target: str):
         return kernel.source[kernel.source.index('extern "C"') :]
 
     assert code(32, 100) == code(64, 300)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("widths", [[70, -60], [-60, 70], [9, -7], [-7, 9], [5, -6, -4, 5]])
+def test_nothing_is_left_of_what_is_cut_by_more_than_there_is(target: str, widths: list[int]):
+    x = numbers((3, 5))
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.pad(t, widths, 2.0))
+        fd.add_output(fd.ops.permute(fd.ops.pad(t * 2.0, widths, 2.0), [1, 0]))
+        fd.add_output(fd.ops.sum(fd.ops.pad(t, widths, 2.0), [1]))
+    padded, turned, _ = fd.validate([x], target=target)
+    assert padded.eq(2).all()
+    assert turned.eq(2).all()

@@ -147,6 +147,16 @@ def test_narrow_numbers_in_rows(dtype: torch.dtype, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_scaled_numbers_are_drawn_again_in_each_sweep(dtype: DataType, target: str) -> None:
+    def define(o: Operations, x: Handle) -> Handle:
+        scaled = o.mul(x, o.uniform(0.5, 1.5, [3, 257], dtype=dtype, **SEED))
+        return o.truediv(scaled, o.sum(o.exp(scaled), [1], keepdim=True))
+
+    check(define, torch.rand(3, 257), target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_numbers_folded_across_rows(target: str) -> None:
     same(lambda o, x: o.max(o.rand_like(x, **SEED) * x, [0]), torch.ones(50, 90), target=target)
 

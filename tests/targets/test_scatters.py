@@ -389,3 +389,13 @@ def test_memory_adds_four_numbers_at_once_where_it_can() -> None:
     assert kernel.scheduler == "scatter"
     assert "red.relaxed.gpu.global.add.v4.f32" in kernel.source
     assert "float T3_sum[4];" in kernel.source
+
+
+def test_random_numbers_are_added() -> None:
+    def define(fd: FusionDefinition, base: Handle, index: Handle) -> Handle:
+        numbers = fd.ops.uniform(0, 1, [90, 20], rng_seed=1, rng_offset=2)
+        return fd.ops.index_add(base, index, numbers, 0)
+
+    inputs = [torch.zeros(7, 20), torch.arange(90) % 7]
+    for target in TARGETS:
+        defined(define, inputs).validate(inputs, target=target)

@@ -27,6 +27,9 @@ from tests.strategies import (
     NORMALIZATIONS,
     POINTWISE,
     REDUCTIONS,
+    RESIZES,
+    SCANS,
+    SCATTERS,
     SLICES,
     Definition,
     definitions,
@@ -379,7 +382,18 @@ def test_without_a_compiler_inputs_are_updated_too(monkeypatch: pytest.MonkeyPat
 # -- random fusions ------------------------------------------------------------------------------
 
 random_fusions = definitions(
-    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *NORMALIZATIONS, *GATHERS),
+    (
+        *POINTWISE,
+        *METADATA,
+        *FACTORIES,
+        *SLICES,
+        *REDUCTIONS,
+        *RESIZES,
+        *SCANS,
+        *SCATTERS,
+        *NORMALIZATIONS,
+        *GATHERS,
+    ),
     max_operations=8,
 )
 
