@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -12,7 +14,7 @@ from fuser.errors import ArgumentTypeError, NothingSavedError
 from fuser.frontend.arguments import boolean, integer
 from fuser.frontend.repro import Form, Inputs, form_of, repro_script
 from fuser.ir.comparison import check_results
-from fuser.ir.nodes import Fusion, Number, Output
+from fuser.ir.nodes import Fusion, GeneratorState, Number, Output
 from fuser.pipeline import Executor
 from fuser.runtime.profile import Profile
 
@@ -102,14 +104,15 @@ class Workbench(ABC):
         fusion = _with_updates_shown(self.ir)
         flat = flattened(inputs)
         before = _before_updates(fusion, flat)
-        state = _random_states(flat)
-        outputs = self.execute(inputs, target=target, device=device, **options)
-        after = _set_random_states(state)
-        if reference_outputs is not None:
-            check_results(fusion, before, outputs, reference_outputs)
-        else:
-            check_results(_without_updates(fusion), before, _all_results(fusion, flat, outputs))
-        _set_random_states(after)
+        draws = any(isinstance(statement.op, GeneratorState) for statement in fusion.statements)
+        with _drawing_again(flat) if draws else nullcontext() as draw_again:
+            outputs = self.execute(inputs, target=target, device=device, **options)
+            if draw_again is not None:
+                draw_again()
+            if reference_outputs is not None:
+                check_results(fusion, before, outputs, reference_outputs)
+            else:
+                check_results(_without_updates(fusion), before, _all_results(fusion, flat, outputs))
         return outputs
 
     def profile(
@@ -219,6 +222,24 @@ def _all_results(
 
 
 RandomStates = tuple[torch.Tensor, dict[torch.device, torch.Tensor]]
+
+
+_VALIDATING = threading.Lock()
+"""Held while states of generators, which all threads share, are set back."""
+
+
+@contextmanager
+def _drawing_again(inputs: Sequence[torch.Tensor | Number]) -> Generator[Callable[[], None]]:
+    """A function that sets generators back to where they are now; at the end, they go on from where
+    they were when it was called."""
+    with _VALIDATING:
+        now = _random_states(inputs)
+        after: list[RandomStates] = []
+        try:
+            yield lambda: after.append(_set_random_states(now))
+        finally:
+            for states in after:
+                _set_random_states(states)
 
 
 def _random_states(inputs: Sequence[torch.Tensor | Number]) -> RandomStates:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -89,6 +90,15 @@ def test_random_numbers_are_those_of_the_execution():
     (want,) = fd.execute([x])
     assert torch.equal(got, want)
     assert torch.equal(after, torch.rand(3))
+
+
+def test_several_threads_may_validate_what_is_drawn():
+    x = torch.randn(37, 53)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(t + fd.ops.rand_like(t))
+    with ThreadPoolExecutor(4) as pool:
+        assert len(list(pool.map(lambda _: fd.validate([x]), range(40)))) == 40
 
 
 def doubling() -> FusionDefinition:
