@@ -7,6 +7,7 @@ import torch
 
 import fuser
 from fuser import DataType, FusionDefinition, errors, pipeline
+from fuser.runtime import toolchain
 
 
 def _launched() -> int:
@@ -101,7 +102,7 @@ def test_scalar_branches_of_where_have_the_default_width() -> None:
 def test_a_compiler_that_cxx_names_in_vain_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nonexistent")
     monkeypatch.setattr(pipeline, "find_compiler", lambda: None)
-    monkeypatch.setattr(pipeline, "_warned", type(pipeline._warned)())
+    monkeypatch.setattr(toolchain, "_warned", type(toolchain._warned)())
     with FusionDefinition() as fd:
         fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) + 1.0)
     with pytest.warns(RuntimeWarning, match="CXX names /nonexistent"):

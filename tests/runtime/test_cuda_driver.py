@@ -15,7 +15,8 @@ import torch
 
 from fuser.codegen import IndexCheck
 from fuser.errors import CaptureError
-from fuser.runtime import cuda_bindings, cuda_driver, executor
+from fuser.runtime import cuda_bindings, cuda_driver
+from fuser.runtime.checked import checking as checked_launch
 from fuser.runtime.nvrtc import compile_cubin
 from fuser.runtime.toolchain import find_compiler
 
@@ -181,8 +182,8 @@ streams = threading.local()
 torch._C._cuda_getCurrentRawStream = lambda index: streams.current
 streams.current = 0x51
 made = []
-room = executor._room
-executor._room = lambda *where: made.append(room(*where)) or made[-1]
+room = executor.room
+executor.room = lambda *where: made.append(room(*where)) or made[-1]
 
 compiled = compile_plan(fd.fusion, given, TargetName("cuda", "sm_80"))
 here = torch.device("cpu")
@@ -226,7 +227,7 @@ def test_what_must_wait_refuses_to_be_captured(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     launched = list[object]()
     checks = (IndexCheck("gather", 3, False),)
-    checked = executor._checking(lambda *_: launched.append(1), checks, torch.device("cuda"))
+    checked = checked_launch(lambda *_: launched.append(1), checks, torch.device("cuda"))
     with pytest.raises(CaptureError, match="FUSER_CHECK=index waits"):
         checked([])
     assert not launched
