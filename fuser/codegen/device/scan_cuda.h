@@ -122,9 +122,10 @@ FUSER_DEVICE void hand_on(int* ready, int part) {
 
 //@ wait_for_parts: FUSER_DEVICE
 // Waits until the totals of all parts before this one are written, and sees them.
-FUSER_DEVICE void wait_for_parts(const int* ready, int part) {
+FUSER_DEVICE void wait_for_parts(int* ready, int part) {
+  __threadfence();
   for (int other = threadIdx.x; other < part; other += blockDim.x) {
-    while (*static_cast<const volatile int*>(ready + other) == 0) {
+    while (atomicAdd(ready + other, 0) == 0) {
     }
   }
   __threadfence();
