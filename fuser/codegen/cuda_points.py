@@ -56,7 +56,9 @@ class CudaPointPrinter(CudaTeamPrinter):
         nest = nest_of(loop)
         last = nest[-1]
         name = self.sizes.axis(loop.axis) if len(nest) == 1 else "point"
-        count = self._count(f"points_{'_'.join(self.sizes.axis(n.axis) for n in nest)}", nest)
+        axes = "_".join(self.sizes.axis(n.axis) for n in nest)
+        by_lanes = f"_by_{last.step}" if last.step > 1 else ""  # sweeps may differ in their lanes
+        count = self._count(f"points_{axes}{by_lanes}", nest)
         if last.peel:
             self._find_ends(name, last)
             count = f"{name}_end"

@@ -164,3 +164,12 @@ def test_a_number_made_of_a_gathered_place_differs_from_lane_to_lane():
     inputs = [torch.randn(16)]
     (got,) = fd.execute(inputs, target="emulator")
     torch.testing.assert_close(got, interpret(fd.fusion, inputs)[0])
+
+
+def test_sweeps_over_the_same_axes_may_differ_in_their_lanes():
+    x = torch.randn(2, 8, 9, 8)[:, :, :8]
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        both = fd.ops.cat([t, t], dim=3)
+        fd.add_output(both - fd.ops.mean(both, [2, 3], keepdim=True))
+    check(fd, [x], 128)
