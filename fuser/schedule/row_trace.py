@@ -22,16 +22,16 @@ _NO_ATOMS: AtomSet = frozenset()
 def trace_rows(segment: Segment, shortest: int | None = None) -> RowBody:
     """The row body of a segment, over its atoms.
 
-    Where nothing is reduced there are no rows to go by. If elements of the last store that are next
-    to each other make a row of at least `shortest`, they are taken for one: what is the same all
-    along it is then computed once.
+    Where nothing is reduced or scanned there are no rows to go by. If elements of the last store
+    that are next to each other make a row of at least `shortest`, they are taken for one: what is
+    the same all along it is then computed once.
     """
     return _RowTracer(segment, segment.rows or _stored_rows(segment, shortest)).run()
 
 
 def _stored_rows(segment: Segment, shortest: int | None) -> AtomSet:
     """All atoms of the last store but the one along which it is consecutive, if that is long."""
-    if shortest is None or any(isinstance(s.op, Reduce) for s in segment.fusion.statements):
+    if shortest is None or any(isinstance(s.op, Reduce | Scan) for s in segment.fusion.statements):
         return _NO_ATOMS
     last, atoms = segment.stores[-1], segment.atoms
     dims = zip(atoms.factors(last), segment.memory[last].strides, strict=True)

@@ -318,3 +318,12 @@ def test_no_team_spills_registers(arch: str):
                 fd.add_output(out)
         (kernel,) = fd.plan([x], target=f"cuda:{arch}").kernels
         assert kernel.compile().spill_bytes == 0
+
+
+def test_a_scanned_dimension_may_be_split_by_what_reads_the_scan():
+    x, at = torch.randn(1, 384), torch.zeros(4, dtype=torch.int64)
+    with FusionDefinition() as fd:
+        scanned = fd.ops.cummin(fd.from_pytorch(x), dim=1)
+        taken = fd.ops.index_select(scanned, fd.from_pytorch(at), dim=0)
+        fd.add_output(fd.ops.reshape(taken, new_shape=[2, 2, 3, 128]))
+    fd.validate([x, at])
