@@ -75,8 +75,8 @@ class CpuRowPrinter(CpuScanPrinter):
             slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
             self._room(f"{partial.name}_parts", partial.kept, f"threads * {slots}", partial.fill)
             if partial.in_blocks:
-                fill = Literal(partial.fill.value, partial.dtype)
-                self._room(f"{partial.name}_blocks", partial.dtype, f"threads * {slots}", fill)
+                count, fill = f"threads * {slots}", partial.block_fill
+                self._room(f"{partial.name}_blocks", partial.dtype, count, fill)
 
     def _room(self, name: str, dtype: DataType, count: str, fill: Literal) -> None:
         """Room for `count` numbers, each `fill`."""
@@ -134,8 +134,8 @@ class CpuRowPrinter(CpuScanPrinter):
                 with self.out.block(each):
                     block = Ref(f"{name}_block[slot]", partial.dtype)
                     self._add_to(Ref(f"{name}_part[slot]", partial.kept), block, partial)
-                    fill = Literal(partial.fill.value, partial.dtype)
-                    self.out.line(f"{block.name} = {self.expressions.print(fill, name)};")
+                    fill = self.expressions.print(partial.block_fill, name)
+                    self.out.line(f"{block.name} = {fill};")
 
     def finish(self, node: Finish) -> None:
         partial = node.partial

@@ -40,8 +40,8 @@ from fuser.ir.strided import is_metadata
 from fuser.ir.types import dims_slowest_first
 
 LEAST_COLUMNS, MOST_COLUMNS = 16, 1 << 14
-"""Neighbouring elements that share their index for which lists are made: fewer are added faster
-one by one, and the sum of more does not stay in the first cache."""
+"""Neighbouring elements that share their index for which lists are made: for fewer a list
+costs about as much as its points, and the sum of more does not stay in the first cache."""
 
 _MOST_LISTED = 2**31 - 2
 """Rows and points are numbered by Int32."""

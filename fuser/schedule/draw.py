@@ -26,7 +26,7 @@ from fuser.schedule.row_body import Code, names_in
 from fuser.schedule.vectors import step_along
 
 LEAST_TOGETHER = 8
-"""Lanes from which drawing them together is faster than one by one."""
+"""Lanes from which they are drawn together: two blocks of float32 at least."""
 
 _WIDE = DataType.Double
 

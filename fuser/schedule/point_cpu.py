@@ -44,7 +44,8 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     launch = Launch(threaded=work(body) >= parameters.serial_work, past_cache=past_cache)
     # Chunks and tiles at an end are moved back, and so compute some points again: not where that
     # would be from what the first time has overwritten.
-    turned = None if segment.overwritten else find_turned(body)
+    may_repeat = not segment.overwritten
+    turned = find_turned(body) if may_repeat else None
     axes, parts = body.axes, [body]
     if turned is not None:
         nodes, described = _tiles(turned, past_cache, parameters)
@@ -52,8 +53,11 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
         parts = pieces(body, parameters.pieces)
         if len(parts) > 1:
             parts = [_with_an_axis(number, part) for number, part in enumerate(parts)]
-        bound = None if segment.overwritten else past_cache
-        rows = [Row(p.axes[:-1], _innermost(p, parameters, bound)) for p in parts if p.axes]
+        rows = [
+            Row(part.axes[:-1], _innermost(part, parameters, past_cache, may_repeat))
+            for part in parts
+            if part.axes
+        ]
         axes = axes_in_order(rows)
         nodes = loops_around(rows) if rows else scalar_nodes(parts[0])
         described = f"{len(axes)} loop(s), {len(parts)} piece(s)"
@@ -91,14 +95,14 @@ def _with_an_axis(number: int, part: Body) -> Body:
     return part if part.axes else dataclasses.replace(part, axes=(Axis((-1, number), 1),))
 
 
-def _innermost(body: Body, parameters: CpuParameters, past_cache: bool | None) -> Loop:
-    """The loop over the innermost axis: a copied row, chunks, or vector lanes; vector lanes if it
-    does not matter whether stores go `past_cache`.
+def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repeat: bool) -> Loop:
+    """The loop over the innermost axis: a copied row, chunks if points `may_repeat`, or vector
+    lanes.
 
     Chunks of fewer elements are worth it where none has an end that shares a line with another row.
     """
     inner = body.axes[-1]
-    chunked = past_cache or (past_cache is not None and _draws(body))
+    chunked = may_repeat and (past_cache or _draws(body))
     chunk = _chunk_length(body, parameters) if chunked else 0
     peel = _chunk_start(body, chunk) if chunk and past_cache else None
     if chunk and _is_row_copy(body, parameters):

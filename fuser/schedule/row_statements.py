@@ -86,6 +86,11 @@ class Partial:
     fill: Literal
     in_blocks: bool = False
 
+    @property
+    def block_fill(self) -> Literal:
+        """What nothing folds to in a block."""
+        return Literal(self.fill.value, self.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
