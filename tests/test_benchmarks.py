@@ -217,11 +217,15 @@ def test_kept_blocks_cost_no_page_faults() -> None:
         text=True,
         check=True,
     )
-    kept, given_back = map(float, done.stdout.split())
+    counted, kept, given_back = map(float, done.stdout.split())
+    if not counted:
+        pytest.skip("this system counts no page faults")
     assert 10 * kept < given_back
 
 
 FAULTS = """
+import mmap
+import resource
 import torch
 from buffers import give_back_freed, keep_freed
 from harness import alternate
@@ -229,11 +233,21 @@ from harness import alternate
 def call():
     return torch.zeros(16 << 20)
 
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+before = faults()
+fresh = mmap.mmap(-1, 1 << 24)
+fresh[:] = bytes(1 << 24)
+counted = faults() - before
+
+# First, as a block that lies below another in the heap cannot be given back.
+give_back_freed()
+given_back = alternate({"fuser": call}, rounds=5)["fuser"].faults
 keep_freed()
 # small blocks are cut off the first large ones that are freed, until some are too large
 kept = alternate({"fuser": call}, rounds=5, warm_up=16)["fuser"].faults
-give_back_freed()
-print(kept, alternate({"fuser": call}, rounds=5)["fuser"].faults)
+print(counted, kept, given_back)
 """
 
 
