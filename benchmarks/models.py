@@ -3,19 +3,27 @@
     python benchmarks/models.py [--only bert] [--rounds 7] [--small] [--no-save]
 
 Random weights at real hidden sizes, 2 layers; a training step is forward and backward with dropout
-as the model has it, inference is a forward under no_grad. The columns are fuser's time and, over
-it, eager's and inductor's: medians over alternating rounds in one process, on two pinned threads
-where the processor is used. `first s` is the first training step with fuser, which traces and
-compiles; coverage is of compute nodes, over all graphs.
+as the model has it, inference is a forward under no_grad. Medians over alternating rounds in one
+process, on two pinned threads where the processor is used.
+
+- ms: fuser's time; x eager, x inductor: theirs over it.
+- others ms and the next two: the same of what is not a matrix product (see `products.py`), from
+  rounds of their own under torch's profiler.
+- covered: compute nodes in fuser's partitions, of all graphs' nodes.
+
+XLNet's relative shift is the gradient of its one line alone. Compile times and peak memory are of
+fresh processes: see `first_step.py` and `peak_memory.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,140 +34,245 @@ if __name__ == "__main__" and not PINNED.keys() <= os.environ.keys():
     os.execve(sys.executable, [sys.executable, *sys.argv], PINNED | os.environ)
 
 import torch
-from harness import OURS, Call, alternate, description, machine, save, table
+from harness import (
+    OURS,
+    ROOT,
+    Call,
+    Goal,
+    Measured,
+    alternate,
+    description,
+    goal_table,
+    limit,
+    machine,
+    save,
+    table,
+    wall_clock,
+)
+from model_cases import MODELS, SMALL, STEPS, Model, call_of, compiled_by
+from products import outside_products
+from shift_cases import shift
 
 from fuser.integrations import dynamo
 
 PEERS = ("eager", "inductor")
-HEAD = ("model", "step", "ms", *(f"x {peer}" for peer in PEERS), "first s", "covered", "partitions")
+LEAST_OUTSIDE = {"eager": 1.3, "inductor": 1.15}
+SHIFT_SHAPE, SMALL_SHIFT_SHAPE = (4, 12, 512, 1024), (2, 2, 8, 16)
+CACHES = ("FUSER_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """A configuration of transformers, by name, and the sizes of a batch of text."""
+class Row:
+    """A step of a model: by candidate, the time of all of it and of what is no product."""
 
-    name: str
-    kind: str
-    config: dict[str, Any]
-    words: int
-    batch: int
-    length: int
+    model: str
+    step: str
+    whole: Mapping[str, Measured]
+    outside: Mapping[str, Measured]
+    covered: float
+    partitions: int
 
-    def build(self, device: str) -> tuple[Any, dict[str, torch.Tensor]]:
-        """The model in training, and its inputs."""
-        import transformers  # noqa: PLC0415 - of the dev extra only
+    HEAD = (
+        *("model", "step", "ms", "x eager", "x inductor"),
+        *("others ms", "x eager", "x inductor", "covered", "partitions"),
+    )
 
-        torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
-        base = self.kind.partition("For")[0].partition("LMHead")[0]
-        config = getattr(transformers, f"{base}Config")(**self.config, vocab_size=self.words)
-        model = getattr(transformers, self.kind)(config).to(device).train()
-        ids = torch.randint(0, self.words, (self.batch, self.length), device=device)
-        return model, {"input_ids": ids, "labels": ids}
+    def cells(self) -> list[str]:
+        found = [self.model, self.step, *_times(self.whole), *_times(self.outside)]
+        return [*found, f"{self.covered:.1f} %", str(self.partitions)]
 
 
-_XLNET = {"d_model": 768, "n_head": 12, "d_inner": 3072, "n_layer": 2}
-_LLAMA = {
-    "hidden_size": 2048,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 8192,
-    "num_hidden_layers": 2,
-}
-MODELS = (
-    Model("BERT", "BertForMaskedLM", {"num_hidden_layers": 2}, 30522, 8, 128),
-    Model("GPT-2", "GPT2LMHeadModel", {"n_layer": 2}, 50257, 4, 256),
-    Model("XLNet", "XLNetLMHeadModel", _XLNET, 32000, 4, 128),
-    Model("Llama", "LlamaForCausalLM", _LLAMA, 32000, 2, 256),
-)
-SMALL = (Model("GPT-2", "GPT2LMHeadModel", {"n_layer": 1, "n_embd": 16, "n_head": 2}, 96, 2, 8),)
+def _times(measured: Mapping[str, Measured]) -> list[str]:
+    if not measured:
+        return ["-"] * (1 + len(PEERS))
+    ratios = [f"{measured[peer].ratio:.2f}" if peer in measured else "-" for peer in PEERS]
+    return [f"{measured[OURS].seconds * 1e3:.1f}", *ratios]
 
 
-def train(model: Any, run: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> None:
-    """Forward and backward; gradients are dropped."""
-    run(**inputs).loss.backward()
-    for parameter in model.parameters():
-        parameter.grad = None
+# -- steps ---------------------------------------------------------------------------------------
 
 
-def infer(run: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> None:
-    with torch.no_grad():
-        run(**inputs)
-
-
-def rows_of(case: Model, device: str, peers: Sequence[str], rounds: int) -> list[list[str]]:
-    """Two rows of the table: a training step, and inference."""
+def rows_of(case: Model, device: str, peers: Sequence[str], rounds: int) -> list[Row]:
+    """A training step, and inference."""
     model, inputs = case.build(device)
-    torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
-    dynamo.clear_reports()
-    backends = [OURS, *peers]
-    runs: dict[str, Any] = {
-        name: model if name == "eager" else _compiled(model, name) for name in backends
-    }
-    start = time.perf_counter()
-    train(model, runs[OURS], inputs)
-    first = f"{time.perf_counter() - start:.1f}"
-    found: list[list[str]] = []
-    for step in ("training", "inference"):
+    torch.compiler.reset()
+    runs: dict[str, Any] = {name: compiled_by(name, model) for name in (OURS, *peers)}
+    clock = synchronized if device == "cuda" else wall_clock
+    rows: list[Row] = []
+    for step in STEPS:
         model.train(step == "training")
-        calls: dict[str, Call] = {name: _call(step, model, runs[name], inputs) for name in backends}
-        clock = _seconds if device == "cpu" else _device_seconds
-        measured = alternate(calls, rounds, clock, warm_up=2)
-        reports = dynamo.reports()
-        nodes = sum(report.compute_nodes for report in reports)
-        covered = 100 * sum(report.covered for report in reports) / max(nodes, 1)
-        ratios = [f"{measured[peer].ratio:.2f}" if peer in measured else "-" for peer in PEERS]
-        time_ = f"{measured[OURS].seconds * 1e3:.1f}"
-        parts = str(sum(len(report.partitions) for report in reports))
-        found.append([case.name, step, time_, *ratios, first, f"{covered:.1f} %", parts])
-        first = "-"
         dynamo.clear_reports()
+        calls = {name: call_of(step, model, run, inputs) for name, run in runs.items()}
+        whole = alternate(calls, rounds, clock, warm_up=2)
+        outside = alternate(calls, rounds, outside_products(device), warm_up=1)
+        rows.append(_row(case.name, step, whole, outside))
+    return rows
+
+
+def shift_row(shape: Sequence[int], device: str, peers: Sequence[str], rounds: int) -> Row:
+    """The gradients of XLNet's relative shift, as the model has it."""
+    batch, heads, length, twice = shape
+    kept = [
+        torch.randn(batch, heads, length, size, device=device, requires_grad=True)
+        for size in (length, twice)
+    ]
+    gradient = torch.randn(batch, heads, length, length, device=device)
+
+    def backward_of(run: Callable[..., torch.Tensor]) -> Call:
+        result = run(*kept)
+        return lambda: torch.autograd.grad(result, kept, gradient, retain_graph=True)
+
+    torch.compiler.reset()
+    dynamo.clear_reports()
+    # so that inductor's backward may be run more than once
+    with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore
+        calls = {name: backward_of(compiled_by(name, shift)) for name in (OURS, *peers)}
+        measured = alternate(calls, 3 * rounds, synchronized if device == "cuda" else wall_clock)
+    return _row("XLNet's shift", "backward", measured, {})
+
+
+def _row(
+    model: str, step: str, whole: Mapping[str, Measured], outside: Mapping[str, Measured]
+) -> Row:
+    reports = dynamo.reports()
+    nodes = sum(report.compute_nodes for report in reports)
+    covered = 100 * sum(report.covered for report in reports) / max(nodes, 1)
+    return Row(model, step, whole, outside, covered, sum(len(r.partitions) for r in reports))
+
+
+def synchronized(call: Call) -> float:
+    """Seconds of a call and of what it leaves to a GPU."""
+
+    def finished() -> None:
+        call()
+        torch.cuda.synchronize()
+
+    torch.cuda.synchronize()
+    return wall_clock(finished)
+
+
+# -- fresh processes -----------------------------------------------------------------------------
+
+
+def compile_seconds(model: str, repeats: int = 3) -> dict[str, tuple[float, float]]:
+    """Of the graph pair, and of the whole first step: medians, with empty and filled caches."""
+    found: dict[str, tuple[float, float]] = {}
+    for backend in (OURS, PEERS[-1]):
+        runs: dict[str, list[list[float]]] = {"cold": [], "warm": []}
+        for _ in range(repeats):
+            with tempfile.TemporaryDirectory() as caches:
+                places = {name: str(Path(caches) / name) for name in CACHES}
+                for numbers in runs.values():
+                    numbers.append(_numbers("first_step.py", model, backend, **places))
+        for state, numbers in runs.items():
+            pair, step = map(statistics.median, zip(*numbers, strict=True))
+            found[f"{backend}, {state}"] = pair, step
     return found
 
 
-def _compiled(model: Any, backend: str) -> Any:
-    return torch.compile(model, backend=backend)  # pyright: ignore[reportUnknownMemberType]
+def peak_bytes() -> dict[str, float]:
+    return {
+        backend: _numbers("peak_memory.py", backend)[0] for backend in ("eager", OURS, "inductor")
+    }
 
 
-def _call(step: str, model: Any, run: Any, inputs: dict[str, torch.Tensor]) -> Call:
-    if step == "training":
-        return lambda: train(model, run, inputs)
-    return lambda: infer(run, inputs)
+def _numbers(script: str, *given: str, **environment: str) -> list[float]:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / script), *given],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [float(word) for word in done.stdout.splitlines()[-1].split()]
 
 
-def _seconds(call: Call) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+# -- the report ----------------------------------------------------------------------------------
 
 
-def _device_seconds(call: Call) -> float:
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
+def step_goals(rows: Sequence[Row]) -> list[Goal]:
+    """Nothing slower end to end; outside products, faster in geometric mean."""
+    steps = [row for row in rows if row.outside]
+    goals = [
+        _at_least(f"{row.model} {row.step}, end to end, against {peer}", row.whole[peer].ratio, 1.0)
+        for row in steps
+        for peer in PEERS
+    ]
+    for peer, least in LEAST_OUTSIDE.items():
+        mean = statistics.geometric_mean(row.outside[peer].ratio for row in steps)
+        words = f"outside products, geometric mean of {len(steps)} steps, against {peer}"
+        goals.append(_at_least(words, mean, least))
+    shifts = [row for row in rows if not row.outside]
+    return [
+        *goals,
+        *(
+            _at_least(f"{r.model} {r.step}, against eager", r.whole["eager"].ratio, 10)
+            for r in shifts
+        ),
+    ]
+
+
+def _at_least(words: str, measured: float, least: float) -> Goal:
+    return Goal(words, f">= {least:g}x", f"{measured:.2f}x", measured >= least)
+
+
+def process_part(found: Mapping[str, tuple[float, float]], peaks: Mapping[str, float]) -> str:
+    seconds = [[name, f"{pair:.2f}", f"{step:.2f}"] for name, (pair, step) in found.items()]
+    memory = [
+        [name, f"{peak / 2**20:.0f}", f"{peak / peaks['eager']:.2f}"]
+        for name, peak in peaks.items()
+    ]
+    return "\n\n".join(
+        (
+            "BERT, fresh processes, by the disk cache",
+            table(("", "graph pair, s", "first step, s"), seconds),
+            "cross-entropy step, [4096, 32768] f32, above its inputs",
+            table(("", "MiB at peak", "of eager's"), memory),
+        )
+    )
+
+
+def process_goals(
+    found: Mapping[str, tuple[float, float]], peaks: Mapping[str, float]
+) -> list[Goal]:
+    cold, warm = found[f"{OURS}, cold"][0], found[f"{OURS}, warm"][0]
+    half = found["inductor, cold"][0] / 2
+    share = peaks[OURS] / peaks["eager"]
+    return [
+        limit("BERT's graph pair, cold, half of inductor's", cold, half, "s"),
+        limit("BERT's graph pair, warm disk cache", warm, 1, "s"),
+        limit("peak of a cross-entropy step, of eager's", share, 0.5 + 1e-9, ""),
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--only", default="", help="models whose name has this text")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--small", action="store_true", help="one tiny model, eager only: no figure"
-    )
+    parser.add_argument("--small", action="store_true", help="one tiny model, eager only")
     parser.add_argument("--no-save", action="store_true")
     given = parser.parse_args(arguments)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    facts, rows = machine(), list[list[str]]()
-    for case in SMALL if given.small else MODELS:
+    peers = PEERS[:1] if given.small else PEERS
+    facts, rows = machine(), list[Row]()
+    for case in (SMALL,) if given.small else MODELS:
         if given.only.lower() in case.name.lower():
-            rows += rows_of(case, device, PEERS[: 1 if given.small else None], given.rounds)
-            print(table(HEAD, rows[-2:]), flush=True)
-    text = f"{description(facts)}\n\n{table(HEAD, rows)}\n"
+            rows += rows_of(case, device, peers, given.rounds)
+            print(table(Row.HEAD, [row.cells() for row in rows]), "\n", flush=True)
+    if not given.only:
+        shape = SMALL_SHIFT_SHAPE if given.small else SHIFT_SHAPE
+        rows.append(shift_row(shape, device, peers, given.rounds))
+    parts = [description(facts), table(Row.HEAD, [row.cells() for row in rows])]
+    record: dict[str, object] = {"machine": facts, "rows": rows}
+    if not given.only and not given.small:
+        seconds, peaks = compile_seconds("BERT"), peak_bytes()
+        goals = [*step_goals(rows), *process_goals(seconds, peaks)]
+        parts += [process_part(seconds, peaks), goal_table(goals)]
+        record |= {"seconds": seconds, "peaks": peaks, "goals": goals}
+    text = "\n\n".join(parts) + "\n"
     print(text)
-    if not given.no_save and not given.small:
-        directory = Path(__file__).resolve().parent / "results"
-        save(directory, f"models-{device}-{facts['date']}", text, {"machine": facts, "rows": rows})
+    if not (given.no_save or given.only or given.small):
+        save(ROOT / "benchmarks" / "results", f"models-{device}-{facts['date']}", text, record)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,12 @@ def test_peers_on_the_processor_have_both_regimes(monkeypatch: pytest.MonkeyPatc
 
 def test_models_have_a_row_for_each_step(capsys: pytest.CaptureFixture[str]) -> None:
     models.main(["--small", "--rounds", "1"])
-    *_, training, inference = capsys.readouterr().out.splitlines()[:-1]
-    assert training.split()[:2] == ["GPT-2", "training"]
-    assert inference.split()[:2] == ["GPT-2", "inference"]
-    assert training.count("100.0 %") == inference.count("100.0 %") == 1
+    *_, training, inference, shift = capsys.readouterr().out.splitlines()[:-1]
+    assert training.split()[:2] == ["small", "training"]
+    assert inference.split()[:2] == ["small", "inference"]
+    assert shift.split()[:3] == ["XLNet's", "shift", "backward"]
+    assert all(row.count("100.0 %") == 1 for row in (training, inference, shift))
+    assert shift.split()[-1] == "2"
 
 
 def test_stages_get_no_more_than_is_left() -> None:
