@@ -7,11 +7,12 @@ other there. A graph without a backward is rewritten by the same rules.
     index_put(full(0), [None, arange(n)], g, accumulate)   -> slice_scatter(full(0), g, 1, 0, n)
     full_like(x, 0)                                        -> full(sizes of x, 0)
     clone(x), where that copies what lies the same         -> x
+    addmm(bias, a, b), where only partitions read it       -> mm(a, b) + bias
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from fuser.integrations.aten import TABLE, Kind
 from fuser.integrations.aten.row import arguments
 from fuser.integrations.fx_types import is_static, meta_of, tensor_of
 
@@ -28,9 +30,16 @@ Rule = Callable[[Node], Node | None]
 
 def rewrite_graph(module: GraphModule) -> int:
     """Rewrite in place; returns how many nodes were replaced."""
+    changes = sum(_apply(rules, module) for rules in (_RULES, _AFTERWARDS))
+    module.graph.eliminate_dead_code()
+    module.recompile()
+    return changes
+
+
+def _apply(rules: Mapping[Any, Rule], module: GraphModule) -> int:
     changes = 0
     for node in list(module.graph.nodes):
-        rule = _RULES.get(node.target)
+        rule = rules.get(node.target)
         if rule is None or not isinstance(meta_of(node), torch.Tensor):
             continue
         with module.graph.inserting_before(node):
@@ -40,8 +49,6 @@ def rewrite_graph(module: GraphModule) -> int:
                 new.meta = dict(node.meta)
             node.replace_all_uses_with(new)
             changes += 1
-    module.graph.eliminate_dead_code()
-    module.recompile()
     return changes
 
 
@@ -194,6 +201,45 @@ def _full_like(node: Node) -> Node | None:
     return node.graph.call_function(_aten.full.default, args, options)
 
 
+# -- biases --------------------------------------------------------------------------------------
+
+
+def _addmm(node: Node) -> Node | None:
+    """The bias added where the product is read.
+
+    On the processor torch copies a float bias to each row of the result first, and the product adds
+    to that: the result is written twice and read once more. Of 16-bit types, and on CUDA, the
+    product adds it to what it holds in registers.
+    """
+    given = arguments(node)
+    bias, result = tensor_of(given["self"]), tensor_of(node)
+    if result.device.type != "cpu" or result.dtype not in (torch.float32, torch.float64):
+        return None
+    if bias.dtype != result.dtype or (given["alpha"], given["beta"]) != (1, 1):
+        return None
+    if not _only_partitions_read(node):
+        return None
+    product = node.graph.call_function(_aten.mm.default, (given["mat1"], given["mat2"]))
+    product.meta = dict(node.meta)
+    return node.graph.call_function(_aten.add.Tensor, (product, given["self"]))
+
+
+def _only_partitions_read(node: Node) -> bool:
+    """Whether a partition reads a value, perhaps through views, and nothing of torch's does."""
+    pending, computed = list(node.users), False
+    while pending:
+        user = pending.pop()
+        row = TABLE.get(user.target)
+        if row is None:
+            if user.op != "output":
+                return False
+        elif row.kind is Kind.VIEW:
+            pending += user.users
+        else:
+            computed = True
+    return computed
+
+
 def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Whether sizes or strides are equal for every call."""
     pairs = zip(left, right, strict=False)
@@ -208,3 +254,5 @@ _RULES: dict[Any, Rule] = {
     _aten.clone.default: _clone,
     _aten.full_like.default: _full_like,
 }
+_AFTERWARDS: dict[Any, Rule] = {_aten.addmm.default: _addmm}
+"""Of graphs whose copies that copy nothing are gone: they would stand between products."""

@@ -13,6 +13,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from fuser.integrations.partition import Partition
+from fuser.integrations.products import product_of
 from fuser.integrations.support import Role, Support
 
 _aten: Any = torch.ops.aten
@@ -34,6 +35,8 @@ def outer_module(
                 made[node].meta = dict(node.meta)
         else:
             made[unit] = graph.node_copy(unit, made.__getitem__)
+            if roles[unit].role is Role.PRODUCT:
+                made[unit].target = product_of(unit)
     return GraphModule(module, graph)
 
 
