@@ -3,12 +3,20 @@
 T1 = fd.ops.cast(T0, dtype=DataType.Float)              T0: BFloat16
 T2 = fd.ops.cast(T1, dtype=DataType.Half)        ->     T2 = fd.ops.cast(T0, dtype=DataType.Half)
 T3 = fd.ops.cast(T1, dtype=DataType.BFloat16)    ->     (T3 is T0)
+
+Elements may be relabelled between the two:
+
+T1 = fd.ops.cast(T0, dtype=DataType.Float)              T0: BFloat16
+T2 = fd.ops.permute(T1, dims=[1, 0])
+T3 = fd.ops.cast(T2, dtype=DataType.BFloat16)    ->     T3 = fd.ops.permute(T0, dims=[1, 0])
 """
 
 from __future__ import annotations
 
+import dataclasses
+
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cast, Fusion, Operation, Statement, Value
+from fuser.ir.nodes import Cast, Fusion, MetadataOperation, Operation, Statement, Value
 from fuser.passes.rewrite import Emitter, rewrite
 
 _COMPLEX = frozenset({DataType.ComplexFloat, DataType.ComplexDouble})
@@ -43,10 +51,24 @@ def _compose(statement: Statement, emit: Emitter) -> Operation | Value | None:
     op = statement.op
     if not isinstance(op, Cast):
         return None
-    source = emit.producer(op.arg)
+    relabelled, below = _relabelled(op.arg, emit)
+    source = emit.producer(below)
     root = op.arg
     if isinstance(source, Cast) and source.dtype in PRESERVED_BY[source.arg.dtype]:
         root = source.arg
+        for step in reversed(relabelled):
+            root = emit.add(dataclasses.replace(step, arg=root))
     if root.dtype is op.dtype:
         return root
     return None if root is op.arg else Cast(root, op.dtype)
+
+
+def _relabelled(value: Value, emit: Emitter) -> tuple[list[MetadataOperation], Value]:
+    """The metadata operations that make a value, the last first, and what they are done to."""
+    steps: list[MetadataOperation] = []
+    step = emit.producer(value)
+    while isinstance(step, MetadataOperation):
+        steps.append(step)
+        value = step.arg
+        step = emit.producer(value)
+    return steps, value

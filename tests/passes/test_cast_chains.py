@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cast, Value
+from fuser.ir.nodes import Cast, Permute, Slice, Value
 from fuser.passes.cast_chains import PRESERVED_BY, compose_casts
 from tests.passes.rewriting import Draft, names, rewritten
 
@@ -37,6 +37,36 @@ def test_a_cast_there_and_back_goes_away():
     assert left_of(given, DataType.Float, DataType.BFloat16) == []
     assert left_of(given, DataType.Float, DataType.Double, DataType.BFloat16) == []
     assert left_of(given, DataType.BFloat16) == []
+
+
+def test_elements_may_be_relabelled_between_casts():
+    # T0: BFloat16 -> Float -> permute -> slice -> BFloat16     ->     T0 -> permute -> slice
+    draft = Draft()
+    given = draft.tensor(torch.randn(4, 6).bfloat16())
+    wide = draft.add(Cast(given, DataType.Float))
+    turned = draft.add(Permute(wide, (1, 0)))
+    part = draft.add(Slice(turned, (1, 0), (5, 4), (2, 1)))
+    narrow = draft.add(Cast(part, DataType.BFloat16))
+    draft.out(draft.pointwise("isnan", narrow))
+    assert names(rewritten(compose_casts, draft)) == ["permute", "slice", "isnan"]
+
+
+def test_what_is_read_between_casts_stays_for_its_reader():
+    draft = Draft()
+    wide = draft.add(Cast(draft.tensor(torch.randn(4, 6).half()), DataType.Float))
+    turned = draft.add(Permute(wide, (1, 0)))
+    halved = draft.pointwise("mul", turned, draft.number(0.5))
+    narrow = draft.pointwise("isnan", draft.add(Cast(turned, DataType.Half)))
+    after = rewritten(compose_casts, draft.out(halved, narrow))
+    assert sorted(names(after)) == ["cast", "isnan", "mul", "permute", "permute"]
+
+
+def test_an_output_stays_apart_from_the_input_it_relabels():
+    draft = Draft()
+    wide = draft.add(Cast(draft.tensor(torch.randn(4, 6).half()), DataType.Float))
+    turned = draft.add(Permute(wide, (1, 0)))
+    after = rewritten(compose_casts, draft.out(draft.add(Cast(turned, DataType.Half))))
+    assert names(after) == ["cast", "permute", "cast"]
 
 
 def test_casts_that_lose_numbers_stay():
