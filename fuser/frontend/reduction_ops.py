@@ -209,7 +209,12 @@ class ReductionOps(OperationGroup):
                 expected="a first value cannot be given; combine it with the result instead",
             )
         value = self._recorder.tensor(name, "arg", arg)
-        return self._recorder.add(name, Scan(name, value, self._recorder.dim(name, value, dim)))
+        if value.shape:
+            return self._recorder.add(name, Scan(name, value, self._recorder.dim(name, value, dim)))
+        _check_zero_dim(name, value, [dim])
+        row = self._recorder.add(name, View(value, (1,)))
+        scanned = self._recorder.add(name, Scan(name, row.value, 0))
+        return self._recorder.add(name, View(scanned.value, ()))
 
     def _dims(self, name: str, value: Value, given: object) -> tuple[int, ...]:
         """Dimensions to reduce, wrapped and in order; those of a 0-dim tensor are none."""

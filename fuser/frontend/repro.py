@@ -7,6 +7,7 @@ they were.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import platform
 from collections.abc import Sequence
@@ -74,6 +75,15 @@ def form_of(given: object, *, numbers: bool = False) -> Form:
     if isinstance(given, bool | int | float | complex):
         plain: Number = getattr(given, "item", lambda: given)()  # numpy's are floats too
         return print_number(plain)
+    return _literal(given)
+
+
+def _literal(given: object) -> str:
+    """What a script can say of an input that is none: itself, or its text, which is none either."""
+    try:
+        ast.literal_eval(repr(given))
+    except (ValueError, SyntaxError):
+        return repr(repr(given))
     return repr(given)
 
 

@@ -11,6 +11,7 @@ from fuser.errors import TargetError
 from fuser.runtime.cuda_driver import device_arch
 
 _DEFAULT_ARCH = "sm_90"
+_OLDEST_ARCH = 80
 _NAMED_ARCH = re.compile(r"cuda:(sm_\d+a?)")
 
 
@@ -28,7 +29,8 @@ class TargetName:
 def resolve_target(name: str | None, device: torch.device) -> TargetName:
     """The target a user named, or the one that follows the inputs' device.
 
-    Raises TargetError for a name that is none of "cpu", "cuda", "cuda:sm_NN", "emulator".
+    Raises TargetError for a name that is none of "cpu", "cuda", "cuda:sm_NN", "emulator", and for
+    an architecture before sm_80.
     """
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TargetError(target=name, reason="a target is named by a string, such as cuda:sm_90")
@@ -48,4 +50,6 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
     named = _NAMED_ARCH.fullmatch(name)
     if named is None:
         raise TargetError(target=name, reason="the targets are cpu, cuda, cuda:sm_NN and emulator")
+    if int(named[1].strip("sm_a")) < _OLDEST_ARCH:
+        raise TargetError(target=name, reason=f"kernels need sm_{_OLDEST_ARCH} or later")
     return TargetName("cuda", named[1])

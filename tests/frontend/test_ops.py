@@ -261,6 +261,19 @@ def test_reductions_take_zero_dim_tensors(name: str, dims: object) -> None:
     assert all(out.shape == () for out in outs)
 
 
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin"])
+@pytest.mark.parametrize("given", [3.0, 4, True])
+def test_scans_take_zero_dim_tensors(name: str, given: float) -> None:
+    x = torch.tensor(given)
+    for dim in (0, -1):
+        (out,) = run(lambda o, x, dim=dim: getattr(o, name)(x, dim), x)
+        want = getattr(torch, name)(x, dim)
+        want = want.values if name in ("cummax", "cummin") else want
+        torch.testing.assert_close(out, want, rtol=0, atol=0)
+    with pytest.raises(errors.DimensionError, match="dimension 1 is out of range"):
+        run(lambda o, x: getattr(o, name)(x, 1), x)
+
+
 def test_broadcast_in_dim_that_changes_nothing_adds_nothing() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[3, 1])
@@ -367,7 +380,7 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.mean(o.cast(x, DataType.Int)), [3], errors.OperandDtypeError),
     (lambda o, x: o.argmax(x, [0, 1]), [3, 4], errors.ArgumentError),
     (lambda o, x: o.cumsum(x, 2), [3, 4], errors.DimensionError),
-    (lambda o, x: o.cumsum(x, 0), [], errors.DimensionError),
+    (lambda o, x: o.cumsum(x, 1), [], errors.DimensionError),
     (lambda o, x: o.cumsum(x, 0, init=1), [3], errors.ArgumentError),
     (lambda o, x: o.gather(x, x, 0), [3, 4], errors.OperandDtypeError),
     (lambda o, x: o.gather(x, o.iota(3), 0), [3, 4], errors.ArgumentError),

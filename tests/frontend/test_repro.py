@@ -131,6 +131,19 @@ def test_a_number_of_numpy_becomes_pythons():
     assert form_of(np.float64(0.5)) == "0.5"
 
 
+@pytest.mark.parametrize("wrong", [None, "a", object(), torch.ones(2).to_sparse(), {1: [2]}])
+def test_a_script_says_what_is_no_input(wrong: object):
+    x = torch.ones(3)
+    fd = defined(lambda fd, t: fd.ops.exp(t), x)
+    scope: dict[str, object] = {}
+    with pytest.raises(errors.FuserError) as theirs:
+        exec(fd.repro_script_for([wrong]), scope)
+    with pytest.raises(type(theirs.value)):
+        fd.execute([wrong])
+    plain = not isinstance(wrong, torch.Tensor) and type(wrong) is not object
+    assert scope["inputs"] == [wrong if plain else repr(wrong)]
+
+
 def test_vectors_stay_lists():
     x = torch.arange(6.0)
     fd = defined(lambda fd, shape, t: fd.ops.reshape(t, shape), [2, 3], x)

@@ -21,6 +21,12 @@ def test_an_architecture_can_be_named(arch: str):
     assert resolve_target(f"cuda:{arch}", CPU) == TargetName("cuda", arch)
 
 
+@pytest.mark.parametrize("arch", ["sm_1", "sm_70", "sm_75"])
+def test_older_architectures_are_refused(arch: str):
+    with pytest.raises(TargetError, match=f"'cuda:{arch}': kernels need sm_80 or later"):
+        resolve_target(f"cuda:{arch}", CPU)
+
+
 def test_cpu_and_emulator_need_no_architecture():
     assert resolve_target("cpu", CPU).kind == "cpu"
     assert resolve_target("emulator", CPU).kind == "emulator"
