@@ -57,20 +57,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _own_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The command's arguments, and those of the script, which begin after it and --html."""
-    at, scripts = 1, 0
-    while at < len(arguments):
-        word = arguments[at]
-        if word == "--html":
-            at += 1
-        elif word == "--" and scripts:
-            return list(arguments[:at]), list(arguments[at + 1 :])
-        elif scripts and not word.startswith("--html="):
-            break
-        elif not word.startswith("-"):
-            scripts += 1
-        at += 1
-    return list(arguments[:at]), list(arguments[at:])
+    """The command's arguments, and the script's: those after it, but for one --html at once."""
+    words = list(arguments)
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] == "--html" else 1
+    at += 1  # the script
+    if at < len(words) and words[at].partition("=")[0] == "--html":
+        at += 1 if "=" in words[at] else 2
+    rest = at + 1 if words[at : at + 1] == ["--"] else at
+    return words[:at], words[rest:]
 
 
 def _run(script: Path, arguments: Sequence[str]) -> int:

@@ -184,12 +184,19 @@ def _edges(picture: Picture, links: Mapping[tuple[str, str], Link], layout: Layo
         lines.append((registers, joined(line, _head(branch.points[-1], kind))))
     labels = {(edge.source, edge.value): edge.label for edge in picture.edges}
     sizes = [
-        tag("text", labels[key], class_="bytes", x=x, y=y)
-        for key, (x, y) in zip(keys, layout.labels, strict=True)
+        _label(labels[key], centre)
+        for key, centre in zip(keys, layout.labels, strict=True)
         if links[key].label[1] > 2.0
     ]
     lines.sort(key=lambda line: not line[0])
     return [*(line for _, line in lines), *sizes]
+
+
+def _label(words: str, centre: Point) -> Markup:
+    """Bytes on a line, which is covered behind them."""
+    (x, y), width = centre, len(words) * _SMALL + 4.0
+    cover = tag("rect", class_="cover", x=x - width / 2, y=y - 6.5, width=width, height=13.0)
+    return joined(cover, tag("text", words, class_="bytes", x=x, y=y))
 
 
 def _curve(points: tuple[Point, ...]) -> str:

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch._C._dynamo.eval_frame import reset_code
 from torch._dynamo import pgo, utils
 from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.guards import DeletedGuardManagerWrapper
@@ -28,16 +30,21 @@ _entries: Any = torch._C._dynamo.eval_frame._debug_get_cache_entry_list  # pyrig
 
 @contextmanager
 def untouched_dynamo() -> Generator[None]:
-    """Forget, at the end, what was compiled by this thread meanwhile, and only that.
+    """Forget, at the end, what this thread compiled meanwhile, and only that.
 
-    Sizes that were seen before do not make any dimension dynamic.
+    Sizes that were seen before do not make any dimension dynamic. What was compiled before by code
+    that was compiled now too stays as it is; there, of what was compiled now, an entry that fits
+    nothing stays in Dynamo's cache.
     """
-    compiled: list[tuple[CodeType, CodeType]] = []
+    ours: list[tuple[CodeType, CodeType]] = []
+    new_to_dynamo: set[CodeType] = set()
     thread = threading.get_ident()
 
     def note(code: CodeType, new_code: CodeType) -> None:
         if threading.get_ident() == thread:
-            compiled.append((code, new_code))
+            ours.append((code, new_code))
+            if not _entries(code):
+                new_to_dynamo.add(code)
 
     seen: Any = pgo.get_code_state()
     sizes, counted = dict(seen), copy.deepcopy(utils.counters)
@@ -49,18 +56,32 @@ def untouched_dynamo() -> Generator[None]:
             yield
     finally:
         hook.remove()
-        for code, new in compiled:
-            _forget(code, new)
+        for code, compiled in ours:
+            if code in new_to_dynamo:
+                reset_code(code)
+            else:
+                _disable(code, compiled)
         seen.clear()
         seen.update(sizes)
         utils.counters.clear()
         utils.counters.update(counted)
 
 
-def _forget(code: CodeType, new: CodeType) -> None:
-    """Take what `code` was compiled to out of its cache; it is freed with its guards."""
+def compiled_apart(model: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.compile` of a model, whose entries in Dynamo's cache do not count as recompilations of
+    others, where torch can keep them apart."""
+    return _compile(model, backend=backend, **_APART)
+
+
+_compile = cast("Any", torch).compile
+_can_be_apart = "isolate_recompiles" in inspect.signature(_compile).parameters
+_APART = {"isolate_recompiles": True} if _can_be_apart else {}
+
+
+def _disable(code: CodeType, compiled: CodeType) -> None:
+    """Free the guards of what `code` was compiled to; it is found no more."""
     for entry in _entries(code):
-        if entry.code is new and entry.guard_manager.extra_state is not None:
+        if entry.code is compiled and entry.guard_manager.extra_state is not None:
             gone = DeletedGuardManagerWrapper("it was compiled for fuser.explain")
             entry.guard_manager.extra_state.invalidate(entry, gone)
 

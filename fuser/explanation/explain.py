@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any, cast
 
 import torch
@@ -12,12 +13,13 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
 from fuser.errors import ArgumentTypeError
-from fuser.explanation.dynamo_state import untouched_dynamo
+from fuser.explanation.dynamo_state import compiled_apart, untouched_dynamo
 from fuser.explanation.model_state import untouched
 from fuser.explanation.recorder import Recorder, definition_graph
 from fuser.explanation.report import Report
 from fuser.frontend.definition import Fusion, FusionDefinition
 from fuser.integrations import dynamo
+from fuser.runtime.target_name import resolve_target
 
 
 def explain(
@@ -51,7 +53,10 @@ def explain(
     if isinstance(model, Fusion | FusionDefinition):
         report = _of_definition(model, args, target)
     elif callable(model):
-        chosen = dynamo.Options.of({**(options or {}), **({"target": target} if target else {})})
+        named = (
+            {} if target is None else {"target": str(resolve_target(target, torch.device("meta")))}
+        )
+        chosen = dynamo.Options.of({**(options or {}), **named})
         report = _of_model(model, args, kwargs, backward, chosen)
     else:
         expected = "a module, a function, a Fusion or a FusionDefinition"
@@ -90,8 +95,9 @@ def _of_model(
     notes: list[str] = []
     with untouched(model, args, kwargs), untouched_dynamo():
         try:
+            run = _as_written(model)
             with torch.set_grad_enabled(backward and torch.is_grad_enabled()):
-                result = _compiled(model, backend=backend)(*args, **kwargs)
+                result = compiled_apart(run, backend)(*args, **kwargs)
                 notes += _run_backward(result) if torch.is_grad_enabled() else []
         finally:
             recorder.forget_breaks()
@@ -102,13 +108,33 @@ def _of_model(
     return Report(report.title, (), report.breaks, (*report.notes, nothing))
 
 
-_compiled = cast("Any", torch).compile
-
-
 def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
     """The model that was given to torch.compile, if that is what this is."""
     inner = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None)
     return model if inner is None else _uncompiled(inner)
+
+
+def _as_written(model: Any) -> Callable[..., Any]:
+    """The model with code of its own, so that Dynamo remembers nothing of it.
+
+    What that changes of a module is put back with its other attributes.
+    """
+    match model:
+        case torch.nn.Module():
+            for module in model.modules():
+                module._compiled_call_impl = None  # pyright: ignore[reportPrivateUsage]
+            model.forward = _as_written(model.forward)
+            return model
+        case MethodType():
+            return MethodType(_as_written(model.__func__), model.__self__)
+        case FunctionType():
+            code, names = model.__code__.replace(), model.__globals__
+            made = FunctionType(code, names, model.__name__, model.__defaults__, model.__closure__)
+            made.__kwdefaults__ = model.__kwdefaults__
+            made.__dict__.update(model.__dict__)
+            return made
+        case _:
+            return model
 
 
 def _run_backward(result: Any) -> list[str]:

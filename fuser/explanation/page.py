@@ -14,7 +14,7 @@ from fuser.explanation.page_steps import code_block, step_names, steps_of
 from fuser.explanation.traffic import Traffic
 from fuser.explanation.words import count, graph_words, partition_words, times, traffic_words
 from fuser.runtime.plan import Plan
-from fuser.segmenter import byte_count
+from fuser.segmenter import LAUNCH_BYTES, byte_count
 
 
 def page_of(
@@ -117,7 +117,7 @@ def _graph(graph: Graph, name: str, is_first: bool) -> Markup:
         for number, part in enumerate(graph.partitions)
     ]
     listed = joined(tag("h3", "Computed by torch"), tag("ul", *torchs)) if torchs else Markup()
-    words = tag("p", traffic_words(graph.traffic)) if len(graph.partitions) > 1 else None
+    words = tag("p", f"It {traffic_words(graph.traffic)}.") if len(graph.partitions) > 1 else None
     return tag("details", summary, words, listed, *parts, id=name, class_="graph", open=True)
 
 
@@ -155,7 +155,10 @@ def _plan(part: Partition, plan: Plan, name: str) -> list[Markup]:
     return made
 
 
-_PRICE = "What a merge saves is bytes that stay in registers, and a launch, which counts as 8.4 MB."
+_PRICE = (
+    "What a merge saves is bytes that stay in registers, and a launch, which counts as "
+    f"{byte_count(LAUNCH_BYTES)}."
+)
 
 
 def _definition(part: Partition) -> Markup:

@@ -59,7 +59,12 @@ def _bytes_alone(fusion: Fusion) -> int:
 
 def _bytes_least(segmented: SegmentedFusion) -> int:
     fusion, memory = segmented.fusion, segmented.memory
-    wanted: dict[Value, int] = {v: v.elements for v in fusion.output_values if v.is_tensor}
+    stores = {
+        output.value: output.value.elements
+        for output in fusion.outputs
+        if output.alias_of is not None or memory[output.value].base not in fusion.inputs
+    }
+    wanted = dict(stores)
     for statement in reversed(fusion.statements):
         made = max(wanted.get(out, 0) for out in statement.outs)
         for operand in dict.fromkeys(operands(statement.op)):
@@ -67,11 +72,6 @@ def _bytes_least(segmented: SegmentedFusion) -> int:
                 read = wanted.get(operand, 0) + _elements(statement, operand, made)
                 wanted[operand] = min(operand.elements, read)
     loads = {value: wanted.get(value, 0) for value in fusion.inputs if value.is_tensor}
-    stores = {
-        output.value: output.value.elements
-        for output in fusion.outputs
-        if output.alias_of is not None or memory[output.value].base not in fusion.inputs
-    }
     return bytes_read(loads, memory) + bytes_read(stores, memory)
 
 

@@ -12,6 +12,7 @@ from fuser.segmenter.plan import (
     Step,
     Update,
 )
+from fuser.segmenter.profit import LAUNCH_BYTES
 from fuser.segmenter.segment import segment
 from fuser.segmenter.traffic import (
     byte_count,
@@ -24,6 +25,7 @@ from fuser.segmenter.traffic import (
 from fuser.segmenter.updates import place_updates
 
 __all__ = [
+    "LAUNCH_BYTES",
     "AliasStep",
     "Boundary",
     "Edge",

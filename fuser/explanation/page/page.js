@@ -72,6 +72,8 @@ function connect(stage) {
   connectDragging(stage);
 }
 
+const LEGIBLE = 0.75; // of the size of text
+
 function connectZoom(stage, drawing) {
   const { width, height } = drawing.viewBox.baseVal;
   let scale = 1;
@@ -90,6 +92,12 @@ function connectZoom(stage, drawing) {
     out: () => zoom(scale / 1.25),
     fit: () => zoom(Math.min(1, stage.clientWidth / width, (stage.clientHeight - 2) / height)),
   };
+  new ResizeObserver((_, observer) => {  // once the partition is open, and so has a width
+    if (!stage.clientWidth) return;
+    observer.disconnect();
+    zoom(Math.min(1, Math.max(LEGIBLE, stage.clientWidth / width)));
+    stage.scrollTo((width * scale - stage.clientWidth) / 2, 0);
+  }).observe(stage);
   stage.parentElement.querySelectorAll("[data-zoom]").forEach((button) => {
     button.addEventListener("click", () => by[button.dataset.zoom]());
   });
