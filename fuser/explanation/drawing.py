@@ -25,7 +25,7 @@ Point = tuple[float, float]
 Size = tuple[float, float]
 
 MOST = 1500
-"""Nodes of the largest graph that is drawn; laying out more takes minutes."""
+"""Nodes of the largest graph that is drawn; of one of more nobody would see anything."""
 _LETTER, _SMALL = 7.3, 6.2
 """Widths of a letter in a node and on a line: the page's monospaced 12 and 10 pixels."""
 _LINE = 16.0

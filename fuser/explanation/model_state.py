@@ -35,8 +35,8 @@ def untouched(*objects: object) -> Generator[None]:
         kept = [*map(_Attributes.of, modules), *map(_Tensor.of, tensors)]
         put_back = _generators()
         for tensor in tensors:
-            if tensor.is_leaf:
-                tensor.grad = None
+            if tensor.is_leaf and tensor.grad is not None:
+                tensor.grad = tensor.grad.detach().clone()  # what is added is not added to theirs
         try:
             yield
         finally:
@@ -106,7 +106,7 @@ def _tensors(held: Iterable[object], modules: Iterable[nn.Module]) -> Iterator[t
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """A tensor, a copy of its values, and its gradient."""
+    """A tensor, a copy of its values, and the gradient that it has."""
 
     tensor: torch.Tensor
     values: torch.Tensor

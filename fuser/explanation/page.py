@@ -37,7 +37,7 @@ def page_of(
 
 @cache
 def _resource(name: str) -> str:
-    return (resources.files("fuser.explanation") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("fuser.explanation") / "template" / name).read_text(encoding="utf-8")
 
 
 # -- the whole -------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _graph(graph: Graph, name: str, is_first: bool) -> Markup:
         _partition(part, f"{name}-p{number}", is_first and number == 0)
         for number, part in enumerate(graph.partitions)
     ]
-    listed = joined(tag("h3", "Computed by torch"), tag("ul", *torchs)) if torchs else Markup()
+    listed = joined(tag("h4", "Computed by torch"), tag("ul", *torchs)) if torchs else Markup()
     words = tag("p", f"It {traffic_words(graph.traffic)}.") if len(graph.partitions) > 1 else None
     return tag("details", summary, words, listed, *parts, id=name, class_="graph", open=True)
 
@@ -127,7 +127,7 @@ def _partition(part: Partition, name: str, is_open: bool) -> Markup:
         "summary",
         tag("h3", part.name),
         tag("span", partition_words(part)),
-        tag("span", f"{byte_count(traffic.moved)} moved", class_="moved"),
+        tag("span", f"{byte_count(traffic.moved)} moved", class_="moved") if part.plan else None,
     )
     body: list[Markup] = []
     if part.failure is not None:
@@ -184,7 +184,7 @@ _HELP = "Point at a node, or choose it, to read here what it is; a click shows i
 _KEY = tag(
     "p",
     "Colours are kernels. Pills are inputs and outputs, dashed boxes metadata on the host, which "
-    "moves no bytes, and hexagons are run by torch. Black lines are tensors in memory, with their "
-    "bytes, grey ones stay in registers.",
+    "moves no bytes, and hexagons are run by torch. Strong lines are tensors in memory, with their "
+    "bytes, and faint ones stay in registers.",
     class_="fine",
 )

@@ -63,10 +63,8 @@ def _body(part: Partition, plan: Plan, step: Step, number: int | None) -> list[M
                 _listed(part.merges(number), "merge"),
                 *_code(step),
             ]
-        case AliasStep():
+        case AliasStep() | ExternStep():
             return [operations, tag("p", step.reason)]
-        case ExternStep():
-            return [operations, _reasons(step.reason)]
         case _:
             assert_never(step)
 

@@ -20,7 +20,7 @@ def graph_words(graph: Graph) -> str:
     """What a graph is."""
     if graph.coverage is not None:
         return coverage_words(graph.coverage)
-    return f"a FusionDefinition, executed by {count(len(graph.partitions), 'plan')}"
+    return f"a FusionDefinition with {count(len(graph.partitions), 'plan')}"
 
 
 def traffic_words(traffic: Traffic) -> str:

@@ -55,6 +55,7 @@ def same(one: object, other: object) -> bool:
             return one is other or one == other
 
 
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin")
 def test_explaining_leaves_no_trace_in_the_model() -> None:
     model, x = Counting(), torch.randn(5, 4, requires_grad=True)
     model(x).sum().backward()
@@ -129,3 +130,17 @@ def test_tensors_of_inference_mode_are_put_back() -> None:
     with untouched(x), torch.inference_mode():
         x.add_(1)
     assert x.sum() == 0
+
+
+def test_a_function_that_runs_its_own_backward_adds_to_no_gradient() -> None:
+    w = torch.ones(3, requires_grad=True)
+    w.grad = theirs = torch.full((3,), 5.0)
+
+    def step() -> torch.Tensor:
+        (w * 2).sum().backward()
+        assert w.grad is not None
+        return w.grad + 0
+
+    fuser.explain(step)
+    assert w.grad is theirs
+    assert theirs.tolist() == [5.0, 5.0, 5.0]
