@@ -23,7 +23,8 @@ def untouched(*objects: object) -> Generator[None]:
     These are values and `.grad` of tensors, parameters and buffers, modules' attributes, such as
     `training`, and the contents of lists, dicts and sets among them, and the state of random number
     generators: torch's, numpy's and Python's. Each tensor is copied for that. Objects are looked
-    for in containers, and in what functions are bound to, close over or name.
+    for in containers, and in what functions are bound to, close over or name. Lazy modules that get
+    their parameters meanwhile have them afterwards.
     """
     held = list(_within(objects))
     inner = (part for found in held if isinstance(found, nn.Module) for part in found.modules())
@@ -32,7 +33,8 @@ def untouched(*objects: object) -> Generator[None]:
     # Not put back to what it was, autograd would take saved tensors to be changed.
     versioned = tuple(tensor for tensor in tensors if not tensor.is_inference())
     with torch.autograd._unsafe_preserve_version_counter(versioned):  # pyright: ignore
-        kept = [*map(_Attributes.of, modules), *map(_Tensor.of, tensors)]
+        ready = [m for m in modules if not any(map(is_lazy, m.parameters(recurse=False)))]
+        kept = [*map(_Attributes.of, ready), *map(_Tensor.of, tensors)]
         put_back = _generators()
         for tensor in tensors:
             if tensor.is_leaf and tensor.grad is not None:

@@ -144,3 +144,9 @@ def test_a_function_that_runs_its_own_backward_adds_to_no_gradient() -> None:
     fuser.explain(step)
     assert w.grad is theirs
     assert theirs.tolist() == [5.0, 5.0, 5.0]
+
+
+def test_lazy_modules_are_made_by_it() -> None:
+    lazy = nn.LazyLinear(3)
+    fuser.explain(lazy, torch.randn(2, 5))
+    assert lazy(torch.randn(2, 5)).shape == (2, 3)
