@@ -6,6 +6,11 @@ with FusionDefinition() as fd:
 outputs = fd.execute([tensor])
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from fuser.errors import FuserError
 from fuser.frontend.definition import Fusion, FusionDefinition
 from fuser.frontend.lru_cache import LRUCache, LruFusionCache
@@ -13,6 +18,9 @@ from fuser.frontend.version import version
 from fuser.ir.dtypes import DataType
 from fuser.ir.types import compute_tensor_descriptor
 from fuser.runtime.stats import stats
+
+if TYPE_CHECKING:
+    from fuser.explanation import explain
 
 __version__ = version()
 
@@ -25,6 +33,14 @@ __all__ = [
     "LruFusionCache",
     "__version__",
     "compute_tensor_descriptor",
+    "explain",
     "stats",
     "version",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`explain`, loaded when it is asked for: `import fuser` need not wait for torch's compiler."""
+    if name == "explain":
+        return importlib.import_module("fuser.explanation").explain
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -44,6 +44,7 @@ from fuser.runtime.profile import Profile, profile
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
 from fuser.runtime.toolchain import find_compiler, warn_without_compiler
+from fuser.runtime.watching import announce
 from fuser.segmenter import AliasStep, Segment, SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
@@ -182,6 +183,7 @@ class Executor:
                 debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
                 runner = Runner(compiled.segmented, _load(compiled, place), place)
                 _keep(self._runners, key, runner)
+                announce(self._fusion, compiled.plan)
         return runner
 
 
@@ -227,7 +229,7 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     fusion = concretize_for(fusion, inputs)
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
     check_updates(fusion, inputs)
-    fusion = _run_passes(fusion)
+    definition, fusion = fusion, _run_passes(fusion)
     fusion = choose_scatter_forms(
         fusion,
         lists=target.kind == "cpu",
@@ -246,7 +248,7 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     if target.kind == "cpu" and any(map(debug.enabled, _CUDA_TEXT)):
         backend_for(TargetName("cuda"), segmented, alignments)  # prints what CUDA tensors would get
     segmented = backend.segmented
-    plan = describe(segmented, backend, target)
+    plan = describe(definition, segmented, backend, target)
     debug.dump("segmented_fusion", "segments", lambda: _print_segments(segmented))
     debug.dump("segmenter_logging", "result", lambda: str(plan))
     if debug.enabled("draw_segmented_fusion"):

@@ -21,13 +21,17 @@ def test_the_first_example_ends_within_twenty_lines() -> None:
     assert len(before.splitlines()) <= 20
 
 
-def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
     for block in code_blocks():
         exec(block, scope)
     printed = capsys.readouterr().out
     assert "plan for cpu" in printed
     assert 'extern "C" __global__' in printed
+    assert "<svg" in (tmp_path / "report.html").read_text()
 
 
 def test_the_dump_table_is_complete() -> None:

@@ -37,10 +37,16 @@ class Recorder:
     def __init__(self) -> None:
         self.state = State.NEW
         self._builder = FusionBuilder()
+        self._finished: Fusion | None = None
 
     @property
     def fusion(self) -> Fusion:
-        return self._builder.fusion
+        """What was written so far; always the same object once the definition is closed."""
+        if self.state is not State.CLOSED:
+            return self._builder.fusion
+        if self._finished is None:
+            self._finished = self._builder.fusion
+        return self._finished
 
     def input(self, operation: str, type_: ValueType) -> Handle:
         """Declare the next input."""

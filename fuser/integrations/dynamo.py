@@ -11,7 +11,8 @@ from __future__ import annotations
 import collections
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -34,7 +35,7 @@ from fuser.errors import BackendOptionError
 from fuser.integrations.coverage import Coverage, coverage
 from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.outer import outer_module
-from fuser.integrations.partition import partitions
+from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
 from fuser.integrations.support import support
 
@@ -44,6 +45,7 @@ _PARTITIONS: Mapping[str, Callable[..., Any]] = {
     "default": default_partition,
 }
 _reports: collections.deque[Coverage] = collections.deque(maxlen=KEPT_REPORTS)
+_watchers: list[Callable[[Coverage], None]] = []
 _ids = itertools.count()
 _lock = threading.Lock()
 
@@ -76,11 +78,29 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -
     `options` are as in `Options`; `mode` is accepted and changes nothing.
     """
     options = Options.of(kwargs.get("options") or {})
-    divide = _PARTITIONS[options.partition]
-    number = next(_ids)
+    return compile_module(module, example_inputs, Compilation(options, next(_ids), _keep))
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """How one of Dynamo's graphs is compiled.
+
+    `record` is given the coverage of its forward and backward. Where kernels are not `run`, they
+    are planned only, and torch runs the partitions.
+    """
+
+    options: Options
+    number: int
+    record: Callable[[Coverage], None]
+    run: bool = True
+
+
+def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Compilation) -> Any:
+    """The function that runs a graph that Dynamo has traced."""
+    divide = _PARTITIONS[how.options.partition]
 
     def compiler(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:
-        return lambda graph, inputs: compile_graph(graph, f"graph {number} {kind}", options)
+        return lambda graph, inputs: compile_graph(graph, f"graph {how.number} {kind}", how)
 
     def partition(joint: GraphModule, inputs: Any, **given: Any) -> Any:
         rewrite_graph(joint)
@@ -96,18 +116,18 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -
     )(module, example_inputs)
 
 
-def compile_graph(module: GraphModule, name: str, options: Options) -> Callable[[list[Any]], Any]:
+def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[[list[Any]], Any]:
     """An ATen graph as a function of a list of inputs, which it empties."""
     rewrite_graph(module)
     roles = support(module.graph)
     prefix = name.replace(" ", "_")
     parts = {
-        part: PartitionCall(part.module(f"{prefix}_{n}"), f"{prefix}_{n}", options.target)
+        part: _call(part, f"{prefix}_{n}", how)
         for n, part in enumerate(partitions(module.graph, roles))
     }
-    compile_ahead(list(parts.values()))
-    with _lock:
-        _reports.append(coverage(name, roles, parts))
+    if how.run:
+        compile_ahead(list(parts.values()))
+    how.record(coverage(name, roles, parts))
     outer = outer_module(module, parts, roles)
     outer.graph.set_codegen(_BoxedCodeGen())
     outer.recompile()
@@ -117,6 +137,10 @@ def compile_graph(module: GraphModule, name: str, options: Options) -> Callable[
 
     run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
     return run
+
+
+def _call(part: Partition, name: str, how: Compilation) -> PartitionCall:
+    return PartitionCall(part.module(name), name, how.options.target, in_torch=not how.run)
 
 
 def decompositions() -> dict[Any, Any]:
@@ -137,6 +161,26 @@ def decompositions() -> dict[Any, Any]:
     # Gives attention weights where its backward wants a logsumexp: for inference only.
     found.pop(aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     return found
+
+
+def _keep(found: Coverage) -> None:
+    with _lock:
+        _reports.append(found)
+        watchers = tuple(_watchers)
+    for watcher in watchers:
+        watcher(found)
+
+
+@contextmanager
+def watching_reports(watcher: Callable[[Coverage], None]) -> Generator[None]:
+    """Meanwhile `watcher` is told of each graph that is compiled, from any thread."""
+    with _lock:
+        _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        with _lock:
+            _watchers.remove(watcher)
 
 
 def reports() -> tuple[Coverage, ...]:

@@ -27,14 +27,17 @@ class PartitionCall:
 
     Where defining, compiling or running it fails, and torch does not, torch runs the partition from
     then on, and a warning names a script that shows the failure. With FUSER_STRICT=1 that is a
-    PartitionError.
+    PartitionError. With `in_torch`, torch runs it in any case: it is there to be planned.
     """
 
-    def __init__(self, module: GraphModule, name: str, target: str | None = None) -> None:
+    def __init__(
+        self, module: GraphModule, name: str, target: str | None = None, *, in_torch: bool = False
+    ) -> None:
         self.module = module
         self.failure: str | None = None
         self.__name__ = self.__qualname__ = name
         self._target = target
+        self._only_planned = in_torch
         self._options: dict[str, object] = {} if target is None else {"target": target}
         self._device = _device(module)
         if not any(n.op == "placeholder" for n in module.graph.nodes):
@@ -47,7 +50,7 @@ class PartitionCall:
 
     def __call__(self, *inputs: torch.Tensor | int) -> Sequence[torch.Tensor]:
         """The partition's outputs."""
-        if self.definition is None or self.failure is not None:
+        if self.definition is None or self.failure is not None or self._only_planned:
             return self._in_torch(inputs)
         try:
             outputs = self.definition.execute(inputs, **self._options)

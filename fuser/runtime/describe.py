@@ -15,8 +15,10 @@ from fuser.segmenter import ExternStep as SegmentedExtern
 from fuser.segmenter import Segment, SegmentedFusion, Update
 
 
-def describe(segmented: SegmentedFusion, backend: Backend, target: TargetName) -> Plan:
-    """The plan that runs `segmented` on `backend`."""
+def describe(
+    definition: Fusion, segmented: SegmentedFusion, backend: Backend, target: TargetName
+) -> Plan:
+    """The plan that runs `segmented`, which `definition` became, on `backend`."""
     steps: list[Step] = []
     for step in segmented.steps:
         match step:
@@ -34,6 +36,8 @@ def describe(segmented: SegmentedFusion, backend: Backend, target: TargetName) -
         steps=tuple(steps),
         boundaries=_boundaries(segmented, backend),
         log=segmented.log,
+        definition=definition,
+        segmented=segmented,
         updates=tuple(_update(update, segmented, backend) for update in segmented.updates),
         bytes_copied=sum(update.bytes_copied for update in segmented.updates),
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fuser.codegen import KernelSource
 from fuser.errors import NotGeneratedError
+from fuser.ir.nodes import Fusion
 from fuser.runtime.resources import Resources
 from fuser.runtime.table import table
-from fuser.segmenter import byte_count
+from fuser.segmenter import SegmentedFusion, byte_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,16 @@ class Plan:
 
     `boundaries` say why kernels that might have been one are not; `log` tells every decision.
     `updates` say how each updated input gets its new value, and `bytes_copied` what that takes
-    where no kernel can store it in place.
+    where no kernel can store it in place. `definition` is what was planned, for the sizes at hand
+    and before any pass; `segmented` is what became of it, its segments in the order of `kernels`.
     """
 
     target: str
     steps: tuple[Step, ...]
     boundaries: tuple[str, ...]
     log: tuple[str, ...]
+    definition: Fusion = field(repr=False, compare=False)
+    segmented: SegmentedFusion = field(repr=False, compare=False)
     updates: tuple[str, ...] = ()
     bytes_copied: int = 0
 

@@ -30,13 +30,17 @@ class Look(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation, input or output. `group` names the kernel it belongs to, if any."""
+    """One operation, input or output. `group` names the kernel it belongs to, if any.
+
+    `values` are the tensors that it makes or is.
+    """
 
     name: str
     label: tuple[str, ...]
     look: Look
     colour: str = WHITE
     group: str | None = None
+    values: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class _Composer:
         self.definitions = fusion.definitions()
         for value in fusion.inputs:
             if value.is_tensor:
-                self._add(Node(f"{value}", (f"{value}", f"{value.type}"), Look.INPUT))
+                label = f"{value}", f"{value.type}"
+                self._add(Node(f"{value}", label, Look.INPUT, values=(value,)))
                 self.at[value] = f"{value}"
         for number, step in enumerate(self.segmented.steps):
             if not isinstance(step, AliasStep):
@@ -109,7 +114,7 @@ class _Composer:
             name += "" if output.alias_of is None else f"_into_{output.alias_of}"
             if value.is_tensor:
                 self._on_host(value)
-                self._add(Node(name, (words, f"{value.type}"), Look.OUTPUT))
+                self._add(Node(name, (words, f"{value.type}"), Look.OUTPUT, values=(value,)))
                 self._connect(self.at[value], name, value)
         if any(node.look is Look.TORCH for node in self.nodes):
             self.legend.append(Entry("run by torch", Look.TORCH, GREY))
@@ -131,7 +136,7 @@ class _Composer:
             if not statement.outs[0].is_tensor:
                 continue
             name = f"{prefix}_{statement.outs[0]}"
-            self._add(Node(name, (_label(statement),), look, colour, group))
+            self._add(Node(name, (_label(statement),), look, colour, group, statement.outs))
             for value in _read(statement):
                 source = inside.get(value)
                 self._connect(source or self.at[value], name, value, source is not None)
@@ -155,7 +160,7 @@ class _Composer:
             value = _read(chain[-1])[0]
         for statement in reversed(chain):
             name = f"host_{statement.out}"
-            self._add(Node(name, (_label(statement),), Look.HOST))
+            self._add(Node(name, (_label(statement),), Look.HOST, values=statement.outs))
             self._connect(self.at[_read(statement)[0]], name, _read(statement)[0])
             self.at[statement.out] = name
 

@@ -1,0 +1,81 @@
+"""What the printed report and the page both say in words."""
+
+from __future__ import annotations
+
+from fuser.explanation.model import Coverage, Graph, Partition
+from fuser.explanation.traffic import Traffic
+from fuser.runtime.plan import KernelStep, Plan
+from fuser.segmenter import byte_count
+
+
+def coverage_words(coverage: Coverage) -> str:
+    """How much of a traced graph is in partitions."""
+    return (
+        f"{coverage.covered} of {count(coverage.nodes, 'compute node')} "
+        f"({coverage.percent:.1f} %) in partitions; {count(coverage.products, 'product')} by torch"
+    )
+
+
+def graph_words(graph: Graph) -> str:
+    """What a graph is."""
+    if graph.coverage is not None:
+        return coverage_words(graph.coverage)
+    return f"a FusionDefinition with {count(len(graph.partitions), 'plan')}"
+
+
+def traffic_words(traffic: Traffic) -> str:
+    """Bytes moved beside what they are compared with."""
+    return (
+        f"moves {byte_count(traffic.moved)}, {times(traffic.moved, traffic.least)} the least there "
+        f"is, {byte_count(traffic.least)}; each operation alone would move "
+        f"{byte_count(traffic.alone)}, {times(traffic.alone, traffic.moved)} as much"
+    )
+
+
+def partition_words(part: Partition) -> str:
+    """What runs a partition, in a line."""
+    if part.plan is None:
+        return "run by torch"
+    words = [count(len(part.kernels), "kernel")]
+    if part.plan.externs:
+        words.append(count(len(part.plan.externs), "torch call"))
+    if part.plan.aliases:
+        words.append(f"{len(part.plan.aliases)} alias{'es' * (len(part.plan.aliases) > 1)}")
+    return ", ".join(words)
+
+
+def input_words(plan: Plan) -> str:
+    """What a plan is made for: the tensors that come in, and how they lie."""
+    memory = plan.segmented.memory
+    tensors = [value for value in plan.segmented.fusion.inputs if value.is_tensor]
+    words = [f"{v}: {v.type}, strides {list(memory[v].strides)}" for v in tensors]
+    return "; ".join(words) or "no tensors"
+
+
+def launch_words(kernel: KernelStep, target: str) -> str:
+    """How a kernel is started on a plan's target."""
+    if kernel.kernel_source is None:
+        return "torch runs its operations, one after the other"
+    launch = kernel.kernel_source.launch
+    if target == "cpu":
+        words = ["on several threads" if launch.threaded else "on one thread"]
+        words += ["storing past the cache"] if launch.past_cache else []
+        return ", ".join(words)
+    words = [f"grid {_by(launch.grid)}", f"block {_by(launch.block)}"]
+    words += [f"clusters of {launch.cluster} blocks"] if launch.cluster > 1 else []
+    words += [f"{launch.shared_bytes} B of shared memory"] if launch.shared_bytes else []
+    return ", ".join(words)
+
+
+def times(many: int, few: int) -> str:
+    """`2.50 x`."""
+    return f"{many / few:.2f} x" if few else "-"
+
+
+def count(number: int, name: str) -> str:
+    """`2 kernels`."""
+    return f"{number} {name}{'' if number == 1 else 's'}"
+
+
+def _by(sizes: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, sizes))
