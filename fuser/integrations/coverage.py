@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections import Counter
+import threading
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -77,6 +78,27 @@ def coverage(
     uncovered = [Uncovered(name, count, why) for (name, why), count in missing.items()]
     calls = tuple(parts.values())
     return Coverage(graph, len(computed), covered, products, calls, tuple(uncovered))
+
+
+class Reports:
+    """The coverage of the graphs compiled last, by any thread."""
+
+    def __init__(self, kept: int) -> None:
+        self._reports: deque[Coverage] = deque(maxlen=kept)
+        self._lock = threading.Lock()
+
+    def add(self, report: Coverage) -> None:
+        with self._lock:
+            self._reports.append(report)
+
+    def all(self) -> tuple[Coverage, ...]:
+        """Oldest first."""
+        with self._lock:
+            return tuple(self._reports)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._reports.clear()
 
 
 def summary(reports: Sequence[Coverage]) -> str:

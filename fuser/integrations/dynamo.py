@@ -8,9 +8,7 @@ definitions, and torch runs what is between them. `reports()` says what was cove
 
 from __future__ import annotations
 
-import collections
 import itertools
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -31,7 +29,7 @@ from torch.fx import GraphModule
 from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
 
 from fuser.errors import BackendOptionError
-from fuser.integrations.coverage import Coverage, coverage
+from fuser.integrations.coverage import Coverage, Reports, coverage
 from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import partitions
@@ -43,9 +41,8 @@ _PARTITIONS: Mapping[str, Callable[..., Any]] = {
     "min_cut": min_cut_rematerialization_partition,
     "default": default_partition,
 }
-_reports: collections.deque[Coverage] = collections.deque(maxlen=KEPT_REPORTS)
+_reports = Reports(KEPT_REPORTS)
 _ids = itertools.count()
-_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +103,7 @@ def compile_graph(module: GraphModule, name: str, options: Options) -> Callable[
         for n, part in enumerate(partitions(module.graph, roles))
     }
     compile_ahead(list(parts.values()))
-    with _lock:
-        _reports.append(coverage(name, roles, parts))
+    _reports.add(coverage(name, roles, parts))
     outer = outer_module(module, parts, roles)
     outer.graph.set_codegen(_BoxedCodeGen())
     outer.recompile()
@@ -141,14 +137,12 @@ def decompositions() -> dict[Any, Any]:
 
 def reports() -> tuple[Coverage, ...]:
     """The coverage of the graphs compiled last, oldest first."""
-    with _lock:
-        return tuple(_reports)
+    return _reports.all()
 
 
 def clear_reports() -> None:
     """Forget the reports so far."""
-    with _lock:
-        _reports.clear()
+    _reports.clear()
 
 
 if "fuser" not in _BACKENDS:  # the entry point, where the package is installed, registers it later
