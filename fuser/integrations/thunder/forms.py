@@ -121,13 +121,16 @@ def trial(bsym: BoundSymbol) -> Trial:
     if bsym.sym.id not in ROWS:
         return _not_ours(bsym)
     found = trial_of(bsym.sym.id, bsym.args, bsym.kwargs)
-    wanted = [None if out is None else tensor_form(out) for out in results_of(bsym)]
-    agree = len(wanted) == len(found.results) and all(
-        want in (None, got) for want, got in zip(wanted, found.results, strict=True)
-    )
-    if found.support.role is Role.TORCH or agree:
+    if found.support.role is Role.TORCH:
         return found
-    return _torchs("Thunder and torch disagree on its result")
+    try:
+        wanted = [None if out is None else tensor_form(out) for out in results_of(bsym)]
+    except RefusedError as refused:
+        return _torchs(str(refused))
+    pairs = zip(wanted, found.results, strict=False)
+    if len(wanted) != len(found.results) or any(want not in (None, got) for want, got in pairs):
+        return _torchs("Thunder and torch disagree on its result")
+    return found
 
 
 def _not_ours(bsym: BoundSymbol) -> Trial:
@@ -139,7 +142,20 @@ def _not_ours(bsym: BoundSymbol) -> Trial:
     tagged = prims.OpTags.MATMUL_OP in (symbol.tags or ())
     if tagged or symbol.name.rpartition(".")[2] in _PRODUCTS:
         return Trial(Support(Role.PRODUCT), cheap=False)
-    return _torchs("the table has no row for it")
+    return _torchs(_why(bsym) or "the table has no row for it")
+
+
+def _why(bsym: BoundSymbol) -> str | None:
+    """What of a symbol that another executor took could not be held."""
+    for part in bsym.subsymbols:
+        if part.sym.id in ROWS:
+            found = trial(part).support
+            reason = found.reason if found.role is Role.TORCH else None
+        else:
+            reason = _why(part)
+        if reason is not None:
+            return reason
+    return None
 
 
 _GIVEN = frozenset({prims.PrimIDs.GET_GRAD, prims.PrimIDs.UNPACK_TRIVIAL})
@@ -230,9 +246,12 @@ def traced(function: Callable[..., Any], fakes: Sequence[torch.Tensor]) -> Graph
     """The ATen graph of a function of tensors without data."""
     mode = cast("Any", fakes[0]).fake_mode if fakes else FakeTensorMode()
     with mode, torch.no_grad(), torch._C._DisableAutocast():  # pyright: ignore[reportPrivateUsage]
-        module = make_fx(function, decomposition_table=decompositions())(*fakes)
+        module = make_fx(function, decomposition_table=_decompositions())(*fakes)
     rewrite_graph(module)
     return module
+
+
+_decompositions = functools.cache(decompositions)  # finding them takes longer than a trace
 
 
 def graph_of(

@@ -16,15 +16,14 @@ from fuser.integrations.thunder.library import ltorch, prims
 Meaning = Callable[..., Any]
 Tensor = torch.Tensor
 _aten: Any = torch.ops.aten
-_special: Any = torch.special
 _torch: Any = torch
 _ids: Any = prims.PrimIDs
 
 _SAME_NAME = (
     *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "ceil", "cos"),
-    *("cosh", "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "isfinite"),
+    *("cosh", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "isfinite"),
     *("lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt"),
-    *("signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "real", "imag"),
+    *("signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"),
     *("add", "atan2", "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "fmod", "ge", "gt", "le"),
     *("lt", "maximum", "minimum", "mul", "ne", "nextafter", "pow", "remainder", "sub"),
     *("bitwise_left_shift", "bitwise_right_shift", "lerp", "where"),
@@ -201,8 +200,6 @@ def _nll_loss_backward(
 ROWS: Mapping[Hashable, Meaning] = {
     **{_ids[name.upper()]: getattr(_torch, name) for name in _SAME_NAME},
     _ids.SIGN: _torch.sgn,
-    _ids.NDTRI: _special.ndtri,
-    _ids.ZETA: _special.zeta,
     _ids.DIV: _div,
     _ids.CONVERT_ELEMENT_TYPE: _convert,
     _ids.FULL: _full,
