@@ -152,6 +152,20 @@ def test_cross_entropy_is_a_kernel_each_way_on_cuda(by_oracle: None) -> None:
         assert len(call.definition.plan(inputs, target="cuda:sm_90").kernels) == 1
 
 
+def test_cross_entropy_of_images(by_oracle: None) -> None:
+    check(nn.CrossEntropyLoss(), torch.randn(2, 5, 3, 4), torch.randint(0, 5, (2, 3, 4)))
+
+
+def test_thunder_may_have_a_region_fused_again() -> None:
+    x = torch.randn(3)
+    run = jit(lambda x: (x.exp() * 2, x.sum()))
+    run(x)
+    again = passes.update_fusion_call_ctx(thunder.last_traces(run)[-1])
+    (before,), (after,) = calls(thunder.last_traces(run)[-1]), calls(again)
+    assert after is not before
+    torch.testing.assert_close(again.python_callable()(x), (x.exp() * 2, x.sum()))
+
+
 def test_the_target_is_an_option() -> None:
     x = torch.randn(4, 8)
     run = jit(lambda x: (x * x).sum(-1), fuser_target="emulator")

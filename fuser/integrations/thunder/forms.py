@@ -158,7 +158,9 @@ def _why(bsym: BoundSymbol) -> str | None:
     return None
 
 
-_GIVEN = frozenset({prims.PrimIDs.GET_GRAD, prims.PrimIDs.UNPACK_TRIVIAL})
+WRITES = frozenset({prims.PrimIDs.COPY_, prims.PrimIDs.UPDATE_ALIASES, "copy_", "update_aliases"})
+"""What writes to memory that others read, or says that others do."""
+_GIVEN = frozenset({prims.PrimIDs.GET_GRAD, prims.PrimIDs.UNPACK_TRIVIAL}) | WRITES
 _PRODUCTS = PRODUCTS | {"scaled_dot_product_attention", "convolution_backward"}
 
 

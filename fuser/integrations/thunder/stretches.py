@@ -21,6 +21,7 @@ from fuser.integrations.outer import Unit, in_order
 from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.support import Role, Support
 from fuser.integrations.thunder.forms import (
+    WRITES,
     BoundSymbol,
     Proxy,
     RefusedError,
@@ -81,15 +82,12 @@ def separates(step: Step) -> bool:
 def writes(step: Step) -> bool:
     """Whether it writes to memory that others read, or says that others do."""
     tags = step.bsym.sym.tags or ()
-    return step.bsym.sym.id in _WRITES or prims.OpTags.IN_PLACE in tags
+    return step.bsym.sym.id in WRITES or prims.OpTags.IN_PLACE in tags
 
 
 def brings_gradients(step: Step) -> bool:
     """Whether it stands for a gradient that the backward is given."""
     return step.bsym.sym.id is prims.PrimIDs.GET_GRAD
-
-
-_WRITES = frozenset({prims.PrimIDs.COPY_, prims.PrimIDs.UPDATE_ALIASES, "copy_", "update_aliases"})
 
 
 # -- graphs --------------------------------------------------------------------------------------
