@@ -309,6 +309,36 @@ def test_inputs_are_updated(by_oracle: None) -> None:
     torch.testing.assert_close(ours, theirs)
 
 
+def test_the_backward_is_not_given_what_was_written_over(by_oracle: None) -> None:
+    def function(x: Any, running: Any) -> Any:
+        y = x * running.exp()
+        running.add_(1)
+        return y
+
+    x, found = torch.randn(8, 8), []
+    for run in (jit(function), function):
+        taken, running = x.clone().requires_grad_(), x.clone()
+        run(taken, running).sum().backward()
+        found.append([taken.grad, running])
+    torch.testing.assert_close(*found)
+
+
+def test_the_forward_does_not_wait_for_gradients(by_oracle: None) -> None:
+    def function(x: Any, y: Any) -> Any:
+        # The gradient of y needs nothing of torch's; what follows the order reads x as well.
+        first = y.exp() * x
+        return first, (torch.argsort(first, -1) * x).sin()
+
+    found = []
+    for run in (jit(function), function):
+        torch.manual_seed(0)
+        x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+        first, second = run(x, y)
+        (first.sum() + second.sum()).backward()
+        found.append([first.detach(), second.detach(), x.grad, y.grad])
+    torch.testing.assert_close(*found)
+
+
 # -- what stays torch's --------------------------------------------------------------------------
 
 
