@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -26,8 +27,10 @@ def test_the_examples_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
+    has_thunder = importlib.util.find_spec("thunder") is not None
     for block in code_blocks():
-        exec(block, scope)
+        if has_thunder or "import thunder" not in block:
+            exec(block, scope)
     printed = capsys.readouterr().out
     assert "plan for cpu" in printed
     assert 'extern "C" __global__' in printed

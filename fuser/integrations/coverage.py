@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch.fx import Node
@@ -77,6 +79,43 @@ def coverage(
     uncovered = [Uncovered(name, count, why) for (name, why), count in missing.items()]
     calls = tuple(parts.values())
     return Coverage(graph, len(computed), covered, products, calls, tuple(uncovered))
+
+
+class Reports:
+    """The coverage of the graphs compiled last, by any thread."""
+
+    def __init__(self, kept: int) -> None:
+        self._reports: deque[Coverage] = deque(maxlen=kept)
+        self._watchers: list[Callable[[Coverage], None]] = []
+        self._lock = threading.Lock()
+
+    def add(self, report: Coverage) -> None:
+        """Keep a report, and show it to those who watch."""
+        with self._lock:
+            self._reports.append(report)
+            watchers = tuple(self._watchers)
+        for watcher in watchers:
+            watcher(report)
+
+    def all(self) -> tuple[Coverage, ...]:
+        """Oldest first."""
+        with self._lock:
+            return tuple(self._reports)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._reports.clear()
+
+    @contextmanager
+    def watching(self, watcher: Callable[[Coverage], None]) -> Generator[None]:
+        """Meanwhile `watcher` is shown every report that is added."""
+        with self._lock:
+            self._watchers.append(watcher)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watchers.remove(watcher)
 
 
 def summary(reports: Sequence[Coverage]) -> str:

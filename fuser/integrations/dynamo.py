@@ -8,11 +8,9 @@ definitions, and torch runs what is between them. `reports()` says what was cove
 
 from __future__ import annotations
 
-import collections
 import itertools
-import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -32,7 +30,7 @@ from torch.fx import GraphModule
 from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
 
 from fuser.errors import BackendOptionError
-from fuser.integrations.coverage import Coverage, coverage
+from fuser.integrations.coverage import Coverage, Reports, coverage
 from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
@@ -44,10 +42,8 @@ _PARTITIONS: Mapping[str, Callable[..., Any]] = {
     "min_cut": min_cut_rematerialization_partition,
     "default": default_partition,
 }
-_reports: collections.deque[Coverage] = collections.deque(maxlen=KEPT_REPORTS)
-_watchers: list[Callable[[Coverage], None]] = []
+_reports = Reports(KEPT_REPORTS)
 _ids = itertools.count()
-_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -
     `options` are as in `Options`; `mode` is accepted and changes nothing.
     """
     options = Options.of(kwargs.get("options") or {})
-    return compile_module(module, example_inputs, Compilation(options, next(_ids), _keep))
+    return compile_module(module, example_inputs, Compilation(options, next(_ids), _reports.add))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,36 +159,19 @@ def decompositions() -> dict[Any, Any]:
     return found
 
 
-def _keep(found: Coverage) -> None:
-    with _lock:
-        _reports.append(found)
-        watchers = tuple(_watchers)
-    for watcher in watchers:
-        watcher(found)
-
-
-@contextmanager
-def watching_reports(watcher: Callable[[Coverage], None]) -> Generator[None]:
+def watching_reports(watcher: Callable[[Coverage], None]) -> AbstractContextManager[None]:
     """Meanwhile `watcher` is told of each graph that is compiled, from any thread."""
-    with _lock:
-        _watchers.append(watcher)
-    try:
-        yield
-    finally:
-        with _lock:
-            _watchers.remove(watcher)
+    return _reports.watching(watcher)
 
 
 def reports() -> tuple[Coverage, ...]:
     """The coverage of the graphs compiled last, oldest first."""
-    with _lock:
-        return tuple(_reports)
+    return _reports.all()
 
 
 def clear_reports() -> None:
     """Forget the reports so far."""
-    with _lock:
-        _reports.clear()
+    _reports.clear()
 
 
 if "fuser" not in _BACKENDS:  # the entry point, where the package is installed, registers it later

@@ -27,7 +27,14 @@ def outer_module(
 ) -> GraphModule:
     """`module` with its partitions replaced by calls of what they are mapped to."""
     graph, made = Graph(), dict[Node, Node]()
-    for unit in _order(module.graph, list(parts), roles):
+    torchs = (Role.HOST, Role.PRODUCT, Role.TORCH)
+    roots = [
+        node
+        for node in module.graph.nodes
+        if roles[node].role in torchs
+        and (node.users or _writes(node) or node.op != "call_function")
+    ]
+    for unit in in_order(roots, list(parts)):
         if isinstance(unit, Partition):
             call = graph.call_function(parts[unit], tuple(made[node] for node in unit.inputs))
             for at, node in enumerate(unit.outputs):
@@ -40,10 +47,11 @@ def outer_module(
     return GraphModule(module, graph)
 
 
-def _order(
-    graph: Graph, parts: Sequence[Partition], roles: Mapping[Node, Support]
-) -> Sequence[Unit]:
-    """Units after what they read, each as late as the first that needs it."""
+def in_order(roots: Sequence[Node], parts: Sequence[Partition]) -> Sequence[Unit]:
+    """Roots and all that leads to them, after what they read, as late as the first that needs it.
+
+    `roots` are in no partition; they are in the order of their graph.
+    """
     unit_of: dict[Node, Unit] = {}
     for part in parts:
         unit_of |= dict.fromkeys(part.outputs, part)
@@ -57,10 +65,8 @@ def _order(
         return before
 
     ordered: dict[Unit, None] = {}
-    for node in graph.nodes:
-        torchs = roles[node].role in (Role.HOST, Role.PRODUCT, Role.TORCH)
-        if torchs and (node.users or _writes(node) or node.op != "call_function"):
-            _visit(node, reads, ordered)
+    for node in roots:
+        _visit(node, reads, ordered)
     return list(ordered)
 
 
