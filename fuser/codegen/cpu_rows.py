@@ -44,7 +44,11 @@ class CpuRowPrinter(CpuScanPrinter):
             type_ = self.expressions.type(partial.kept)
             self.out.line(f"{type_} {partial.name}_part[{partial.slots}] = {{{fill}}};")
             self._own_parts.add(partial.name)
+        outer, self._dividing = self._dividing, self._dividing or not node.threaded
         self.nodes(node.body)
+        self._dividing = outer
+        if not outer and not node.threaded and _streams(node.body):
+            self.out.line(f"{self.expressions.use('stream_fence')}();")
         self.nodes(node.epilogue)
 
     def _on_threads(self, node: Region) -> None:

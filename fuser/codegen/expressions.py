@@ -29,6 +29,8 @@ class ExpressionPrinter:
         self._sizes = sizes
         self.sections = sizes.sections
         self.lane_arrays = sizes.lane_arrays
+        self.compared: set[str] = set()
+        """Truth values that come of a comparison of numbers, by name."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
@@ -52,13 +54,40 @@ class ExpressionPrinter:
             case SizeValue():
                 return self._sizes.count(owner, expression.number)
             case Convert():
-                return f"{self.type(expression.dtype)}({self.print(expression.of, owner)})"
+                return self._convert(expression, owner)
             case Call():
                 return self._call(expression, owner)
             case IndexValue():
                 return self._sizes.index(expression.index, owner)
             case _:
                 assert_never(expression)
+
+    def let(self, name: str, expression: Expression) -> str:
+        """The text of an expression that `name` stands for from now on."""
+        if _is_comparison(expression) or self._is_compared(expression):
+            self.compared.add(name)
+        return self.print(expression, name)
+
+    def _convert(self, convert: Convert, owner: str) -> str:
+        """A conversion; of a comparison to a float a choice, as g++ vectorizes nothing else."""
+        given = self.print(convert.of, owner)
+        if convert.dtype.is_floating and self._is_compared(convert.of):
+            wide = convert.dtype.compute
+            yes, no = (self._literal(number, wide) for number in (1, 0))
+            if wide is convert.dtype:
+                return f"({given} ? {yes} : {no})"
+            given = f"{given} ? {yes} : {no}"
+        return f"{self.type(convert.dtype)}({given})"
+
+    def _is_compared(self, expression: Expression) -> bool:
+        """Whether it is a comparison made before, or several together."""
+        match expression:
+            case Ref():
+                return expression.name in self.compared
+            case Call(dtype=DataType.Bool):
+                return all(map(self._is_compared, expression.args))
+            case _:
+                return False
 
     def _call(self, call: Call, owner: str) -> str:
         compute = call.args[-1].dtype
@@ -107,3 +136,12 @@ class ExpressionPrinter:
         if dtype is DataType.Int32:
             return str(value) if value > -(2**31) else "(-2147483647 - 1)"
         return f"{self.type(dtype)}({value})"
+
+
+def _is_comparison(expression: Expression) -> bool:
+    """Whether a truth value is computed from what is none."""
+    match expression:
+        case Call(dtype=DataType.Bool):
+            return all(arg.dtype is not DataType.Bool for arg in expression.args)
+        case _:
+            return False

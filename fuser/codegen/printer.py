@@ -171,10 +171,14 @@ class KernelPrinter(ABC):
         at = self.sizes.index(load.at, load.name)
         name = f"{load.name}[lane]" if load.in_lanes else f"const {type_} {load.name}"
         if load.drawn is None:
-            self.out.line(f"{name} = {load.tensor}_in[{at}];")
+            self.out.line(f"{name} = {self.element(load, f'{load.tensor}_in[{at}]')};")
         else:
             draw = f"{self.expressions.use('draw')}<{self.drawn_numbers(load, load.drawn)}>"
             self.out.line(f"{name} = {draw}({self.drawn_at(load, load.drawn)});")
+
+    def element(self, load: Load, stored: str) -> str:
+        """What is loaded where it is `stored`."""
+        return stored
 
     def drawn_numbers(self, load: Load, drawn: Drawn) -> str:
         """The structure that makes the numbers of a load which draws them."""
@@ -273,7 +277,7 @@ class KernelPrinter(ABC):
             self.out.line(f"{each} {lanes.name}[lane] = {fill};")
 
     def _let(self, let: Let) -> None:
-        source = self.expressions.print(let.expression, let.name)
+        source = self.expressions.let(let.name, let.expression)
         if let.in_lanes:
             self.out.line(f"{let.name}[lane] = {source};")
         else:

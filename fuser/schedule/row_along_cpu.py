@@ -40,7 +40,7 @@ from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 
 def along_rows(body: RowBody, parameters: CpuRowParameters, chunked: bool) -> tuple[Node, ...]:
     """Loops over rows, and over neighbouring elements of each; in chunks where they may be."""
-    alone = _rows_alone(body, parameters)
+    alone = rows_alone(body, parameters)
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes)
         body = ask_for_next_row(body, parameters)
@@ -59,7 +59,7 @@ def along_rows(body: RowBody, parameters: CpuRowParameters, chunked: bool) -> tu
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
 
 
-def _rows_alone(body: RowBody, parameters: CpuRowParameters) -> bool:
+def rows_alone(body: RowBody, parameters: CpuRowParameters) -> bool:
     """Whether rows are so few that each is shared out over the threads."""
     in_parts = all(_scans_in_parts(sweep) for sweep in body.stages)
     return point_count(body.rows) < parameters.few_rows and not body.folds_over_rows and in_parts

@@ -15,7 +15,7 @@ from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.loop_tree import Binding, Finish, Launch, LoopNest, Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_across_cpu import across_rows
-from fuser.schedule.row_along_cpu import along_rows
+from fuser.schedule.row_along_cpu import along_rows, rows_alone
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
@@ -32,14 +32,16 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     chunked = not segment.overwritten  # the last chunk is moved back, to values that are new then
     nodes = across_rows(body, parameters) if across else along_rows(body, parameters, chunked)
     partials = tuple(map(partial_of, body.folds_over_rows))
-    region = Region(partials, (*nodes, *widened_blocks(body, 1)), _epilogue(body))
+    shared = bool(body.rows) or rows_alone(body, parameters)  # else one thread has the only row
+    nodes = (*nodes, *widened_blocks(body, 1))
+    region = Region(partials, nodes, _epilogue(body), threaded=shared)
     return LoopNest(
         name=kernel_name("rows", segment),
         axes=body.axes,
         prologue=body.prologue,
         body=(region,),
         launch=Launch(
-            threaded=_work(body) >= parameters.serial_work,
+            threaded=shared and _work(body) >= parameters.serial_work,
             past_cache=goes_past_cache(body, parameters),
         ),
         index_dtype=DataType.Int,

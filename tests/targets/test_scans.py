@@ -327,3 +327,19 @@ def test_a_scanned_dimension_may_be_split_by_what_reads_the_scan():
         taken = fd.ops.index_select(scanned, fd.from_pytorch(at), dim=0)
         fd.add_output(fd.ops.reshape(taken, new_shape=[2, 2, 3, 128]))
     fd.validate([x, at])
+
+
+@pytest.mark.parametrize("parameters", [None, CpuRowParameters(serial_work=0, block=4, long_run=2)])
+@pytest.mark.parametrize("count", [8, 40_000])
+def test_one_row_that_cannot_be_shared_out_is_one_threads(
+    parameters: CpuRowParameters | None, count: int, monkeypatch: pytest.MonkeyPatch
+):
+    """The sweep for the mean scans too; the sweep for the variance was divided among threads."""
+    if parameters is not None:
+        monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+    x = torch.randn(count).bfloat16()
+
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [fd.ops.cummin(fd.ops.eq(x, x), 0), fd.ops.var(x, dims=[0])]
+
+    run(define, x, target="cpu")

@@ -1,0 +1,73 @@
+"""Loops over truth values are vectorized: g++ does so for comparisons, not for stored ones."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.runtime.cpu import flags
+from fuser.runtime.toolchain import find_compiler
+
+COMPILER = find_compiler()
+ROWS, COLUMNS = 64, 1000
+
+Define = Callable[[FusionDefinition, Handle, Handle], Handle]
+
+
+def mean(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.mean(x, dims=[1], keepdim=True)
+
+
+CASES: dict[str, Define] = {
+    "mask": lambda fd, x, m: m * x,
+    "mask as float": lambda fd, x, m: fd.ops.cast(m, DataType.Float),
+    "chosen by a mask": lambda fd, x, m: fd.ops.where(m, x, 0.0),
+    "not a mask": lambda fd, x, m: fd.ops.logical_not(m) * x,
+    "mask and comparison": lambda fd, x, m: fd.ops.logical_and(m, x > 0.5) * x,
+    "comparison": lambda fd, x, m: (x > 0.0) * x,
+    "comparison as bfloat16": lambda fd, x, m: fd.ops.cast(x > 0.0, DataType.BFloat16),
+    "two comparisons": lambda fd, x, m: fd.ops.logical_or(x > 1.0, x < 0.0) * x,
+    "rows of comparisons": lambda fd, x, m: x - mean(fd, (x > 0.0) * x),
+    "rows chosen by a mask": lambda fd, x, m: x - mean(fd, fd.ops.where(m, x, -1.0)),
+}
+
+
+@pytest.mark.skipif(COMPILER is None or "clang" in COMPILER.version, reason="notes are g++'s")
+@pytest.mark.parametrize("name", CASES)
+def test_every_loop_is_vectorized(name: str, tmp_path: Path) -> None:
+    x, m = torch.randn(ROWS, COLUMNS), torch.rand(ROWS, COLUMNS) > 0.5
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x), fd.from_pytorch(m)
+        fd.add_output(CASES[name](fd, *given))
+    fd.validate([x, m])
+    (kernel,) = fd.plan([x, m]).kernels
+    assert kernel.kernel_source is not None
+    text = kernel.kernel_source.text
+    source = tmp_path / "kernel.cpp"
+    source.write_text(text)
+    assert COMPILER is not None
+    notes = subprocess.run(
+        [
+            COMPILER.path,
+            *flags(kernel.kernel_source),
+            "-fopt-info-vec",
+            "-c",
+            source,
+            "-o",
+            "/dev/null",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    begin = text[: text.index('extern "C" void')].count("\n")
+    lines = map(int, re.findall(r":(\d+):\d+: optimized: loop vectorized", notes))
+    loops = [line for line in lines if line > begin]
+    assert len(loops) >= len(re.findall("#pragma omp .*simd", text)) > 0, text
