@@ -76,3 +76,34 @@ def test_what_means_something_else_is_kept(function: Any, kept: str) -> None:
 def test_a_range_beyond_the_tensor_still_raises() -> None:
     with pytest.raises((IndexError, RuntimeError), match="out of"):
         rewritten(lambda x: aten.index_select(x, 1, torch.arange(7)) + 1, X)
+
+
+BIAS, LEFT, RIGHT = torch.randn(5), torch.randn(4, 6), torch.randn(6, 5)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda b, x, y: torch.addmm(b, x, y).relu(), ["mm", "add", "relu"]),
+        (lambda b, x, y: torch.addmm(b, x, y).view(2, 10).relu(), ["mm", "add", "view", "relu"]),
+        # What is returned is written by the partition that reads the product.
+        (lambda b, x, y: (r := torch.addmm(b, x, y), r.exp()), ["mm", "add", "exp"]),
+    ],
+)
+def test_biases_are_added_where_partitions_read(function: Any, expected: list[str]) -> None:
+    assert rewritten(function, BIAS, LEFT, RIGHT) == expected
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.addmm,
+        lambda b, x, y: torch.addmm(b, x, y).view(-1),
+        lambda b, x, y: torch.addmm(b, x, y) @ x.t()[:5],
+        lambda b, x, y: (r := torch.addmm(b, x, y), r.exp(), r.view(20, 1) @ x[:1]),
+        lambda b, x, y: torch.addmm(b, x, y, alpha=2).exp(),
+        lambda b, x, y: torch.addmm(b.bfloat16(), x.bfloat16(), y.bfloat16()).exp(),
+    ],
+)
+def test_other_biases_stay_with_their_product(function: Any) -> None:
+    assert "addmm" in rewritten(function, BIAS, LEFT, RIGHT)
