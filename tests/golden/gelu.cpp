@@ -11,11 +11,9 @@
 //   T9 = fd.ops.mul(T3, T8)
 typedef long long int64;
 
-// Asks for what is read soon, in two steps: from memory 16 KiB ahead, since the second level holds
-// more requests in flight than the first, and into the first level 2 KiB ahead.
+// Asks for what is read soon.
 static inline void prefetch_line(const void* now) {
-  __builtin_prefetch(static_cast<const char*>(now) + 16384, 0, 2);
-  __builtin_prefetch(static_cast<const char*>(now) + 2048, 0, 3);
+  __builtin_prefetch(static_cast<const char*>(now) + 2048);
 }
 
 // Asks for what the chunks after this one read.
