@@ -8,7 +8,6 @@ from __future__ import annotations
 from fuser.codegen.cpu_tiles import CpuTilePrinter
 from fuser.codegen.target import CPU
 from fuser.codegen.tiles import tiled_nest
-from fuser.ir.dtypes import DataType
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import (
     Binding,
@@ -77,12 +76,6 @@ class CpuPrinter(CpuTilePrinter):
         type_ = self.expressions.type(load.tensor.dtype)
         self.out.line(f"{self.draw_room(load, load.drawn)};")
         self.out.line(f"const {type_}* const {self.drawn_lanes(load, load.drawn)};")
-
-    def element(self, load: Load, stored: str) -> str:
-        if load.tensor.dtype is not DataType.Bool or load.in_lanes:
-            return stored
-        self.expressions.compared.add(load.name)
-        return f"{self.expressions.use('truth')}({stored})"
 
     def draw_room(self, load: Load, drawn: Drawn) -> str:
         """The declaration of room for lanes that are drawn, which may begin within a block."""

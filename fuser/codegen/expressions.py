@@ -29,8 +29,10 @@ class ExpressionPrinter:
         self._sizes = sizes
         self.sections = sizes.sections
         self.lane_arrays = sizes.lane_arrays
-        self.compared: set[str] = set()
-        """Truth values that come of a comparison of numbers, by name."""
+        self._compared: set[str] = set()
+        """Truth values that come of a comparison, by name."""
+        self._stored: set[str] = set()
+        """Truth values as they are in memory, by name."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
@@ -48,7 +50,8 @@ class ExpressionPrinter:
         match expression:
             case Ref():
                 subscript = "[lane]" if expression.name in self.lane_arrays else ""
-                return expression.name + subscript
+                named = expression.name + subscript
+                return self._truth(named) if expression.name in self._stored else named
             case Literal():
                 return self._literal(expression.value, expression.dtype)
             case SizeValue():
@@ -62,10 +65,29 @@ class ExpressionPrinter:
             case _:
                 assert_never(expression)
 
+    def loaded(self, name: str, dtype: DataType) -> None:
+        """Note that `name` stands for what is in memory from now on."""
+        self._compared.discard(name)
+        if dtype is DataType.Bool:
+            self._stored.add(name)
+
+    def element(self, name: str, stored: str) -> str:
+        """What is loaded where it is `stored`, which `name` stands for from now on."""
+        if name not in self._stored:
+            return stored
+        self._stored.discard(name)
+        self._compared.add(name)
+        return self._truth(stored)
+
+    def _truth(self, stored: str) -> str:
+        return f"{self.use('truth')}({stored})"
+
     def let(self, name: str, expression: Expression) -> str:
         """The text of an expression that `name` stands for from now on."""
+        self._stored.discard(name)
+        self._compared.discard(name)
         if _is_comparison(expression) or self._is_compared(expression):
-            self.compared.add(name)
+            self._compared.add(name)
         return self.print(expression, name)
 
     def _convert(self, convert: Convert, owner: str) -> str:
@@ -83,7 +105,7 @@ class ExpressionPrinter:
         """Whether it is a comparison made before, or several together."""
         match expression:
             case Ref():
-                return expression.name in self.compared
+                return expression.name in self._compared or expression.name in self._stored
             case Call(dtype=DataType.Bool):
                 return all(map(self._is_compared, expression.args))
             case _:

@@ -115,6 +115,7 @@ class KernelPrinter(ABC):
         """Print one node of the loop tree."""
         match node:
             case Load():
+                self.expressions.loaded(node.name, node.tensor.dtype)
                 self.load(node)
             case Store():
                 self.store(node)
@@ -126,7 +127,10 @@ class KernelPrinter(ABC):
                 self.prefetch(node)
             case Loop():
                 self.loop(node)
-            case TileRoom() | FillTile() | DrainTile() | TileLine() | TileKeep():
+            case TileLine():
+                self.expressions.loaded(node.name, node.dtype)
+                self.tile(node)
+            case TileRoom() | FillTile() | DrainTile() | TileKeep():
                 self.tile(node)
             case CheckedIndex():
                 self.checked_index(node)
@@ -171,14 +175,13 @@ class KernelPrinter(ABC):
         at = self.sizes.index(load.at, load.name)
         name = f"{load.name}[lane]" if load.in_lanes else f"const {type_} {load.name}"
         if load.drawn is None:
-            self.out.line(f"{name} = {self.element(load, f'{load.tensor}_in[{at}]')};")
+            stored = f"{load.tensor}_in[{at}]"
+            if not load.in_lanes:
+                stored = self.expressions.element(load.name, stored)
+            self.out.line(f"{name} = {stored};")
         else:
             draw = f"{self.expressions.use('draw')}<{self.drawn_numbers(load, load.drawn)}>"
             self.out.line(f"{name} = {draw}({self.drawn_at(load, load.drawn)});")
-
-    def element(self, load: Load, stored: str) -> str:
-        """What is loaded where it is `stored`."""
-        return stored
 
     def drawn_numbers(self, load: Load, drawn: Drawn) -> str:
         """The structure that makes the numbers of a load which draws them."""

@@ -28,7 +28,12 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(own)
     script = Path(given.script)
     if not script.is_file():
-        print(f"{parser.prog} explain: there is no file {script}", file=sys.stderr)
+        wrong = "is no file" if script.exists() else "does not exist"
+        print(f"{parser.prog} explain: {script} {wrong}", file=sys.stderr)
+        return USAGE_ERROR
+    if given.html is not None and not given.html.parent.is_dir():
+        wrong = f"there is no directory {given.html.parent} for the page"
+        print(f"{parser.prog} explain: {wrong}", file=sys.stderr)
         return USAGE_ERROR
     with recording() as recorder:
         status = _run(script, rest)
@@ -48,7 +53,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs a script as __main__ and reports, for each graph that torch.compile gave "
         "to fuser and each FusionDefinition that was executed, what became of it, and why.",
         usage="python -m fuser explain [--html FILE] script.py [--html FILE] [argument ...]",
-        epilog="What follows the script and is not ours is the script's, and so is all after --.",
+        epilog="--html stands before the script or right after it; what else follows the script, "
+        "and all after --, is the script's.",
         allow_abbrev=False,
     )
     command.add_argument("script", help="the Python file")

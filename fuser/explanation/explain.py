@@ -52,6 +52,8 @@ def explain(
     """
     if isinstance(model, Fusion | FusionDefinition):
         report = _of_definition(model, args, target)
+    elif isinstance(model, type):
+        raise _no_model(f"the class {model.__name__}")
     elif callable(model):
         named = (
             {} if target is None else {"target": str(resolve_target(target, torch.device("meta")))}
@@ -59,13 +61,15 @@ def explain(
         chosen = dynamo.Options.of({**(options or {}), **named})
         report = _of_model(model, args, kwargs, backward, chosen)
     else:
-        expected = "a module, a function, a Fusion or a FusionDefinition"
-        raise ArgumentTypeError(
-            operation="explain", argument="model", expected=expected, got=type(model).__name__
-        )
+        raise _no_model(type(model).__name__)
     if html is not None:
         report.write(html)
     return report
+
+
+def _no_model(got: str) -> ArgumentTypeError:
+    expected = "a module, a function, a Fusion or a FusionDefinition"
+    return ArgumentTypeError(operation="explain", argument="model", expected=expected, got=got)
 
 
 def _of_definition(
@@ -92,6 +96,7 @@ def _of_model(
         how = dynamo.Compilation(options, next(numbers), recorder.add_graph, run=False)
         return dynamo.compile_module(module, inputs, how)
 
+    backend.__name__ = "fuser"  # as torch names it where the model fails
     notes: list[str] = []
     with untouched(model, args, kwargs), untouched_dynamo():
         try:
@@ -104,6 +109,7 @@ def _of_model(
     report = recorder.report(_title(model), tuple(notes))
     if report.graphs:
         return report
+    report = recorder.report(_title(model))
     nothing = "nothing was compiled: Dynamo found no tensor operations in the model"
     return Report(report.title, (), report.breaks, (*report.notes, nothing))
 

@@ -36,6 +36,7 @@ from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
 from fuser.integrations.support import support
+from fuser.runtime.target_name import resolve_target
 
 KEPT_REPORTS = 256
 _PARTITIONS: Mapping[str, Callable[..., Any]] = {
@@ -59,13 +60,16 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
-        """Raises BackendOptionError."""
+        """Raises BackendOptionError and TargetError."""
         valid = "partition (min_cut, default), target (a target's name)"
         for name, value in given.items():
             known = name in {field.name for field in fields(cls)}
             if not known or (name == "partition" and value not in _PARTITIONS):
                 raise BackendOptionError(name=name, value=value, valid=valid)
-        return cls(**given)
+        options = cls(**given)
+        if options.target is not None:
+            resolve_target(options.target, torch.device("meta"))
+        return options
 
 
 def backend(module: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
@@ -150,6 +154,7 @@ def decompositions() -> dict[Any, Any]:
         aten.native_dropout,
         aten.native_group_norm,
         aten.native_batch_norm,
+        aten._native_batch_norm_legit,
         aten._native_batch_norm_legit_functional,
         aten._native_batch_norm_legit_no_training,
     ]

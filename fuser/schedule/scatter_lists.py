@@ -79,7 +79,7 @@ class _ListTracer(ScatterTracer):
         op, out = self._op, self._out
         listed = self._listed()
         at = self._natural(out)
-        columns = [dim for dim in range(len(at)) if dim != op.dim]
+        columns = [dim for dim in range(len(at)) if dim != op.dim and axes_of(at[dim])]
         stored = self._segment.stores[-1]
         address = self._address(stored, self._natural(stored))
         steps = [min(map(address.coefficient, axes_of(index)), default=0) for index in at]

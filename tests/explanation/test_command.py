@@ -91,13 +91,17 @@ def test_a_page_that_cannot_be_written_is_an_error(
 ) -> None:
     path = tmp_path / "idle.py"
     path.write_text("")
-    assert main(["explain", "--html=/nowhere/p.html", str(path)]) == 1
+    assert main(["explain", f"--html={tmp_path}", str(path)]) == 1
     assert "the page could not be written: " in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "no/such.py"]) == 2
-    assert "there is no file no/such.py" in capsys.readouterr().err
+    assert "no/such.py does not exist" in capsys.readouterr().err
+    assert main(["explain", "."]) == 2
+    assert ". is no file" in capsys.readouterr().err
+    assert main(["explain", "--html", "no/such/page.html", __file__]) == 2
+    assert "there is no directory no/such for the page" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,9 @@ def test_nothing_to_compile_is_said() -> None:
 def test_mistakes_are_refused() -> None:
     with pytest.raises(ArgumentTypeError, match="model must be a module, a function"):
         fuser.explain(3)  # pyright: ignore
+    with pytest.raises(ArgumentTypeError, match="got the class Linear"):
+        fuser.explain(torch.nn.Linear, torch.randn(4))
+    fuser.explain(torch.nn.Linear(4, 4), torch.randn(2, 4))
     with pytest.raises(BackendOptionError, match="colour"):
         fuser.explain(softmaxed, torch.randn(4), options={"colour": "red"})
     with pytest.raises(ZeroDivisionError):

@@ -65,6 +65,32 @@ def test_buffers_are_updated_in_training() -> None:
     assert all(report.percent == 100 for report in dynamo.reports())
 
 
+@pytest.mark.parametrize("grad", [True, False])
+def test_kept_statistics_are_read_in_inference(grad: bool) -> None:
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU())
+    x = torch.randn(2, 2, 6, 6)
+    model(x)
+    model.eval()
+    run, parameters = compiled(model), list(model.parameters())
+    with torch.set_grad_enabled(grad):
+        ours, theirs = run(x), model(x)
+    torch.testing.assert_close(ours, theirs)
+    if grad:
+        mine, other = (torch.autograd.grad(y.square().sum(), parameters) for y in (ours, theirs))
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+    assert all(report.percent == 100 for report in dynamo.reports())
+
+
+def test_rows_may_be_added_at_two_indices_around_a_new_dimension() -> None:
+    at = torch.tensor([1, -1])
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x[at, None, :, :, at] * 2
+
+    x = torch.randn(5, 5, 4, 5)
+    torch.testing.assert_close(gradients(compiled(function), x), gradients(function, x))
+
+
 def test_a_break_in_the_graph_makes_two() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         y = (x * 2).relu()
@@ -160,6 +186,8 @@ def test_options_are_read() -> None:
         with pytest.raises(Exception, match="has no option") as caught:
             compiled(torch.sin, options=wrong)(x)
         assert BackendOptionError.__name__ in repr(caught.value) + repr(caught.value.__cause__)
+    with pytest.raises(Exception, match="the targets are cpu, cuda, cuda:sm_NN and emulator"):
+        compiled(torch.cos, options={"target": "tpu"})(x)
 
 
 def failing(*_: object, **__: object) -> None:

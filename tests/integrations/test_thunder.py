@@ -19,7 +19,7 @@ from torch import nn
 if importlib.util.find_spec("thunder") is None:
     pytest.skip("Lightning Thunder is not installed", allow_module_level=True)
 
-from fuser.errors import LaunchError, PartitionError
+from fuser.errors import LaunchError, PartitionError, TargetError
 from fuser.integrations import thunder as integration
 from fuser.integrations.partition_call import PartitionCall, examples
 from fuser.integrations.thunder import executor, fuser_ex
@@ -171,6 +171,8 @@ def test_the_target_is_an_option() -> None:
     run = jit(lambda x: (x * x).sum(-1), fuser_target="emulator")
     torch.testing.assert_close(run(x), (x * x).sum(-1))
     assert "emulator" in str(calls(thunder.last_traces(run)[-1])[0].plan())
+    with pytest.raises(TargetError, match="the targets are"):
+        jit(lambda x: x + 1, fuser_target="tpu")(torch.randn(3))
 
 
 def test_primitives_mean_what_they_mean_in_thunder(by_oracle: None) -> None:

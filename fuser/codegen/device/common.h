@@ -9,6 +9,13 @@
 
 // -- integers -------------------------------------------------------------------------------------
 
+//@ truth: FUSER_DEVICE
+// A truth value in memory, where any byte but 0 is true. As a comparison: g++ vectorizes no choice
+// by the value itself.
+FUSER_DEVICE bool truth(const bool& stored) {
+  return reinterpret_cast<const unsigned char&>(stored) != 0;
+}
+
 //@ clamped: FUSER_DEVICE
 // The nearest of 0 to size - 1: a maximum and a minimum, which compilers do in vector lanes.
 template <class Index, class Size>

@@ -29,12 +29,6 @@ static inline unsigned long long past_alignment(const void* at) {
   return reinterpret_cast<unsigned long long>(at) % sizeof(stream_vector);
 }
 
-//@ truth
-// A truth value in memory by comparison, as g++ vectorizes no choice by the value itself.
-static inline bool truth(const bool& stored) {
-  return reinterpret_cast<const unsigned char&>(stored) != 0;
-}
-
 //@ prefetch_line
 // Asks for what is read soon.
 static inline void prefetch_line(const void* now) {

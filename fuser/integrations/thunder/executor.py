@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fuser.integrations.coverage import Reports, coverage
@@ -39,6 +40,7 @@ from fuser.integrations.thunder.stretches import (
     stretch_graphs,
 )
 from fuser.integrations.thunder.table import ROWS
+from fuser.runtime.target_name import resolve_target
 
 PREFIX = "fuserFusion"
 KEPT_REPORTS = 256
@@ -106,6 +108,8 @@ class FuserExecutor(_Base):
         )
         name = f"{PREFIX}{fusion_counter}"
         target = compile_data.get_compile_option("fuser_target", "The target of fuser's kernels")
+        if target is not None:
+            resolve_target(target, torch.device("meta"))  # a name that is none is not our failure
         call = PartitionCall(graph_of(region.bound_symbols, inputs, outputs), name, target)
         return self.register_temporary_operation(
             name, call, inputs=inputs, outputs=outputs, bsyms=list(region.bound_symbols)
