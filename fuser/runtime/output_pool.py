@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
 import threading
 from collections import OrderedDict
@@ -19,8 +20,19 @@ import torch
 POOLED_BYTES = 4 << 20
 """Outputs from this size on come from the pool."""
 
-CAPACITY_BYTES = 1 << 30
-"""What the pool may hold on to while nobody uses it; older storages go first."""
+
+def _capacity() -> int:
+    """An eighth of the machine's memory, at least 1 GiB."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not every system says
+        memory = 0
+    return max(memory // 8, 1 << 30)
+
+
+CAPACITY_BYTES = _capacity()
+"""What the pool may hold on to while nobody uses it; older storages go first. A training step that
+frees more than this pages its memory in again."""
 
 _UNSHARED = 2
 """What getrefcount says of an object that only a dictionary holds: that, and its argument."""
@@ -36,6 +48,11 @@ class OutputPool:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._storages: OrderedDict[int, torch.UntypedStorage] = OrderedDict()
+        self._bytes: dict[int, int] = {}
+        """What they had when they were made: who uses one may resize it."""
+        self._of_size: dict[int, list[int]] = {}
+        """Their addresses, by that."""
+        self._held = 0
 
     def empty_strided(
         self, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, nbytes: int
@@ -50,15 +67,18 @@ class OutputPool:
     def held_bytes(self) -> int:
         """Bytes of all storages the pool knows, in use or not."""
         with self._lock:
-            return sum(storage.nbytes() for storage in self._storages.values())
+            return self._held
 
     def clear(self) -> None:
         """Forget every storage; those in use live on with their users."""
         with self._lock:
             self._storages.clear()
+            self._bytes.clear()
+            self._of_size.clear()
+            self._held = 0
 
     def _take(self, nbytes: int) -> torch.UntypedStorage | None:
-        for key in self._storages:
+        for key in self._of_size.get(nbytes, ()):
             if self._storages[key].nbytes() == nbytes and self._is_free(key):
                 self._storages.move_to_end(key)
                 return self._storages[key]
@@ -78,20 +98,33 @@ class OutputPool:
         storage = torch.UntypedStorage(nbytes)
         _ask_for_huge_pages(storage.data_ptr(), nbytes)
         if nbytes <= self._capacity:
-            self._storages[storage.data_ptr()] = storage
+            key = storage.data_ptr()
+            if key in self._storages:  # that one has moved
+                self._forget(key)
+            self._storages[key], self._bytes[key] = storage, nbytes
+            self._of_size.setdefault(nbytes, []).append(key)
+            self._held += nbytes
         return storage
 
     def _evict(self) -> None:
         """Forget unused storages, the oldest first, down to the capacity; and those that moved."""
+        if self._held <= self._capacity:
+            return
         for key in [key for key in self._storages if self._storages[key].data_ptr() != key]:
-            del self._storages[key]
-        unused = {key: self._storages[key].nbytes() for key in self._storages if self._is_free(key)}
+            self._forget(key)
+        unused = {key: self._bytes[key] for key in self._storages if self._is_free(key)}
         held = sum(unused.values())
         for key, nbytes in unused.items():
             if held <= self._capacity:
                 return
             held -= nbytes
-            del self._storages[key]
+            self._forget(key)
+
+    def _forget(self, key: int) -> None:
+        nbytes = self._bytes.pop(key)
+        del self._storages[key]
+        self._of_size[nbytes].remove(key)
+        self._held -= nbytes
 
 
 def _ask_for_huge_pages(address: int, nbytes: int) -> None:

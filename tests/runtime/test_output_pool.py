@@ -90,6 +90,19 @@ def test_the_least_recently_used_go_first():
     del second, third, fourth
 
 
+@pytest.mark.parametrize("nbytes", [0, 100 * BYTES])
+def test_a_storage_that_was_resized_is_forgotten(nbytes: int):
+    pool = OutputPool(capacity=4 * BYTES)
+    tensor = take(pool)
+    tensor.untyped_storage().resize_(nbytes)
+    del tensor
+    kept = [take(pool) for _ in range(6)]
+    assert all(tensor.untyped_storage().nbytes() == BYTES for tensor in kept)
+    kept.clear()
+    in_use = take(pool)
+    assert pool.held_bytes() <= 4 * BYTES + in_use.nbytes
+
+
 def test_what_is_larger_than_the_pool_is_not_kept_and_drives_nothing_out():
     pool = OutputPool(capacity=2 * BYTES)
     take(pool)
