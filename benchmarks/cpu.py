@@ -33,16 +33,15 @@ Liger is not here: it runs on GPUs only.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-PINNED = {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "2"}
-if __name__ == "__main__" and not PINNED.keys() <= os.environ.keys():
-    # OpenMP reads them when it is loaded, so they have to be there before torch is.
-    os.execve(sys.executable, [sys.executable, *sys.argv], PINNED | os.environ)
+import pinned
+
+if __name__ == "__main__":
+    pinned.restart()
 
 import torch
 from buffers import give_back_freed, huge_empty, huge_empty_like, keep_freed

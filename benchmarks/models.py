@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PINNED = {"OMP_PROC_BIND": "true", "OMP_NUM_THREADS": "2"}
-if __name__ == "__main__" and not PINNED.keys() <= os.environ.keys():
-    # OpenMP reads them when it is loaded, so they have to be there before torch is.
-    os.execve(sys.executable, [sys.executable, *sys.argv], PINNED | os.environ)
+import pinned
+
+if __name__ == "__main__":
+    pinned.restart()
 
 import torch
 from harness import (

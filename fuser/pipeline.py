@@ -44,7 +44,7 @@ from fuser.runtime.profile import Profile, profile
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, resolve_target
 from fuser.runtime.toolchain import find_compiler, warn_without_compiler
-from fuser.runtime.watching import announce
+from fuser.runtime.watching import PLANS
 from fuser.segmenter import AliasStep, Segment, SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
@@ -183,7 +183,7 @@ class Executor:
                 debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
                 runner = Runner(compiled.segmented, _load(compiled, place), place)
                 _keep(self._runners, key, runner)
-                announce(self._fusion, compiled.plan)
+                PLANS.tell(self._fusion, compiled.plan)
         return runner
 
 

@@ -19,7 +19,7 @@ class CpuSweepPrinter(CpuPrinter):
     _threads_started = False
     """Whether a parallel region is open, so that loops only share out their iterations."""
     _dividing = False
-    """Whether an outer loop shares out its iterations."""
+    """Whether loops are one thread's: an outer one is shared out, or there is one thread only."""
     _sweeps = 0
     _chunk_axis: Axis | None = None
     """The axis along which a chunk is at hand."""

@@ -19,7 +19,6 @@ from fuser.explanation.recorder import Recorder, definition_graph
 from fuser.explanation.report import Report
 from fuser.frontend.definition import Fusion, FusionDefinition
 from fuser.integrations import dynamo
-from fuser.runtime.target_name import resolve_target
 
 
 def explain(
@@ -55,9 +54,7 @@ def explain(
     elif isinstance(model, type):
         raise _no_model(f"the class {model.__name__}")
     elif callable(model):
-        named = (
-            {} if target is None else {"target": str(resolve_target(target, torch.device("meta")))}
-        )
+        named = {} if target is None else {"target": target}
         chosen = dynamo.Options.of({**(options or {}), **named})
         report = _of_model(model, args, kwargs, backward, chosen)
     else:

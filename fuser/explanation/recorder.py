@@ -14,7 +14,7 @@ from fuser.integrations.partition_call import PartitionCall
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import print_fusion
 from fuser.runtime.plan import Plan
-from fuser.runtime.watching import watching_plans
+from fuser.runtime.watching import PLANS
 
 
 class Recorder:
@@ -66,7 +66,7 @@ class Recorder:
 def recording() -> Generator[Recorder]:
     """A recorder of all that is compiled meanwhile in this process."""
     recorder = Recorder()
-    with dynamo.watching_reports(recorder.add_graph), watching_plans(recorder.add_plan):
+    with dynamo.watching_reports(recorder.add_graph), PLANS.watching(recorder.add_plan):
         yield recorder
 
 

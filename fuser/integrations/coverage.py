@@ -5,8 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch.fx import Node
@@ -14,6 +13,9 @@ from torch.fx import Node
 from fuser.integrations.partition import Partition
 from fuser.integrations.partition_call import PartitionCall
 from fuser.integrations.support import Role, Support
+from fuser.runtime.watching import Watchers
+
+KEPT_REPORTS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +86,17 @@ def coverage(
 class Reports:
     """The coverage of the graphs compiled last, by any thread."""
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, kept: int = KEPT_REPORTS) -> None:
         self._reports: deque[Coverage] = deque(maxlen=kept)
-        self._watchers: list[Callable[[Coverage], None]] = []
         self._lock = threading.Lock()
+        self.watchers: Watchers[[Coverage]] = Watchers()
+        """Told of every report that is added."""
 
     def add(self, report: Coverage) -> None:
         """Keep a report, and show it to those who watch."""
         with self._lock:
             self._reports.append(report)
-            watchers = tuple(self._watchers)
-        for watcher in watchers:
-            watcher(report)
+        self.watchers.tell(report)
 
     def all(self) -> tuple[Coverage, ...]:
         """Oldest first."""
@@ -105,17 +106,6 @@ class Reports:
     def clear(self) -> None:
         with self._lock:
             self._reports.clear()
-
-    @contextmanager
-    def watching(self, watcher: Callable[[Coverage], None]) -> Generator[None]:
-        """Meanwhile `watcher` is shown every report that is added."""
-        with self._lock:
-            self._watchers.append(watcher)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._watchers.remove(watcher)
 
 
 def summary(reports: Sequence[Coverage]) -> str:

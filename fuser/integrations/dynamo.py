@@ -38,12 +38,11 @@ from fuser.integrations.partition_call import PartitionCall, compile_ahead
 from fuser.integrations.support import support
 from fuser.runtime.target_name import resolve_target
 
-KEPT_REPORTS = 256
 _PARTITIONS: Mapping[str, Callable[..., Any]] = {
     "min_cut": min_cut_rematerialization_partition,
     "default": default_partition,
 }
-_reports = Reports(KEPT_REPORTS)
+_reports = Reports()
 _ids = itertools.count()
 
 
@@ -166,7 +165,7 @@ def decompositions() -> dict[Any, Any]:
 
 def watching_reports(watcher: Callable[[Coverage], None]) -> AbstractContextManager[None]:
     """Meanwhile `watcher` is told of each graph that is compiled, from any thread."""
-    return _reports.watching(watcher)
+    return _reports.watchers.watching(watcher)
 
 
 def reports() -> tuple[Coverage, ...]:

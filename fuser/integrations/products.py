@@ -1,7 +1,6 @@
 """Products between partitions, with large results on the processor in memory from the pool.
 
-torch would page their memory in at each call, which for some costs as much as all that partitions
-do between them.
+torch would page their memory in anew at each call: see `output_pool`.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import torch
 from torch.fx import Node
 
 from fuser.integrations.fx_types import is_static, nbytes, tensor_of
+from fuser.ir.types import dense_strides, row_major_order
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 
 _aten: Any = torch.ops.aten
@@ -54,7 +54,7 @@ def _into(packet: Any, sizes: tuple[int, ...], *given: torch.Tensor, **scales: A
     size = math.prod(sizes) * given[0].element_size()
     if size < POOLED_BYTES or torch.is_grad_enabled():
         return packet.default(*given, **scales)
-    strides = tuple(math.prod(sizes[at + 1 :]) for at in range(len(sizes)))
+    strides = dense_strides(sizes, row_major_order(len(sizes)))
     made = POOL.empty_strided(sizes, strides, given[0].dtype, size)
     return packet.out(*given, **scales, out=made)
 

@@ -12,7 +12,7 @@ from fuser.runtime.cuda_driver import device_arch
 
 _DEFAULT_ARCH = "sm_90"
 _OLDEST_ARCH = 80
-_NAMED_ARCH = re.compile(r"cuda:(sm_\d+a?)")
+_NAMED_ARCH = re.compile(r"cuda:(sm_(\d+)a?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,6 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
     named = _NAMED_ARCH.fullmatch(name)
     if named is None:
         raise TargetError(target=name, reason="the targets are cpu, cuda, cuda:sm_NN and emulator")
-    if int(named[1].strip("sm_a")) < _OLDEST_ARCH:
+    if int(named[2]) < _OLDEST_ARCH:
         raise TargetError(target=name, reason=f"kernels need sm_{_OLDEST_ARCH} or later")
     return TargetName("cuda", named[1])

@@ -38,9 +38,13 @@ from fuser.schedule.row_scans import carry_of, independent, totals_of
 from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 
 
-def along_rows(body: RowBody, parameters: CpuRowParameters, chunked: bool) -> tuple[Node, ...]:
-    """Loops over rows, and over neighbouring elements of each; in chunks where they may be."""
-    alone = rows_alone(body, parameters)
+def along_rows(
+    body: RowBody, parameters: CpuRowParameters, chunked: bool, alone: bool
+) -> tuple[Node, ...]:
+    """Loops over rows, and over neighbouring elements of each; in chunks where they may be.
+
+    Rows `alone` are shared out over the threads one by one: see `rows_alone`.
+    """
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes)
         body = ask_for_next_row(body, parameters)

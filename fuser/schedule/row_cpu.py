@@ -30,9 +30,13 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     body = use_facts(arrange_rows(trace_rows(segment, parameters.shortest_row)))
     across = lanes_across_rows(body)
     chunked = not segment.overwritten  # the last chunk is moved back, to values that are new then
-    nodes = across_rows(body, parameters) if across else along_rows(body, parameters, chunked)
+    alone = not across and rows_alone(body, parameters)
+    if across:
+        nodes = across_rows(body, parameters)
+    else:
+        nodes = along_rows(body, parameters, chunked, alone)
     partials = tuple(map(partial_of, body.folds_over_rows))
-    shared = bool(body.rows) or rows_alone(body, parameters)  # else one thread has the only row
+    shared = bool(body.rows) or alone  # else one thread has the only row
     nodes = (*nodes, *widened_blocks(body, 1))
     region = Region(partials, nodes, _epilogue(body), threaded=shared)
     return LoopNest(

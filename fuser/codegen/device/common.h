@@ -1,5 +1,6 @@
-// The part of the device library that every target shares: integers, minimum and maximum, complex
-// numbers. It is C++17 without headers and without compiler builtins, for NVRTC too.
+// The part of the device library that every target shares: truth values, integers, minimum and
+// maximum, complex numbers. It is C++17 without headers and without compiler builtins, for NVRTC
+// too.
 //
 // FUSER_DEVICE and FUSER_MEMBER are the target's qualifiers of functions and of member functions.
 // The functions of real numbers that are used here have an empty section at the end: they belong
@@ -7,7 +8,7 @@
 //
 // Functions of complex64 compute in complex128: accurate, and nothing overflows on the way.
 
-// -- integers -------------------------------------------------------------------------------------
+// -- truth values ---------------------------------------------------------------------------------
 
 //@ truth: FUSER_DEVICE
 // A truth value in memory, where any byte but 0 is true. As a comparison: g++ vectorizes no choice
@@ -15,6 +16,8 @@
 FUSER_DEVICE bool truth(const bool& stored) {
   return reinterpret_cast<const unsigned char&>(stored) != 0;
 }
+
+// -- integers -------------------------------------------------------------------------------------
 
 //@ clamped: FUSER_DEVICE
 // The nearest of 0 to size - 1: a maximum and a minimum, which compilers do in vector lanes.

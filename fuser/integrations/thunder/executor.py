@@ -43,8 +43,7 @@ from fuser.integrations.thunder.table import ROWS
 from fuser.runtime.target_name import resolve_target
 
 PREFIX = "fuserFusion"
-KEPT_REPORTS = 256
-REPORTS = Reports(KEPT_REPORTS)
+REPORTS = Reports()
 _ids = itertools.count()
 
 
