@@ -239,7 +239,7 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     tensors = zip(fusion.inputs, inputs, strict=True)
     given = {v: t for v, t in tensors if isinstance(t, torch.Tensor)}
     memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}
-    segmented = segment(fusion, memory)
+    segmented = segment(fusion, memory, target.machine)
     debug.dump("segmenter_logging", "decisions", lambda: "\n".join(segmented.log))
     alignments = {value: alignment(tensor) for value, tensor in given.items()}
     updated = [fusion.inputs.index(o.alias_of) for o in fusion.outputs if o.alias_of is not None]

@@ -14,7 +14,7 @@ from fuser.explanation.page_steps import code_block, step_names, steps_of
 from fuser.explanation.traffic import Traffic
 from fuser.explanation.words import count, graph_words, partition_words, times, traffic_words
 from fuser.runtime.plan import Plan
-from fuser.segmenter import LAUNCH_BYTES, byte_count
+from fuser.segmenter import byte_count
 
 
 def page_of(
@@ -151,14 +151,15 @@ def _plan(part: Partition, plan: Plan, name: str) -> list[Markup]:
     if plan.log:
         items = [tag("li", " ".join(line.split())) for line in plan.log]
         heading = tag("summary", f"All decisions of the segmenter: {len(items)}")
-        made.append(tag("details", heading, tag("p", _PRICE), tag("ul", *items, class_="log")))
+        made.append(
+            tag("details", heading, tag("p", _price(plan)), tag("ul", *items, class_="log"))
+        )
     return made
 
 
-_PRICE = (
-    "What a merge saves is bytes that stay in registers, and a launch, which counts as "
-    f"{byte_count(LAUNCH_BYTES)}."
-)
+def _price(plan: Plan) -> str:
+    launch = byte_count(plan.segmented.machine.launch_bytes)
+    return f"A merge saves bytes that stay in registers, and a launch, which counts as {launch}."
 
 
 def _definition(part: Partition) -> Markup:

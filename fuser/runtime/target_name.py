@@ -9,6 +9,7 @@ import torch
 
 from fuser.errors import TargetError
 from fuser.runtime.cuda_driver import device_arch
+from fuser.segmenter import GPU, PROCESSOR, Machine
 
 _DEFAULT_ARCH = "sm_90"
 _OLDEST_ARCH = 80
@@ -21,6 +22,11 @@ class TargetName:
 
     kind: str
     arch: str = _DEFAULT_ARCH
+
+    @property
+    def machine(self) -> Machine:
+        """What the segmenter decides for; the emulator stands in for a GPU."""
+        return PROCESSOR if self.kind == "cpu" else GPU
 
     def __str__(self) -> str:
         return f"cuda:{self.arch}" if self.kind == "cuda" else self.kind

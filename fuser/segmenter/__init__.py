@@ -12,7 +12,7 @@ from fuser.segmenter.plan import (
     Step,
     Update,
 )
-from fuser.segmenter.profit import LAUNCH_BYTES
+from fuser.segmenter.profit import GPU, PROCESSOR, Machine
 from fuser.segmenter.segment import segment
 from fuser.segmenter.traffic import (
     byte_count,
@@ -25,7 +25,8 @@ from fuser.segmenter.traffic import (
 from fuser.segmenter.updates import place_updates
 
 __all__ = [
-    "LAUNCH_BYTES",
+    "GPU",
+    "PROCESSOR",
     "AliasStep",
     "Boundary",
     "Edge",
@@ -33,6 +34,7 @@ __all__ = [
     "Layout",
     "Link",
     "Look",
+    "Machine",
     "Node",
     "Picture",
     "Segment",

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.groups import Group, GroupMaker, group_cost
+from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.order import MergeOrder
+from fuser.segmenter.profit import Machine
 from fuser.segmenter.rows import Refusal
 
 SHARING = 4
@@ -41,10 +42,13 @@ class Boundary:
 class Grouping:
     """Groups under construction. The key of a group is one of its nodes."""
 
-    def __init__(self, operations: OperationGraph, stored: Collection[Value]) -> None:
+    def __init__(
+        self, operations: OperationGraph, stored: Collection[Value], machine: Machine
+    ) -> None:
         self.operations = operations
+        self.machine = machine
         self.order = MergeOrder(operations.graph)
-        self._maker = GroupMaker(operations, stored)
+        self._maker = GroupMaker(operations, stored, machine)
         self.log: list[str] = []
         numbers = range(len(operations.nodes))
         self.groups = {number: self._maker.single(number) for number in numbers}
@@ -165,8 +169,8 @@ class Grouping:
             if isinstance(group, Refusal) or self._maker.boundary_asked_inside(group):
                 return False
             changed[key] = group
-        before = sum(group_cost(self.groups[key], self.operations) for key in changed)
-        saved = before - sum(group_cost(group, self.operations) for group in changed.values())
+        before = sum(self._maker.cost(self.groups[key]) for key in changed)
+        saved = before - sum(map(self._maker.cost, changed.values()))
         fewer = sum(self.groups[key].moved - group.moved for key, group in changed.items())
         if saved <= 0 or fewer <= 0:
             return False
@@ -252,8 +256,8 @@ class Grouping:
 
     def _profit(self, first: int, second: int, joined: Group) -> int:
         """Bytes that a merge saves."""
-        apart = sum(group_cost(self.groups[key], self.operations) for key in (first, second))
-        return apart - group_cost(joined, self.operations)
+        apart = sum(self._maker.cost(self.groups[key]) for key in (first, second))
+        return apart - self._maker.cost(joined)
 
     def _joined(self, first: int, second: int) -> Group | Refusal:
         """Two groups as one, or why they cannot be. Guards, cheapest first."""

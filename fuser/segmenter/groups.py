@@ -10,7 +10,7 @@ from fuser.ir.nodes import Pointwise, Scatter, Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.profit import kernel_cost, operation_cost
+from fuser.segmenter.profit import Machine, operation_cost
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
@@ -77,8 +77,11 @@ class Group:
 class GroupMaker:
     """Makes groups of nodes, given which values must be stored whatever shares a kernel."""
 
-    def __init__(self, operations: OperationGraph, stored: Collection[Value]) -> None:
+    def __init__(
+        self, operations: OperationGraph, stored: Collection[Value], machine: Machine
+    ) -> None:
         self.operations = operations
+        self._machine = machine
         self._stored = frozenset(stored)
         self.readers: dict[Value, list[int]] = {}
         """The nodes that read each value."""
@@ -206,6 +209,14 @@ class GroupMaker:
             most = max(most, held)
         return most
 
+    def cost(self, group: Group) -> int:
+        """The cost of a group as one kernel, in bytes."""
+        rows, atoms = group.rows, self.operations.atoms
+        few = rows is not None and rows.swept_again
+        count = atoms.elements(rows.kept) if rows is not None and few else None
+        own = sum(cost * elements for (elements, _), cost in group.arithmetic.items())
+        return self._machine.kernel_cost(group.moved, own, group.repeated(atoms), count)
+
     def boundary_asked_inside(self, group: Group) -> bool:
         """Whether a segment_set is in the group together with what reads it."""
         inside = frozenset(group.members)
@@ -245,15 +256,6 @@ def _domains_differ(group: Group, related: bool) -> Refusal | None:
     if related or group.domain is not None:
         return None
     return Refusal("nothing relates their domains, and they differ")
-
-
-def group_cost(group: Group, operations: OperationGraph) -> int:
-    """The cost of a group as one kernel, in bytes."""
-    rows = group.rows
-    few = rows is not None and rows.swept_again
-    count = operations.atoms.elements(rows.kept) if rows is not None and few else None
-    own = sum(cost * elements for (elements, _), cost in group.arithmetic.items())
-    return kernel_cost(group.moved, own, group.repeated(operations.atoms), count)
 
 
 def _rows_or_none(found: Rows | Refusal | None) -> Rows | None:

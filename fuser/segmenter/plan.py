@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fuser.ir.nodes import Fusion, Value
 from fuser.ir.strided import Strided
 from fuser.segmenter.atoms import Atoms, AtomSet
+from fuser.segmenter.profit import Machine
 from fuser.segmenter.traffic import (
     bytes_read,
     bytes_written,
@@ -131,7 +132,8 @@ class SegmentedFusion:
     """The whole fusion, segmented.
 
     `memory` places every input, every stored value and every alias of one. `boundaries` say why
-    neighbouring segments are apart; `log` is the story of the decisions, a line each.
+    neighbouring segments are apart; `log` is the story of the decisions, a line each. They were
+    made for `machine`.
     """
 
     fusion: Fusion
@@ -139,6 +141,7 @@ class SegmentedFusion:
     memory: dict[Value, Strided]
     boundaries: tuple[Boundary, ...]
     log: tuple[str, ...]
+    machine: Machine
     updates: tuple[Update, ...] = ()
 
     @property

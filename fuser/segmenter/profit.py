@@ -1,42 +1,68 @@
-"""What a kernel costs, in bytes of device memory; a merge's profit is what it saves of that.
-
-The machine behind the numbers is an H200: 132 processors, 4.3 TB/s, 60 Tflop/s.
+"""What a kernel costs on a machine, in bytes of its memory; a merge's profit is what it saves of
+that.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from fuser.ir.nodes import Iota, Operation, Pointwise, Random
 from fuser.ir.pointwise import TABLE
 from fuser.ir.random_numbers import COST
 
-LAUNCH_BYTES = 8 << 20
-"""A kernel launch in bytes: what the memory moves in about 2 microseconds."""
 
-OPERATIONS_PER_BYTE = 8
-"""Arithmetic done while one byte is moved, less what address arithmetic takes."""
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a division into kernels depends on."""
 
-HIDDEN = 32
-"""How many times less arithmetic counts that is repeated while the memory is waited for."""
+    launch_bytes: int
+    """A kernel launch in bytes: what the memory moves meanwhile."""
 
-BUSY_PROCESSORS = 64
-"""Processors that together move what the memory can."""
+    operations_per_byte: int
+    """Arithmetic done while one byte is moved, less what address arithmetic takes."""
 
-PROCESSORS_OF_A_ROW = 16
-"""Processors of one cluster: those that can share a row which is swept more than once."""
+    hidden: int
+    """How many times less arithmetic counts that is repeated while the memory is waited for."""
+
+    busy_processors: int
+    """Processors that together move what the memory can."""
+
+    processors_of_a_row: int
+    """Those that can share a row which is swept more than once."""
+
+    def kernel_cost(self, moved: int, own: int, repeated: int, rows: int | None = None) -> int:
+        """The cost, in bytes, of one kernel: its launch, and the bytes it moves or, if that takes
+        longer, the arithmetic it does meanwhile.
+
+        `own` counts instructions that are done once for each element they make, `repeated` those
+        done more often: even where these are hidden, they use power and registers. `rows` is given
+        where rows are swept more than once: few of them leave most processors idle.
+        """
+        if rows is not None and 0 < self.processors_of_a_row * rows < self.busy_processors:
+            moved = moved * self.busy_processors // (self.processors_of_a_row * rows)
+        arithmetic = (own + repeated) // self.operations_per_byte
+        hidden = repeated // (self.operations_per_byte * self.hidden)
+        return self.launch_bytes + max(moved, arithmetic) + hidden
 
 
-def kernel_cost(moved: int, own: int, repeated: int, rows: int | None = None) -> int:
-    """The cost, in bytes, of one kernel: its launch, and the bytes it moves or, if that takes
-    longer, the arithmetic it does meanwhile.
+GPU = Machine(
+    launch_bytes=8 << 20,
+    operations_per_byte=8,
+    hidden=32,
+    busy_processors=64,
+    processors_of_a_row=16,
+)
+"""An H200: 132 processors, 4.3 TB/s, 60 Tflop/s; a launch takes 2 us, a row a cluster."""
 
-    `own` counts instructions that are done once for each element they make, `repeated` those done
-    more often: even where these are hidden, they use power and registers. `rows` is given where
-    rows are swept more than once: few of them leave most processors idle.
-    """
-    if rows is not None and 0 < PROCESSORS_OF_A_ROW * rows < BUSY_PROCESSORS:
-        moved = moved * BUSY_PROCESSORS // (PROCESSORS_OF_A_ROW * rows)
-    arithmetic = (own + repeated) // OPERATIONS_PER_BYTE
-    return LAUNCH_BYTES + max(moved, arithmetic) + repeated // (OPERATIONS_PER_BYTE * HIDDEN)
+PROCESSOR = Machine(
+    launch_bytes=256 << 10,
+    operations_per_byte=4,
+    hidden=32,
+    busy_processors=1,
+    processors_of_a_row=1,
+)
+"""Cores with 12 GB/s and 16 lanes of arithmetic each; to start and join threads takes 10 us. They
+share few long rows."""
 
 
 def operation_cost(op: Operation) -> int:

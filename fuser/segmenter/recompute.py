@@ -17,7 +17,7 @@ from fuser.ir.nodes import Pointwise, Value
 from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.groups import MAX_TENSORS
-from fuser.segmenter.profit import LAUNCH_BYTES, OPERATIONS_PER_BYTE, operation_cost
+from fuser.segmenter.profit import operation_cost
 from fuser.segmenter.traffic import bytes_read, bytes_written
 
 MAX_REPEATED = 8
@@ -48,6 +48,7 @@ class Recomputation:
     def __init__(self, grouping: Grouping, stored: Collection[Value]) -> None:
         self._grouping = grouping
         self._operations = grouping.operations
+        self._machine = grouping.machine
         self._stored = frozenset(stored)
         self.loads: dict[int, Loads] = {k: dict(g.loads) for k, g in grouping.groups.items()}
         self.stores = {key: dict.fromkeys(group.stores) for key, group in grouping.groups.items()}
@@ -77,13 +78,14 @@ class Recomputation:
         free = self._operations.free
         saved = bytes_written([value], free) - bytes_written(recipe.small, free)
         if list(self.stores[maker]) == [value] and not recipe.small:
-            saved += self._bytes(self.loads[maker]) + LAUNCH_BYTES
+            saved += self._bytes(self.loads[maker]) + self._machine.launch_bytes
         changed = {key: self._with_sources(key, value, recipe) for key in readers}
         for key, loads in changed.items():
             if len(loads) + len(self.stores[key]) > MAX_TENSORS:
                 return
             saved += self._bytes(self.loads[key]) - self._bytes(loads)
-            saved -= recipe.instructions * self._points(key, value) // OPERATIONS_PER_BYTE
+            instructions = recipe.instructions * self._points(key, value)
+            saved -= instructions // self._machine.operations_per_byte
         if saved <= 0:
             return
         for key, loads in changed.items():

@@ -19,23 +19,27 @@ from fuser.segmenter.bookends import (
 from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
 from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.plan import AliasStep, Boundary, ExternStep, Segment, SegmentedFusion, Step
+from fuser.segmenter.profit import GPU, Machine
 from fuser.segmenter.recompute import Recomputation
 from fuser.segmenter.scatters import place_updated, updates
 
 
-def segment(fusion: Fusion, memory: Mapping[Value, Strided]) -> SegmentedFusion:
+def segment(
+    fusion: Fusion, memory: Mapping[Value, Strided], machine: Machine = GPU
+) -> SegmentedFusion:
     """Divide a concretized fusion into kernels, torch operations and host aliases.
 
-    `memory` says where each tensor input lies.
+    `memory` says where each tensor input lies, `machine` what kernels cost.
     """
-    return _Segmenter(fusion, memory).run()
+    return _Segmenter(fusion, memory, machine).run()
 
 
 class _Segmenter:
     """The stages in order, and what each leaves for the next."""
 
-    def __init__(self, fusion: Fusion, memory: Mapping[Value, Strided]) -> None:
+    def __init__(self, fusion: Fusion, memory: Mapping[Value, Strided], machine: Machine) -> None:
         self._fusion = fusion
+        self._machine = machine
         self._definitions = fusion.definitions()
         self._numbers = {s.outs[0]: number for number, s in enumerate(fusion.statements)}
         self._log: list[str] = []
@@ -66,7 +70,7 @@ class _Segmenter:
         place_updated(self._updated, self._placed)
         stored = [v for v in self._placed if v not in self._free and self._is_stored(v)]
         operations = build_graph(self._fusion, self._free, stored)
-        grouping = Grouping(operations, stored)
+        grouping = Grouping(operations, stored, self._machine)
         grouping.run()
         recomputation = Recomputation(grouping, stored)
         recomputation.run()
@@ -77,7 +81,7 @@ class _Segmenter:
         steps, boundaries = self._ordered_steps(operations, grouping, empty)
         steps += self._alias_steps()
         log, placed = tuple(self._log), self._placed
-        return SegmentedFusion(self._fusion, tuple(steps), placed, boundaries, log)
+        return SegmentedFusion(self._fusion, tuple(steps), placed, boundaries, log, self._machine)
 
     def _place(self, demanded: Collection[Value]) -> None:
         chains = output_chains(self._fusion, demanded, self._placed)

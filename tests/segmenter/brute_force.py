@@ -23,14 +23,15 @@ from fuser.segmenter.bookends import (
     stride_orders,
 )
 from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
-from fuser.segmenter.groups import Group, GroupMaker, group_cost
+from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.profit import Machine
 from fuser.segmenter.rows import Refusal
 
 
 class BruteForce:
     """All divisions of one concretized fusion."""
 
-    def __init__(self, fusion: Fusion, memory: dict[Value, Strided]) -> None:
+    def __init__(self, fusion: Fusion, memory: dict[Value, Strided], machine: Machine) -> None:
         externs = [s for s in fusion.statements if is_extern(s)]
         results = {out: row_major(out) for s in externs for out in s.outs}
         free, _ = input_aliases(fusion, {**memory, **results})
@@ -41,7 +42,7 @@ class BruteForce:
         )
         stored = [v for v, lies in placed.items() if lies.base is v]
         self.operations: OperationGraph = build_graph(fusion, free, stored)
-        self._maker = GroupMaker(self.operations, stored)
+        self._maker = GroupMaker(self.operations, stored, machine)
         self.count = len(self.operations.nodes)
         self._group = cache(self._legal_group)
 
@@ -78,7 +79,7 @@ class BruteForce:
                 group = self._group(tuple(members)) if ready else None
                 if group is not None:
                     cost, moved, launches = cheapest(done | subset)
-                    own = group_cost(group, self.operations)
+                    own = self._maker.cost(group)
                     found.append((cost + own, moved + group.moved, launches + 1))
                 subset = (subset - 1) & kernels
             return min(found)

@@ -43,7 +43,9 @@ class Definition:
         want = interpret(self.fd.fusion, self.inputs)
         for got, expected in zip(run_segmented(segmented, self.inputs), want, strict=True):
             torch.testing.assert_close(got, expected)
-        divisions = BruteForce(segmented.fusion, memory_of(segmented.fusion, self.inputs))
+        divisions = BruteForce(
+            segmented.fusion, memory_of(segmented.fusion, self.inputs), segmented.machine
+        )
         if divisions.count <= MOST_NODES:
             divisions.check(segmented)
         return segmented

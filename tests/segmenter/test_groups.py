@@ -7,8 +7,8 @@ from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.segmenter import groups
 from fuser.segmenter.graph import build_graph
-from fuser.segmenter.groups import Group, GroupMaker, group_cost
-from fuser.segmenter.profit import LAUNCH_BYTES
+from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.profit import GPU
 from fuser.segmenter.rows import Refusal, Rows
 from tests.segmented import concrete, memory_of
 
@@ -21,7 +21,7 @@ def maker(build, *inputs: torch.Tensor) -> GroupMaker:
             fd.add_output(out)
     fusion: Fusion = concrete(fd.fusion, inputs)
     stored = [value for value in fusion.output_values if value.is_tensor]
-    return GroupMaker(build_graph(fusion, memory_of(fusion, inputs), stored), stored)
+    return GroupMaker(build_graph(fusion, memory_of(fusion, inputs), stored), stored, GPU)
 
 
 def nodes(made: GroupMaker, *names: str) -> list[int]:
@@ -93,7 +93,7 @@ def test_a_softmax_passes_the_guards_and_its_rows_are_swept_again():
     assert checked.rows is not None
     assert checked.rows.swept_again
     assert checked.domain == (8, 6)
-    assert group_cost(checked, made.operations) >= checked.moved + LAUNCH_BYTES
+    assert made.cost(checked) >= checked.moved + GPU.launch_bytes
 
 
 def test_too_many_of_anything_is_no_kernel(monkeypatch):

@@ -1,30 +1,38 @@
-from fuser.segmenter.profit import (
-    BUSY_PROCESSORS,
-    HIDDEN,
-    LAUNCH_BYTES,
-    OPERATIONS_PER_BYTE,
-    PROCESSORS_OF_A_ROW,
-    kernel_cost,
-)
+import pytest
+
+from fuser.segmenter import GPU, PROCESSOR
+
+MACHINES = pytest.mark.parametrize("machine", [GPU, PROCESSOR], ids=["gpu", "processor"])
 
 
-def test_a_kernel_costs_its_launch_and_the_bytes_it_moves():
-    assert kernel_cost(6000, 0, 0) == LAUNCH_BYTES + 6000
+@MACHINES
+def test_a_kernel_costs_its_launch_and_the_bytes_it_moves(machine):
+    assert machine.kernel_cost(6000, 0, 0) == machine.launch_bytes + 6000
 
 
-def test_arithmetic_costs_where_it_outlasts_the_bytes():
-    assert kernel_cost(0, 80, 0) == LAUNCH_BYTES + 80 // OPERATIONS_PER_BYTE
-    assert kernel_cost(1000, 1000 * OPERATIONS_PER_BYTE, 0) == LAUNCH_BYTES + 1000
-    assert kernel_cost(1000, 2000 * OPERATIONS_PER_BYTE, 0) == LAUNCH_BYTES + 2000
+@MACHINES
+def test_arithmetic_costs_where_it_outlasts_the_bytes(machine):
+    launch, per_byte = machine.launch_bytes, machine.operations_per_byte
+    assert machine.kernel_cost(0, 80, 0) == launch + 80 // per_byte
+    assert machine.kernel_cost(1000, 1000 * per_byte, 0) == launch + 1000
+    assert machine.kernel_cost(1000, 2000 * per_byte, 0) == launch + 2000
 
 
-def test_arithmetic_done_again_costs_a_little_even_where_it_is_hidden():
-    again = 640 * OPERATIONS_PER_BYTE
-    assert kernel_cost(1000, 0, again) == LAUNCH_BYTES + 1000 + 640 // HIDDEN
+@MACHINES
+def test_arithmetic_done_again_costs_a_little_even_where_it_is_hidden(machine):
+    again = 640 * machine.operations_per_byte
+    assert (
+        machine.kernel_cost(1000, 0, again) == machine.launch_bytes + 1000 + 640 // machine.hidden
+    )
 
 
-def test_few_rows_that_are_swept_again_leave_processors_idle():
-    slower = BUSY_PROCESSORS // PROCESSORS_OF_A_ROW
-    assert kernel_cost(1000, 0, 0, rows=1) == LAUNCH_BYTES + slower * 1000
-    assert kernel_cost(1000, 0, 0, rows=slower) == kernel_cost(1000, 0, 0)
-    assert kernel_cost(1000, 0, 0, rows=0) == kernel_cost(1000, 0, 0)
+def test_few_rows_that_are_swept_again_leave_processors_of_a_gpu_idle():
+    cost = GPU.kernel_cost
+    slower = GPU.busy_processors // GPU.processors_of_a_row
+    assert cost(1000, 0, 0, rows=1) == GPU.launch_bytes + slower * 1000
+    assert cost(1000, 0, 0, rows=slower) == cost(1000, 0, 0)
+    assert cost(1000, 0, 0, rows=0) == cost(1000, 0, 0)
+
+
+def test_cores_share_few_rows():
+    assert PROCESSOR.kernel_cost(1000, 0, 0, rows=1) == PROCESSOR.kernel_cost(1000, 0, 0)
