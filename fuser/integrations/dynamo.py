@@ -35,6 +35,7 @@ from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
+from fuser.integrations.product_rows import align_rows
 from fuser.integrations.support import support
 from fuser.runtime.target_name import resolve_target
 
@@ -118,6 +119,7 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
 def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[[list[Any]], Any]:
     """An ATen graph as a function of a list of inputs, which it empties."""
     rewrite_graph(module)
+    align_rows(module.graph)
     roles = support(module.graph)
     prefix = name.replace(" ", "_")
     parts = {

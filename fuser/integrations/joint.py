@@ -20,9 +20,9 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from fuser.integrations.aten import TABLE, Kind
 from fuser.integrations.aten.row import arguments
 from fuser.integrations.fx_types import is_static, meta_of, tensor_of
+from fuser.integrations.readers import readers_of
 
 _aten: Any = torch.ops.aten
 Rule = Callable[[Node], Node | None]
@@ -217,27 +217,12 @@ def _addmm(node: Node) -> Node | None:
         return None
     if bias.dtype != result.dtype or (given["alpha"], given["beta"]) != (1, 1):
         return None
-    if not _only_partitions_read(node):
+    read = readers_of(node)
+    if read.torch or not read.partitions:
         return None
     product = node.graph.call_function(_aten.mm.default, (given["mat1"], given["mat2"]))
     product.meta = dict(node.meta)
     return node.graph.call_function(_aten.add.Tensor, (product, given["self"]))
-
-
-def _only_partitions_read(node: Node) -> bool:
-    """Whether a partition reads a value, perhaps through views, and nothing of torch's does."""
-    pending, computed = list(node.users), False
-    while pending:
-        user = pending.pop()
-        row = TABLE.get(user.target)
-        if row is None:
-            if user.op != "output":
-                return False
-        elif row.kind is Kind.VIEW:
-            pending += user.users
-        else:
-            computed = True
-    return computed
 
 
 def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:

@@ -17,7 +17,7 @@ from collections import OrderedDict
 
 import torch
 
-POOLED_BYTES = 4 << 20
+POOLED_BYTES = 1 << 20
 """Outputs from this size on come from the pool."""
 
 

@@ -16,7 +16,7 @@ from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from tests.integrations.graphs import one_node
 
 aten: Any = torch.ops.aten
-LARGE, SMALL = 1024, 1023
+LARGE, SMALL = 512, 511
 """Sides of a float32 matrix that is just large enough for the pool, and of one that is not."""
 
 

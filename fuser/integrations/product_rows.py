@@ -1,0 +1,102 @@
+"""Products on the processor whose results have rows that do not begin at cache lines.
+
+    mm(a, b) Float [1024, 50257] (50257, 1)   ->   the same (50272, 1)
+    returned as it is                         ->   returned as a contiguous copy
+
+Writing them, the library splits every cache line over two, so a large result gets rows of whole
+lines. Partitions read them as well as any; torch, and the caller, get a copy, which a partition
+that reads the rows makes meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+from fuser.integrations.aten import TABLE, Kind
+from fuser.integrations.fx_types import hint, is_static, nbytes, tensor_of
+from fuser.integrations.readers import readers_of
+from fuser.runtime.output_pool import POOLED_BYTES
+
+_aten: Any = torch.ops.aten
+
+LINE_BYTES = 64
+WORTH_A_COPY = 256
+"""How long the sums are from which on more time is saved than a copy takes."""
+
+
+def align_rows(graph: Graph) -> int:
+    """Change strides in place, and what follows from them; returns how many products changed."""
+    changed = 0
+    for node in list(graph.nodes):
+        if node.target not in (_aten.mm.default, _aten.addmm.default) or not _begins_anywhere(node):
+            continue
+        read = readers_of(node)
+        copied = read.torch or read.caller
+        if not copied or _length_of_sums(node) >= WORTH_A_COPY:
+            changed += _align(node, copied)
+    return changed
+
+
+def _begins_anywhere(node: Node) -> bool:
+    """Whether it is a large float32 matrix whose rows are no whole cache lines."""
+    result = tensor_of(node)
+    if result.device.type != "cpu" or result.dtype != torch.float32:
+        return False
+    if not is_static(result.shape[1]) or not result.is_contiguous():
+        return False
+    return bool(result.shape[1] * result.itemsize % LINE_BYTES) and nbytes(node) >= POOLED_BYTES
+
+
+def has_lines(result: torch.Tensor) -> bool:
+    """Whether a product's result has been given rows of whole lines."""
+    if result.dim() != 2 or result.stride(1) != 1 or not is_static(result.stride(0)):
+        return False
+    return result.stride(0) * result.itemsize % LINE_BYTES == 0
+
+
+def _length_of_sums(node: Node) -> int:
+    return hint(tensor_of(cast("Node", node.args[-1])).shape[0])
+
+
+def _align(node: Node, copied: bool) -> bool:
+    """Give the rows of a product whole lines, unless a view of it would no longer be one."""
+    result = tensor_of(node)
+    line = LINE_BYTES // result.itemsize
+    row = -(-result.shape[1] // line) * line
+    aligned = result.new_empty_strided(result.shape, (row, 1))
+    if copied:
+        with node.graph.inserting_after(node):
+            copy = node.graph.call_function(
+                _aten.clone.default, (node,), {"memory_format": torch.contiguous_format}
+            )
+        copy.meta = dict(node.meta)
+        node.replace_all_uses_with(copy, delete_user_cb=lambda user: user is not copy)
+        node.meta["val"] = aligned
+        return True
+    views = _views_of(node, aligned)
+    if views is None:
+        return False
+    for view, tensor in views.items():
+        view.meta["val"] = tensor
+    return True
+
+
+def _views_of(node: Node, tensor: torch.Tensor) -> dict[Node, torch.Tensor] | None:
+    """A product and the views that follow, were it `tensor`; None where one would be a copy."""
+    found, pending = {node: tensor}, list(node.users)
+    while pending:
+        user = pending.pop(0)
+        row = TABLE.get(user.target)
+        if row is None or row.kind is not Kind.VIEW:
+            continue
+        args, kwargs = map_arg((user.args, user.kwargs), lambda n: found.get(n, n.meta.get("val")))
+        try:
+            found[user] = user.target(*args, **kwargs)  # pyright: ignore
+        except (RuntimeError, ValueError):  # torch says so where it would be no view
+            return None
+        pending += user.users
+    return found
