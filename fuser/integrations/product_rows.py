@@ -24,7 +24,7 @@ from fuser.runtime.output_pool import POOLED_BYTES
 _aten: Any = torch.ops.aten
 
 LINE_BYTES = 64
-WORTH_A_COPY = 256
+WORTH_A_COPY = 64
 """How long the sums are from which on more time is saved than a copy takes."""
 
 
