@@ -27,7 +27,6 @@ from torch._functorch.partitioners import (
     min_cut_rematerialization_partition,
 )
 from torch.fx import GraphModule
-from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
 
 from fuser.errors import BackendOptionError
 from fuser.integrations.coverage import Coverage, Reports, coverage
@@ -103,7 +102,7 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
         return lambda graph, inputs: compile_graph(graph, f"graph {how.number} {kind}", how)
 
     def partition(joint: GraphModule, inputs: Any, **given: Any) -> Any:
-        rewrite_graph(joint)
+        rewrite_graph(joint.graph)
         return divide(joint, inputs, **given)
 
     return aot_autograd(
@@ -118,7 +117,7 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
 
 def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[[list[Any]], Any]:
     """An ATen graph as a function of a list of inputs, which it empties."""
-    rewrite_graph(module)
+    rewrite_graph(module.graph)
     align_rows(module.graph)
     roles = support(module.graph)
     prefix = name.replace(" ", "_")
@@ -130,8 +129,6 @@ def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[
         compile_ahead(list(parts.values()))
     how.record(coverage(name, roles, parts))
     outer = outer_module(module, parts, roles)
-    outer.graph.set_codegen(_BoxedCodeGen())
-    outer.recompile()
 
     def run(inputs: list[Any]) -> Any:
         return outer.forward(inputs)
@@ -141,7 +138,7 @@ def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[
 
 
 def _call(part: Partition, name: str, how: Compilation) -> PartitionCall:
-    return PartitionCall(part.module(name), name, how.options.target, in_torch=not how.run)
+    return PartitionCall(part.graph(), name, how.options.target, in_torch=not how.run)
 
 
 def decompositions() -> dict[Any, Any]:

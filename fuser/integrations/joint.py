@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fuser.integrations.aten.row import arguments
@@ -28,21 +28,20 @@ _aten: Any = torch.ops.aten
 Rule = Callable[[Node], Node | None]
 
 
-def rewrite_graph(module: GraphModule) -> int:
+def rewrite_graph(graph: Graph) -> int:
     """Rewrite in place; returns how many nodes were replaced."""
-    changes = sum(_apply(rules, module) for rules in (_RULES, _AFTERWARDS))
-    module.graph.eliminate_dead_code()
-    module.recompile()
+    changes = sum(_apply(rules, graph) for rules in (_RULES, _AFTERWARDS))
+    graph.eliminate_dead_code()
     return changes
 
 
-def _apply(rules: Mapping[Any, Rule], module: GraphModule) -> int:
+def _apply(rules: Mapping[Any, Rule], graph: Graph) -> int:
     changes = 0
-    for node in list(module.graph.nodes):
+    for node in list(graph.nodes):
         rule = rules.get(node.target)
         if rule is None or not isinstance(meta_of(node), torch.Tensor):
             continue
-        with module.graph.inserting_before(node):
+        with graph.inserting_before(node):
             new = rule(node)
         if new is not None:
             if new.op == "call_function" and "val" not in new.meta:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from fuser.integrations.fx_types import hint, hints
 from fuser.ir.concretize import concretize, size_inputs
@@ -34,7 +35,8 @@ def wanted_orders(
         for value, number in given.items()
         if value in sized and isinstance(number, int | torch.SymInt)
     }
-    static = concretize(fusion, shapes, scalars)
+    with unset_fake_temporarily():  # tracing's mode, which scalars would go through
+        static = concretize(fusion, shapes, scalars)
     by_id = {value.id: value for value in static.inputs}
     by_id |= {out.id: out for statement in static.statements for out in statement.outs}
     memory = {

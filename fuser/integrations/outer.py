@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
 
 from fuser.integrations.partition import Partition
 from fuser.integrations.products import product_of
@@ -25,8 +26,10 @@ def outer_module(
     parts: Mapping[Partition, Callable[..., Any]],
     roles: Mapping[Node, Support],
 ) -> GraphModule:
-    """`module` with its partitions replaced by calls of what they are mapped to."""
+    """`module` with its partitions replaced by calls of what they are mapped to. It takes its
+    inputs as a list, which it empties."""
     graph, made = Graph(), dict[Node, Node]()
+    graph.set_codegen(_BoxedCodeGen())
     torchs = (Role.HOST, Role.PRODUCT, Role.TORCH)
     roots = [
         node

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, Node
 
 from fuser.integrations.fx_types import hints, meta_of, nbytes, tensors_of
 from fuser.integrations.support import Role, Support
@@ -29,7 +29,7 @@ class Partition:
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
 
-    def module(self, name: str) -> GraphModule:
+    def graph(self) -> Graph:
         """The partition as a graph of its own, with the views and factories it repeats."""
         graph = Graph()
         copied: dict[Node, Node] = {}
@@ -39,7 +39,7 @@ class Partition:
         for node in self.nodes:
             copied[node] = graph.node_copy(node, copied.__getitem__)
         graph.output(tuple(copied[node] for node in self.outputs))
-        return GraphModule(torch.nn.Module(), graph, class_name=name)
+        return graph
 
 
 def partitions(graph: Graph, roles: Mapping[Node, Support]) -> list[Partition]:

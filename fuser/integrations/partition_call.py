@@ -7,10 +7,12 @@ import os
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import cast
+from weakref import WeakValueDictionary
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from fuser import debug
 from fuser.errors import FuserError, PartitionError
@@ -31,20 +33,20 @@ class PartitionCall:
     """
 
     def __init__(
-        self, module: GraphModule, name: str, target: str | None = None, *, in_torch: bool = False
+        self, graph: Graph, name: str, target: str | None = None, *, in_torch: bool = False
     ) -> None:
-        self.module = module
+        self.graph = graph
         self.failure: str | None = None
         self.__name__ = self.__qualname__ = name
         self._target = target
         self._only_planned = in_torch
         self._options: dict[str, object] = {} if target is None else {"target": target}
-        self._device = _device(module)
-        if not any(n.op == "placeholder" for n in module.graph.nodes):
+        self._device = _device(graph)
+        if not any(n.op == "placeholder" for n in graph.nodes):
             self._options["device"] = self._device
         self.definition: FusionDefinition | None = None
         try:
-            self.definition = define(module)
+            self.definition = _shared(define(graph))
         except FuserError as error:
             self._fail(error, [])
 
@@ -71,8 +73,14 @@ class PartitionCall:
             # Of the processor's memory nothing is touched, and plans are kept by device.
             place = "cpu" if self._device.type == "cpu" else "meta"
             target = self._target or self._device.type
-            return self.definition.plan(examples(self.module, place), target=target)
+            return self.definition.plan(examples(self.graph, place), target=target)
         return self.definition.plan(inputs, target=self._target)
+
+    @cached_property
+    def module(self) -> GraphModule:
+        """What torch would run."""
+        root = self.graph.owning_module or torch.nn.Module()
+        return GraphModule(root, self.graph, class_name=self.__name__)
 
     def _in_torch(self, inputs: Sequence[object]) -> Sequence[torch.Tensor]:
         with torch.no_grad():
@@ -115,13 +123,22 @@ def _compile(call: PartitionCall) -> None:
                 kernel.compile()
 
 
-def define(module: GraphModule) -> FusionDefinition:
+def define(graph: Graph) -> FusionDefinition:
     """The definition of a partition's graph. Raises the front end's errors."""
     with FusionDefinition() as fd:
         lowering = Lowering(fd)
-        for node in module.graph.nodes:
+        for node in graph.nodes:
             _write(lowering, node)
     return fd
+
+
+_definitions: WeakValueDictionary[str, FusionDefinition] = WeakValueDictionary()
+
+
+def _shared(definition: FusionDefinition) -> FusionDefinition:
+    """The definition of an earlier partition that reads the same: layers repeat, and so need be
+    planned once."""
+    return _definitions.setdefault(repr(definition), definition)
 
 
 def _write(lowering: Lowering, node: Node) -> None:
@@ -136,10 +153,10 @@ def _write(lowering: Lowering, node: Node) -> None:
             lowering.take(node)
 
 
-def examples(module: GraphModule, device: str) -> list[torch.Tensor | int]:
+def examples(graph: Graph, device: str) -> list[torch.Tensor | int]:
     """Inputs as a partition's graph was traced with: tensors of no certain data, and numbers."""
     inputs: list[torch.Tensor | int] = []
-    for node in module.graph.nodes:
+    for node in graph.nodes:
         if node.op == "placeholder":
             value = cast("torch.Tensor | int | torch.SymInt", meta_of(node))
             if isinstance(value, torch.Tensor):
@@ -150,8 +167,8 @@ def examples(module: GraphModule, device: str) -> list[torch.Tensor | int]:
     return inputs
 
 
-def _device(module: GraphModule) -> torch.device:
-    (*_, output) = module.graph.nodes
+def _device(graph: Graph) -> torch.device:
+    (*_, output) = graph.nodes
     return tensor_of(output.all_input_nodes[0]).device
 
 

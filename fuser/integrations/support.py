@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
 
 from fuser.errors import FuserError
 from fuser.frontend.definition import FusionDefinition
@@ -42,9 +43,14 @@ class Support:
 def support(graph: Graph) -> Mapping[Node, Support]:
     """The role of every node."""
     found: dict[Node, Support] = {}
+    trials: Trials = {}
     for node in graph.nodes:
-        found[node] = _support(node, found)
+        found[node] = _support(node, found, trials)
     return found
+
+
+Trials = dict[object, str | None]
+"""What the front end has said to nodes, by all it was told of them: layers repeat."""
 
 
 _aten: Any = torch.ops.aten
@@ -79,7 +85,7 @@ PRODUCTS = frozenset(
 """What torch has libraries for."""
 
 
-def _support(node: Node, found: Mapping[Node, Support]) -> Support:
+def _support(node: Node, found: Mapping[Node, Support], trials: Trials) -> Support:
     if node.op != "call_function":
         return Support(Role.HOST)
     if node.target is operator.getitem:
@@ -92,7 +98,7 @@ def _support(node: Node, found: Mapping[Node, Support]) -> Support:
         return Support(Role.PRODUCT)
     if node.target is _aten.copy_.default:
         return Support(Role.HOST)
-    reason = refusal(node)
+    reason = refusal(node, trials)
     if reason is not None:
         return Support(Role.TORCH, reason)
     match TABLE[node.target].kind:
@@ -104,7 +110,7 @@ def _support(node: Node, found: Mapping[Node, Support]) -> Support:
             return Support(Role.VIEW)
 
 
-def refusal(node: Node) -> str | None:
+def refusal(node: Node, trials: Trials) -> str | None:
     """Why a definition cannot hold this node; None if it can."""
     row = TABLE.get(node.target)
     if row is None:
@@ -115,7 +121,32 @@ def refusal(node: Node) -> str | None:
             reason = _tensor_refusal(tensor)
             if reason is not None:
                 return reason
-    return row.refusal(node) or _trial(node)
+    refused = row.refusal(node)
+    if refused is not None:
+        return refused
+    told = _told(node)
+    if told not in trials:
+        trials[told] = _trial(node)
+    return trials[told]
+
+
+def _told(node: Node) -> object:
+    """Overload, arguments and results; of tensors, all that tracing knows but their elements."""
+    argument = map_arg((node.args, node.kwargs), _form_of)
+    return str(node.target), repr(argument), _form(meta_of(node))
+
+
+def _form_of(node: Node) -> Any:
+    return _form(meta_of(node))
+
+
+def _form(value: object) -> object:
+    """What stands for a value in `_told`: equal texts, equal values."""
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {value.device} {tuple(value.shape)} {value.stride()}"
+    if isinstance(value, list | tuple):
+        return tuple(map(_form, cast("Sequence[object]", value)))
+    return f"{type(value).__name__} {value}"
 
 
 def _tensor_refusal(tensor: torch.Tensor) -> str | None:

@@ -65,7 +65,7 @@ def module_of(target: Any, *args: Any, **kwargs: Any) -> GraphModule:
 
 def interpreted(target: Any, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
     """What the row's operations mean, by the oracle."""
-    definition = define(module_of(target, *args, **kwargs))
+    definition = define(one_node(target, args, kwargs)[0])
     return interpret(definition.fusion, tensors_in(args, kwargs), CPU)
 
 

@@ -41,11 +41,11 @@ def run(
     roles = support(module.graph)
     parts: dict[Partition, PartitionCall] = {}
     for number, part in enumerate(partitions(module.graph, roles)):
-        parts[part] = PartitionCall(part.module(f"part_{number}"), f"part_{number}")
+        parts[part] = PartitionCall(part.graph(), f"part_{number}")
         parts[part].failure = "not asked for" if in_torch else parts[part].failure
     assert in_torch or coverage("graph", roles, parts).failed == ()
     outer = outer_module(module, parts, roles)
-    return outer, outer(*inputs)
+    return outer, outer(list(inputs))
 
 
 X, W = torch.randn(4, 4), torch.randn(4, 4)
@@ -149,7 +149,7 @@ def test_any_graph_can_be_divided(seed: int) -> None:
 def test_coverage_names_what_torch_computes() -> None:
     module = traced(lambda x: (x.exp().sort()[0] + 1) @ x, X)
     roles = support(module.graph)
-    parts = {p: PartitionCall(p.module("p"), "p") for p in partitions(module.graph, roles)}
+    parts = {p: PartitionCall(p.graph(), "p") for p in partitions(module.graph, roles)}
     report = coverage("graph 7 forward", roles, parts)
     assert (report.compute_nodes, report.covered, report.products) == (3, 2, 1)
     assert str(report).splitlines() == [

@@ -43,7 +43,7 @@ IMAGE = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
 )
 def test_results_lie_as_tracing_says(target: Any, args: Any, kwargs: Any) -> None:
     module = module_of(target, *args, **kwargs)
-    got = PartitionCall(module, "part")(*tensors_in(args, kwargs))
+    got = PartitionCall(module.graph, "part")(*tensors_in(args, kwargs))
     expected = eager(target, *args, **kwargs)
     torch.testing.assert_close(list(got), expected)
     for ours, traced in zip(got, module.graph.output_node().all_input_nodes, strict=True):
@@ -54,7 +54,7 @@ def test_kernels_are_compiled_before_the_call(monkeypatch) -> None:
     pool = ThreadPoolExecutor(2)
     monkeypatch.setattr(partition_call, "_POOL", pool)
     x = torch.randn(37, 11)
-    call = PartitionCall(module_of(aten.logical_xor.default, x, x), "ahead")
+    call = PartitionCall(module_of(aten.logical_xor.default, x, x).graph, "ahead")
     compile_ahead([call])
     pool.shutdown(wait=True)
     before = fuser.stats()
@@ -65,9 +65,9 @@ def test_kernels_are_compiled_before_the_call(monkeypatch) -> None:
 
 def test_a_partition_has_a_plan_without_inputs() -> None:
     x = torch.randn(8, 8)
-    call = PartitionCall(module_of(aten.exp.default, x), "part")
+    call = PartitionCall(module_of(aten.exp.default, x).graph, "part")
     assert str(call.plan()) == str(call.plan([x]))
-    broken = PartitionCall(module_of(aten.exp.default, x), "part")
+    broken = PartitionCall(module_of(aten.exp.default, x).graph, "part")
     broken.definition = None
     with pytest.raises(PartitionError, match="part cannot be run"):
         broken.plan()

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuser.integrations.aten import RANDOM, factories, pointwise, views
@@ -249,7 +249,7 @@ def traced(function: Callable[..., Any], fakes: Sequence[torch.Tensor]) -> Graph
     mode = cast("Any", fakes[0]).fake_mode if fakes else FakeTensorMode()
     with mode, torch.no_grad(), torch._C._DisableAutocast():  # pyright: ignore[reportPrivateUsage]
         module = make_fx(function, decomposition_table=_decompositions())(*fakes)
-    rewrite_graph(module)
+    rewrite_graph(module.graph)
     return module
 
 
@@ -258,7 +258,7 @@ _decompositions = functools.cache(decompositions)  # finding them takes longer t
 
 def graph_of(
     bsyms: Sequence[BoundSymbol], inputs: Sequence[Proxy], outputs: Sequence[Proxy]
-) -> GraphModule:
+) -> Graph:
     """The ATen graph of bound symbols, each of which has a row."""
 
     def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -275,7 +275,7 @@ def graph_of(
 
     with FakeTensorMode():
         fakes = [tensor_form(proxy).empty() for proxy in inputs]
-    return traced(run, fakes)
+    return traced(run, fakes).graph
 
 
 def _bound(argument: Any, values: Mapping[str, torch.Tensor]) -> Any:
