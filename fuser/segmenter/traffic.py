@@ -17,7 +17,7 @@ from fuser.ir.nodes import (
     Value,
     operands,
 )
-from fuser.ir.strided import Strided, row_major
+from fuser.ir.strided import Strided
 
 
 def elements_read(fusion: Fusion) -> dict[Value, int]:
@@ -85,11 +85,16 @@ def bytes_read(loads: Mapping[Value, int], memory: Mapping[Value, Strided]) -> i
     disjoint as far as the buffer has room for it. What `memory` does not place has its own buffer.
     """
     by_place: dict[Strided, int] = {}
+    touched: dict[Value, int] = {}
     for value, elements in loads.items():
-        lies = memory.get(value) or row_major(value)
-        nbytes = min(lies.bytes_touched, elements * value.dtype.itemsize)
-        by_place[lies] = max(nbytes, by_place.get(lies, 0))
-    return _by_buffer(by_place.items())
+        lies, nbytes = memory.get(value), elements * value.dtype.itemsize
+        if lies is None:
+            touched[value] = touched.get(value, 0) + nbytes
+        else:
+            by_place[lies] = max(min(lies.bytes_touched, nbytes), by_place.get(lies, 0))
+    for lies, nbytes in by_place.items():
+        touched[lies.base] = touched.get(lies.base, 0) + nbytes
+    return sum(min(found, base.elements * base.dtype.itemsize) for base, found in touched.items())
 
 
 def bytes_written(stores: Iterable[Value], memory: Mapping[Value, Strided]) -> int:
@@ -103,10 +108,3 @@ def byte_count(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count} B"
-
-
-def _by_buffer(parts: Iterable[tuple[Strided, int]]) -> int:
-    touched: dict[Value, int] = {}
-    for lies, nbytes in parts:
-        touched[lies.base] = touched.get(lies.base, 0) + nbytes
-    return sum(min(found, base.elements * base.dtype.itemsize) for base, found in touched.items())
