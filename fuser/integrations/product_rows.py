@@ -67,22 +67,24 @@ def _align(node: Node, copied: bool) -> bool:
     result = tensor_of(node)
     line = LINE_BYTES // result.itemsize
     row = -(-result.shape[1] // line) * line
-    aligned = result.new_empty_strided(result.shape, (row, 1))
     if copied:
-        with node.graph.inserting_after(node):
-            copy = node.graph.call_function(
-                _aten.clone.default, (node,), {"memory_format": torch.contiguous_format}
-            )
-        copy.meta = dict(node.meta)
-        node.replace_all_uses_with(copy, delete_user_cb=lambda user: user is not copy)
-        node.meta["val"] = aligned
-        return True
-    views = _views_of(node, aligned)
-    if views is None:
+        _read_by_copy(node)
+    found = _views_of(node, result.new_empty_strided(result.shape, (row, 1)))
+    if found is None:
         return False
-    for view, tensor in views.items():
+    for view, tensor in found.items():
         view.meta["val"] = tensor
     return True
+
+
+def _read_by_copy(node: Node) -> None:
+    """Let all that reads a product read a contiguous copy of it."""
+    with node.graph.inserting_after(node):
+        copy = node.graph.call_function(
+            _aten.clone.default, (node,), {"memory_format": torch.contiguous_format}
+        )
+    copy.meta = dict(node.meta)
+    node.replace_all_uses_with(copy, delete_user_cb=lambda user: user is not copy)
 
 
 def _views_of(node: Node, tensor: torch.Tensor) -> dict[Node, torch.Tensor] | None:
