@@ -21,6 +21,7 @@ from fuser.integrations.aten import TABLE
 from fuser.integrations.fx_types import hint, hints, meta_of, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.integrations.repro import write_script
+from fuser.ir.nodes import Fusion
 from fuser.pipeline import Plan
 
 
@@ -132,13 +133,13 @@ def define(graph: Graph) -> FusionDefinition:
     return fd
 
 
-_definitions: WeakValueDictionary[str, FusionDefinition] = WeakValueDictionary()
+_definitions: WeakValueDictionary[Fusion, FusionDefinition] = WeakValueDictionary()
 
 
 def _shared(definition: FusionDefinition) -> FusionDefinition:
-    """The definition of an earlier partition that reads the same: layers repeat, and so need be
+    """The equal definition of an earlier partition, if one is in use: layers repeat, and are then
     planned once."""
-    return _definitions.setdefault(repr(definition), definition)
+    return _definitions.setdefault(definition.fusion, definition)
 
 
 def _write(lowering: Lowering, node: Node) -> None:

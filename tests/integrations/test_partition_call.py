@@ -71,3 +71,24 @@ def test_a_partition_has_a_plan_without_inputs() -> None:
     broken.definition = None
     with pytest.raises(PartitionError, match="part cannot be run"):
         broken.plan()
+
+
+def test_partitions_of_equal_layers_are_planned_once() -> None:
+    x = torch.randn(31, 7)
+    calls = [PartitionCall(module_of(aten.atan.default, x).graph, f"layer_{n}") for n in range(3)]
+    before = fuser.stats()["plans_built"]
+    results = [call(x + n)[0] for n, call in enumerate(calls)]
+    assert fuser.stats()["plans_built"] == before + 1
+    for n, result in enumerate(results):
+        torch.testing.assert_close(result, torch.atan(x + n))
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.0, -0.0), (1.0, 2.0)])
+def test_partitions_with_other_constants_are_their_own(one: float, other: float) -> None:
+    x = torch.rand(5) + 1
+    numbers = (one, other)
+    calls = [PartitionCall(module_of(aten.mul.Tensor, x, n).graph, "part") for n in numbers]
+    for call, number in zip(calls, numbers, strict=True):
+        (result,) = call(x)
+        torch.testing.assert_close(result, x * number, rtol=0, atol=0)
+        assert torch.equal(result.signbit(), (x * number).signbit())

@@ -2,9 +2,12 @@
 
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
+from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Fusion
+from fuser.segmenter import GPU, PROCESSOR, segment
 from fuser.segmenter.groups import MAX_TENSORS
-from tests.segmented import segment_for
+from tests.segmented import memory_of, run_segmented, segment_for
 from tests.segmenter.definition import Definition, kernels, refusals
 
 
@@ -136,8 +139,8 @@ def test_a_kernel_does_not_get_too_many_tensors():
     segmented = d.segment(total)
 
     assert len(segmented.segments) == 2
-    for segment in segmented.segments:
-        assert len(segment.loads) + len(segment.stores) <= MAX_TENSORS
+    for part in segmented.segments:
+        assert len(part.loads) + len(part.stores) <= MAX_TENSORS
     assert "more than the 48 of one kernel" in refusals(segmented)
 
 
@@ -153,9 +156,9 @@ def test_a_reason_names_no_refusal_that_a_later_merge_settled():
     y = d.ops.exp(d.handles[0])
     a, b = d.ops.neg(y), d.ops.abs(y)
     segmented = d.segment(d.ops.add(d.ops.mul(a, b), d.ops.sub(b, a)), a)
-    for segment in segmented.segments:
-        own = {str(statement.outs[0]) for statement in segment.fusion.statements}
-        refused = segment.reason.partition("not merged with [")[2]
+    for part in segmented.segments:
+        own = {str(statement.outs[0]) for statement in part.fusion.statements}
+        refused = part.reason.partition("not merged with [")[2]
         assert refused.partition("=")[0] not in own
 
 
@@ -194,3 +197,31 @@ def test_kernels_that_read_the_same_but_differ_in_domain_say_so():
     assert all(
         "one domain" in kernel.reason or "differ" in kernel.reason for kernel in plan.kernels
     )
+
+
+def positions() -> tuple[Fusion, list[torch.Tensor]]:
+    """The waves of positions, 64 x 256, for a batch of 256: dear, and the same for all of it."""
+    x = torch.randn(256, 64, 256)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x, static_sizes=True)
+        position = fd.ops.iota(64, dtype=DataType.Int)
+        rate = fd.ops.pow(10000.0, fd.ops.div(fd.ops.iota(256, dtype=DataType.Int), 256.0))
+        angle = fd.ops.div(
+            fd.ops.broadcast(position, [False, True]), fd.ops.broadcast(rate, [True, False])
+        )
+        waves = fd.ops.broadcast(fd.ops.sin(angle), [True, False, False])
+        fd.add_output(fd.ops.add(given, waves))
+    return fd.fusion, [x]
+
+
+def test_a_processor_computes_dear_and_broadcast_values_first():
+    # [pow ... sin] -> T | [broadcast add]
+    fusion, inputs = positions()
+    on_gpu = segment(fusion, memory_of(fusion, inputs), GPU)
+    on_processor = segment(fusion, memory_of(fusion, inputs), PROCESSOR)
+    assert len(on_gpu.segments) == 1
+    assert [kernel.split()[-1] for kernel in kernels(on_processor)] == ["sin", "add"]
+    assert any("recomputation would cost" in line for line in on_processor.log)
+    (expected,) = interpret(fusion, inputs)
+    (result,) = run_segmented(on_processor, inputs)
+    torch.testing.assert_close(result, expected)
