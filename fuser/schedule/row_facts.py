@@ -66,7 +66,7 @@ class _Facts:
                 self._powers[node.name] = self._nonpositive[name]
                 if call.dtype is DataType.Float:
                     call = dataclasses.replace(call, op="exp_nonpositive")
-            case "truediv", (value, Ref(name)) if name in self._from_one:
+            case "truediv" | "div", (value, Ref(name)) if name in self._from_one:
                 call = Call("mul", (value, self._reciprocal(name, call.dtype)), call.dtype)
             case _:
                 pass

@@ -31,6 +31,15 @@ def test_a_softmax_divides_once_a_row():
     ]
 
 
+def by_div(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    e = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
+    return [fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True))]
+
+
+def test_of_floats_div_is_a_quotient_too():
+    assert operations(by_div, torch.empty(20, 30)) == operations(softmax, torch.empty(20, 30))
+
+
 def test_a_softmax_in_float64_has_no_simpler_exponential():
     found = operations(softmax, torch.empty(20, 30, dtype=torch.float64))
     assert found == ["sub", "exp", "reciprocal", "sub", "exp", "mul"]
