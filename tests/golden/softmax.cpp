@@ -70,7 +70,7 @@ FUSER_DEVICE float exp_nonpositive(float x) {
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
   const float value = 1.0f + (r + r * r * exp_polynomial(r));
   const int32 most = bits_of(shifter), exponent = bits_of(shifted) < most ? bits_of(shifted) : most;
-  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (exponent << 23));
+  return x < -87.33654f ? 0.0f : float_of(bits_of(value) + (exponent << 23));
 }
 
 // Asks for what later rows read, into the second level.
@@ -171,6 +171,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       }
       for (int lane = 0; lane < n1 - start1; ++lane) sweep1(start1 + lane, lane);
       const float T4 = join_lanes<32>([](float x, float y) { return x + y; }, T4_lanes);
+      const float T4_reciprocal = 1 / T4;
       for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
         const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
         float T5_lanes[64];
@@ -179,7 +180,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
         for (int lane = 0; lane < 64; ++lane) {
           const int64 i1 = first + lane;
           const float T3 = T3_row[i1];
-          const float T5 = T3 / T4;
+          const float T5 = T3 * T4_reciprocal;
           T5_lanes[lane] = T5;
         }
         stream_chunk(T5_out + i0 * n1 + i1, T5_lanes, past_cache);

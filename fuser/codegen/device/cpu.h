@@ -170,7 +170,7 @@ FUSER_DEVICE float exp_nonpositive(float x) {
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
   const float value = 1.0f + (r + r * r * exp_polynomial(r));
   const int32 most = bits_of(shifter), exponent = bits_of(shifted) < most ? bits_of(shifted) : most;
-  return x < -87.33f ? 0.0f : float_of(bits_of(value) + (exponent << 23));
+  return x < -87.33654f ? 0.0f : float_of(bits_of(value) + (exponent << 23));
 }
 
 //@ exp2(float): FUSER_DEVICE, bits_of, polynomial, scale_by_power
