@@ -19,9 +19,9 @@ from fuser.schedule.row_scans import carry_of, point_by_point
 
 
 def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
-    """Loops over tiles of neighbouring rows, each with a lane of every fold."""
+    """Loops over strips of neighbouring rows, each with a lane of every fold."""
     *outer, inner = body.rows
-    lane, moved = lanes_of(inner, parameters.tile)
+    lane, moved = lanes_of(inner, parameters.strip)
     nodes: list[Node] = []
     for stage in body.stages:
         sweep = replace_axes(stage, moved)
@@ -29,15 +29,15 @@ def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]
             nodes += _sweep_across(sweep, lane, parameters)
         else:
             nodes += _point_across(sweep, lane)
-    tile = Loop(inner, Binding.TILE, tuple(nodes), parameters.tile)
-    return nested(outer, Binding.PARALLEL, (tile,))
+    strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip)
+    return nested(outer, Binding.PARALLEL, (strip,))
 
 
 def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
     """What is done once a row; later stages read it lane by lane."""
     arrays: list[Node] = [Lanes(node.name, dtype_of(node), lane.extent) for node in sweep.code]
     within = (*map(as_lane, sweep.code), *sweep.stores)
-    return [*arrays, Loop(lane, Binding.TILE_LANES, within)]
+    return [*arrays, Loop(lane, Binding.STRIP_LANES, within)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +86,17 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
     blocked = [fold for fold in folds if fold.in_blocks]
     body = (*point_by_point(sweep.code), *(fold.joined() for fold in folds), *sweep.stores)
     if sweep.stores:
-        loop = Loop(inner, Binding.SERIAL, (Loop(lane, Binding.TILE_LANES, body),))
+        loop = Loop(inner, Binding.SERIAL, (Loop(lane, Binding.STRIP_LANES, body),))
     else:
         loop = Loop(inner, Binding.UNROLLED, body, parameters.unrolled)
     if blocked:
         arrays = (fold.array(fold.block, count) for fold in blocked)
-        flush = Loop(lane, Binding.TILE_LANES, tuple(fold.flushed() for fold in blocked))
-        loop = Loop(inner, Binding.BLOCKS, (*arrays, loop, flush), parameters.tile_block)
+        flush = Loop(lane, Binding.STRIP_LANES, tuple(fold.flushed() for fold in blocked))
+        loop = Loop(inner, Binding.BLOCKS, (*arrays, loop, flush), parameters.strip_block)
     carries = (Lanes(c.name, c.dtype, count, c.fill) for c in map(carry_of, sweep.scans))
     before = (*(fold.array(fold.lanes, count) for fold in folds), *carries)
     nodes = [*before, *nested(outer, Binding.SERIAL, (loop,))]
     if folds:
         nodes += (Lanes(fold.name, fold.dtype, count) for fold in sweep.folds)
-        nodes.append(Loop(lane, Binding.TILE_LANES, tuple(fold.result() for fold in folds)))
+        nodes.append(Loop(lane, Binding.STRIP_LANES, tuple(fold.result() for fold in folds)))
     return nodes
