@@ -10,7 +10,7 @@ from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
 from fuser.schedule.loop_tree import Binding, Load, Loop, LoopNest, Prefetch, Store
 from fuser.segmenter import Segment
 
-_OVER_THREADS = (Binding.PARALLEL, Binding.TILE, Binding.BLOCKS)
+_OVER_THREADS = (Binding.PARALLEL, Binding.STRIP, Binding.BLOCKS)
 
 
 class CpuSweepPrinter(CpuPrinter):
@@ -24,7 +24,7 @@ class CpuSweepPrinter(CpuPrinter):
     _chunk_axis: Axis | None = None
     """The axis along which a chunk is at hand."""
     _lanes_used: str | None = None
-    """How many lanes have a point, of a tile or of a chunk, if not all may."""
+    """How many lanes have a point, of a strip or of a chunk, if not all may."""
 
     def __init__(self, segment: Segment, nest: LoopNest) -> None:
         super().__init__(segment, nest)
@@ -33,12 +33,12 @@ class CpuSweepPrinter(CpuPrinter):
 
     def loop(self, loop: Loop) -> None:
         match loop.binding:
-            case Binding.PARALLEL | Binding.TILE | Binding.BLOCKS:
+            case Binding.PARALLEL | Binding.STRIP | Binding.BLOCKS:
                 self._over_threads(loop)
             case Binding.SWEEP:
                 self._sweep(loop)
-            case Binding.TILE_LANES:
-                with self._rows_of_tile():
+            case Binding.STRIP_LANES:
+                with self._rows_of_strip():
                     self.nodes(loop.body)
             case Binding.UNROLLED:
                 self._unrolled(loop)
@@ -69,7 +69,7 @@ class CpuSweepPrinter(CpuPrinter):
     def _over_threads(self, loop: Loop) -> None:
         """The outermost loop over threads shares out its iterations, with those of the next."""
         if not self._dividing:
-            self._choose_tile(loop)
+            self._choose_strip(loop)
             depth = self._nested_over_threads(loop)
             collapse = f" collapse({depth})" if depth > 1 else ""
             start = "for" if self._threads_started else "parallel for"
@@ -95,8 +95,8 @@ class CpuSweepPrinter(CpuPrinter):
         if loop.binding is Binding.BLOCKS:
             self._blocks(loop, index, extent)
             return
-        if loop.binding is Binding.TILE:
-            self._tiles(loop, index)
+        if loop.binding is Binding.STRIP:
+            self._strips(loop, index)
             return
         first, end = self._ranges.get(loop.axis) or ("0", extent)
         with self.out.block(f"for ({index} {name} = {first}; {name} < {end}; ++{name})"):
@@ -189,18 +189,18 @@ class CpuSweepPrinter(CpuPrinter):
             self.out.line(f"const {index} {name} = first + lane;")
             self.nodes(loop.body)
 
-    def _choose_tile(self, loop: Loop) -> None:
-        """How many rows are done side by side; a thread has the same number of tiles as another."""
-        outer, tiles = "1", loop
-        while tiles.binding is Binding.PARALLEL and isinstance(tiles.body[0], Loop):
-            outer, tiles = f"{outer} * {self.sizes.extent(tiles.axis)}", tiles.body[0]
-        if tiles.binding is Binding.TILE:
+    def _choose_strip(self, loop: Loop) -> None:
+        """How many rows are done side by side; every thread has the same number of strips."""
+        outer, strips = "1", loop
+        while strips.binding is Binding.PARALLEL and isinstance(strips.body[0], Loop):
+            outer, strips = f"{outer} * {self.sizes.extent(strips.axis)}", strips.body[0]
+        if strips.binding is Binding.STRIP:
             threads = f"threaded ? {self.expressions.use('thread_count')}() : 1"
-            call = f"{self.expressions.use('tile_of')}({self.sizes.extent(tiles.axis)}, "
-            call += f"{tiles.step}, {outer.removeprefix('1 * ')}, {threads})"
+            call = f"{self.expressions.use('tile_of')}({self.sizes.extent(strips.axis)}, "
+            call += f"{strips.step}, {outer.removeprefix('1 * ')}, {threads})"
             self.out.line(f"const int tile = {call};")
 
-    def _tiles(self, loop: Loop, index: str) -> None:
+    def _strips(self, loop: Loop, index: str) -> None:
         """As many rows at a time as keep all threads busy, if none outside does."""
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {name} += tile)"):
@@ -212,17 +212,17 @@ class CpuSweepPrinter(CpuPrinter):
             self._lanes_used = None
 
     def _unrolled(self, loop: Loop) -> None:
-        """Some elements of every row of a tile at a time: its lanes are read and written less."""
+        """Some elements of every row of a strip at a time: its lanes are read and written less."""
         body, start, extent = self._element(loop)
         whole = f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"
-        with self.out.block(whole), self._rows_of_tile():
+        with self.out.block(whole), self._rows_of_strip():
             for step in range(loop.step):
                 self.out.line(f"{body}({start} + {step}, lane);")
-        with self.out.block(f"for (; {start} < {extent}; ++{start})"), self._rows_of_tile():
+        with self.out.block(f"for (; {start} < {extent}; ++{start})"), self._rows_of_strip():
             self.out.line(f"{body}({start}, lane);")
 
     @contextmanager
-    def _rows_of_tile(self) -> Generator[None]:
+    def _rows_of_strip(self) -> Generator[None]:
         self.out.line("#pragma omp simd")
         with self.out.block("for (int lane = 0; lane < rows; ++lane)"):
             yield

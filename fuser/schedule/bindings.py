@@ -21,9 +21,9 @@ class Binding(Enum):
     SERIAL = auto()  # one after the other
     SWEEP = auto()  # `step` lanes at a time, and what is left one by one
     BLOCKS = auto()  # `step` elements of a long row an iteration, over threads; swept inside
-    TILE = auto()  # up to `step` neighbouring rows an iteration, over threads
-    TILE_LANES = auto()  # the rows of a tile
-    UNROLLED = auto()  # `step` iterations at a time for each row of a tile, and the rest one by one
+    STRIP = auto()  # up to `step` neighbouring rows an iteration, over threads
+    STRIP_LANES = auto()  # the rows of a strip
+    UNROLLED = auto()  # `step` iterations at a time for each row of a strip; the rest one by one
     TEAMS = auto()  # a row for each team of threads, together with the loop inside
     TEAM = auto()  # `step` elements for each thread of a team, together with the loop inside
     SCAN = auto()  # `step` elements at a time, of one thread or each of a team, in order

@@ -27,10 +27,10 @@ class CpuParameters:
 @dataclass(frozen=True, slots=True)
 class CpuRowParameters:
     """`serial_work`: as above. `lanes`: elements of a row that are folded side by side; fewer in
-    short rows. `tile`: the most neighbouring rows that are folded side by side, `unrolled` elements
-    of each at a time, in blocks of `tile_block`. `few_rows`: rows below which each is shared out
-    over the threads. `row_block`, `block`: rows, and elements of a row in runs of at least
-    `long_run`, that are folded in their own type before they are joined to a wider one.
+    short rows. `strip`: the most neighbouring rows that are folded side by side, `unrolled`
+    elements of each at a time, in blocks of `strip_block`. `few_rows`: rows below which each is
+    shared out over the threads. `row_block`, `block`: rows, and elements of a row in runs of at
+    least `long_run`, that are folded in their own type before they are joined to a wider one.
     `scanned_block`: elements of a row that a thread scans before it meets the others; they should
     stay in its cache. `kept_bytes`: the most that is kept of one row between sweeps, on the stack.
     `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`:
@@ -39,9 +39,9 @@ class CpuRowParameters:
 
     serial_work: int = 1 << 17
     lanes: int = 32
-    tile: int = 2048
+    strip: int = 2048
     unrolled: int = 16
-    tile_block: int = 128
+    strip_block: int = 128
     few_rows: int = 8
     row_block: int = 64
     block: int = 1 << 14

@@ -51,14 +51,7 @@ def along_rows(
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
     nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
     for sweep in body.stages:
-        if not sweep.axes:
-            nodes += _point(sweep)
-        elif sweep.scans:
-            nodes += _scan_along(sweep, parameters, alone)
-        elif chunked and not alone and in_chunks(sweep, parameters):
-            nodes += nested(sweep.axes[:-1], Binding.SERIAL, (chunks(sweep, parameters.chunk),))
-        else:
-            nodes += _whole_sweep(sweep, parameters, alone)
+        nodes += _stage(sweep, parameters, chunked, alone)
     nodes += widened_blocks(body, parameters.row_block)
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
 
@@ -74,24 +67,32 @@ def _scans_in_parts(sweep: Sweep) -> bool:
     return not sweep.scans or (len(sweep.axes) == 1 and not sweep.folds and independent(sweep))
 
 
-def _whole_sweep(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
-    """A sweep of a row, by one thread, or of a row `alone` by all of them.
+def _stage(sweep: Sweep, parameters: CpuRowParameters, chunked: bool, alone: bool) -> list[Node]:
+    """The loops of one stage: by one thread, or, of a row `alone`, by all of them."""
+    if not sweep.axes:
+        return _point(sweep)
+    if sweep.scans:
+        return _scan_along(sweep, parameters, alone)
+    *outer, inner = sweep.axes
+    if alone and not sweep.folds_of_row:
+        loop = Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores))
+        return [*nested(outer, Binding.PARALLEL, (loop,))]
+    if chunked and not alone and in_chunks(sweep, parameters):
+        return [*nested(outer, Binding.SERIAL, (chunks(sweep, parameters.chunk),))]
+    is_long = point_count(sweep.axes) > parameters.block
+    widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
+    if alone or (is_long and widens and inner.extent >= parameters.long_run):
+        return _sweep_in_blocks(sweep, parameters, alone)
+    return _sweep_along(sweep, parameters, narrow=not is_long)
 
-    Long sweeps are folded in blocks: within a block in the type of the fold, over blocks in a
-    wider one. Each thread folds its blocks, then the folds of the threads are joined.
+
+def _sweep_in_blocks(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
+    """A long sweep: folded within a block in the type of the fold, over blocks in a wider one.
+
+    Of a row `alone`, each thread folds its blocks, then the folds of the threads are joined.
     """
     *outer, inner = sweep.axes
     own = sweep.folds_of_row
-    if alone and not own:
-        return [
-            *nested(
-                outer, Binding.PARALLEL, (Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores)),)
-            )
-        ]
-    count = point_count(sweep.axes)
-    is_long = inner.extent >= parameters.long_run and count > parameters.block
-    if not alone and (not is_long or all(wide(fold) is fold.dtype for fold in own)):
-        return _sweep_along(sweep, parameters, narrow=count <= parameters.block)
     partials = {fold.name: partial_of(dataclasses.replace(fold, slots=1)) for fold in own}
     folds = tuple(
         fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import (
@@ -21,6 +22,27 @@ from fuser.schedule.row_vectors import Vectors, divided
 from fuser.schedule.vectors import lanes_to_store, step_along
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """A sweep at neighbouring points: what is done `once` for all, and at `each`, a `lane`."""
+
+    lane: Axis
+    once: tuple[Node, ...]
+    each: Sweep
+
+
+def neighbours(sweep: Sweep, inner: Axis, lanes: int, vectors: Vectors | None) -> Neighbours:
+    """A sweep at `lanes` points along `inner`; memory is read in vectors if there are some."""
+    lane, replaced = lanes_of(inner, lanes)
+    moved = replace_axes(sweep, replaced)
+    same, together = divided(sweep.code, inner)
+    wide = [_widened(node, vectors) for node in together] if vectors else []
+    once = (*same, *wide)
+    names = {node.name for node in once}
+    code = tuple(node for node in moved.code if node.name not in names)
+    return Neighbours(lane, once, dataclasses.replace(moved, code=code))
+
+
 def in_lanes(
     sweep: Sweep, accumulate: Callable[[Fold, Sweep], Accumulate], inner: Axis, vectors: Vectors
 ) -> tuple[Node, ...]:
@@ -29,15 +51,12 @@ def in_lanes(
     if lanes == 1:
         folds = (accumulate(fold, sweep) for fold in sweep.folds)
         return (*sweep.code, *folds, *sweep.stores)
-    lane, replaced = lanes_of(inner, lanes)
-    moved = replace_axes(sweep, replaced)
-    same, together, _ = divided(sweep.code, inner)
-    once = {node.name for node in (*same, *together)}
-    before: list[Node] = [*same, *(widened(node, vectors) for node in together)]
-    within: list[Node] = [node for node in moved.code if node.name not in once]
-    within += [accumulate(fold, moved) for fold in moved.folds]
+    taken = neighbours(sweep, inner, lanes, vectors)
+    before: list[Node] = [*taken.once]
+    within: list[Node] = [*taken.each.code]
+    within += [accumulate(fold, taken.each) for fold in taken.each.folds]
     after: list[Node] = []
-    for store, shifted in zip(sweep.stores, moved.stores, strict=True):
+    for store, shifted in zip(sweep.stores, taken.each.stores, strict=True):
         if step_along(store.at, inner) != 1:
             within.append(shifted)
             continue
@@ -46,11 +65,11 @@ def in_lanes(
         within.append(fill)
         piece = vectors.pieces.get((store.tensor, store.at), 0)
         after.append(dataclasses.replace(whole, piece=piece))
-    each = [Loop(lane, Binding.LANES, tuple(within))] if within else []
+    each = [Loop(taken.lane, Binding.LANES, tuple(within))] if within else []
     return (*before, *each, *after)
 
 
-def widened(node: Load | Keep | Kept, vectors: Vectors) -> Load | Keep | Kept:
+def _widened(node: Load | Keep | Kept, vectors: Vectors) -> Load | Keep | Kept:
     """A node that moves neighbouring elements at once."""
     if isinstance(node, Load):
         piece = vectors.pieces.get((node.tensor, node.at), 0)

@@ -6,17 +6,14 @@ parts   few long rows: each block the total of its part, then, from the totals b
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 from fuser.schedule.heuristics import CudaRowParameters
-from fuser.schedule.index import lanes_of
 from fuser.schedule.loop_tree import Accumulate, Binding, Loop, Node
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, Sweep
-from fuser.schedule.row_lanes import widened
+from fuser.schedule.row_lanes import neighbours
 from fuser.schedule.row_scans import scanned_lanes
-from fuser.schedule.row_vectors import Vectors, divided
+from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.vectors import step_along
 
 
@@ -36,22 +33,16 @@ def scan_round(
 ) -> Loop:
     """The innermost loop of a sweep that scans; memory is moved in vectors if these are `lanes`."""
     inner = sweep.axes[-1]
-    lane, replaced = lanes_of(inner, lanes)
-    moved = replace_axes(sweep, replaced)
-    same, together, _ = divided(sweep.code, inner)
-    vectors = lanes > 1 and aligned.lanes == lanes
-    together = together if vectors else []
-    once = {node.name for node in (*same, *together)}
-    code = tuple(node for node in moved.code if node.name not in once)
+    vectors = aligned if aligned.lanes == lanes > 1 else None
+    taken = neighbours(sweep, inner, lanes, vectors)
+    each = taken.each
     whole = [s for s in sweep.stores if vectors and step_along(s.at, inner) == 1]
-    pairs = zip(sweep.stores, moved.stores, strict=True)
+    pairs = zip(sweep.stores, each.stores, strict=True)
     within: list[Node] = [shifted for store, shifted in pairs if store not in whole]
-    within += [accumulate(fold, moved) for fold in moved.folds]
+    within += [accumulate(fold, each) for fold in each.folds]
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:
-        return Loop(lane, Binding.LANES, body)
+        return Loop(taken.lane, Binding.LANES, body)
 
-    phases = dataclasses.replace(moved, code=code)
-    done = scanned_lanes(phases, within, whole, lanes, lane_loop, filled=True)
-    first = [*same, *(widened(node, aligned) for node in together)]
-    return Loop(inner, Binding.SCAN, (*first, *done), lanes)
+    done = scanned_lanes(each, within, whole, lanes, lane_loop, filled=True)
+    return Loop(inner, Binding.SCAN, (*taken.once, *done), lanes)

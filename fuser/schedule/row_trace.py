@@ -14,9 +14,7 @@ from fuser.schedule.loop_tree import Ref, Store
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
 from fuser.schedule.row_elements import Elements, Key
 from fuser.segmenter import Segment
-from fuser.segmenter.atoms import AtomSet
-
-_NO_ATOMS: AtomSet = frozenset()
+from fuser.segmenter.atoms import NONE, AtomSet
 
 
 def trace_rows(segment: Segment, shortest: int | None = None) -> RowBody:
@@ -26,18 +24,20 @@ def trace_rows(segment: Segment, shortest: int | None = None) -> RowBody:
     that are next to each other make a row of at least `shortest`, they are taken for one: what is
     the same all along it is then computed once.
     """
-    return _RowTracer(segment, segment.rows or _stored_rows(segment, shortest)).run()
+    rows = _stored_rows(segment, shortest) if segment.rows is None else segment.rows
+    return _RowTracer(segment, rows).run()
 
 
 def _stored_rows(segment: Segment, shortest: int | None) -> AtomSet:
     """All atoms of the last store but the one along which it is consecutive, if that is long."""
-    if shortest is None or any(isinstance(s.op, Reduce | Scan) for s in segment.fusion.statements):
-        return _NO_ATOMS
+    scans = any(isinstance(s.op, Scan) for s in segment.fusion.statements)  # of one element
+    if shortest is None or scans:
+        return NONE
     last, atoms = segment.stores[-1], segment.atoms
     dims = zip(atoms.factors(last), segment.memory[last].strides, strict=True)
     inner = [dim[-1] for dim, stride in dims if dim and stride == 1]
     if not inner or atoms.size(inner[-1]) < shortest:
-        return _NO_ATOMS
+        return NONE
     return atoms.of(last) - {inner[-1]}
 
 
@@ -129,7 +129,7 @@ class _RowTracer(Elements):
 
     def _epilogue(self, final: list[Value], folds: dict[str, Fold]) -> tuple[Sweep, ...]:
         """Sweeps over what is stored when all rows are done."""
-        self._kept = _NO_ATOMS
+        self._kept = NONE
         finished = {self._final[name] for name in folds if name in self._final}
         self._known = {
             key: known

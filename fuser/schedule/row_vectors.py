@@ -137,13 +137,10 @@ def consecutive_loads(code: Sequence[Code], inner: Axis) -> list[Load]:
     return [node for node in divided(code, inner)[1] if isinstance(node, Load)]
 
 
-def divided(
-    code: Sequence[Code], inner: Axis
-) -> tuple[list[Code], list[Load | Keep | Kept], list[Code]]:
-    """What is the same for all lanes, what moves consecutive elements, and what each lane does."""
+def divided(code: Sequence[Code], inner: Axis) -> tuple[list[Code], list[Load | Keep | Kept]]:
+    """What is the same for all lanes, and what moves consecutive elements."""
     same: list[Code] = []
     together: list[Load | Keep | Kept] = []
-    each: list[Code] = []
     varying: set[str] = set()
     for node in code:
         depends = not varying.isdisjoint(names_in((node,)))
@@ -151,13 +148,11 @@ def divided(
             isinstance(node, Load) and step_along(node.at, inner) == 1 and not depends
         ):
             together.append(node)
-        elif depends or _follows(node, inner):
-            each.append(node)
-        else:
+        elif not depends and not _follows(node, inner):
             same.append(node)
             continue
         varying.add(node.name)
-    return same, together, each
+    return same, together
 
 
 def _follows(node: Code, inner: Axis) -> bool:

@@ -26,6 +26,7 @@ from fuser.schedule.loop_tree import (
     TileKeep,
     TileLine,
     TileRoom,
+    nested,
 )
 from fuser.schedule.vectors import step_along
 
@@ -174,9 +175,7 @@ def loops_over_tiles(
     """Loops around what is done of a tile. Tiles of the same rows of memory follow each other."""
     nodes = (Loop(turned.along, Binding.TILED, nodes, shape.lines),)
     nodes = (Loop(turned.across, Binding.TILED, nodes, shape.columns),)
-    for axis in reversed(turned.outer):
-        nodes = (Loop(axis, outer, nodes),)
-    return nodes
+    return nested(turned.outer, outer, nodes)
 
 
 def _lanes(store: Store) -> str:

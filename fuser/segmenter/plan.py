@@ -23,7 +23,8 @@ class Segment:
 
     `fusion` has the values it reads as inputs and those it stores as outputs; `memory` says where
     each of them lies. `reason` says why the segment ends where it does. `atoms` are those of the
-    whole fusion, and `rows` the ones that number the rows of a segment with reductions.
+    whole fusion, and `rows` the ones that number its rows: none of them where all is one row. It is
+    None where nothing is reduced or scanned, so that there are no rows.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Segment:
     memory: dict[Value, Strided]
     reason: str
     atoms: Atoms = field(repr=False, compare=False)
-    rows: AtomSet
+    rows: AtomSet | None
 
     @property
     def loads(self) -> tuple[Value, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fuser.ir.nodes import Extern, Fusion, GeneratorState, Output, Statement, Value, operands
 from fuser.ir.printer import operation_name
 from fuser.ir.strided import Strided, row_major
-from fuser.segmenter.atoms import NONE
 from fuser.segmenter.bookends import (
     Chain,
     eager_memories,
@@ -115,7 +114,7 @@ class _Segmenter:
                 continue
             group = grouping.groups[key]
             nodes = [operations.nodes[member] for member in group.members]
-            kept = NONE if group.rows is None else group.rows.kept
+            kept = None if group.rows is None else group.rows.kept
             sub, memory, ends = self._segment(nodes)
             reason = "; ".join(dict.fromkeys([*ends, *refusals[key]]))
             steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept))

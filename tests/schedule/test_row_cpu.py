@@ -233,9 +233,9 @@ def test_all_threads_of_a_region_share_its_work(columns: int):
 
 def test_neighbouring_rows_are_folded_side_by_side():
     across = nest(lambda fd, x: softmax(fd, x, 0), empty(30, 5000))
-    largest = ["UNROLLED", "TILE_LANES"]
-    total = ["BLOCKS", "UNROLLED", "TILE_LANES", "TILE_LANES"]
-    assert loops(across) == ["TILE", *largest, *total, "TILE_LANES", "SERIAL", "TILE_LANES"]
+    largest = ["UNROLLED", "STRIP_LANES"]
+    total = ["BLOCKS", "UNROLLED", "STRIP_LANES", "STRIP_LANES"]
+    assert loops(across) == ["STRIP", *largest, *total, "STRIP_LANES", "SERIAL", "STRIP_LANES"]
     assert {node.count for node in found(across, Lanes)} == {2048}
     kept = [node.dtype for node in found(across, Lanes) if node.fill is not None]
     assert kept == [DataType.Float, DataType.Double, DataType.Float]
@@ -244,7 +244,7 @@ def test_neighbouring_rows_are_folded_side_by_side():
 
 def test_batches_of_columns_are_parallel_too():
     across = nest(lambda fd, x: softmax(fd, x, 1), empty(7, 30, 50))
-    assert loops(across)[:2] == ["PARALLEL", "TILE"]
+    assert loops(across)[:2] == ["PARALLEL", "STRIP"]
 
 
 def test_row_values_between_sweeps_have_an_array_each():

@@ -219,7 +219,7 @@ def test_an_operation_that_two_kernels_repeat_is_drawn_in_both():
             found.memory,
             "",
             found.segments[0].atoms,
-            frozenset(),
+            None,
         )
         for number, other in enumerate(others)
     ]

@@ -48,7 +48,7 @@ def test_many_operations_in_rows(definition: Definition):
 @pytest.mark.parametrize("block", [1, 4])
 def test_small_tensors_shared_out_as_large_ones_are(block: int, monkeypatch: pytest.MonkeyPatch):
     parameters = CpuRowParameters(
-        serial_work=0, lanes=4, tile=3, few_rows=8, block=block, long_run=2, kept_bytes=64
+        serial_work=0, lanes=4, strip=3, few_rows=8, block=block, long_run=2, kept_bytes=64
     )
     monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
 

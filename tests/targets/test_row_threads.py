@@ -36,7 +36,7 @@ def _threads(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def _always_threaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starts threads for any work, so that small tensors are shared out as large ones are."""
-    parameters = CpuRowParameters(serial_work=0, tile=8, block=16, long_run=8)
+    parameters = CpuRowParameters(serial_work=0, strip=8, block=16, long_run=8)
     monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
 
 

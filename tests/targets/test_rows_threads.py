@@ -10,7 +10,7 @@ from fuser.schedule import CpuRowParameters
 from tests.agreement import agrees
 from tests.strategies import METADATA, POINTWISE, REDUCTIONS, definitions
 
-TINY = CpuRowParameters(serial_work=0, few_rows=4, block=16, long_run=4, tile=8)
+TINY = CpuRowParameters(serial_work=0, few_rows=4, block=16, long_run=4, strip=8)
 STEPS = (*POINTWISE, *METADATA, *REDUCTIONS, *REDUCTIONS)
 
 

@@ -294,7 +294,7 @@ SMALL_TEAMS = {
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_random_definitions(target: str, monkeypatch: pytest.MonkeyPatch):
     """Small tensors in the ways of large ones."""
-    given_cpu = CpuRowParameters(serial_work=0, tile=3, block=4, long_run=2, scanned_block=4)
+    given_cpu = CpuRowParameters(serial_work=0, strip=3, block=4, long_run=2, scanned_block=4)
     monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: given_cpu)
     given_cuda = CudaRowParameters(**SMALL_TEAMS)
     monkeypatch.setattr(CudaRowParameters, "of", staticmethod(lambda arch: given_cuda))
