@@ -24,7 +24,10 @@ from fuser.runtime.output_pool import POOLED_BYTES
 _aten: Any = torch.ops.aten
 
 LINE_BYTES = 64
-WORTH_A_COPY = 64
+SHORTEST_ROW_BYTES = 2048
+"""Of shorter rows, lines would be a noticeable part of the memory."""
+
+WORTH_A_COPY = 128
 """How long the sums are from which on more time is saved than a copy takes."""
 
 
@@ -42,13 +45,14 @@ def align_rows(graph: Graph) -> int:
 
 
 def _begins_anywhere(node: Node) -> bool:
-    """Whether it is a large float32 matrix whose rows are no whole cache lines."""
+    """Whether it is a large float32 matrix whose rows are long and no whole cache lines."""
     result = tensor_of(node)
     if result.device.type != "cpu" or result.dtype != torch.float32:
         return False
     if not is_static(result.shape[1]) or not result.is_contiguous():
         return False
-    return bool(result.shape[1] * result.itemsize % LINE_BYTES) and nbytes(node) >= POOLED_BYTES
+    row = result.shape[1] * result.itemsize
+    return row >= SHORTEST_ROW_BYTES and row % LINE_BYTES != 0 and nbytes(node) >= POOLED_BYTES
 
 
 def has_lines(result: torch.Tensor) -> bool:

@@ -56,13 +56,13 @@ GPU = Machine(
 
 PROCESSOR = Machine(
     launch_bytes=256 << 10,
-    operations_per_byte=4,
+    operations_per_byte=8,
     hidden=32,
     busy_processors=1,
     processors_of_a_row=1,
 )
-"""Cores with 12 GB/s and 16 lanes of arithmetic each; to start and join threads takes 10 us. They
-share few long rows."""
+"""Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
+rows."""
 
 
 def operation_cost(op: Operation) -> int:

@@ -30,6 +30,7 @@ def case(target: Any, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], 
 BF16 = torch.bfloat16
 CPU = torch.device("cpu")
 END = 2**63 - 1
+QUOTIENTS = torch.tensor([1.0, -1.0, 0.1, -0.1, 0.3, 7.0, 0.0, -0.0, torch.inf, -torch.inf])
 
 CASES = [
     # arithmetic
@@ -46,6 +47,7 @@ CASES = [
     case(aten.rsub.Scalar, f(3), 1),
     case(aten.div.Tensor_mode, f(5), f(5), rounding_mode=None),
     case(aten.div.Tensor_mode, f(5) * 9, f(5), rounding_mode="floor"),
+    case(aten.div.Tensor_mode, QUOTIENTS[:, None], QUOTIENTS, rounding_mode="floor"),
     case(aten.div.Tensor_mode, f(5) * 9, f(5), rounding_mode="trunc"),
     case(aten.div.Tensor_mode, i(9, low=-9, high=9), i(9, low=1), rounding_mode="floor"),
     case(aten.div.Tensor_mode, i(9, low=-9, high=9), i(9, low=1), rounding_mode="trunc"),

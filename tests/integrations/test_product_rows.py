@@ -90,6 +90,7 @@ def test_the_caller_and_torch_are_given_a_contiguous_copy(function: Function) ->
     [
         (lambda a, b: aten.mm(a, b) + 1, LEFT, torch.randn(INNER, 4992)),  # whole lines already
         (lambda a, b: aten.mm(a, b) + 1, LEFT[:4], RIGHT),  # small
+        (lambda a, b: aten.mm(a, b) + 1, torch.randn(40_000, 8), torch.randn(8, 9)),  # short rows
         (lambda a, b: aten.mm(a, b) + 1, LEFT.double(), RIGHT.double()),  # not measured
         (aten.mm, LEFT[:, :16], RIGHT[:16]),  # a copy takes as long
         (lambda a, b: aten.mm(a, b).view(-1) + 1, LEFT, RIGHT),  # would be no view

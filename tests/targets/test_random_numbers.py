@@ -211,7 +211,10 @@ def test_the_mask_is_one_more_output(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_make_numbers_again_rather_than_store_them(target: str) -> None:
-    """Neither kernel of a division by a sum of all reads numbers that the other has stored."""
+    """Neither kernel of a division by a sum of all reads numbers that the other has stored.
+
+    On a processor, where threads share one long row, it is one kernel.
+    """
 
     def define(o: Operations, x: Handle) -> Handle:
         kept = _dropped(o, x, **SEED)
@@ -219,8 +222,10 @@ def test_kernels_make_numbers_again_rather_than_store_them(target: str) -> None:
 
     x = torch.randn(200, 3000)
     plan = defined(define, x).plan([x], target=target)
-    assert [step.bytes_read - 4 * (n > 0) for n, step in enumerate(plan.kernels)] == [x.nbytes] * 2
-    check(define, x, target=target, kernels=2)
+    kernels = 1 if target == "cpu" else 2
+    read = [step.bytes_read - 4 * (n > 0) for n, step in enumerate(plan.kernels)]
+    assert read == [x.nbytes] * kernels
+    check(define, x, target=target, kernels=kernels)
 
 
 @pytest.mark.parametrize("target", TARGETS)
