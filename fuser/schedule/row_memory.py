@@ -20,7 +20,7 @@ from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Prefetch
-from fuser.schedule.row_body import RowBody, Sweep, names_in
+from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 
@@ -49,7 +49,9 @@ def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:
     costly = max(again, key=cost)
     row, inner = body.rows[-1], costly.axes[-1]
     loads = [n for n in sweeps[0].code if isinstance(n, Load) and n.drawn is None]
-    read = [load for load in loads if step_along(load.at, inner) == 1 and load.at.coefficient(row)]
+    # What is gathered lies where the index of a later row says.
+    placed = [load for load in loads if not variables_of([load.at])]
+    read = [load for load in placed if step_along(load.at, inner) == 1 and load.at.coefficient(row)]
     points = point_count(costly.axes)
     ahead: list[Prefetch] = []
     for load in read:

@@ -149,6 +149,15 @@ def test_embedded_rows_are_normalized():
     run(define, torch.randn(50, 33).T.contiguous().T, torch.randint(0, 50, (20,)))
 
 
+def test_costly_values_of_gathered_elements_are_swept_again():
+    def define(fd: FusionDefinition, x: Handle, at: Handle) -> Handle:
+        picked = fd.ops.atan(fd.ops.gather(x, at, 1))
+        return fd.ops.var_mean(picked, [2], correction=0)[0]
+
+    run(define, torch.randn(18, 3, 4), torch.randint(0, 3, (18, 1, 2)))
+    run(define, torch.randn(18, 3, 40), torch.randint(0, 3, (18, 2, 40)))
+
+
 @pytest.mark.parametrize("shape", [(1, 3), (5, 1000), (300, 64)])
 def test_a_cross_entropy_loss(shape: tuple[int, int]):
     target = torch.randint(0, shape[1], shape[:1])
