@@ -1,4 +1,4 @@
-"""Rows of whole cache lines for the results of products: what `product_rows` brings.
+"""Where the rows of a product's result begin: what `fuser/integrations/product_rows.py` brings.
 
     python benchmarks/product_rows.py [--rounds 15] [--no-save]
 
@@ -20,6 +20,7 @@ import torch
 from harness import OURS, ROOT, Call, alternate, description, machine, save, table
 
 from fuser import DataType, FusionDefinition
+from fuser.integrations.product_rows import row_for
 
 CASES = {
     "BERT's words": (1024, 768, 30522),
@@ -27,7 +28,6 @@ CASES = {
     "a multiple of lines": (1024, 768, 32000),
     "short sums": (1024, 64, 50257),
 }
-LINE = 16
 HEAD = ("case", "[m, k] x [k, n]", "ms", "x contiguous", "and a copy, ms", "x contiguous")
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -36,7 +36,7 @@ def row(name: str, sizes: tuple[int, int, int], rounds: int) -> list[str]:
     m, k, n = sizes
     left, right = torch.randn(m, k), torch.randn(n, k).t()
     contiguous = torch.empty(m, n)
-    aligned = torch.empty(m, -(-n // LINE) * LINE)[:, :n]
+    aligned = torch.empty(m, row_for(n))[:, :n]
     copy = copying()
 
     def copied() -> None:

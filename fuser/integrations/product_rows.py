@@ -3,7 +3,7 @@
     mm(a, b) Float [1024, 50257] (50257, 1)   ->   the same (50272, 1)
     returned as it is                         ->   returned as a contiguous copy
 
-Writing them, the library splits every cache line over two, so a large result gets rows of whole
+Writing them, the library splits every cache line over two, so large results get rows of whole
 lines. Partitions read them as well as any; torch, and the caller, get a copy, which a partition
 that reads the rows makes meanwhile.
 """
@@ -23,8 +23,10 @@ from fuser.runtime.output_pool import POOLED_BYTES
 
 _aten: Any = torch.ops.aten
 
-LINE_BYTES = 64
-SHORTEST_ROW_BYTES = 2048
+LINE = 16
+"""Elements of float32 in a cache line."""
+
+SHORTEST_ROW = 512
 """Of shorter rows, lines would be a noticeable part of the memory."""
 
 WORTH_A_COPY = 128
@@ -51,15 +53,20 @@ def _begins_anywhere(node: Node) -> bool:
         return False
     if not is_static(result.shape[1]) or not result.is_contiguous():
         return False
-    row = result.shape[1] * result.itemsize
-    return row >= SHORTEST_ROW_BYTES and row % LINE_BYTES != 0 and nbytes(node) >= POOLED_BYTES
+    row = result.shape[1]
+    return row >= SHORTEST_ROW and row % LINE != 0 and nbytes(node) >= POOLED_BYTES
+
+
+def row_for(length: int) -> int:
+    """How far apart rows of a length should begin."""
+    return -(-length // LINE) * LINE
 
 
 def has_lines(result: torch.Tensor) -> bool:
     """Whether a product's result has been given rows of whole lines."""
     if result.dim() != 2 or result.stride(1) != 1 or not is_static(result.stride(0)):
         return False
-    return result.stride(0) * result.itemsize % LINE_BYTES == 0
+    return result.stride(0) % LINE == 0
 
 
 def _length_of_sums(node: Node) -> int:
@@ -68,11 +75,10 @@ def _length_of_sums(node: Node) -> int:
 
 def _align(node: Node, copied: bool) -> bool:
     """Give the rows of a product whole lines, unless a view of it would no longer be one."""
-    result = tensor_of(node)
-    line = LINE_BYTES // result.itemsize
-    row = -(-result.shape[1] // line) * line
     if copied:
         _read_by_copy(node)
+    result = tensor_of(node)
+    row = row_for(result.shape[1])
     found = _views_of(node, result.new_empty_strided(result.shape, (row, 1)))
     if found is None:
         return False

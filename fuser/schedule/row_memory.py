@@ -50,7 +50,7 @@ def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:
     row, inner = body.rows[-1], costly.axes[-1]
     loads = [n for n in sweeps[0].code if isinstance(n, Load) and n.drawn is None]
     # What is gathered lies where the index of a later row says.
-    placed = [load for load in loads if not variables_of([load.at])]
+    placed = [load for load in loads if not variables_of((load.at,))]
     read = [load for load in placed if step_along(load.at, inner) == 1 and load.at.coefficient(row)]
     points = point_count(costly.axes)
     ahead: list[Prefetch] = []
