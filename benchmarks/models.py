@@ -1,6 +1,6 @@
 """Models from transformers under torch.compile, beside eager and inductor: one table.
 
-    python benchmarks/models.py [--only bert] [--rounds 7] [--small] [--no-save]
+    python benchmarks/models.py [--only bert] [--rounds 7] [--small] [--processes] [--no-save]
 
 Random weights at real hidden sizes, 2 layers; a training step is forward and backward with dropout
 as the model has it, inference is a forward under no_grad. Medians over alternating rounds in one
@@ -58,6 +58,7 @@ from fuser.integrations import dynamo
 PEERS = ("eager", "inductor")
 LEAST_OUTSIDE = {"eager": 1.3, "inductor": 1.15}
 SHIFT_SHAPE, SMALL_SHIFT_SHAPE = (4, 12, 512, 1024), (2, 2, 8, 16)
+RESULTS = ROOT / "benchmarks" / "results"
 CACHES = ("FUSER_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
 
@@ -251,6 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--small", action="store_true", help="one tiny model, eager only")
     parser.add_argument("--no-save", action="store_true")
+    parser.add_argument("--processes", action="store_true", help="compile times and memory only")
     given = parser.parse_args(arguments)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     peers = PEERS[:1] if given.small else PEERS
@@ -258,6 +260,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     whole = not (given.only or given.small)
     # First, while this process has taken no memory that the system has to find for them.
     processes = (compile_seconds("BERT"), peak_bytes()) if whole else None
+    if given.processes and processes is not None:
+        parts = [
+            description(facts),
+            process_part(*processes),
+            goal_table(process_goals(*processes)),
+        ]
+        text = "\n\n".join(parts) + "\n"
+        print(text)
+        record = {"machine": facts, "seconds": processes[0], "peaks": processes[1]}
+        save(RESULTS, f"models-processes-{device}-{facts['date']}", text, record)
+        return
     for case in (SMALL,) if given.small else MODELS:
         if given.only.lower() in case.name.lower():
             rows += rows_of(case, device, peers, given.rounds)
@@ -275,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = "\n\n".join(parts) + "\n"
     print(text)
     if whole and not given.no_save:
-        save(ROOT / "benchmarks" / "results", f"models-{device}-{facts['date']}", text, record)
+        save(RESULTS, f"models-{device}-{facts['date']}", text, record)
 
 
 if __name__ == "__main__":
