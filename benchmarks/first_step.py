@@ -3,8 +3,8 @@
     python benchmarks/first_step.py BERT fuser|inductor
 
 First what the backend took for the graph pair: in the compilers that AOTAutograd calls and, of
-fuser, processor time of planning in other threads, and waiting for kernels where they are first run.
-Then the whole first step, with tracing, which both do alike. `FUSER_CACHE_DIR` and
+fuser, processor time of planning in other threads and waiting for kernels where they are first
+run. Then the whole first step, with tracing, which both do alike. `FUSER_CACHE_DIR` and
 `TORCHINDUCTOR_CACHE_DIR` say whether there are kernels from earlier processes.
 """
 
