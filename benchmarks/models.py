@@ -254,41 +254,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--no-save", action="store_true")
     parser.add_argument("--processes", action="store_true", help="compile times and memory only")
     given = parser.parse_args(arguments)
+    if given.processes and (given.only or given.small):
+        parser.error("--processes measures no models: without --only and --small")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     peers = PEERS[:1] if given.small else PEERS
     facts, rows = machine(), list[Row]()
-    whole = not (given.only or given.small)
+    part = given.only or given.small
     # First, while this process has taken no memory that the system has to find for them.
-    processes = (compile_seconds("BERT"), peak_bytes()) if whole else None
-    if given.processes and processes is not None:
-        parts = [
-            description(facts),
-            process_part(*processes),
-            goal_table(process_goals(*processes)),
-        ]
-        text = "\n\n".join(parts) + "\n"
-        print(text)
-        record = {"machine": facts, "seconds": processes[0], "peaks": processes[1]}
-        save(RESULTS, f"models-processes-{device}-{facts['date']}", text, record)
-        return
-    for case in (SMALL,) if given.small else MODELS:
+    processes = None if part else (compile_seconds("BERT"), peak_bytes())
+    models = () if given.processes else (SMALL,) if given.small else MODELS
+    for case in models:
         if given.only.lower() in case.name.lower():
             rows += rows_of(case, device, peers, given.rounds)
             print(table(Row.HEAD, [row.cells() for row in rows]), "\n", flush=True)
-    if not given.only:
+    if models and not given.only:
         shape = SMALL_SHIFT_SHAPE if given.small else SHIFT_SHAPE
         rows.append(shift_row(shape, device, peers, given.rounds))
-    parts = [description(facts), table(Row.HEAD, [row.cells() for row in rows])]
+    parts = [description(facts)]
+    if rows:
+        parts.append(table(Row.HEAD, [row.cells() for row in rows]))
     record: dict[str, object] = {"machine": facts, "rows": rows}
     if processes is not None:
         seconds, peaks = processes
-        goals = [*step_goals(rows), *process_goals(seconds, peaks)]
+        goals = [*(step_goals(rows) if rows else ()), *process_goals(seconds, peaks)]
         parts += [process_part(seconds, peaks), goal_table(goals)]
         record |= {"seconds": seconds, "peaks": peaks, "goals": goals}
     text = "\n\n".join(parts) + "\n"
     print(text)
-    if whole and not given.no_save:
-        save(RESULTS, f"models-{device}-{facts['date']}", text, record)
+    if not (part or given.no_save):
+        stem = "models-processes" if given.processes else "models"
+        save(RESULTS, f"{stem}-{device}-{facts['date']}", text, record)
 
 
 if __name__ == "__main__":

@@ -33,17 +33,15 @@ WORTH_A_COPY = 128
 """How long the sums are from which on more time is saved than a copy takes."""
 
 
-def align_rows(graph: Graph) -> int:
-    """Change strides in place, and what follows from them; returns how many products changed."""
-    changed = 0
+def align_rows(graph: Graph) -> None:
+    """Change strides in place, and what follows from them."""
     for node in list(graph.nodes):
         if node.target not in (_aten.mm.default, _aten.addmm.default) or not _begins_anywhere(node):
             continue
         read = readers_of(node)
         copied = read.torch or read.caller
         if not copied or _length_of_sums(node) >= WORTH_A_COPY:
-            changed += _align(node, copied)
-    return changed
+            _align(node, copied)
 
 
 def _begins_anywhere(node: Node) -> bool:
@@ -73,18 +71,15 @@ def _length_of_sums(node: Node) -> int:
     return hint(tensor_of(cast("Node", node.args[-1])).shape[0])
 
 
-def _align(node: Node, copied: bool) -> bool:
+def _align(node: Node, copied: bool) -> None:
     """Give the rows of a product whole lines, unless a view of it would no longer be one."""
     if copied:
         _read_by_copy(node)
     result = tensor_of(node)
     row = row_for(result.shape[1])
     found = _views_of(node, result.new_empty_strided(result.shape, (row, 1)))
-    if found is None:
-        return False
-    for view, tensor in found.items():
+    for view, tensor in (found or {}).items():
         view.meta["val"] = tensor
-    return True
 
 
 def _read_by_copy(node: Node) -> None:

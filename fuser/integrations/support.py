@@ -40,6 +40,10 @@ class Support:
     reason: str = ""
 
 
+Trials = dict[object, str | None]
+"""What the front end has said to nodes, by all it was told of them: layers repeat."""
+
+
 def support(graph: Graph) -> Mapping[Node, Support]:
     """The role of every node."""
     found: dict[Node, Support] = {}
@@ -47,10 +51,6 @@ def support(graph: Graph) -> Mapping[Node, Support]:
     for node in graph.nodes:
         found[node] = _support(node, found, trials)
     return found
-
-
-Trials = dict[object, str | None]
-"""What the front end has said to nodes, by all it was told of them: layers repeat."""
 
 
 _aten: Any = torch.ops.aten
