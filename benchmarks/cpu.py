@@ -50,7 +50,7 @@ from cases import cases, small
 from checks import bound, check_ours, working
 from harness import (
     OURS,
-    ROOT,
+    RESULTS,
     Call,
     Goal,
     Measured,
@@ -202,7 +202,7 @@ def options() -> Options:
     parser = argparse.ArgumentParser(description="fuser beside its peers, on the processor")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--seconds", type=float, default=4, help="for the rounds of a case")
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", default="", help="cases whose name contains this; not saved")
     parser.add_argument("--quick", action="store_true", help="few rounds; not saved")
     parser.add_argument("--no-save", action="store_true", help="print only")

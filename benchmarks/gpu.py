@@ -32,7 +32,7 @@ from cases import by_importance, cases, small
 from checks import bound, check_ours, working
 from harness import (
     OURS,
-    ROOT,
+    RESULTS,
     Call,
     Clock,
     Goal,
@@ -166,7 +166,7 @@ def options() -> Options:
     parser = argparse.ArgumentParser(description="fuser beside its peers, on the GPU")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--budget", type=float, default=270, help="seconds for all cases")
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", default="", help="cases whose name contains this; not saved")
     parser.add_argument("--dry-run", action="store_true", help="small sizes, without a GPU")
     parser.add_argument("--no-save", action="store_true", help="print only")

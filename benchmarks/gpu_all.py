@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from harness import ROOT, table
+from harness import RESULTS, ROOT, table
 
 HELP = """\
 make gpu needs an NVIDIA GPU that torch can use, and there is none:
@@ -122,7 +122,7 @@ def problem() -> str | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="everything that needs a GPU")
     parser.add_argument("--budget", type=float, default=570, help="seconds for everything")
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
     end = time.monotonic() + given.budget
     found = problem()

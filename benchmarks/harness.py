@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
 OURS = "fuser"
 FEWEST_ROUNDS = 5
 

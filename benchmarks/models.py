@@ -36,6 +36,7 @@ if __name__ == "__main__":
 import torch
 from harness import (
     OURS,
+    RESULTS,
     ROOT,
     Call,
     Goal,
@@ -58,7 +59,6 @@ from fuser.integrations import dynamo
 PEERS = ("eager", "inductor")
 LEAST_OUTSIDE = {"eager": 1.3, "inductor": 1.15}
 SHIFT_SHAPE, SMALL_SHIFT_SHAPE = (4, 12, 512, 1024), (2, 2, 8, 16)
-RESULTS = ROOT / "benchmarks" / "results"
 CACHES = ("FUSER_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
 

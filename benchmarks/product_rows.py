@@ -17,7 +17,7 @@ if __name__ == "__main__":
     pinned.restart()
 
 import torch
-from harness import OURS, ROOT, Call, alternate, description, machine, save, table
+from harness import OURS, RESULTS, Call, alternate, description, machine, save, table
 
 from fuser import DataType, FusionDefinition
 from fuser.integrations.product_rows import row_for
@@ -29,7 +29,6 @@ CASES = {
     "short sums": (1024, 64, 50257),
 }
 HEAD = ("case", "[m, k] x [k, n]", "ms", "x contiguous", "and a copy, ms", "x contiguous")
-RESULTS = ROOT / "benchmarks" / "results"
 
 
 def row(name: str, sizes: tuple[int, int, int], rounds: int) -> list[str]:

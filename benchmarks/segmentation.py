@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import ROOT, Goal, description, goal_table, machine, save, table
+from harness import RESULTS, Goal, description, goal_table, machine, save, table
 from transformer import count_operations, transformer
 
 from fuser.ir.concretize import concretize
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--operations", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--profile", type=int, help="profile this length and measure nothing")
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--no-save", action="store_true", help="print only")
     given = parser.parse_args()
     if given.profile is not None:
