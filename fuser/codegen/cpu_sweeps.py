@@ -176,14 +176,13 @@ class CpuSweepPrinter(CpuPrinter):
             inside = f"{chunk} < 0 ? 0 : {chunk} < {last} ? {chunk} : {last}"
             self.out.line(f"const {index} {name} = {inside};")
             self._chunk_axis = loop.axis
+            self.out.line(f"const {index} first = {name};")
             self.nodes(loop.body)
             self._chunk_axis = None
 
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""
         index, name = self.index, self.sizes.axis(loop.axis)
-        if self._lanes_used is None:
-            self.out.line(f"const {index} first = {name};")
         self.out.line("#pragma omp simd")
         with self.out.block(f"for (int lane = 0; lane < {self.lanes_used(loop.step)}; ++lane)"):
             self.out.line(f"const {index} {name} = first + lane;")

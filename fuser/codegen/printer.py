@@ -35,6 +35,7 @@ from fuser.schedule.loop_tree import (
     Finish,
     Keep,
     Kept,
+    LaneCall,
     Lanes,
     Let,
     ListLoop,
@@ -123,6 +124,9 @@ class KernelPrinter(ABC):
                 self._let(node)
             case Lanes():
                 self._lanes_array(node)
+            case LaneCall():
+                call = self.expressions.use(f"{node.operation}_lanes")
+                self.out.line(f"{call}({node.name}, {node.given});")
             case Prefetch():
                 self.prefetch(node)
             case Loop():

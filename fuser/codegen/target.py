@@ -21,7 +21,10 @@ class Target:
 
 CPU = Target(
     name="cpu",
-    library=load("common.h", "random.h", "cpu.h", "cpu_memory.h", "cpu_random.h", "scan_cpu.h"),
+    library=load(
+        *("common.h", "random.h", "cpu.h", "cpu_lanes.h", "cpu_memory.h", "cpu_random.h"),
+        "scan_cpu.h",
+    ),
     restrict="__restrict",
     infinity={DataType.Float: "__builtin_inff()", DataType.Double: "__builtin_inf()"},
     not_a_number={DataType.Float: '__builtin_nanf("")', DataType.Double: '__builtin_nan("")'},

@@ -44,6 +44,7 @@ from fuser.schedule.statements import (
     DrainTile,
     Drawn,
     FillTile,
+    LaneCall,
     Lanes,
     Let,
     Load,
@@ -71,6 +72,7 @@ __all__ = [
     "IndexValue",
     "Keep",
     "Kept",
+    "LaneCall",
     "Lanes",
     "Launch",
     "Let",
@@ -232,6 +234,7 @@ Node = (
     | CheckedIndex
     | Store
     | Lanes
+    | LaneCall
     | Keep
     | Kept
     | RowArray

@@ -12,6 +12,7 @@ from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuParameters
 from fuser.schedule.index import ZERO, Axis, Index, substitute
+from fuser.schedule.lane_calls import calls_lanes, with_lane_calls
 from fuser.schedule.loop_tree import (
     Binding,
     Launch,
@@ -102,7 +103,7 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     Chunks of fewer elements are worth it where none has an end that shares a line with another row.
     """
     inner = body.axes[-1]
-    chunked = may_repeat and (past_cache or _draws(body))
+    chunked = may_repeat and (past_cache or _draws(body) or any(map(calls_lanes, body.lets)))
     chunk = _chunk_length(body, parameters) if chunked else 0
     peel = _chunk_start(body, chunk) if chunk and past_cache else None
     if chunk and _is_row_copy(body, parameters):
@@ -171,7 +172,8 @@ def _chunk(body: Body, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     names = {load.name for load in drawn}
     loads = (load for load in shifted.loads if load.name not in names)
     within = (*loads, *shifted.lets, *computed)
-    return asked, (*drawn, *arrays, Loop(lane, Binding.SIMD, within), *stores)
+    held, phases = with_lane_calls(within, count, lambda body: Loop(lane, Binding.SIMD, body))
+    return asked, (*drawn, *arrays, *held, *phases, *stores)
 
 
 def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:

@@ -14,6 +14,7 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.loop_tree import Binding, Finish, Launch, LoopNest, Node, Region, nested
 from fuser.schedule.names import kernel_name
+from fuser.schedule.rounding import may_contract
 from fuser.schedule.row_across_cpu import across_rows
 from fuser.schedule.row_along_cpu import along_rows, rows_alone
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
@@ -29,7 +30,9 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     """The loop nest of a segment with reductions or gathers."""
     body = use_facts(arrange_rows(trace_rows(segment, parameters.shortest_row)))
     across = lanes_across_rows(body)
-    chunked = not segment.overwritten  # the last chunk is moved back, to values that are new then
+    # The last chunk is moved back, to values that are new then; and functions of all lanes at once
+    # round otherwise than those of a sweep.
+    chunked = not segment.overwritten and may_contract(segment.fusion)
     alone = not across and rows_alone(body, parameters)
     if across:
         nodes = across_rows(body, parameters)

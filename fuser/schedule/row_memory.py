@@ -19,7 +19,8 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Prefetch
+from fuser.schedule.lane_calls import with_lane_calls
+from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
@@ -85,9 +86,14 @@ def chunks(sweep: Sweep, count: int) -> Loop:
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
     drawn, code = drawn_together(sweep.code, inner, count)
-    each = Loop(inner, Binding.SIMD, (*code, *computed), count)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
-    return Loop(inner, Binding.CHUNKS, (*ahead, *drawn, *arrays, each, *stores), count)
+
+    def lane_loop(body: tuple[Node, ...]) -> Loop:
+        return Loop(inner, Binding.SIMD, body, count)
+
+    held, phases = with_lane_calls((*code, *computed), count, lane_loop)
+    inside = (*ahead, *drawn, *arrays, *held, *phases, *stores)
+    return Loop(inner, Binding.CHUNKS, inside, count)
 
 
 def cost(sweep: Sweep) -> int:

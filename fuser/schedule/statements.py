@@ -94,6 +94,16 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneCall:
+    """`name` = a row of the pointwise table of `given`, for all lanes at once: both are arrays of
+    float32 that `Lanes` declared."""
+
+    name: str
+    operation: str
+    given: str
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch:
     """Asks for memory of `tensor` that is read soon after the `lanes` elements at `at`; if `there`,
     for these."""

@@ -129,12 +129,13 @@ def test_lines_are_not_repeated_for_what_is_computed_once(target: str):
         fd.add_output(fd.ops.add(y, y))
 
     text = body_of(kernel_of(build, given, target=target))
-    assert text.count("exp(") == 1 + text.count("pointwise_exp(")
+    assert len(re.findall(r"\bexp(?:_lanes)?\(", text)) == 1
 
 
 def test_cpu_loops_are_declared_parallel_outside_and_simd_inside():
     given = torch.empty(64, 48, device="meta")[:, :32]
-    text = body_of(kernel_of(exp_of(given), given))
+    kernel = kernel_of(lambda fd: fd.add_output(fd.ops.neg(fd.from_pytorch(given))), given)
+    text = body_of(kernel)
     assert text.index("#pragma omp parallel for if (threaded)") < text.index("#pragma omp simd")
 
 

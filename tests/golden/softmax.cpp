@@ -174,8 +174,8 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       const float T4_reciprocal = 1 / T4;
       for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
         const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
-        float T5_lanes[64];
         const int64 first = i1;
+        float T5_lanes[64];
         #pragma omp simd
         for (int lane = 0; lane < 64; ++lane) {
           const int64 i1 = first + lane;
