@@ -1,0 +1,264 @@
+"""Functions of all lanes at once: which phase makes what, and that results are the oracle's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.schedule.index import Axis, Index, Variable
+from fuser.schedule.lane_calls import LANE_FUNCTIONS, with_lane_calls
+from fuser.schedule.loop_tree import (
+    Binding,
+    Call,
+    CheckedIndex,
+    Convert,
+    Lanes,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Ref,
+)
+from fuser.schedule.row_body import Code
+from tests.agreement import agrees
+
+F = DataType.Float
+LANE = Axis((0,), 64)
+
+
+def lane_loop(body: tuple[Node, ...]) -> Loop:
+    return Loop(LANE, Binding.SIMD, body)
+
+
+def phases(*code: Code) -> tuple[list[str], list[list[str] | str]]:
+    """The arrays that are declared; what each phase makes, and the calls, as text."""
+    arrays, nodes = with_lane_calls(code, 64, lane_loop)
+    shown: list[list[str] | str] = []
+    for node in nodes:
+        match node:
+            case Loop():
+                shown.append([getattr(inside, "name", "?") for inside in node.body])
+            case _:
+                shown.append(str(node))
+    assert all(array.count == 64 for array in arrays)
+    return [array.name for array in arrays], shown
+
+
+def loaded(name: str, dtype: DataType = F, at: Index | None = None) -> Load:
+    with FusionDefinition() as fd:
+        fd.define_tensor(shape=[-1], contiguity=True, dtype=dtype)
+    return Load(name, fd.fusion.inputs[0], at or Index(0, ((LANE, 1),)))
+
+
+def call(name: str, op: str, *args: str, dtype: DataType = F) -> Let:
+    return Let(name, dtype, Call(op, tuple(Ref(arg, F) for arg in args), dtype))
+
+
+def filled(of: str) -> Let:
+    return Let("out_lanes", F, Ref(of, F), in_lanes=True)
+
+
+def test_code_without_such_functions_is_one_loop():
+    code = (loaded("T0"), call("T1", "sqrt", "T0"), filled("T1"))
+    assert with_lane_calls(code, 64, lane_loop) == ([], [lane_loop(code)])
+
+
+def test_what_only_follows_a_call_is_made_after_it():
+    arrays, shown = phases(
+        loaded("T0"),
+        call("T1", "mul", "T0", "S0"),
+        call("T2", "add", "T0", "S0"),
+        call("T3", "erf", "T1"),
+        call("T4", "mul", "T2", "T3"),
+        filled("T4"),
+    )
+    assert arrays == ["T3_given", "T3_held"]
+    first, called, last = shown
+    assert first == ["T0", "T1", "T3_given"]
+    assert called == "LaneCall(name='T3_held', operation='erf', given='T3_given')"
+    assert last == ["T0", "T2", "T3", "T4", "out_lanes"]
+
+
+def test_float32_that_both_phases_need_is_held_and_what_memory_holds_is_read_again():
+    arrays, shown = phases(
+        loaded("T0"),
+        loaded("T5"),
+        call("T1", "sub", "T0", "T5"),
+        call("T2", "exp", "T1"),
+        call("T3", "mul", "T1", "T2"),
+        call("T4", "add", "T3", "T5"),
+        filled("T4"),
+    )
+    assert arrays == ["T1_held", "T2_given", "T2_held"]
+    assert shown[0] == ["T0", "T5", "T1", "T1_held", "T2_given"]
+    assert shown[2] == ["T5", "T1", "T2", "T3", "T4", "out_lanes"]
+
+
+def test_truth_values_are_made_again():
+    arrays, shown = phases(
+        loaded("T0"),
+        call("T1", "gt", "T0", "S0", dtype=DataType.Bool),
+        Let("T2", F, Call("where", (Ref("T1", DataType.Bool), Ref("T0", F), Ref("S0", F)), F)),
+        call("T3", "tanh", "T2"),
+        Let("T4", F, Call("where", (Ref("T1", DataType.Bool), Ref("T3", F), Ref("S0", F)), F)),
+        filled("T4"),
+    )
+    assert arrays == ["T3_given", "T3_held"]
+    assert shown[2] == ["T0", "T1", "T3", "T4", "out_lanes"]
+
+
+def test_calls_of_a_phase_stand_together_and_nested_ones_follow():
+    arrays, shown = phases(
+        loaded("T0"),
+        call("T1", "exp", "T0"),
+        call("T2", "erf", "T0"),
+        call("T3", "add", "T1", "T2"),
+        call("T4", "tanh", "T3"),
+        call("T5", "mul", "T4", "T1"),
+        filled("T5"),
+    )
+    assert arrays == ["T1_given", "T2_given", "T1_held", "T2_held", "T4_given", "T4_held"]
+    loops = [phase for phase in shown if isinstance(phase, list)]
+    calls = [phase for phase in shown if isinstance(phase, str)]
+    assert [named.split("operation='")[1].split("'")[0] for named in calls] == [
+        "exp",
+        "erf",
+        "tanh",
+    ]
+    assert loops[1] == ["T1", "T2", "T3", "T4_given"]
+    assert loops[2] == ["T1", "T4", "T5", "out_lanes"]
+
+
+def test_the_argument_may_be_an_expression():
+    argument = Convert(Ref("T0", DataType.BFloat16), F)
+    _, nodes = with_lane_calls(
+        (loaded("T0", DataType.BFloat16), Let("T1", F, Call("exp", (argument,), F)), filled("T1")),
+        64,
+        lane_loop,
+    )
+    first = nodes[0]
+    assert isinstance(first, Loop)
+    assert first.body[-1] == Let("T1_given", F, argument, in_lanes=True)
+
+
+def test_what_is_gathered_is_held():
+    where = Index(0, ((Variable("T9", 64), 1),))
+    arrays, shown = phases(
+        Let("T9", DataType.Int, Ref("S1", DataType.Int)),
+        loaded("T0", at=where),
+        call("T1", "exp", "T0"),
+        call("T2", "mul", "T1", "T0"),
+        filled("T2"),
+    )
+    assert "T0_held" in arrays
+    assert shown[2] == ["T0", "T1", "T2", "out_lanes"]
+
+
+def test_code_that_reports_an_index_is_one_loop():
+    checked = CheckedIndex("T9", Ref("S1", DataType.Int), 64, "gather", wraps=False)
+    code = (checked, loaded("T0"), call("T1", "exp", "T0"), filled("T1"))
+    assert with_lane_calls(code, 64, lane_loop) == ([], [lane_loop(code)])
+
+
+def test_doubles_have_no_such_functions():
+    code = (loaded("T0", DataType.Double), call("T1", "exp", "T0", dtype=DataType.Double))
+    assert with_lane_calls(code, 64, lane_loop) == ([], [lane_loop(code)])
+
+
+def test_arrays_are_declared_with_the_type_they_hold():
+    arrays, _ = with_lane_calls(
+        (loaded("T0"), call("T1", "exp", "T0"), filled("T1")), 32, lane_loop
+    )
+    assert arrays == [Lanes("T1_given", F, 32), Lanes("T1_held", F, 32)]
+
+
+# -- results -------------------------------------------------------------------------------------
+
+Define = Callable[[FusionDefinition, Handle], Handle]
+
+
+def gelu(fd: FusionDefinition, x: Handle) -> Handle:
+    return x * 0.5 * (fd.ops.erf(x * math.sqrt(0.5)) + 1.0)
+
+
+def gelu_slope(fd: FusionDefinition, x: Handle) -> Handle:
+    cumulated = (fd.ops.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
+    return cumulated + x * fd.ops.exp(x * x * -0.5) * 0.3989422804
+
+
+def masked(fd: FusionDefinition, x: Handle) -> Handle:
+    keep = fd.ops.gt(x, -0.5)
+    return fd.ops.where(keep, fd.ops.tanh(fd.ops.where(keep, x, 0.25)), x)
+
+
+def nested(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.silu(fd.ops.tanh(x) + fd.ops.exp(-fd.ops.sigmoid(x))) * x
+
+
+@pytest.mark.parametrize("define", [gelu, gelu_slope, masked, nested])
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.BFloat16, DataType.Half])
+@pytest.mark.parametrize("shape", [(1, 16), (3, 33), (9, 70), (5, 128), (2, 1000)])
+def test_results_are_the_oracle_s(define: Define, dtype: DataType, shape: tuple[int, int]):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 4
+    x[0, :6] = torch.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0, 1e-40])
+    x = x.to(dtype.torch)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        wide = given if dtype is F else fd.ops.cast(given, dtype=F)
+        made = define(fd, wide)
+        fd.add_output(made if dtype is F else fd.ops.cast(made, dtype=dtype))
+    agrees(fd, [x], "cpu")
+
+
+@pytest.mark.parametrize("name", sorted(LANE_FUNCTIONS - {"exp_nonpositive"}))
+def test_every_function_is_called_for_all_lanes(name: str):
+    x = torch.linspace(-12, 12, 1003)
+    with FusionDefinition() as fd:
+        fd.add_output(getattr(fd.ops, name)(fd.from_pytorch(x)))
+    (kernel,) = fd.plan([x], target="cpu").kernels
+    assert f"{name}_lanes(" in kernel.source
+    agrees(fd, [x], "cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("erf", -1.0, 1.0), ("exp", 0.0, math.inf), ("sigmoid", 0.0, 1.0), ("tanh", -1.0, 1.0)],
+)
+def test_limits_are_exact(name: str, low: float, high: float):
+    x = torch.tensor([math.inf, 3e38, 200.0]).repeat(16)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        for side in (given, -given):
+            fd.add_output(getattr(fd.ops, name)(side))
+    above, below = fd.execute([x], target="cpu")
+    assert (above == high).all()
+    assert (below == low).all()
+
+
+def test_an_update_in_place_computes_no_point_twice():
+    """The last chunk would be moved back, to values that are new."""
+    x = torch.randn(1003)
+    expected = torch.erf(x) + x
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        fd.add_output(fd.ops.erf(given) + given, alias_input=given)
+    fd.execute([x], target="cpu")
+    torch.testing.assert_close(x, expected)
+
+
+def test_what_is_compared_with_an_extreme_is_computed_alike():
+    """The largest of a row is found by a sweep and compared with in a chunk."""
+    x = torch.randn(40, 4000)
+    with FusionDefinition() as fd:
+        e = fd.ops.tanh(fd.from_pytorch(x))
+        largest = fd.ops.eq(e, fd.ops.max(e, [1], keepdim=True))
+        fd.add_output(fd.ops.where(largest, 1.0, fd.ops.exp(e)))
+        fd.add_output(largest)
+    values, largest = fd.execute([x], target="cpu")
+    assert largest.sum(1).min() >= 1
+    assert (values == 1.0).sum() >= 40
