@@ -62,6 +62,11 @@ def is_static(size: object) -> bool:
     return not isinstance(size, torch.SymInt) or cast("Any", size).node.expr.is_number
 
 
+def is_one(size: int | torch.SymInt) -> bool:
+    """Whether a size or stride is known to be 1, without a guard."""
+    return is_static(size) and int(size) == 1
+
+
 def hint(size: int | torch.SymInt) -> int:
     """A size, or an example of it where it was left open."""
     if not isinstance(size, torch.SymInt):

@@ -18,6 +18,7 @@ from torch.fx.node import map_arg
 
 from fuser.integrations.aten import TABLE, Kind
 from fuser.integrations.fx_types import hint, is_static, nbytes, tensor_of
+from fuser.integrations.product_library import runs_in_onednn
 from fuser.integrations.readers import readers_of
 from fuser.runtime.output_pool import POOLED_BYTES
 
@@ -37,6 +38,8 @@ def align_rows(graph: Graph) -> None:
     """Change strides in place, and what follows from them."""
     for node in list(graph.nodes):
         if node.target not in (_aten.mm.default, _aten.addmm.default) or not _begins_anywhere(node):
+            continue
+        if runs_in_onednn(node):  # whose results are contiguous
             continue
         read = readers_of(node)
         copied = read.torch or read.caller

@@ -1,34 +1,36 @@
 """Products between partitions, with large results on the processor in memory from the pool.
 
 torch would page their memory in anew at each call: see `output_pool`. Rows lie as `product_rows`
-has decided.
+has decided, and `product_library` says what computes them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
 from torch.fx import Node
 
 from fuser.integrations.fx_types import is_static, nbytes, tensor_of
+from fuser.integrations.product_library import OneDnnProduct, Product, runs_in_onednn
 from fuser.integrations.product_rows import has_lines
 from fuser.ir.types import dense_strides, row_major_order
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 
 _aten: Any = torch.ops.aten
-Product = Callable[..., torch.Tensor]
 
 
 def product_of(node: Node) -> Product:
-    """What runs a product of a graph: torch's overload, or that into memory from the pool."""
-    if node.target not in _PACKETS or not _is_large(node):
-        return cast("Product", node.target)
-    result = tensor_of(node)
-    row = 0 if result.is_contiguous() else result.stride(0)
-    return PooledProduct(_PACKETS[node.target], row)
+    """What runs a product of a graph: oneDNN, torch's overload, or that into memory from the
+    pool."""
+    made = cast("Product", node.target)
+    if node.target in _PACKETS and _is_large(node):
+        result = tensor_of(node)
+        row = 0 if result.is_contiguous() else result.stride(0)
+        made = PooledProduct(_PACKETS[node.target], row)
+    return OneDnnProduct(made) if runs_in_onednn(node) else made
 
 
 def _is_large(node: Node) -> bool:

@@ -32,3 +32,10 @@ def processor() -> str:
     first = text.partition("\n\n")[0].splitlines()
     lines = [line for line in first if line.partition(":")[0].strip() in _NAMED]
     return "\n".join([platform.machine(), *(lines or [platform.node()])])
+
+
+@functools.cache
+def is_amd_with_avx512() -> bool:
+    """Whether it is one of AMD's with 512-bit vectors; not where that is not known."""
+    words = processor().split()
+    return "AuthenticAMD" in words and "avx512f" in words

@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuser.integrations import dynamo
+from fuser.integrations import dynamo, product_library
 from fuser.integrations.product_rows import align_rows
 
 aten: Any = torch.ops.aten
@@ -23,6 +23,12 @@ ALIGNED = 5008
 LEFT, RIGHT = torch.randn(ROWS, INNER), torch.randn(INNER, WORDS)
 
 Function = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the tests run, products are torch's."""
+    monkeypatch.setattr(product_library, "is_amd_with_avx512", lambda: False)
 
 
 def aligned(function: Function, *inputs: torch.Tensor, mode: str = "fake") -> GraphModule:

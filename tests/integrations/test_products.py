@@ -83,6 +83,8 @@ def test_open_sizes_are_looked_at_by_the_call(rows: int, held: int) -> None:
     nodes = [graph.placeholder(name) for name in ("left", "right")]
     fakes = mode.from_tensor(left), mode.from_tensor(right, static_shapes=True)
     node = graph.call_function(aten.mm.default, tuple(nodes))
+    for operand, fake in zip(nodes, fakes, strict=True):
+        operand.meta["val"] = fake
     with mode:
         node.meta["val"] = aten.mm.default(*fakes)
     assert isinstance(node.meta["val"].shape[0], torch.SymInt)

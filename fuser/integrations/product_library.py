@@ -1,0 +1,76 @@
+"""Which library multiplies float32 matrices on a processor: the one that torch asks, or oneDNN.
+
+    a [1024, 768] @ w.t() of w [3072, 768]      oneDNN
+    g.t() of g [1024, 30522] @ x [1024, 768]    torch's
+
+torch asks MKL. On AMD's processors with 512-bit vectors, oneDNN, which torch carries for other
+dtypes, takes less time for most products: `benchmarks/product_library.py` has both, and the limits
+here are read off its table. On other processors nothing was measured, and torch chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch.fx import Node
+
+from fuser.integrations.fx_types import hint, hints, is_one, tensor_of
+from fuser.runtime.processor import is_amd_with_avx512
+
+_aten: Any = torch.ops.aten
+_mkldnn: Any = torch.ops.mkldnn
+Product = Callable[..., torch.Tensor]
+
+LEAST_WORK = 1 << 24
+"""Multiplications from which on a call of oneDNN is worth it."""
+
+LONGEST_SUM = 1 << 14
+"""Of a right operand that lies row by row."""
+
+LONGEST_SUM_OF_COLUMNS, MOST_COLUMNS = 1 << 11, 1 << 13
+"""Of a left operand that lies column by column, as a weight's gradient has it: the length of its
+columns, and how many there are."""
+
+
+def runs_in_onednn(node: Node) -> bool:
+    """Whether a node of a graph is a product that oneDNN should make."""
+    if node.target not in (_aten.mm.default, _aten.addmm.default) or node.kwargs:
+        return False
+    *bias, left, right = (tensor_of(cast("Node", operand)) for operand in node.args)
+    on_cpu = left.device.type == "cpu" and left.dtype == torch.float32
+    if not on_cpu or any(added.dim() != 1 for added in bias) or not _is_faster():
+        return False
+    (rows, length), columns = hints(left.shape), hint(right.shape[1])
+    if rows * length * columns < LEAST_WORK:
+        return False
+    if is_one(left.stride(1)):
+        return is_one(right.stride(0)) or length <= LONGEST_SUM
+    short = length <= LONGEST_SUM_OF_COLUMNS and rows <= MOST_COLUMNS
+    return is_one(left.stride(0)) and short
+
+
+def _is_faster() -> bool:
+    """Whether this is a machine on which it is, and torch computes float32 products in float32."""
+    in_full = torch.get_float32_matmul_precision() == "highest"
+    usable = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
+    return is_amd_with_avx512() and in_full and bool(usable) and hasattr(_mkldnn, _OPERATION)
+
+
+_OPERATION = "_linear_pointwise"
+
+
+class OneDnnProduct:
+    """A product by oneDNN, or `otherwise` where it turns out small, or autograd watches it."""
+
+    def __init__(self, otherwise: Product) -> None:
+        self._otherwise = otherwise
+        self._linear: Any = getattr(_mkldnn, _OPERATION).default
+        self.__name__ = self.__qualname__ = f"onednn_{getattr(otherwise, '__name__', 'product')}"
+
+    def __call__(self, *given: torch.Tensor) -> torch.Tensor:
+        *bias, left, right = given
+        if left.shape[0] * right.numel() < LEAST_WORK or torch.is_grad_enabled():
+            return self._otherwise(*given)
+        return self._linear(left, right.t(), bias[0] if bias else None, "none", [], "")
