@@ -23,15 +23,15 @@ _aten: Any = torch.ops.aten
 _mkldnn: Any = torch.ops.mkldnn
 Product = Callable[..., torch.Tensor]
 
-LEAST_WORK = 1 << 24
-"""Multiplications from which on a call of oneDNN is worth it."""
+LEAST_WORK, LEAST_RIGHT = 1 << 21, 1 << 19
+"""Multiplications, and elements of the right operand, from which on oneDNN is worth a call."""
 
 LONGEST_SUM = 1 << 14
 """Of a right operand that lies row by row."""
 
-LONGEST_SUM_OF_COLUMNS, MOST_COLUMNS = 1 << 11, 1 << 13
+LONGEST_SUM_OF_COLUMNS, LEAST_COLUMNS, MOST_ROWS = 1 << 11, 1 << 11, 1 << 13
 """Of a left operand that lies column by column, as a weight's gradient has it: the length of its
-columns, and how many there are."""
+columns, and the columns and rows of the product."""
 
 
 def runs_in_onednn(node: Node) -> bool:
@@ -43,12 +43,12 @@ def runs_in_onednn(node: Node) -> bool:
     if not on_cpu or any(added.dim() != 1 for added in bias) or not _is_faster():
         return False
     (rows, length), columns = hints(left.shape), hint(right.shape[1])
-    if rows * length * columns < LEAST_WORK:
+    if length * columns < LEAST_RIGHT or rows * length * columns < LEAST_WORK:
         return False
     if is_one(left.stride(1)):
         return is_one(right.stride(0)) or length <= LONGEST_SUM
-    short = length <= LONGEST_SUM_OF_COLUMNS and rows <= MOST_COLUMNS
-    return is_one(left.stride(0)) and short
+    wide = columns >= LEAST_COLUMNS and rows <= MOST_ROWS
+    return is_one(left.stride(0)) and wide and length <= LONGEST_SUM_OF_COLUMNS
 
 
 def _is_faster() -> bool:

@@ -9,7 +9,12 @@ import torch
 from torch.fx import Graph, Node
 
 from fuser.integrations import dynamo, product_library
-from fuser.integrations.product_library import LEAST_WORK, OneDnnProduct, runs_in_onednn
+from fuser.integrations.product_library import (
+    LEAST_RIGHT,
+    LEAST_WORK,
+    OneDnnProduct,
+    runs_in_onednn,
+)
 from fuser.integrations.products import product_of
 from fuser.runtime import processor
 from tests.integrations.graphs import one_node
@@ -18,8 +23,9 @@ aten: Any = torch.ops.aten
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN"
 )
-M, K, N = 96, 512, 640
+M, K, N = 96, 256, 2080
 assert M * K * N >= LEAST_WORK
+assert K * N >= LEAST_RIGHT
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +57,7 @@ def product(*operands: torch.Tensor, target: Any = aten.mm.default, **scales: fl
         (sized(M, K, turned=True), sized(K, N)),
         (sized(M, K + 8)[:, :K], sized(K, N)),
         (sized(4, 30522), sized(30522, 512, turned=True)),
+        (sized(4, 768), sized(768, 768)),
     ],
 )
 def test_products_that_onednn_makes(left: torch.Tensor, right: torch.Tensor) -> None:
@@ -62,10 +69,12 @@ def test_products_that_onednn_makes(left: torch.Tensor, right: torch.Tensor) -> 
 @pytest.mark.parametrize(
     "node",
     [
-        product(sized(64, 512), sized(512, 511)),  # small
+        product(sized(3, 768), sized(768, 768)),  # few rows
+        product(sized(4096, 512), sized(512, 1023)),  # a small right operand
         product(sized(4, 30522), sized(30522, 512)),  # long sums of rows
-        product(sized(96, 4096, turned=True), sized(4096, 512)),  # long columns
-        product(sized(30522, 96, turned=True), sized(96, 512)),  # many columns
+        product(sized(96, 4096, turned=True), sized(4096, 2048)),  # long columns
+        product(sized(30522, 512, turned=True), sized(512, 2048)),  # many columns
+        product(sized(96, 512, turned=True), sized(512, 1024)),  # a narrow product
         product(sized(2 * M, K)[::2, ::2], sized(K // 2, 2 * N)),  # neither rows nor columns
         product(*(sized(*s, dtype=torch.float64) for s in ((M, K), (K, N)))),
         product(*(sized(*s, dtype=torch.bfloat16) for s in ((M, K), (K, N)))),
@@ -127,7 +136,7 @@ def test_the_numbers_are_torchs(left: str, right: str, biased: bool) -> None:
 
 def test_a_call_that_turns_out_small_is_torchs() -> None:
     _, node = one_node(aten.mm.default, [torch.randn(M, K), torch.randn(K, N)], {})
-    left, right = torch.randn(3, K), torch.randn(K, N)
+    left, right = torch.randn(2, K), torch.randn(K, N)
     with torch.no_grad():
         assert torch.equal(product_of(node)(left, right), left @ right)
 
@@ -149,7 +158,7 @@ def test_a_compiled_layer_trains_as_in_torch(dynamic: bool) -> None:
 
     dynamo.clear_reports()
     compiled = torch.compile(run, backend="fuser", dynamic=dynamic)  # pyright: ignore
-    for rows in (M, M + 1, 2):
+    for rows in (M, M + 1, 3):
         x = torch.randn(rows, K, requires_grad=True)
         found: list[list[torch.Tensor]] = []
         for step in (compiled, run):
