@@ -27,9 +27,9 @@ LEAST_WORK, LEAST_RIGHT = 1 << 21, 1 << 19
 """Multiplications, and elements of the right operand, from which on oneDNN is worth a call."""
 
 LONGEST_SUM = 1 << 14
-"""Of a right operand that lies row by row."""
+"""Of a right operand that lies row by row; one of column by column suits oneDNN at any length."""
 
-LONGEST_SUM_OF_COLUMNS, LEAST_COLUMNS, MOST_ROWS = 1 << 11, 1 << 11, 1 << 13
+LONGEST_SUM_OF_COLUMNS, LEAST_COLUMNS, MOST_ROWS = 1 << 11, 1 << 11, 1 << 12
 """Of a left operand that lies column by column, as a weight's gradient has it: the length of its
 columns, and the columns and rows of the product."""
 
@@ -46,7 +46,7 @@ def runs_in_onednn(node: Node) -> bool:
     if length * columns < LEAST_RIGHT or rows * length * columns < LEAST_WORK:
         return False
     if is_one(left.stride(1)):
-        return is_one(right.stride(0)) or length <= LONGEST_SUM
+        return is_one(right.stride(0)) or (rows > 1 and length <= LONGEST_SUM)
     wide = columns >= LEAST_COLUMNS and rows <= MOST_ROWS
     return is_one(left.stride(0)) and wide and length <= LONGEST_SUM_OF_COLUMNS
 

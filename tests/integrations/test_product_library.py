@@ -70,6 +70,7 @@ def test_products_that_onednn_makes(left: torch.Tensor, right: torch.Tensor) -> 
     "node",
     [
         product(sized(3, 768), sized(768, 768)),  # few rows
+        product(sized(1, 2048), sized(2048, 2048)),  # one row
         product(sized(4096, 512), sized(512, 1023)),  # a small right operand
         product(sized(4, 30522), sized(30522, 512)),  # long sums of rows
         product(sized(96, 4096, turned=True), sized(4096, 2048)),  # long columns
