@@ -51,19 +51,24 @@ class Options:
     """`torch.compile(..., options={...})`.
 
     partition: how AOTAutograd divides the joint graph: "min_cut" saves the fewest bytes for the
-    backward, "default" computes nothing twice. target: as of `FusionDefinition.execute`.
+    backward, "default" computes nothing twice. products: what computes matrix products, "torch", or
+    "fastest": oneDNN where that was measured to be faster than what torch asks. target: as of
+    `FusionDefinition.execute`.
     """
 
     partition: str = "min_cut"
+    products: str = "fastest"
     target: str | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
         """Raises BackendOptionError and TargetError."""
-        valid = "partition (min_cut, default), target (a target's name)"
+        choices = {"partition": tuple(_PARTITIONS), "products": ("fastest", "torch")}
+        listed = (f"{name} ({', '.join(values)})" for name, values in choices.items())
+        valid = ", ".join((*listed, "target (a target's name)"))
         for name, value in given.items():
             known = name in {field.name for field in fields(cls)}
-            if not known or (name == "partition" and value not in _PARTITIONS):
+            if not known or (name in choices and value not in choices[name]):
                 raise BackendOptionError(name=name, value=value, valid=valid)
         options = cls(**given)
         if options.target is not None:
@@ -118,7 +123,8 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
 def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[[list[Any]], Any]:
     """An ATen graph as a function of a list of inputs, which it empties."""
     rewrite_graph(module.graph)
-    align_rows(module.graph)
+    onednn = how.options.products == "fastest"
+    align_rows(module.graph, onednn=onednn)
     roles = support(module.graph)
     prefix = name.replace(" ", "_")
     parts = {
@@ -128,7 +134,7 @@ def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[
     if how.run:
         compile_ahead(list(parts.values()))
     how.record(coverage(name, roles, parts))
-    outer = outer_module(module, parts, roles)
+    outer = outer_module(module, parts, roles, onednn=onednn)
 
     def run(inputs: list[Any]) -> Any:
         return outer.forward(inputs)

@@ -25,9 +25,11 @@ def outer_module(
     module: GraphModule,
     parts: Mapping[Partition, Callable[..., Any]],
     roles: Mapping[Node, Support],
+    *,
+    onednn: bool = False,
 ) -> GraphModule:
-    """`module` with its partitions replaced by calls of what they are mapped to. It takes its
-    inputs as a list, which it empties."""
+    """`module` with its partitions replaced by calls of what they are mapped to, and products by
+    those of `onednn`, if it may. It takes its inputs as a list, which it empties."""
     graph, made = Graph(), dict[Node, Node]()
     graph.set_codegen(_BoxedCodeGen())
     torchs = (Role.HOST, Role.PRODUCT, Role.TORCH)
@@ -46,7 +48,7 @@ def outer_module(
         else:
             made[unit] = graph.node_copy(unit, made.__getitem__)
             if roles[unit].role is Role.PRODUCT:
-                made[unit].target = product_of(unit)
+                made[unit].target = product_of(unit, onednn=onednn)
     return GraphModule(module, graph)
 
 

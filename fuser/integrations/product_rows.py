@@ -34,12 +34,12 @@ WORTH_A_COPY = 128
 """How long the sums are from which on more time is saved than a copy takes."""
 
 
-def align_rows(graph: Graph) -> None:
-    """Change strides in place, and what follows from them."""
+def align_rows(graph: Graph, *, onednn: bool = False) -> None:
+    """Change strides in place, and what follows from them; not of what `onednn` makes."""
     for node in list(graph.nodes):
         if node.target not in (_aten.mm.default, _aten.addmm.default) or not _begins_anywhere(node):
             continue
-        if runs_in_onednn(node):  # whose results are contiguous
+        if onednn and runs_in_onednn(node):  # whose results are contiguous
             continue
         read = readers_of(node)
         copied = read.torch or read.caller

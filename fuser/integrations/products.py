@@ -22,15 +22,15 @@ from fuser.runtime.output_pool import POOL, POOLED_BYTES
 _aten: Any = torch.ops.aten
 
 
-def product_of(node: Node) -> Product:
-    """What runs a product of a graph: oneDNN, torch's overload, or that into memory from the
-    pool."""
+def product_of(node: Node, *, onednn: bool = False) -> Product:
+    """What runs a product of a graph: torch's overload, or that into memory from the pool, or
+    `onednn`, if it may."""
     made = cast("Product", node.target)
     if node.target in _PACKETS and _is_large(node):
         result = tensor_of(node)
         row = 0 if result.is_contiguous() else result.stride(0)
         made = PooledProduct(_PACKETS[node.target], row)
-    return OneDnnProduct(made) if runs_in_onednn(node) else made
+    return OneDnnProduct(made) if onednn and runs_in_onednn(node) else made
 
 
 def _is_large(node: Node) -> bool:

@@ -25,6 +25,7 @@ from fuser.schedule.loop_tree import (
     Ref,
 )
 from fuser.schedule.names import kernel_name
+from fuser.schedule.narrow import narrow_points
 from fuser.schedule.pieces import pieces
 from fuser.schedule.points import scalar_nodes, store_lanes, stored_bytes, with_lanes, work
 from fuser.schedule.tiling import Turned, cpu_shape, find_turned, loops_over_tiles, tile_nodes
@@ -40,7 +41,7 @@ _AHEAD_BYTES = 8192
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
-    body = arrange(trace(segment))
+    body = narrow_points(arrange(trace(segment)))
     past_cache = stored_bytes(body) >= parameters.stream_bytes
     launch = Launch(threaded=work(body) >= parameters.serial_work, past_cache=past_cache)
     # Chunks and tiles at an end are moved back, and so compute some points again: not where that

@@ -15,6 +15,7 @@ from fuser.schedule.heuristics import CudaParameters, block_shape
 from fuser.schedule.index import affine_parts
 from fuser.schedule.loop_tree import Binding, Launch, Loop, LoopNest, Node
 from fuser.schedule.names import kernel_name
+from fuser.schedule.narrow import narrow_points
 from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes
 from fuser.schedule.tiling import (
     Turned,
@@ -31,7 +32,7 @@ from fuser.segmenter import Segment
 def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaParameters) -> LoopNest:
     """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, or tiles
     where reads need them."""
-    body = arrange(trace(segment))
+    body = narrow_points(arrange(trace(segment)))
     turned = None if segment.overwritten else find_turned(body)
     if turned is not None:
         return _tiled_cuda(segment, body, turned, alignments, parameters)

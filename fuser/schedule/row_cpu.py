@@ -14,6 +14,7 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.loop_tree import Binding, Finish, Launch, LoopNest, Node, Region, nested
 from fuser.schedule.names import kernel_name
+from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.rounding import may_contract
 from fuser.schedule.row_across_cpu import across_rows
 from fuser.schedule.row_along_cpu import along_rows, rows_alone
@@ -28,7 +29,8 @@ from fuser.segmenter import Segment
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = use_facts(arrange_rows(trace_rows(segment, parameters.shortest_row)))
+    body = arrange_rows(trace_rows(segment, parameters.shortest_row))
+    body = narrow_rows(use_facts(body))
     across = lanes_across_rows(body)
     # The last chunk is moved back, to values that are new then; and functions of all lanes at once
     # round otherwise than those of a sweep.

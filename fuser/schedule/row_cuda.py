@@ -35,6 +35,7 @@ from fuser.schedule.loop_tree import (
     nested,
 )
 from fuser.schedule.names import kernel_name
+from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Fold, RowBody, Sweep
 from fuser.schedule.row_facts import use_facts
@@ -61,7 +62,7 @@ def schedule_rows_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = use_facts(arrange_rows(trace_rows(segment)))
+    body = narrow_rows(use_facts(arrange_rows(trace_rows(segment))))
     return map_rows(segment, body, alignments, parameters)
 
 

@@ -127,7 +127,7 @@ def test_the_numbers_are_torchs(left: str, right: str, biased: bool) -> None:
     if biased:
         given.insert(0, torch.randn(N))
     _, node = one_node(target, given, {})
-    run = product_of(node)
+    run = product_of(node, onednn=True)
     assert isinstance(run, OneDnnProduct)
     with torch.no_grad():
         made = run(*given)
@@ -139,17 +139,28 @@ def test_a_call_that_turns_out_small_is_torchs() -> None:
     _, node = one_node(aten.mm.default, [torch.randn(M, K), torch.randn(K, N)], {})
     left, right = torch.randn(2, K), torch.randn(K, N)
     with torch.no_grad():
-        assert torch.equal(product_of(node)(left, right), left @ right)
+        assert torch.equal(product_of(node, onednn=True)(left, right), left @ right)
 
 
 def test_what_autograd_watches_is_torchs() -> None:
     left, right = torch.randn(M, K, requires_grad=True), torch.randn(K, N)
     _, node = one_node(aten.mm.default, [left.detach(), right], {})
-    assert product_of(node)(left, right).grad_fn is not None
+    assert product_of(node, onednn=True)(left, right).grad_fn is not None
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_compiled_layer_trains_as_in_torch(dynamic: bool) -> None:
+@pytest.mark.parametrize("products", ["fastest", "torch"])
+def test_a_compiled_layer_trains_as_in_torch(
+    dynamic: bool, products: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    call = OneDnnProduct.__call__
+
+    def counted(product: OneDnnProduct, *given: torch.Tensor) -> torch.Tensor:
+        calls.append(len(given))
+        return call(product, *given)
+
+    monkeypatch.setattr(OneDnnProduct, "__call__", counted)
     torch.compiler.reset()
     torch.manual_seed(0)
     layer = torch.nn.Sequential(torch.nn.Linear(K, N), torch.nn.GELU(), torch.nn.Linear(N, 777))
@@ -158,7 +169,8 @@ def test_a_compiled_layer_trains_as_in_torch(dynamic: bool) -> None:
         return layer(x).log_softmax(-1).square().mean()
 
     dynamo.clear_reports()
-    compiled = torch.compile(run, backend="fuser", dynamic=dynamic)  # pyright: ignore
+    options = {"products": products}
+    compiled = torch.compile(run, backend="fuser", dynamic=dynamic, options=options)  # pyright: ignore
     for rows in (M, M + 1, 3):
         x = torch.randn(rows, K, requires_grad=True)
         found: list[list[torch.Tensor]] = []
@@ -172,6 +184,7 @@ def test_a_compiled_layer_trains_as_in_torch(dynamic: bool) -> None:
         with torch.no_grad():
             torch.testing.assert_close(compiled(x), run(x), rtol=1e-4, atol=1e-6)
     assert all(not report.failed for report in dynamo.reports())
+    assert bool(calls) is (products == "fastest")
 
 
 @pytest.mark.parametrize(

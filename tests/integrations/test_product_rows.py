@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuser.integrations import dynamo, product_library
+from fuser.integrations import dynamo
 from fuser.integrations.product_rows import align_rows
 
 aten: Any = torch.ops.aten
@@ -23,12 +23,6 @@ ALIGNED = 5008
 LEFT, RIGHT = torch.randn(ROWS, INNER), torch.randn(INNER, WORDS)
 
 Function = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever the tests run, products are torch's."""
-    monkeypatch.setattr(product_library, "is_amd_with_avx512", lambda: False)
 
 
 def aligned(function: Function, *inputs: torch.Tensor, mode: str = "fake") -> GraphModule:
@@ -127,7 +121,8 @@ def test_a_compiled_layer_gives_torchs_numbers_and_strides(rows: int) -> None:
         return scores, scores.log_softmax(-1).mean()
 
     dynamo.clear_reports()
-    compiled = torch.compile(run, backend="fuser", dynamic=True)  # pyright: ignore
+    options = {"products": "torch"}
+    compiled = torch.compile(run, backend="fuser", dynamic=True, options=options)  # pyright: ignore
     for size in (rows, rows + 1):
         x = torch.randn(size, INNER, requires_grad=True)
         scores, loss = compiled(x)
