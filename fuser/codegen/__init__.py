@@ -15,7 +15,7 @@ from fuser.codegen.kernel_source import (
     Size,
     Workspace,
 )
-from fuser.schedule.rounding import may_contract
+from fuser.codegen.rounding import may_contract
 
 __all__ = [
     "Argument",

@@ -29,7 +29,7 @@ def outer_module(
     onednn: bool = False,
 ) -> GraphModule:
     """`module` with its partitions replaced by calls of what they are mapped to, and products by
-    those of `onednn`, if it may. It takes its inputs as a list, which it empties."""
+    what `product_of` says. It takes its inputs as a list, which it empties."""
     graph, made = Graph(), dict[Node, Node]()
     graph.set_codegen(_BoxedCodeGen())
     torchs = (Role.HOST, Role.PRODUCT, Role.TORCH)

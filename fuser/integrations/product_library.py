@@ -39,16 +39,32 @@ def runs_in_onednn(node: Node) -> bool:
     if node.target not in (_aten.mm.default, _aten.addmm.default) or node.kwargs:
         return False
     *bias, left, right = (tensor_of(cast("Node", operand)) for operand in node.args)
-    on_cpu = left.device.type == "cpu" and left.dtype == torch.float32
-    if not on_cpu or any(added.dim() != 1 for added in bias) or not _is_faster():
+    if left.device.type != "cpu" or left.dtype != torch.float32 or not _is_faster():
         return False
     (rows, length), columns = hints(left.shape), hint(right.shape[1])
+    if not all(_is_row(added, columns) for added in bias):
+        return False
     if length * columns < LEAST_RIGHT or rows * length * columns < LEAST_WORK:
         return False
-    if is_one(left.stride(1)):
-        return is_one(right.stride(0)) or (rows > 1 and length <= LONGEST_SUM)
+    if not (_lies_by_rows(right) or _lies_by_rows(right.t())):
+        return False
+    if _lies_by_rows(left):
+        return _lies_by_rows(right.t()) or (rows > 1 and length <= LONGEST_SUM)
     wide = columns >= LEAST_COLUMNS and rows <= MOST_ROWS
-    return is_one(left.stride(0)) and wide and length <= LONGEST_SUM_OF_COLUMNS
+    return _lies_by_rows(left.t()) and wide and length <= LONGEST_SUM_OF_COLUMNS
+
+
+def _is_row(bias: torch.Tensor, columns: int) -> bool:
+    """Whether a bias is a number for each column, one after the other: oneDNN looks at no more."""
+    return bias.dim() == 1 and hint(bias.shape[0]) == columns and is_one(bias.stride(0))
+
+
+def _lies_by_rows(matrix: torch.Tensor) -> bool:
+    """Whether the elements of a row lie side by side, and those of no two rows in one place."""
+    return is_one(matrix.stride(1)) and hint(matrix.stride(0)) >= hint(matrix.shape[1])
+
+
+_OPERATION = "_linear_pointwise"
 
 
 def _is_faster() -> bool:
@@ -56,9 +72,6 @@ def _is_faster() -> bool:
     in_full = torch.get_float32_matmul_precision() == "highest"
     usable = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
     return is_amd_with_avx512() and in_full and bool(usable) and hasattr(_mkldnn, _OPERATION)
-
-
-_OPERATION = "_linear_pointwise"
 
 
 class OneDnnProduct:
@@ -71,6 +84,8 @@ class OneDnnProduct:
 
     def __call__(self, *given: torch.Tensor) -> torch.Tensor:
         *bias, left, right = given
-        if left.shape[0] * right.numel() < LEAST_WORK or torch.is_grad_enabled():
+        rows = left.shape[0]
+        small = rows * right.numel() < LEAST_WORK or (rows == 1 and right.stride(0) != 1)
+        if small or torch.is_grad_enabled():
             return self._otherwise(*given)
         return self._linear(left, right.t(), bias[0] if bias else None, "none", [], "")

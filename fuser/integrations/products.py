@@ -23,14 +23,15 @@ _aten: Any = torch.ops.aten
 
 
 def product_of(node: Node, *, onednn: bool = False) -> Product:
-    """What runs a product of a graph: torch's overload, or that into memory from the pool, or
-    `onednn`, if it may."""
+    """What runs a product of a graph: torch's overload, or that into memory from the pool; with
+    `onednn`, oneDNN where `runs_in_onednn`. What has been given rows of whole lines is torch's."""
     made = cast("Product", node.target)
     if node.target in _PACKETS and _is_large(node):
         result = tensor_of(node)
         row = 0 if result.is_contiguous() else result.stride(0)
         made = PooledProduct(_PACKETS[node.target], row)
-    return OneDnnProduct(made) if onednn and runs_in_onednn(node) else made
+    by_onednn = onednn and runs_in_onednn(node) and tensor_of(node).is_contiguous()
+    return OneDnnProduct(made) if by_onednn else made
 
 
 def _is_large(node: Node) -> bool:

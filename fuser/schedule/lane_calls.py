@@ -12,7 +12,7 @@ Compilers make vectors of a loop over lanes, but only with the instructions that
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.loop_tree import Call, Kept, LaneCall, Lanes, Let, Load, Loop, Node, Ref
@@ -34,12 +34,17 @@ def calls_lanes(node: object) -> bool:
 
 
 def with_lane_calls(
-    code: Sequence[Code], count: int, lane_loop: LaneLoop
+    code: Sequence[Code], count: int, lane_loop: LaneLoop, before: Container[str] = ()
 ) -> tuple[list[Lanes], list[Node]]:
-    """`code` for `count` lanes: arrays to declare, and loops over lanes with calls between them."""
-    if not any(map(calls_lanes, code)) or not all(map(_may_repeat, code)):
+    """`code` for `count` lanes: arrays to declare, and loops over lanes with calls between them.
+
+    What was made `before` under the same name, lane by lane, is made so again: calls round
+    otherwise, and an element may be compared with what was found then.
+    """
+    calls = {node.name for node in code if calls_lanes(node) and node.name not in before}
+    if not calls or not all(map(_may_repeat, code)):
         return [], [lane_loop(tuple(code))]
-    return _Phases(code).nodes(count, lane_loop)
+    return _Phases(code, calls).nodes(count, lane_loop)
 
 
 def _may_repeat(node: Code) -> bool:
@@ -62,13 +67,15 @@ def _is_held(node: Code) -> bool:
 class _Phases:
     """Which phases make what a name stands for, and which read it."""
 
-    def __init__(self, code: Sequence[Code]) -> None:
+    def __init__(self, code: Sequence[Code], calls: set[str]) -> None:
         self._code = code
+        self._calls = calls
+        """Which names stand for what is made for all lanes."""
         self._first: dict[str, int] = {}
         """The first phase in which a name may be read."""
         for node in code:
             after = max((self._first.get(name, 0) for name in names_in((node,))), default=0)
-            self._first[node.name] = after + 1 if calls_lanes(node) else after
+            self._first[node.name] = after + 1 if node.name in calls else after
         self._read: defaultdict[str, set[int]] = defaultdict(set)
         self._made: dict[str, set[int]] = {}
         """Of a call, the phase that ends with it."""
@@ -78,8 +85,10 @@ class _Phases:
                 self._read[name] |= self._made[node.name]
 
     def _makes(self, node: Code) -> set[int]:
+        """A call is made at the end of the phase before; what is held, in the first phase that
+        reads it; anything else, doubles and integers among them, in each that does."""
         first, read = self._first[node.name], self._read[node.name]
-        if calls_lanes(node):
+        if node.name in self._calls:
             return {first - 1}
         if isinstance(node, Let) and node.in_lanes:
             return {first}
@@ -107,7 +116,7 @@ class _Phases:
         """What a phase does for a name in each lane, and then for all lanes."""
         name, dtype = node.name, dtype_of(node)
         held, made, read = f"{name}_held", phase in self._made[name], self._read[name]
-        if made and calls_lanes(node):
+        if made and name in self._calls:
             assert isinstance(node, Let)
             assert isinstance(node.expression, Call)
             call = LaneCall(held, node.expression.op, f"{name}_given")

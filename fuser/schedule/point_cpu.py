@@ -81,7 +81,7 @@ def _tiles(
     shape = cpu_shape(turned, parameters)
     columns = shape.columns
     chunked = _chunk_length(turned.rest, parameters) == parameters.chunk
-    if chunked and (past_cache or _draws(turned.rest)):
+    if chunked and (past_cache or _computes_in_chunks(turned.rest)):
         asked, done = _chunk(turned.work(columns), columns)
     else:
         lane, shifted = with_lanes(turned.work(columns), columns)
@@ -104,7 +104,7 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     Chunks of fewer elements are worth it where none has an end that shares a line with another row.
     """
     inner = body.axes[-1]
-    chunked = may_repeat and (past_cache or _draws(body) or any(map(calls_lanes, body.lets)))
+    chunked = may_repeat and (past_cache or _computes_in_chunks(body))
     chunk = _chunk_length(body, parameters) if chunked else 0
     peel = _chunk_start(body, chunk) if chunk and past_cache else None
     if chunk and _is_row_copy(body, parameters):
@@ -115,9 +115,10 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     return Loop(inner, Binding.SIMD, scalar_nodes(body))
 
 
-def _draws(body: Body) -> bool:
-    """Whether there are random numbers, which chunks draw in whole blocks."""
-    return any(load.drawn for load in body.loads)
+def _computes_in_chunks(body: Body) -> bool:
+    """Whether there are random numbers, which chunks draw in whole blocks, or functions that chunks
+    have for all lanes at once."""
+    return any(load.drawn for load in body.loads) or any(map(calls_lanes, body.lets))
 
 
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:

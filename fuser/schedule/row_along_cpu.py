@@ -50,8 +50,10 @@ def along_rows(
         body = ask_for_next_row(body, parameters)
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
     nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
+    before: set[str] = set()
     for sweep in body.stages:
-        nodes += _stage(sweep, parameters, chunked, alone)
+        nodes += _stage(sweep, parameters, alone, before if chunked else None)
+        before.update(node.name for node in sweep.code)
     nodes += widened_blocks(body, parameters.row_block)
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
 
@@ -67,8 +69,11 @@ def _scans_in_parts(sweep: Sweep) -> bool:
     return not sweep.scans or (len(sweep.axes) == 1 and not sweep.folds and independent(sweep))
 
 
-def _stage(sweep: Sweep, parameters: CpuRowParameters, chunked: bool, alone: bool) -> list[Node]:
-    """The loops of one stage: by one thread, or, of a row `alone`, by all of them."""
+def _stage(
+    sweep: Sweep, parameters: CpuRowParameters, alone: bool, before: set[str] | None
+) -> list[Node]:
+    """The loops of one stage: by one thread, or, of a row `alone`, by all of them. `before` are the
+    names that earlier stages have made; without them, nothing is done in chunks."""
     if not sweep.axes:
         return _point(sweep)
     if sweep.scans:
@@ -77,8 +82,8 @@ def _stage(sweep: Sweep, parameters: CpuRowParameters, chunked: bool, alone: boo
     if alone and not sweep.folds_of_row:
         loop = Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores))
         return [*nested(outer, Binding.PARALLEL, (loop,))]
-    if chunked and not alone and in_chunks(sweep, parameters):
-        return [*nested(outer, Binding.SERIAL, (chunks(sweep, parameters.chunk),))]
+    if before is not None and not alone and in_chunks(sweep, parameters):
+        return [*nested(outer, Binding.SERIAL, (chunks(sweep, parameters.chunk, before),))]
     is_long = point_count(sweep.axes) > parameters.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
     if alone or (is_long and widens and inner.extent >= parameters.long_run):

@@ -15,7 +15,6 @@ from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.loop_tree import Binding, Finish, Launch, LoopNest, Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_rows
-from fuser.schedule.rounding import may_contract
 from fuser.schedule.row_across_cpu import across_rows
 from fuser.schedule.row_along_cpu import along_rows, rows_alone
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
@@ -32,9 +31,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     body = arrange_rows(trace_rows(segment, parameters.shortest_row))
     body = narrow_rows(use_facts(body))
     across = lanes_across_rows(body)
-    # The last chunk is moved back, to values that are new then; and functions of all lanes at once
-    # round otherwise than those of a sweep.
-    chunked = not segment.overwritten and may_contract(segment.fusion)
+    chunked = not segment.overwritten  # the last chunk is moved back, to values that are new then
     alone = not across and rows_alone(body, parameters)
     if across:
         nodes = across_rows(body, parameters)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Container
 
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.counts import point_count
@@ -80,8 +81,9 @@ def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
     return rows * stored >= parameters.stream_bytes
 
 
-def chunks(sweep: Sweep, count: int) -> Loop:
-    """The innermost loop of a sweep: chunks computed in registers, then stored at once."""
+def chunks(sweep: Sweep, count: int, before: Container[str] = ()) -> Loop:
+    """The innermost loop of a sweep: chunks computed in registers, then stored at once. Names that
+    sweeps `before` have made are made as there."""
     inner = sweep.axes[-1]
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
@@ -91,7 +93,7 @@ def chunks(sweep: Sweep, count: int) -> Loop:
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(inner, Binding.SIMD, body, count)
 
-    held, phases = with_lane_calls((*code, *computed), count, lane_loop)
+    held, phases = with_lane_calls((*code, *computed), count, lane_loop, before)
     inside = (*ahead, *drawn, *arrays, *held, *phases, *stores)
     return Loop(inner, Binding.CHUNKS, inside, count)
 

@@ -135,6 +135,44 @@ def test_the_numbers_are_torchs(left: str, right: str, biased: bool) -> None:
     torch.testing.assert_close(made, target(*given), rtol=1e-4, atol=1e-4)
 
 
+BIASES = {
+    "apart": lambda: torch.randn(3 * N)[::3],
+    "expanded": lambda: torch.randn(1).expand(N),
+    "one number": lambda: torch.randn(1),
+    "of each element": lambda: torch.randn(M, N),
+}
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_a_bias_that_onednn_would_misread_stays_torchs(bias: str) -> None:
+    given = [BIASES[bias](), torch.randn(M, K), torch.randn(K, N)]
+    assert not runs_in_onednn(product(*given, target=aten.addmm.default))
+    torch.compiler.reset()
+    compiled = torch.compile(aten.addmm.default, backend="fuser")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*given), aten.addmm(*given), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_operands_that_overlap_stay_torchs(turned: bool) -> None:
+    right = torch.randn(N + K).as_strided((N, K) if turned else (K, N), (1, 1))
+    right = right.t() if turned else right
+    assert not runs_in_onednn(product(torch.randn(M, K), right))
+
+
+def test_one_row_of_open_sizes_is_torchs() -> None:
+    _, node = one_node(aten.mm.default, [torch.randn(M, 2048), torch.randn(2048, 2048)], {})
+    left, right = torch.randn(1, 2048), torch.randn(2048, 2048)
+    with torch.no_grad():
+        assert torch.equal(product_of(node, onednn=True)(left, right), left @ right)
+
+
+def test_rows_of_whole_lines_are_torchs() -> None:
+    _, node = one_node(aten.mm.default, [torch.randn(M, K), torch.randn(K, N)], {})
+    node.meta["val"] = torch.empty(M, N + 16)[:, :N]
+    assert not isinstance(product_of(node, onednn=True), OneDnnProduct)
+
+
 def test_a_call_that_turns_out_small_is_torchs() -> None:
     _, node = one_node(aten.mm.default, [torch.randn(M, K), torch.randn(K, N)], {})
     left, right = torch.randn(2, K), torch.randn(K, N)

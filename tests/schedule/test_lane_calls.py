@@ -251,14 +251,21 @@ def test_an_update_in_place_computes_no_point_twice():
     torch.testing.assert_close(x, expected)
 
 
-def test_what_is_compared_with_an_extreme_is_computed_alike():
-    """The largest of a row is found by a sweep and compared with in a chunk."""
-    x = torch.randn(40, 4000)
+def test_what_a_sweep_made_before_is_made_alike():
+    """Rows too long to be kept are made again, in a chunk: none may exceed the largest."""
+    x = torch.randn(16, 300_000, generator=torch.Generator().manual_seed(0))
     with FusionDefinition() as fd:
-        e = fd.ops.tanh(fd.from_pytorch(x))
-        largest = fd.ops.eq(e, fd.ops.max(e, [1], keepdim=True))
-        fd.add_output(fd.ops.where(largest, 1.0, fd.ops.exp(e)))
-        fd.add_output(largest)
-    values, largest = fd.execute([x], target="cpu")
-    assert largest.sum(1).min() >= 1
-    assert (values == 1.0).sum() >= 40
+        e = fd.ops.exp(fd.from_pytorch(x))
+        largest = fd.ops.max(e, [1], keepdim=True)
+        fd.add_output(fd.ops.sqrt(largest - e) + fd.ops.tanh(e))
+    (kernel,) = fd.plan([x], target="cpu").kernels
+    assert "tanh_lanes(" in kernel.source
+    assert "exp_lanes(" not in kernel.source
+    (made,) = agrees(fd, [x], "cpu")
+    assert not made.isnan().any()
+
+
+def test_names_made_before_are_made_one_by_one():
+    code = (loaded("T0"), call("T1", "exp", "T0"), call("T2", "tanh", "T1"), filled("T2"))
+    arrays, _ = with_lane_calls(code, 64, lane_loop, before={"T1"})
+    assert [array.name for array in arrays] == ["T2_given", "T2_held"]

@@ -67,6 +67,7 @@ def test_every_planned_cuda_kernel_compiles(arch: str):
         with FusionDefinition() as fd:
             definition.build(fd)
         for kernel in fd.plan(definition.inputs, target=f"cuda:{arch}").kernels:
-            assert kernel.compile().spill_bytes == 0
+            if kernel.scheduler != "torch":  # as of a pad of no elements
+                assert kernel.compile().spill_bytes == 0
 
     run()
