@@ -21,6 +21,7 @@ from fuser.runtime.processor import is_amd_with_avx512
 
 _aten: Any = torch.ops.aten
 _mkldnn: Any = torch.ops.mkldnn
+_OPERATION = "_linear_pointwise"
 Product = Callable[..., torch.Tensor]
 
 LEAST_WORK, LEAST_RIGHT = 1 << 21, 1 << 19
@@ -62,9 +63,6 @@ def _is_row(bias: torch.Tensor, columns: int) -> bool:
 def _lies_by_rows(matrix: torch.Tensor) -> bool:
     """Whether the elements of a row lie side by side, and those of no two rows in one place."""
     return is_one(matrix.stride(1)) and hint(matrix.stride(0)) >= hint(matrix.shape[1])
-
-
-_OPERATION = "_linear_pointwise"
 
 
 def _is_faster() -> bool:

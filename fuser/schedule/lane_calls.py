@@ -105,8 +105,8 @@ class _Phases:
                 done, call = self._of_phase(phase, node)
                 inside += done
                 calls += call
-            filled = [node for node in inside if isinstance(node, Let) and node.in_lanes]
-            own = [node for node in filled if node not in self._code]
+            filled = (node for node in inside if isinstance(node, Let) and node.in_lanes)
+            own = (node for node in filled if node.name not in self._made)
             arrays += [Lanes(node.name, node.dtype, count) for node in own]
             arrays += [Lanes(call.name, DataType.Float, count) for call in calls]
             nodes += [lane_loop(tuple(inside)), *calls]
