@@ -51,7 +51,7 @@ class CpuRowParameters:
     chunk: int = 64
     chunked_run: int = 512
     stream_bytes: int = 8 << 20
-    ahead_bytes: int = 2048
+    ahead_bytes: int = 4096
     shortest_row: int = 64
 
     def lanes_for(self, extent: int, arrays: int = 1) -> int:

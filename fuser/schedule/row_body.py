@@ -42,7 +42,8 @@ from fuser.schedule.loop_tree import (
 class Fold:
     """`name` = all that a sweep makes of `value`, joined by `operation` of the pointwise table.
 
-    A fold over the rows has `slots` results, and `at` says to which of them `value` goes.
+    A fold over the rows has `slots` results, and `at` says to which of them `value` goes. An
+    extreme keeps NaN unless something else tells of it: see `row_nan.py`.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Fold:
     dtype: DataType
     slots: int | None = None
     at: Index = ZERO
+    keeps_nan: bool = True
 
 
 Code = Load | Let | CheckedIndex | Keep | Kept | Running

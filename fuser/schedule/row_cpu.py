@@ -22,6 +22,7 @@ from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_folds_cpu import partial_of, widened_blocks
 from fuser.schedule.row_memory import cost, goes_past_cache
+from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment
 
@@ -29,7 +30,7 @@ from fuser.segmenter import Segment
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
     body = arrange_rows(trace_rows(segment, parameters.shortest_row))
-    body = narrow_rows(use_facts(body))
+    body = drop_repeated_nan(narrow_rows(use_facts(body)))
     across = lanes_across_rows(body)
     chunked = not segment.overwritten  # the last chunk is moved back, to values that are new then
     alone = not across and rows_alone(body, parameters)

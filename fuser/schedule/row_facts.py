@@ -13,7 +13,7 @@ import dataclasses
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Call, Expression, Let, Ref
+from fuser.schedule.loop_tree import Call, Convert, Expression, Let, Ref
 from fuser.schedule.row_body import Code, RowBody, Sweep
 
 
@@ -37,6 +37,8 @@ class _Facts:
         self._from_one: set[str] = set()
         """Values that are at least 1, or NaN."""
         self._reciprocals: dict[str, Let] = {}
+        self._widened: dict[str, Expression] = {}
+        """16-bit numbers as float32: of what."""
 
     def refined(self, sweep: Sweep) -> list[Sweep]:
         """A sweep with what is known so far used, after the row values that this needs."""
@@ -46,7 +48,7 @@ class _Facts:
             if fold.slots is not None:
                 continue
             if fold.operation == "maximum":
-                self._maxima[fold.name] = fold.value, sweep.axes
+                self._maxima[fold.name] = self._narrow(fold.value), sweep.axes
             elif fold.operation == "add" and self._is_power(fold.value, sweep.axes):
                 self._from_one.add(fold.name)
         new = tuple(let for name, let in self._reciprocals.items() if name not in before)
@@ -54,13 +56,15 @@ class _Facts:
         return [*row, dataclasses.replace(sweep, code=code)]
 
     def _node(self, node: Code) -> Code:
+        if isinstance(node, Let) and isinstance(node.expression, Convert):
+            self._widened[node.name] = _narrow(node.expression)
         if not isinstance(node, Let) or not isinstance(node.expression, Call):
             return node
         call = node.expression
         match call.op, call.args:
-            case "sub", (value, Ref(name)) if name in self._maxima:
+            case "sub", (value, (Ref(name) | Convert(Ref(name)))) if name in self._maxima:
                 largest_of, axes = self._maxima[name]
-                if value == largest_of:
+                if self._narrow(value) == largest_of:
                     self._nonpositive[node.name] = axes
             case "exp", (Ref(name),) if name in self._nonpositive:
                 self._powers[node.name] = self._nonpositive[name]
@@ -72,6 +76,11 @@ class _Facts:
                 pass
         return dataclasses.replace(node, expression=call)
 
+    def _narrow(self, value: Expression) -> Expression:
+        """A value as it was before it became wider, if it did."""
+        known = self._widened.get(value.name) if isinstance(value, Ref) else None
+        return _narrow(value if known is None else known)
+
     def _is_power(self, value: Expression, axes: tuple[Axis, ...]) -> bool:
         """Whether a value is e to the difference from the largest one over `axes`."""
         return isinstance(value, Ref) and self._powers.get(value.name) == axes
@@ -81,3 +90,10 @@ class _Facts:
         expression = Call("reciprocal", (Ref(divisor, dtype),), dtype)
         self._reciprocals.setdefault(name, Let(name, dtype, expression))
         return Ref(name, dtype)
+
+
+def _narrow(value: Expression) -> Expression:
+    """What a value is made of by a conversion that changes no number, or itself."""
+    if isinstance(value, Convert) and value.dtype is value.of.dtype.compute:
+        return value.of
+    return value

@@ -64,11 +64,11 @@ def lane_parts(fold: Fold, dtype: DataType) -> dict[str, Call]:
         return {name: join(fold.operation, Ref(name, dtype), fold.value)}
     value, held, held_nan = convert(fold.value, dtype), Ref(name, dtype), Ref(f"{name}_nan", dtype)
     beats = Call("gt" if fold.operation == "maximum" else "lt", (held, value), DataType.Bool)
-    is_nan = Call("isnan", (value,), DataType.Bool)
-    return {
-        held.name: Call("where", (beats, held, value), dtype),
-        held_nan.name: Call("where", (is_nan, value, held_nan), dtype),
-    }
+    parts = {held.name: Call("where", (beats, held, value), dtype)}
+    if fold.keeps_nan:
+        is_nan = Call("isnan", (value,), DataType.Bool)
+        parts[held_nan.name] = Call("where", (is_nan, value, held_nan), dtype)
+    return parts
 
 
 def partial_of(fold: Fold) -> Partial:

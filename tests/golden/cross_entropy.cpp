@@ -34,19 +34,20 @@ static inline int thread_number() { return omp_get_thread_num(); }
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
-FUSER_DEVICE bool isnan(float x) { return x != x; }
-
 template <class T>
 FUSER_DEVICE T maximum(T x, T y) {
   return y > x || y != y ? y : x;
 }
 
 // All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
+// Without `simd`, loops are unrolled before anything makes vectors of them, and which lane holds the
+// largest value becomes a branch that no processor foresees.
 template <int count, class T, class Join>
 static inline T join_halves(Join join, T* lanes) {
   if constexpr (count == 1) {
     return lanes[0];
   } else {
+    #pragma omp simd
     for (int lane = 0; lane < count / 2; ++lane) {
       lanes[lane] = join(lanes[lane], lanes[lane + count / 2]);
     }
@@ -56,6 +57,7 @@ static inline T join_halves(Join join, T* lanes) {
 // All lanes of some arrays as one.
 template <int count, class T, class Join, class... Others>
 static inline T join_lanes(Join join, T* lanes, const Others*... others) {
+  #pragma omp simd
   for (int lane = 0; lane < count; ++lane) {
     ((lanes[lane] = join(lanes[lane], others[lane])), ...);
   }
@@ -84,17 +86,17 @@ FUSER_DEVICE float exp_polynomial(float r) {
 
 FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
 
-// e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. The exponent is added
-// to the bits of the result. Where contraction makes a difference from the largest value exceed 0,
-// the exponent stays 0: the result is near 1, as it should be.
+// e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. Where contraction
+// makes a difference from the largest value exceed 0, the scale stays 1: the result is near 1, as it
+// should be.
 FUSER_DEVICE float exp_nonpositive(float x) {
-  const float shifter = 12582912.0f;  // the low bits of the sum are n; its other bits are shifted out
+  const float shifter = 12583039.0f;  // the low bits of the sum are n + 127, the exponent of 2^n
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-  const float value = 1.0f + (r + r * r * exp_polynomial(r));
   const int32 most = bits_of(shifter), exponent = bits_of(shifted) < most ? bits_of(shifted) : most;
-  return x < -87.33654f ? 0.0f : float_of(bits_of(value) + (exponent << 23));
+  const float scale = float_of(exponent << 23);
+  return x < -87.33654f ? 0.0f : scale + scale * (r + r * r * exp_polynomial(r));
 }
 
 // Asks for what later rows read, into the second level.
@@ -169,12 +171,9 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
       T18_part[0] = T18_part[0] + T24;
       float T2_lanes[32];
       for (int lane = 0; lane < 32; ++lane) T2_lanes[lane] = -__builtin_inff();
-      float T2_lanes_nan[32];
-      for (int lane = 0; lane < 32; ++lane) T2_lanes_nan[lane] = -__builtin_inff();
       const auto sweep0 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
         const float T0 = T0_in[i1 + i0 * n1];
         T2_lanes[lane] = (T2_lanes[lane] > T0) ? T2_lanes[lane] : T0;
-        T2_lanes_nan[lane] = (isnan(T0)) ? T0 : T2_lanes_nan[lane];
       };
       int64 start0 = 0;
       for (; start0 + 32 <= n1; start0 += 32) {
@@ -182,7 +181,7 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
         for (int lane = 0; lane < 32; ++lane) sweep0(start0 + lane, lane);
       }
       for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);
-      const float T2 = join_lanes<32>([](float x, float y) { return maximum(x, y); }, T2_lanes, T2_lanes_nan);
+      const float T2 = join_lanes<32>([](float x, float y) { return maximum(x, y); }, T2_lanes);
       double T5_part[1] = {0.0};
       for (int64 block = 0; block < n1; block += 16384) {
         const int64 block_end = block + (n1 - block < 16384 ? n1 - block : 16384);

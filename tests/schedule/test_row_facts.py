@@ -40,6 +40,12 @@ def test_of_floats_div_is_a_quotient_too():
     assert operations(by_div, torch.empty(20, 30)) == operations(softmax, torch.empty(20, 30))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_what_only_became_wider_is_the_same_value(dtype: torch.dtype):
+    found = operations(softmax, torch.empty(20, 30, dtype=dtype))
+    assert found == operations(softmax, torch.empty(20, 30))
+
+
 def test_a_softmax_in_float64_has_no_simpler_exponential():
     found = operations(softmax, torch.empty(20, 30, dtype=torch.float64))
     assert found == ["sub", "exp", "reciprocal", "sub", "exp", "mul"]

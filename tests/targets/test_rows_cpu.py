@@ -132,6 +132,25 @@ def test_special_numbers_anywhere_in_a_row(special: list[float], shape: tuple[in
     run(lambda fd, x: softmax(fd, x, 1), x)
 
 
+def log_softmax(fd: FusionDefinition, x: Handle) -> Handle:
+    moved = x - fd.ops.max(x, [1], keepdim=True)
+    return moved - fd.ops.log(fd.ops.sum(fd.ops.exp(moved), [1], keepdim=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("shape", [(12, 33), (12, 700), (12, 20000), (3, 20000)])
+def test_a_nan_anywhere_makes_the_whole_row_nan(shape: tuple[int, int], dtype: torch.dtype):
+    rows, columns = shape
+    x = numbers(shape).to(dtype)
+    for row in range(0, rows, 2):
+        x[row, (row * 3331) % columns] = NAN
+        x[row, (row * 3331 + 1) % columns] = INF if row % 4 else 50.0
+    for define in (lambda fd, x: softmax(fd, x, 1), log_softmax):
+        (made,) = run(define, x)
+        assert made[0::2].isnan().all()
+        assert not made[1::2].isnan().any()
+
+
 def test_extremes_of_infinities_alone():
     x = torch.tensor([[-INF] * 5, [INF] * 5])
     most, least = run(lambda fd, x: [fd.ops.max(x, [1]), fd.ops.min(x, [1])], x)

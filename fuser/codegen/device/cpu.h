@@ -160,17 +160,17 @@ FUSER_DEVICE float exp_times(float x, float factor) {
 FUSER_DEVICE float exp(float x) { return exp_times(x, 1.0f); }
 
 //@ exp_nonpositive(float): FUSER_DEVICE, bits_of, exp_polynomial, float_of
-// e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. The exponent is added
-// to the bits of the result. Where contraction makes a difference from the largest value exceed 0,
-// the exponent stays 0: the result is near 1, as it should be.
+// e^x for x <= 0 and NaN. At most 1.1 ulp; 0 in place of results below 2^-126. Where contraction
+// makes a difference from the largest value exceed 0, the scale stays 1: the result is near 1, as it
+// should be.
 FUSER_DEVICE float exp_nonpositive(float x) {
-  const float shifter = 12582912.0f;  // the low bits of the sum are n; its other bits are shifted out
+  const float shifter = 12583039.0f;  // the low bits of the sum are n + 127, the exponent of 2^n
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-  const float value = 1.0f + (r + r * r * exp_polynomial(r));
   const int32 most = bits_of(shifter), exponent = bits_of(shifted) < most ? bits_of(shifted) : most;
-  return x < -87.33654f ? 0.0f : float_of(bits_of(value) + (exponent << 23));
+  const float scale = float_of(exponent << 23);
+  return x < -87.33654f ? 0.0f : scale + scale * (r + r * r * exp_polynomial(r));
 }
 
 //@ exp2(float): FUSER_DEVICE, bits_of, polynomial, scale_by_power
@@ -818,11 +818,14 @@ static inline int thread_number() { return omp_get_thread_num(); }
 
 //@ join_lanes
 // All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
+// Without `simd`, loops are unrolled before anything makes vectors of them, and which lane holds the
+// largest value becomes a branch that no processor foresees.
 template <int count, class T, class Join>
 static inline T join_halves(Join join, T* lanes) {
   if constexpr (count == 1) {
     return lanes[0];
   } else {
+    #pragma omp simd
     for (int lane = 0; lane < count / 2; ++lane) {
       lanes[lane] = join(lanes[lane], lanes[lane + count / 2]);
     }
@@ -832,6 +835,7 @@ static inline T join_halves(Join join, T* lanes) {
 // All lanes of some arrays as one.
 template <int count, class T, class Join, class... Others>
 static inline T join_lanes(Join join, T* lanes, const Others*... others) {
+  #pragma omp simd
   for (int lane = 0; lane < count; ++lane) {
     ((lanes[lane] = join(lanes[lane], others[lane])), ...);
   }
