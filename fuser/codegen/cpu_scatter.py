@@ -7,7 +7,11 @@ from typing import assert_never
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import ListLoop, Loop, Node, PointLists, PointOf, Prefetch
+from fuser.schedule.loop_tree import ListLoop, Loop, Node, PointLists, PointOf
+
+_SHARES, _MOST_SHARED = 64, 256
+"""Rows with lists are shared out in so many shares, or more if these are too large: rows have more
+points or fewer. What is asked for at the end of a share is another thread's."""
 
 
 class CpuScatterPrinter(CpuRowPrinter):
@@ -30,14 +34,11 @@ class CpuScatterPrinter(CpuRowPrinter):
             case _:
                 assert_never(node)
 
-    def prefetch(self, prefetch: Prefetch) -> None:
-        at = self.sizes.index(prefetch.at, f"{prefetch.tensor}")
-        count = self.sizes.parameter(f"{prefetch.tensor}_run", prefetch.lanes)
-        ask = self.expressions.use("prefetch_run")
-        self.out.line(f"{ask}({prefetch.tensor}_in + {at}, {count});")
-
     def shares(self, loop: Loop) -> str:
-        return " schedule(dynamic, 64)" if _has_lists(loop.body) else ""
+        if not _has_lists(loop.body):
+            return ""
+        share = max(1, min(_MOST_SHARED, loop.axis.extent // _SHARES))
+        return f" schedule(dynamic, {self.sizes.parameter('rows_shared', share)})"
 
     def _make_lists(self, node: PointLists) -> None:
         name = node.name

@@ -43,8 +43,12 @@ BLOCK = 256
 """Columns that a thread takes at a time, and walks all points for."""
 
 
-AHEAD_BYTES = 1 << 14
+AHEAD_BYTES = 1 << 13
 """How far ahead the elements of points are asked for, at least one point."""
+
+ASKED = 64
+"""The most columns of a later point that are asked for at once. All of a row at once would fill the
+queue to memory, and what is needed now would wait behind it."""
 
 
 def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
@@ -95,11 +99,10 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     )
     *outer, inner = body.first.axes
     array = next(node for node in body.last.code if isinstance(node, Kept))
-    each = (*body.of_point, _swept(body.added, inner))
     columns: tuple[Node, ...] = (
         RowArray(array.name, array.dtype, inner),
         _swept(body.first, inner),
-        _each_listed(name, body, each, last=not op.adds),
+        _each_listed(name, body, last=not op.adds),
         chunks(body.last, parameters.chunk)
         if in_chunks(body.last, parameters)
         else _swept(body.last, inner),
@@ -123,21 +126,27 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     )
 
 
-def _each_listed(name: str, body: ListBody, each: tuple[Node, ...], *, last: bool) -> ListLoop:
+def _each_listed(name: str, body: ListBody, *, last: bool) -> ListLoop:
     """The points of a row. They lie anywhere, so those that come later are asked for."""
     inner = body.added.axes[-1]
+    lanes = 1 << min(ASKED, inner.extent).bit_length() - 1
     later = Variable(f"{body.point.name}_later", body.point.extent)
     loads = [n for n in body.added.code if isinstance(n, Load) and n.drawn is None]
     read = [n for n in loads if step_along(n.at, inner) == 1 and n.at.coefficient(body.point)]
-    if not read or last:
+    if not read or last or lanes == 1:
+        each = (*body.of_point, _swept(body.added, inner))
         return ListLoop(name, body.row, body.point.name, each, last)
     asked: list[Node] = []
     for load in read:
-        terms = ((later if t == body.point else t, c) for t, c in load.at.terms if t != inner)
-        asked.append(Prefetch(load.tensor, Index(load.at.constant, tuple(terms)), inner.extent))
+        terms = ((later if t == body.point else t, c) for t, c in load.at.terms)
+        at = Index(load.at.constant, tuple(terms))
+        asked.append(Prefetch(load.tensor, at, lanes, there=True))
     run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
-    inside, ahead = (*asked, *each), -(-AHEAD_BYTES // run)
-    return ListLoop(name, body.row, body.point.name, inside, last, later.name, ahead)
+    sweep = Loop(inner, Binding.SWEEP, (*asked, *body.added.code), lanes)
+    ahead = -(-AHEAD_BYTES // run)
+    return ListLoop(
+        name, body.row, body.point.name, (*body.of_point, sweep), last, later.name, ahead
+    )
 
 
 def _swept(sweep: Sweep, inner: Axis) -> Loop:

@@ -119,15 +119,22 @@ def test_threads_take_rows_and_lanes_go_along_them():
     assert loops(softmaxed) == ["PARALLEL", "SWEEP", "SWEEP", "CHUNKS", "SIMD"]
     assert softmaxed.launch.threaded
     assert [(n.dtype, n.count) for n in found(softmaxed, Lanes)] == [
-        *[(DataType.Float, 16)] * 2,
-        (DataType.Float, 32),
+        *[(DataType.Float, 32)] * 2,
         (DataType.Float, 64),
     ]
     assert [(n.arrays, n.operation) for n in found(softmaxed, Combine)] == [
-        (("T1_lanes", "T1_lanes_nan"), "maximum"),
+        (("T1_lanes",), "maximum"),
         (("T4_lanes",), "add"),
     ]
     assert "along" in softmaxed.parameters
+
+
+def test_where_nothing_else_tells_of_nan_it_has_lanes_of_its_own():
+    largest = nest(lambda fd, x: fd.ops.max(x, [1]), empty(4096, 768))
+    assert [(n.dtype, n.count) for n in found(largest, Lanes)] == [(DataType.Float, 16)] * 2
+    (combined,) = found(largest, Combine)
+    assert isinstance(combined, Combine)
+    assert combined.arrays == ("T1_lanes", "T1_lanes_nan")
 
 
 @pytest.mark.parametrize(
@@ -155,10 +162,10 @@ def test_the_costly_sweep_asks_for_the_next_row():
         for node in found(nest(softmax, empty(4096, 768)), Loop)
         if any(isinstance(inside, Prefetch) for inside in node.body)
     ]
-    assert asked.at.constant == 768
+    assert asked.at.constant == 2 * 768
     assert "T3" in [node.name for node in fold.body if isinstance(node, Let)]
     (far,) = found(nest(softmax, empty(4096, 64)), Prefetch)
-    assert far.at.constant == 8 * 64
+    assert far.at.constant == 16 * 64
     assert not found(nest(total, empty(4096, 768)), Prefetch)
     assert not found(nest(softmax, empty(4, 768)), Prefetch)
 

@@ -160,16 +160,6 @@ static inline void prefetch_lanes(const T* at) {
   }
 }
 
-//@ prefetch_run
-// Asks for `count` elements that are read later, into the second level.
-template <class T>
-static inline void prefetch_run(const T* at, long long count) {
-  const char* const begin = reinterpret_cast<const char*>(at);
-  for (long long byte = 0; byte < count * (long long)sizeof(T); byte += 64) {
-    __builtin_prefetch(begin + byte, 0, 2);
-  }
-}
-
 //@ stream_fence
 // Orders stores that bypassed the cache before whatever another thread reads next.
 static inline void stream_fence() {

@@ -1,0 +1,58 @@
+"""What a scatter by lists asks memory for: the columns of a later point, some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.passes.scatter_forms import choose_scatter_forms
+from fuser.schedule import CpuRowParameters, LoopNest
+from fuser.schedule.loop_tree import Binding, ListLoop, Loop, Node, Prefetch, Region
+from fuser.schedule.scatter_cpu import schedule_scatter_cpu
+from fuser.segmenter import segment
+from tests.segmented import concrete, memory_of
+
+
+def added(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
+    return fd.ops.index_add(x, index, source, 0)
+
+
+def nest(columns: int) -> LoopNest:
+    x, source = (torch.empty(size, columns, device="meta") for size in (100, 300))
+    inputs = x, torch.empty(300, dtype=torch.int64, device="meta"), source
+    with FusionDefinition() as fd:
+        fd.add_output(added(fd, *map(fd.from_pytorch, inputs)))
+    fusion = choose_scatter_forms(concrete(fd.fusion, inputs), lists=True, ordered=False)
+    (only,) = segment(fusion, memory_of(fusion, inputs)).segments
+    return schedule_scatter_cpu(only, CpuRowParameters())
+
+
+def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        if isinstance(node, Loop | Region | ListLoop):
+            yield from walk(node.body)
+
+
+@pytest.mark.parametrize(("columns", "lanes"), [(16, 16), (24, 16), (100, 64), (768, 64)])
+def test_a_part_of_a_later_point_is_asked_for_with_each_part_of_this_one(columns: int, lanes: int):
+    (loop,) = [
+        node
+        for node in walk(nest(columns).body)
+        if isinstance(node, Loop) and any(isinstance(inside, Prefetch) for inside in node.body)
+    ]
+    (asked,) = [node for node in loop.body if isinstance(node, Prefetch)]
+    assert loop.binding is Binding.SWEEP
+    assert loop.step == asked.lanes == lanes
+    assert asked.at.coefficient(loop.axis) == 1
+    assert "later" in str(asked.at)
+
+
+@pytest.mark.parametrize(("columns", "points"), [(16, 128), (768, 3), (8192, 1)])
+def test_it_is_some_kilobytes_ahead_or_one_point(columns: int, points: int):
+    (each,) = [node for node in walk(nest(columns).body) if isinstance(node, ListLoop)]
+    assert each.ahead == points
