@@ -30,9 +30,9 @@ static inline unsigned long long past_alignment(const void* at) {
 }
 
 //@ prefetch_line
-// Asks for what is read soon.
+// Asks for what is read soon, a page further on: processors look ahead by themselves within a page.
 static inline void prefetch_line(const void* now) {
-  __builtin_prefetch(static_cast<const char*>(now) + 2048);
+  __builtin_prefetch(static_cast<const char*>(now) + 4096, 0, 2);
 }
 
 //@ stream_row: stream_vector
