@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from fuser.codegen.cpu import CpuPrinter
+from fuser.schedule.expressions import REPEATED
 from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
 from fuser.schedule.loop_tree import Binding, Load, Loop, LoopNest, Prefetch, Store
 from fuser.segmenter import Segment
@@ -35,7 +36,7 @@ class CpuSweepPrinter(CpuPrinter):
         match loop.binding:
             case Binding.PARALLEL | Binding.STRIP | Binding.BLOCKS:
                 self._over_threads(loop)
-            case Binding.SWEEP:
+            case Binding.SWEEP | Binding.ROUNDS:
                 self._sweep(loop)
             case Binding.STRIP_LANES:
                 with self._rows_of_strip():
@@ -114,11 +115,18 @@ class CpuSweepPrinter(CpuPrinter):
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""
         body, start, extent = self._element(loop)
-        with self.out.block(f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"):
+        may_repeat, step = loop.binding is Binding.ROUNDS, loop.step
+        lanes = f"for (int lane = 0; lane < {step}; ++lane)"
+        with self.out.block(f"for (; {start} + {step} <= {extent}; {start} += {step})"):
             self._begin_round(loop, start, _of_round(loop))
             self.out.line("#pragma omp simd")
-            each = f"for (int lane = 0; lane < {loop.step}; ++lane)"
-            self.out.line(f"{each} {body}({start} + lane, lane);")
+            self.out.line(f"{lanes} {body}({start} + lane, lane{', false' if may_repeat else ''});")
+        if may_repeat:
+            with self.out.block(f"if ({start} < {extent})"):
+                self.out.line(f"const int done = int({start} + {step} - {extent});")
+                self.out.line("#pragma omp simd")
+                self.out.line(f"{lanes} {body}({extent} - {step} + lane, lane, lane < done);")
+            return
         each = f"for (int lane = 0; lane < {extent} - {start}; ++lane)"
         call = f"{each} {body}({start} + lane, lane);"
         if drawn := [node for node in _of_round(loop) if isinstance(node, Load)]:
@@ -142,7 +150,8 @@ class CpuSweepPrinter(CpuPrinter):
                 type_ = self.expressions.type(node.tensor.dtype)
                 self.out.line(f"{self.draw_room(node, node.drawn)};")
                 self.out.line(f"const {type_}* {node.name};")
-        head = f"const auto {body} = [&](const {index} {name}, const int lane)"
+        repeats = f", const bool {REPEATED.name}" if loop.binding is Binding.ROUNDS else ""
+        head = f"const auto {body} = [&](const {index} {name}, const int lane{repeats})"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
             self.nodes(tuple(node for node in loop.body if node not in of_round))
         self.out.line(f"{index} {start} = {first};")

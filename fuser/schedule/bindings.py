@@ -20,6 +20,7 @@ class Binding(Enum):
     LANES = auto()  # unrolled over the lanes of one thread
     SERIAL = auto()  # one after the other
     SWEEP = auto()  # `step` lanes at a time, and what is left one by one
+    ROUNDS = auto()  # `step` lanes at a time; the last are moved back: see `REPEATED`
     BLOCKS = auto()  # `step` elements of a long row an iteration, over threads; swept inside
     STRIP = auto()  # up to `step` neighbouring rows an iteration, over threads
     STRIP_LANES = auto()  # the rows of a strip

@@ -19,6 +19,11 @@ class Ref:
     dtype: DataType
 
 
+REPEATED = Ref("repeated", DataType.Bool)
+"""In a loop over rounds: whether this lane was done before. Its last lanes are moved back to end in
+range, so that they are vectors too, and what they repeat must not change what was folded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Literal:
     value: Number

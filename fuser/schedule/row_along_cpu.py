@@ -32,6 +32,7 @@ from fuser.schedule.row_folds_cpu import (
     partial_of,
     wide,
     widened_blocks,
+    without_repeats,
 )
 from fuser.schedule.row_memory import ask_for_next_row, chunks, in_chunks, store_last
 from fuser.schedule.row_scans import carry_of, independent, totals_of
@@ -87,11 +88,14 @@ def _stage(
     is_long = point_count(sweep.axes) > parameters.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
     if alone or (is_long and widens and inner.extent >= parameters.long_run):
-        return _sweep_in_blocks(sweep, parameters, alone)
-    return _sweep_along(sweep, parameters, narrow=not is_long)
+        again = before is not None and not (alone and sweep.stores)  # of another thread's block
+        return _sweep_in_blocks(sweep, parameters, alone, again)
+    return _sweep_along(sweep, parameters, narrow=not is_long, again=before is not None)
 
 
-def _sweep_in_blocks(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
+def _sweep_in_blocks(
+    sweep: Sweep, parameters: CpuRowParameters, alone: bool, again: bool
+) -> list[Node]:
     """A long sweep: folded within a block in the type of the fold, over blocks in a wider one.
 
     Of a row `alone`, each thread folds its blocks, then the folds of the threads are joined.
@@ -103,7 +107,7 @@ def _sweep_in_blocks(sweep: Sweep, parameters: CpuRowParameters, alone: bool) ->
         fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
     )
     one = dataclasses.replace(sweep, axes=(inner,), folds=folds)
-    swept = _sweep_along(one, parameters, narrow=True)
+    swept = _sweep_along(one, parameters, narrow=True, again=again)
     joined = (Accumulate(p, ZERO, Ref(name, p.kept)) for name, p in partials.items())
     loops: tuple[Node, ...] = (*swept, *joined)
     if inner.extent > parameters.block or (alone and not outer):
@@ -119,18 +123,26 @@ def _point(sweep: Sweep) -> list[Node]:
     return [*sweep.code, *accumulated(sweep), *sweep.stores]
 
 
-def _sweep_along(sweep: Sweep, parameters: CpuRowParameters, narrow: bool) -> list[Node]:
-    """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type."""
+def _sweep_along(
+    sweep: Sweep, parameters: CpuRowParameters, narrow: bool, again: bool
+) -> list[Node]:
+    """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements may
+    be done `again`, the last lanes are moved back to end in range."""
     *outer, inner = sweep.axes
-    own = sweep.folds_of_row
-    arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
+    arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in sweep.folds_of_row)
     lanes = parameters.lanes_for(inner.extent, arrays)
+    drawn, code = drawn_together(sweep.code, inner, lanes)
+    again = again and not drawn and inner.extent >= lanes
+    if again:
+        sweep = without_repeats(sweep)
+    own = sweep.folds_of_row
     before, within, after = folded_in_lanes(own, lanes, narrow)
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
-    drawn, code = drawn_together(sweep.code, inner, lanes)
     inside = (*ahead, *drawn, *code, *within, *accumulated(sweep), *sweep.stores)
-    binding, step = (Binding.SWEEP, lanes) if own or drawn else (Binding.SIMD, 1)
-    loop = Loop(inner, binding, inside, step)
+    binding = Binding.ROUNDS if again else Binding.SWEEP
+    loop = Loop(inner, binding, inside, lanes)
+    if not own and not drawn:
+        loop = Loop(inner, Binding.SIMD, inside)
     return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
 
 
@@ -142,7 +154,7 @@ def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list
     before, within, after = folded_in_lanes(own, parameters.chunk, narrow=False)
     loop = scan_loop(sweep, [*within, *accumulated(sweep)], parameters.chunk)
     if alone:
-        totals = _sweep_along(totals_of(sweep), parameters, narrow=False)
+        totals = _sweep_along(totals_of(sweep), parameters, narrow=False, again=False)
         return [shared_out(sweep, totals, loop, parameters.scanned_block)]
     carries = map(carry_of, sweep.scans)
     return [*carries, *before, *nested(outer, Binding.SERIAL, (loop,)), *after]

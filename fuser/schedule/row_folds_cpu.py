@@ -8,10 +8,12 @@ Long sums of float32 are kept in float64.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
+from fuser.schedule.expressions import REPEATED
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral
 from fuser.schedule.loop_tree import (
     Accumulate,
@@ -30,6 +32,19 @@ from fuser.schedule.row_body import Fold, RowBody, Sweep
 def wide(fold: Fold) -> DataType:
     """The type a fold is kept in."""
     return kept_dtype(fold.operation, fold.dtype)
+
+
+def without_repeats(sweep: Sweep) -> Sweep:
+    """`sweep` with folds that elements which are done again do not change."""
+
+    def changed(fold: Fold) -> Fold:
+        if fold.operation not in ("add", "mul"):
+            return fold  # joins a value twice as once
+        dtype = fold.value.dtype
+        value = Call("where", (REPEATED, neutral(fold.operation, dtype), fold.value), dtype)
+        return dataclasses.replace(fold, value=value)
+
+    return dataclasses.replace(sweep, folds=tuple(map(changed, sweep.folds)))
 
 
 def accumulated(sweep: Sweep) -> list[Node]:

@@ -102,14 +102,26 @@ def test_row_lengths_compile_at_most_one_kernel_for_each_power_of_two():
 # -- sweeps --------------------------------------------------------------------------------------
 
 
-def test_a_row_is_swept_in_lanes_and_the_rest_one_by_one():
+def test_a_row_is_swept_in_lanes_and_the_last_ones_are_moved_back():
     text = body(lambda fd, x: fd.ops.sum(x, [1]), empty(64, 768))
     assert "#pragma omp parallel for if (threaded)" in text
     assert "float T1_lanes[32];" in text
-    assert "T1_lanes[lane] = T1_lanes[lane] + T0;" in text
+    assert "T1_lanes[lane] = T1_lanes[lane] + (repeated ? 0.0f : T0);" in text
     assert "for (; start0 + 32 <= n1; start0 += 32) {" in text
-    assert "for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);" in text
+    assert "sweep0(start0 + lane, lane, false);" in text
+    assert "const int done = int(start0 + 32 - n1);" in text
+    assert "sweep0(n1 - 32 + lane, lane, lane < done);" in text
     assert "join_lanes<32>([](float x, float y) { return x + y; }, T1_lanes);" in text
+
+
+def test_an_extreme_may_meet_a_value_twice():
+    text = body(lambda fd, x: fd.ops.max(x, [1]), empty(64, 768))
+    assert "T1_lanes[lane] = (T1_lanes[lane] > T0) ? T1_lanes[lane] : T0;" in text
+
+
+def test_rows_shorter_than_the_lanes_are_done_one_by_one():
+    text = body(lambda fd, x: fd.ops.sum(x, [1]), empty(64, 3))
+    assert "for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);" in text
 
 
 def test_an_extreme_starts_from_what_any_number_replaces():
@@ -154,7 +166,7 @@ def test_every_thread_folds_into_a_part_of_its_own():
 def test_sums_over_the_rows_are_widened_every_64_rows_and_at_the_end():
     text = body(column_sums, empty(4096, 768))
     rows = text[text.index("#pragma omp for") :]
-    assert "T2_block[i1] = T2_block[i1] + T0;" in rows
+    assert "T2_block[i1] = T2_block[i1] + (repeated ? 0.0f : T0);" in rows
     assert rows.count("T2_block[slot] = 0.0f;") == 2
     assert rows.index("T2_block[i1]") < rows.index("if (++rows_in_blocks == 64) {")
     assert "_block" not in body(column_sums, empty(4096, 768).double())

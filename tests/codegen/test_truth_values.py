@@ -67,7 +67,8 @@ def test_every_loop_is_vectorized(name: str, tmp_path: Path) -> None:
         text=True,
         check=True,
     ).stderr
-    begin = text[: text.index('extern "C" void')].count("\n")
+    kernel_begins = text.index('extern "C" void')
+    begin = text[:kernel_begins].count("\n")
     lines = map(int, re.findall(r":(\d+):\d+: optimized: loop vectorized", notes))
     loops = [line for line in lines if line > begin]
-    assert len(loops) >= len(re.findall("#pragma omp .*simd", text)) > 0, text
+    assert len(loops) >= len(re.findall("#pragma omp .*simd", text[kernel_begins:])) > 0, text

@@ -141,34 +141,42 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       float T3_row[n1];
       float T1_lanes[32];
       for (int lane = 0; lane < 32; ++lane) T1_lanes[lane] = -__builtin_inff();
-      const auto sweep0 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
+      const auto sweep0 = [&](const int64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
         const float T0 = T0_in[i0 * n1 + i1];
         T1_lanes[lane] = (T1_lanes[lane] > T0) ? T1_lanes[lane] : T0;
       };
       int64 start0 = 0;
       for (; start0 + 32 <= n1; start0 += 32) {
         #pragma omp simd
-        for (int lane = 0; lane < 32; ++lane) sweep0(start0 + lane, lane);
+        for (int lane = 0; lane < 32; ++lane) sweep0(start0 + lane, lane, false);
       }
-      for (int lane = 0; lane < n1 - start0; ++lane) sweep0(start0 + lane, lane);
+      if (start0 < n1) {
+        const int done = int(start0 + 32 - n1);
+        #pragma omp simd
+        for (int lane = 0; lane < 32; ++lane) sweep0(n1 - 32 + lane, lane, lane < done);
+      }
       const float T1 = join_lanes<32>([](float x, float y) { return maximum(x, y); }, T1_lanes);
       float T4_lanes[32];
       for (int lane = 0; lane < 32; ++lane) T4_lanes[lane] = 0.0f;
-      const auto sweep1 = [&](const int64 i1, const int lane) __attribute__((always_inline)) {
+      const auto sweep1 = [&](const int64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
         const float T0 = T0_in[i0 * n1 + i1];
         const float T2 = T0 - T1;
         const float T3 = exp_nonpositive(T2);
         T3_row[i1] = T3;
-        T4_lanes[lane] = T4_lanes[lane] + T3;
+        T4_lanes[lane] = T4_lanes[lane] + (repeated ? 0.0f : T3);
       };
       int64 start1 = 0;
       for (; start1 + 32 <= n1; start1 += 32) {
         const int64 i1 = start1;
         prefetch_lanes<32>(T0_in + i0 * n1 + i1 + T0_ahead_offset);
         #pragma omp simd
-        for (int lane = 0; lane < 32; ++lane) sweep1(start1 + lane, lane);
+        for (int lane = 0; lane < 32; ++lane) sweep1(start1 + lane, lane, false);
       }
-      for (int lane = 0; lane < n1 - start1; ++lane) sweep1(start1 + lane, lane);
+      if (start1 < n1) {
+        const int done = int(start1 + 32 - n1);
+        #pragma omp simd
+        for (int lane = 0; lane < 32; ++lane) sweep1(n1 - 32 + lane, lane, lane < done);
+      }
       const float T4 = join_lanes<32>([](float x, float y) { return x + y; }, T4_lanes);
       const float T4_reciprocal = 1 / T4;
       for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {

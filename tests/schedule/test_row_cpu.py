@@ -116,7 +116,7 @@ def test_sums_of_float32_are_kept_in_float64(operation: str, dtype: DataType, ke
 
 def test_threads_take_rows_and_lanes_go_along_them():
     softmaxed = nest(softmax, empty(4096, 768))
-    assert loops(softmaxed) == ["PARALLEL", "SWEEP", "SWEEP", "CHUNKS", "SIMD"]
+    assert loops(softmaxed) == ["PARALLEL", "ROUNDS", "ROUNDS", "CHUNKS", "SIMD"]
     assert softmaxed.launch.threaded
     assert [(n.dtype, n.count) for n in found(softmaxed, Lanes)] == [
         *[(DataType.Float, 32)] * 2,
@@ -127,6 +127,16 @@ def test_threads_take_rows_and_lanes_go_along_them():
         (("T4_lanes",), "add"),
     ]
     assert "along" in softmaxed.parameters
+
+
+def dropped(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.sum(x * fd.ops.rand_like(x), [1])
+
+
+@pytest.mark.parametrize(("define", "columns"), [(total, 3), (dropped, 1000)])
+def test_what_is_drawn_and_what_is_short_is_not_moved_back(define: Define, columns: int):
+    assert "SWEEP" in loops(nest(define, empty(50, columns)))
+    assert "ROUNDS" not in loops(nest(define, empty(50, columns)))
 
 
 def test_where_nothing_else_tells_of_nan_it_has_lanes_of_its_own():
@@ -177,18 +187,18 @@ def test_little_work_starts_no_threads():
 
 def test_long_rows_are_folded_in_blocks_of_their_own_type():
     long = nest(total, empty(50, 40_000))
-    assert loops(long) == ["PARALLEL", "BLOCKS", "SWEEP"]
+    assert loops(long) == ["PARALLEL", "BLOCKS", "ROUNDS"]
     (array,), (kept,) = found(long, Lanes), found(long, Accumulate)
     assert array.dtype is DataType.Float
     assert kept.partial.kept is DataType.Double
-    assert loops(nest(total, empty(50, 16384))) == ["PARALLEL", "SWEEP"]
+    assert loops(nest(total, empty(50, 16384))) == ["PARALLEL", "ROUNDS"]
 
 
 def test_extremes_need_no_blocks():
     def define(fd: FusionDefinition, x: Handle) -> Handle:
         return fd.ops.max(x, [1])
 
-    assert loops(nest(define, empty(50, 40_000))) == ["PARALLEL", "SWEEP"]
+    assert loops(nest(define, empty(50, 40_000))) == ["PARALLEL", "ROUNDS"]
 
 
 def test_many_short_stretches_are_folded_in_a_wider_type():
@@ -211,7 +221,7 @@ def test_costly_values_are_kept_for_the_next_sweep():
 
 def test_few_rows_are_shared_out_over_the_threads():
     few = nest(total, empty(4, 1 << 20))
-    assert loops(few) == ["SERIAL", "BLOCKS", "SWEEP"]
+    assert loops(few) == ["SERIAL", "BLOCKS", "ROUNDS"]
     outer, inner = found(few, Region)
     assert not outer.partials
     assert inner.threaded
