@@ -129,13 +129,15 @@ def _sweep_along(
     """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements may
     be done `again`, the last lanes are moved back to end in range."""
     *outer, inner = sweep.axes
-    arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in sweep.folds_of_row)
+    own = sweep.folds_of_row
+    arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     lanes = parameters.lanes_for(inner.extent, arrays)
     drawn, code = drawn_together(sweep.code, inner, lanes)
-    again = again and not drawn and inner.extent >= lanes
+    in_range = min(inner.extent, parameters.block) >= lanes
+    again = again and bool(own) and not drawn and in_range
     if again:
         sweep = without_repeats(sweep)
-    own = sweep.folds_of_row
+        own = sweep.folds_of_row
     before, within, after = folded_in_lanes(own, lanes, narrow)
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
     inside = (*ahead, *drawn, *code, *within, *accumulated(sweep), *sweep.stores)

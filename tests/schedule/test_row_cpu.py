@@ -10,6 +10,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, LoopNest, schedule_rows_cpu
+from fuser.schedule.expressions import REPEATED, refs
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import ZERO
 from fuser.schedule.loop_tree import (
@@ -137,6 +138,18 @@ def dropped(fd: FusionDefinition, x: Handle) -> Handle:
 def test_what_is_drawn_and_what_is_short_is_not_moved_back(define: Define, columns: int):
     assert "SWEEP" in loops(nest(define, empty(50, columns)))
     assert "ROUNDS" not in loops(nest(define, empty(50, columns)))
+
+
+def test_a_sweep_that_folds_over_the_rows_only_is_a_plain_loop():
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        y = x - fd.ops.mean(x, [1], keepdim=True)
+        return [y, fd.ops.sum(y * y, [0])]
+
+    with_columns = nest(define, empty(4096, 100))
+    assert loops(with_columns)[:3] == ["PARALLEL", "ROUNDS", "SIMD"]
+    (added,) = found(with_columns, Accumulate)
+    assert isinstance(added, Accumulate)
+    assert REPEATED.name not in refs(added.value)
 
 
 def test_where_nothing_else_tells_of_nan_it_has_lanes_of_its_own():
