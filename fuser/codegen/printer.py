@@ -125,8 +125,9 @@ class KernelPrinter(ABC):
             case Lanes():
                 self._lanes_array(node)
             case LaneCall():
-                call = self.expressions.use(f"{node.operation}_lanes")
-                self.out.line(f"{call}({node.name}, {node.given});")
+                self.expressions.use(f"{node.operation}_lanes")
+                function = f"[](auto x) {{ return {node.operation}(x); }}"
+                self.out.line(f"in_lanes({node.name}, {node.given}, {function});")
             case Prefetch():
                 self.prefetch(node)
             case Loop():

@@ -150,7 +150,7 @@ extern "C" int has_lane_vectors() { return 0; }
 
 ALL_LANES = """
 static void apply_{name}_lanes(const float (&in)[1024], float (&out)[1024]) {{
-  {name}_lanes(out, in);
+  in_lanes(out, in, [](auto x) {{ return {name}(x); }});
 }}
 """
 

@@ -77,6 +77,7 @@ FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[16]) 
   return __builtin_ia32_permvarsf512_mask(lanes_at(table), int_lanes(which), which, 0xffff);
 }
 
+// `function` is one of a number, and one of a vector where there are vectors.
 template <int Count, class Function>
 FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
                            Function function) {
@@ -137,10 +138,6 @@ alignas(64) constexpr float erf_table[6][16] = {
      0.000434511981f, 0.000109167166f, 2.30385776e-05f, 4.08710275e-06f}};
 FUSER_DEVICE float_lanes erf(float_lanes x) { return odd_by_table(x, 0.265625f, erf_table); }
 #endif
-template <int Count>
-FUSER_DEVICE void erf_lanes(float (&results)[Count], const float (&given)[Count]) {
-  in_lanes(results, given, [](auto x) { return erf(x); });
-}
 
 // One store that bypasses the cache, of as many bytes as a vector register holds.
 #if defined(__AVX512F__)
@@ -208,7 +205,7 @@ extern "C" void pointwise_mul_erf_add(const float* __restrict T1_in, float* __re
         const float T5 = T1 * 0.707107f;
         T6_given[lane] = T5;
       }
-      erf_lanes(T6_held, T6_given);
+      in_lanes(T6_held, T6_given, [](auto x) { return erf(x); });
       #pragma omp simd
       for (int lane = 0; lane < 64; ++lane) {
         const float T1 = T1_in[i0 + lane];

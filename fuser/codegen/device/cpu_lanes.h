@@ -31,6 +31,7 @@ FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[16]) 
   return __builtin_ia32_permvarsf512_mask(lanes_at(table), int_lanes(which), which, 0xffff);
 }
 
+// `function` is one of a number, and one of a vector where there are vectors.
 template <int Count, class Function>
 FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
                            Function function) {
@@ -93,10 +94,6 @@ alignas(64) constexpr float erf_table[6][16] = {
      0.000434511981f, 0.000109167166f, 2.30385776e-05f, 4.08710275e-06f}};
 FUSER_DEVICE float_lanes erf(float_lanes x) { return odd_by_table(x, 0.265625f, erf_table); }
 #endif
-template <int Count>
-FUSER_DEVICE void erf_lanes(float (&results)[Count], const float (&given)[Count]) {
-  in_lanes(results, given, [](auto x) { return erf(x); });
-}
 
 //@ tanh_lanes: tanh(float), odd_by_table
 // At most 1.2 ulp.
@@ -129,10 +126,6 @@ alignas(64) constexpr float tanh_table[8][16] = {
      6.0195271e-10f}};
 FUSER_DEVICE float_lanes tanh(float_lanes x) { return odd_by_table(x, 0.609375f, tanh_table); }
 #endif
-template <int Count>
-FUSER_DEVICE void tanh_lanes(float (&results)[Count], const float (&given)[Count]) {
-  in_lanes(results, given, [](auto x) { return tanh(x); });
-}
 
 //@ exp_lanes: exp(float), lane_vectors
 // At most 1.0 ulp.
@@ -156,19 +149,11 @@ FUSER_DEVICE float_lanes exp(float_lanes x) {
   return __builtin_ia32_scalefps512_mask(value, n, value, 0xffff, 4);
 }
 #endif
-template <int Count>
-FUSER_DEVICE void exp_lanes(float (&results)[Count], const float (&given)[Count]) {
-  in_lanes(results, given, [](auto x) { return exp(x); });
-}
 
 //@ exp_nonpositive_lanes: exp_nonpositive(float), exp_lanes
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE float_lanes exp_nonpositive(float_lanes x) { return exp(x); }
 #endif
-template <int Count>
-FUSER_DEVICE void exp_nonpositive_lanes(float (&results)[Count], const float (&given)[Count]) {
-  in_lanes(results, given, [](auto x) { return exp_nonpositive(x); });
-}
 
 //@ sigmoid_lanes: sigmoid(float), exp_lanes
 // At most 3.0 ulp.
@@ -178,10 +163,6 @@ FUSER_DEVICE float_lanes sigmoid(float_lanes x) {
   return (x < 0 ? small : all_lanes(1)) / (1 + small);
 }
 #endif
-template <int Count>
-FUSER_DEVICE void sigmoid_lanes(float (&results)[Count], const float (&given)[Count]) {
-  in_lanes(results, given, [](auto x) { return sigmoid(x); });
-}
 
 //@ silu_lanes: silu(float), exp_lanes
 // At most 3.3 ulp. Below 2^-126 the error is 2^-143.
@@ -191,7 +172,3 @@ FUSER_DEVICE float_lanes silu(float_lanes x) {
   return (x < 0 ? x * small : x) / (1 + small);
 }
 #endif
-template <int Count>
-FUSER_DEVICE void silu_lanes(float (&results)[Count], const float (&given)[Count]) {
-  in_lanes(results, given, [](auto x) { return silu(x); });
-}
