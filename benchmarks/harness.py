@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -136,6 +137,32 @@ def save(directory: Path, stem: str, text: str, record: Mapping[str, object]) ->
     (directory / f"{stem}.txt").write_text(text)
     (directory / f"{stem}.json").write_text(json.dumps(record, indent=1, default=asdict) + "\n")
     print(f"written: {directory / stem}.txt, .json")
+
+
+def options(document: str | None, rounds: int) -> argparse.ArgumentParser:
+    """What scripts that print a table are told: `rounds` if nothing else is asked for, and whether
+    to keep it. `document` is the script's."""
+    parser = argparse.ArgumentParser(description=(document or "").partition("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--no-save", action="store_true", help="print only")
+    return parser
+
+
+def report(
+    stem: str,
+    facts: Mapping[str, str],
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    foot: str = "",
+    keep: bool,
+) -> None:
+    """Print a table with facts of the machine above it, and `keep` it in a file of their date."""
+    text = f"{description(facts)}\n\n{table(head, rows)}\n{foot}"
+    print(text)
+    if keep:
+        record = {"machine": facts, "head": head, "rows": rows}
+        save(RESULTS, f"{stem}-{facts['date']}", text, record)
 
 
 def _page_faults() -> int:

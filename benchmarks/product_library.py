@@ -10,7 +10,6 @@ Medians over alternating rounds, on two pinned threads.
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import pinned
@@ -19,7 +18,7 @@ if __name__ == "__main__":
     pinned.restart()
 
 import torch
-from harness import OURS, RESULTS, alternate, description, machine, save, table
+from harness import OURS, alternate, machine, options, report
 from torch.fx import Graph
 
 from fuser.integrations.product_library import runs_in_onednn
@@ -71,20 +70,13 @@ def _is_taken(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--no-save", action="store_true", help="print only")
-    given = parser.parse_args()
-    facts = machine()
+    given, facts = options(__doc__, rounds=9).parse_args(), machine()
     rows = [
         [str(list(sizes)), *(cell(sizes, turned, given.rounds) for turned in FORMS.values())]
         for sizes in LENGTHS
     ]
-    text = f"{description(facts)}\n\n{table(HEAD, rows)}\n\n*: oneDNN in fuser\n"
-    print(text)
-    if not given.no_save:
-        record = {"machine": facts, "head": HEAD, "rows": rows}
-        save(RESULTS, f"product-library-cpu-{facts['date']}", text, record)
+    foot = "\n*: oneDNN in fuser\n"
+    report("product-library-cpu", facts, HEAD, rows, foot=foot, keep=not given.no_save)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,13 @@ alternating rounds, on two pinned threads.
 
 from __future__ import annotations
 
-import argparse
-
 import pinned
 
 if __name__ == "__main__":
     pinned.restart()
 
 import torch
-from harness import OURS, RESULTS, Call, alternate, description, machine, save, table
+from harness import OURS, Call, alternate, machine, options, report
 
 from fuser import DataType, FusionDefinition
 from fuser.integrations.product_rows import row_for
@@ -61,17 +59,9 @@ def copying() -> FusionDefinition:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--no-save", action="store_true", help="print only")
-    given = parser.parse_args()
-    facts = machine()
+    given, facts = options(__doc__, rounds=15).parse_args(), machine()
     rows = [row(name, sizes, given.rounds) for name, sizes in CASES.items()]
-    text = f"{description(facts)}\n\n{table(HEAD, rows)}\n"
-    print(text)
-    if not given.no_save:
-        record = {"machine": facts, "head": HEAD, "rows": rows}
-        save(RESULTS, f"product-rows-cpu-{facts['date']}", text, record)
+    report("product-rows-cpu", facts, HEAD, rows, keep=not given.no_save)
 
 
 if __name__ == "__main__":

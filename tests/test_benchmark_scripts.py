@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import cpu
@@ -10,6 +12,7 @@ import gpu_all
 import models
 import pytest
 from cases import cases, small
+from harness import ROOT
 
 
 def dry(only: str = "gelu", budget: float = 60) -> gpu.Options:
@@ -42,6 +45,22 @@ def test_a_case_that_fails_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatc
     assert not fine
     assert [row.verdict for row in record["rows"]] == ["FAILED", "FAILED"]
     assert "permute [24, 8, 4] f32: ValueError: of no use\n" in text
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the history")
+def test_a_tree_is_measured_beside_an_earlier_one() -> None:
+    command = [sys.executable, "benchmarks/before_after.py", "HEAD", "--only", "permute"]
+    done = subprocess.run(
+        [*command, "--rounds", "1", "--no-save"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    head, _, first, second = done.stdout.strip().splitlines()[-4:]
+    assert head.split("  ")[-1].strip() == "before / now"
+    assert first.startswith("permute [768, 128, 64]    f32")
+    assert float(second.split()[-1]) > 0
 
 
 def test_peers_on_the_processor_have_both_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
