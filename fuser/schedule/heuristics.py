@@ -56,9 +56,10 @@ class CpuRowParameters:
 
     def lanes_for(self, extent: int, arrays: int = 1) -> int:
         """Lanes along a row of that many elements, of each of some arrays: joining them should cost
-        little beside it."""
+        little beside it. Without arrays, as many as the row has."""
         lanes = self.lanes
-        while lanes > 4 and lanes * (16 * arrays if lanes > 16 else 4) > extent:
+        joined = 4 if arrays else 1
+        while lanes > 4 and lanes * (16 * arrays if arrays and lanes > 16 else joined) > extent:
             lanes //= 2
         return lanes
 

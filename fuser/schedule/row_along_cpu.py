@@ -34,7 +34,7 @@ from fuser.schedule.row_folds_cpu import (
     widened_blocks,
     without_repeats,
 )
-from fuser.schedule.row_memory import ask_for_next_row, chunks, in_chunks, store_last
+from fuser.schedule.row_memory import ask_ahead, chunks, in_chunks, store_last
 from fuser.schedule.row_scans import carry_of, independent, totals_of
 from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 
@@ -48,7 +48,7 @@ def along_rows(
     """
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes)
-        body = ask_for_next_row(body, parameters)
+    body = ask_ahead(body, parameters, alone)
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
     nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
     before: set[str] = set()
@@ -127,14 +127,16 @@ def _sweep_along(
     sweep: Sweep, parameters: CpuRowParameters, narrow: bool, again: bool
 ) -> list[Node]:
     """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements may
-    be done `again`, the last lanes are moved back to end in range."""
+    be done `again`, the last lanes are moved back to end in range. Where there is nothing to do
+    for several lanes together, the loop is left to the compiler."""
     *outer, inner = sweep.axes
     own = sweep.folds_of_row
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     lanes = parameters.lanes_for(inner.extent, arrays)
     drawn, code = drawn_together(sweep.code, inner, lanes)
+    together = bool(own or drawn or sweep.ahead)
     in_range = min(inner.extent, parameters.block) >= lanes
-    again = again and bool(own) and not drawn and in_range
+    again = again and together and not drawn and in_range
     if again:
         sweep = without_repeats(sweep)
         own = sweep.folds_of_row
@@ -142,9 +144,7 @@ def _sweep_along(
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
     inside = (*ahead, *drawn, *code, *within, *accumulated(sweep), *sweep.stores)
     binding = Binding.ROUNDS if again else Binding.SWEEP
-    loop = Loop(inner, binding, inside, lanes)
-    if not own and not drawn:
-        loop = Loop(inner, Binding.SIMD, inside)
+    loop = Loop(inner, binding, inside, lanes) if together else Loop(inner, Binding.SIMD, inside)
     return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
 
 

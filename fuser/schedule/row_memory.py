@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.counts import point_count
 from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuRowParameters
-from fuser.schedule.index import Index, substitute
+from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import with_lane_calls
 from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
+
+_WORD = 4
 
 
 def store_last(body: RowBody) -> RowBody:
@@ -42,27 +44,54 @@ def store_last(body: RowBody) -> RowBody:
     return dataclasses.replace(body, stages=tuple(stages))
 
 
-def ask_for_next_row(body: RowBody, parameters: CpuRowParameters) -> RowBody:
-    """`body` with a sweep that asks for what the first one reads of a later row."""
+def ask_ahead(body: RowBody, parameters: CpuRowParameters, alone: bool) -> RowBody:
+    """`body` with a sweep that asks for what the first one reads of a later row; if that is the
+    only one, or rows are `alone`, for what it reads soon after."""
     sweeps = [sweep for sweep in body.stages if sweep.axes]
-    again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
-    if not again or not body.rows:
+    if not sweeps:
         return body
-    costly = max(again, key=cost)
-    row, inner = body.rows[-1], costly.axes[-1]
-    loads = [n for n in sweeps[0].code if isinstance(n, Load) and n.drawn is None]
-    # What is gathered lies where the index of a later row says.
-    placed = [load for load in loads if not variables_of((load.at,))]
-    read = [load for load in placed if step_along(load.at, inner) == 1 and load.at.coefficient(row)]
-    points = point_count(costly.axes)
-    ahead: list[Prefetch] = []
-    for load in read:
-        rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
-        at = substitute(load.at, {row: Index(rows, ((row, 1),))})
-        ahead.append(Prefetch(load.tensor, at, 1, there=True))
-    asking = dataclasses.replace(costly, ahead=tuple(ahead))
-    stages = tuple(asking if sweep is costly else sweep for sweep in body.stages)
+    again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
+    if again and body.rows and not alone:
+        asking = max(again, key=cost)
+        ahead = _of_a_later_row(sweeps[0], body.rows[-1], parameters)
+    else:
+        asking = sweeps[0]
+        ahead = _soon_after(asking, body.rows, parameters)
+    changed = dataclasses.replace(asking, ahead=tuple(ahead))
+    stages = tuple(changed if sweep is asking else sweep for sweep in body.stages)
     return dataclasses.replace(body, stages=stages)
+
+
+def _of_a_later_row(sweep: Sweep, row: Axis, parameters: CpuRowParameters) -> Iterator[Prefetch]:
+    points = point_count(sweep.axes)
+    for load in _consecutive(sweep):
+        if load.at.coefficient(row):
+            rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
+            at = substitute(load.at, {row: Index(rows, ((row, 1),))})
+            yield Prefetch(load.tensor, at, 1, there=True)
+
+
+def _soon_after(
+    sweep: Sweep, rows: tuple[Axis, ...], parameters: CpuRowParameters
+) -> Iterator[Prefetch]:
+    """Where rows follow each other in memory, or are so long that their ends do not matter. Only
+    for folds of words: what takes longer for a line of memory is not faster by it, or slower."""
+    points = point_count(sweep.axes)
+    for load in _consecutive(sweep):
+        size = load.tensor.dtype.itemsize
+        is_long = points * size >= 4 * parameters.ahead_bytes
+        if sweep.stores or size < _WORD:
+            continue
+        if is_long or (rows and load.at.coefficient(rows[-1]) == points):
+            yield Prefetch(load.tensor, load.at, 1)
+
+
+def _consecutive(sweep: Sweep) -> list[Load]:
+    """The loads of neighbouring elements of a row. What is gathered lies where the index of a later
+    row says."""
+    loads = (n for n in sweep.code if isinstance(n, Load) and n.drawn is None)
+    placed = (load for load in loads if not variables_of((load.at,)))
+    return [load for load in placed if step_along(load.at, sweep.axes[-1]) == 1]
 
 
 def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:

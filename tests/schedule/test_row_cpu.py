@@ -145,7 +145,7 @@ def test_a_sweep_that_folds_over_the_rows_only_is_a_plain_loop():
         y = x - fd.ops.mean(x, [1], keepdim=True)
         return [y, fd.ops.sum(y * y, [0])]
 
-    with_columns = nest(define, empty(4096, 100))
+    with_columns = nest(define, empty(1, 100).expand(4096, 100))
     assert loops(with_columns)[:3] == ["PARALLEL", "ROUNDS", "SIMD"]
     (added,) = found(with_columns, Accumulate)
     assert isinstance(added, Accumulate)
@@ -189,8 +189,30 @@ def test_the_costly_sweep_asks_for_the_next_row():
     assert "T3" in [node.name for node in fold.body if isinstance(node, Let)]
     (far,) = found(nest(softmax, empty(4096, 64)), Prefetch)
     assert far.at.constant == 16 * 64
-    assert not found(nest(total, empty(4096, 768)), Prefetch)
-    assert not found(nest(softmax, empty(4, 768)), Prefetch)
+    (soon,) = found(nest(softmax, empty(4, 768)), Prefetch)
+    assert not soon.there
+
+
+def test_the_only_sweep_asks_for_what_it_reads_soon_if_these_are_words():
+    (asked,) = found(nest(total, empty(4096, 768)), Prefetch)
+    assert isinstance(asked, Prefetch)
+    assert not asked.there
+    assert asked.lanes == 32
+    assert len(found(nest(total, empty(1 << 20)), Prefetch)) == 1
+    assert not found(nest(total, empty(4096, 768, dtype=torch.bfloat16)), Prefetch)
+    with_gaps = empty(4096, 1536)[:, :768]
+    assert not found(nest(total, with_gaps), Prefetch)
+
+
+def test_what_several_lanes_ask_for_is_asked_for_once():
+    # in a loop left to the compiler, every element would ask for it, one by one
+    (loop,) = [
+        node
+        for node in found(nest(layernorm, empty(4096, 384)), Loop)
+        if any(isinstance(inside, Prefetch) for inside in node.body)
+    ]
+    assert loop.binding is Binding.ROUNDS
+    assert loop.step == 16
 
 
 def test_little_work_starts_no_threads():
