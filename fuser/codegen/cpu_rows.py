@@ -26,6 +26,9 @@ from fuser.schedule.loop_tree import (
 )
 from fuser.segmenter import Segment
 
+_LINES = 128
+"""Bytes of two lines of the cache."""
+
 
 class CpuRowPrinter(CpuScanPrinter):
     """`extern "C" void name(..., const bool threaded)`."""
@@ -76,7 +79,7 @@ class CpuRowPrinter(CpuScanPrinter):
     def _parts_of_threads(self, node: Region) -> None:
         self.count_threads()
         for partial in node.partials:
-            slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
+            slots = self.sizes.parameter(f"{partial.name}_slots", _apart(partial))
             self._room(f"{partial.name}_parts", partial.kept, f"threads * {slots}", partial.fill)
             if partial.in_blocks:
                 count, fill = f"threads * {slots}", partial.block_fill
@@ -176,3 +179,10 @@ def _streams(nodes: tuple[Node, ...]) -> bool:
     loops = [node for node in nodes if isinstance(node, Loop)]
     streaming = (Binding.CHUNKS, Binding.SCAN)
     return any(loop.binding in streaming or _streams(loop.body) for loop in loops)
+
+
+def _apart(partial: Partial) -> int:
+    """Room for the slots of a partial, so that no two threads write to one line of the cache, nor
+    to two that are brought together."""
+    together = _LINES // partial.kept.itemsize
+    return -(-partial.slots // together) * together

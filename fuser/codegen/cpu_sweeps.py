@@ -62,7 +62,9 @@ class CpuSweepPrinter(CpuPrinter):
         at = self.sizes.index(store.at, store.tensor.name)
         past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
         write = self.expressions.use(self.chunk_store(store))
-        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {past_cache});")
+        given = [f"{store.tensor}_out + {at}", self.lanes_of(store)]
+        given += ["begin", "end"] if self._peeled else []
+        self.out.line(f"{write}({', '.join([*given, past_cache])});")
 
     def lanes_used(self, count: int) -> str:
         return self._lanes_used or super().lanes_used(count)
@@ -169,8 +171,8 @@ class CpuSweepPrinter(CpuPrinter):
                 self.node(node)
 
     def _chunks(self, loop: Loop) -> None:
-        """Chunks that start where vectors are aligned in the first tensor that is stored; the ones
-        at the ends are moved into range."""
+        """Chunks that start where vectors are aligned in the first tensor that is stored. The ones
+        at the ends are moved into range, and of them is stored what no other chunk has."""
         index, name = self.index, self.sizes.axis(loop.axis)
         extent, chunk = self.sizes.extent(loop.axis), f"chunk{self._sweeps}"
         self._sweeps += 1
@@ -186,8 +188,12 @@ class CpuSweepPrinter(CpuPrinter):
             self.out.line(f"const {index} {name} = {inside};")
             self._chunk_axis = loop.axis
             self.out.line(f"const {index} first = {name};")
+            begin, end = f"({chunk} < 0 ? 0 : {chunk})", f"{chunk} + {loop.step}"
+            end = f"({end} < {extent} ? {end} : {extent})"
+            self.out.line(f"const {index} begin = {begin} - {name}, end = {end} - {name};")
+            self._peeled = True
             self.nodes(loop.body)
-            self._chunk_axis = None
+            self._peeled, self._chunk_axis = False, None
 
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""

@@ -126,6 +126,26 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
   }
 }
 
+// Stores elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first
+// and after the last vector that is aligned. No line is written both ways: that takes long. Where
+// nothing goes past the cache, the rest of the chunk may be stored as well.
+template <class T, int Count>
+static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
+                               long long last, bool past_cache = true) {
+  constexpr int width = sizeof(stream_vector) / sizeof(T);
+  if (!past_cache || (first == 0 && last == Count)) {
+    stream_chunk(to, from, past_cache);
+    return;
+  }
+  long long i = first;
+  for (; i < last && past_alignment(to + i) != 0; ++i) to[i] = from[i];
+  for (; i + width <= last; i += width) {
+    stream(reinterpret_cast<stream_vector*>(to + i),
+           *reinterpret_cast<const stream_unaligned*>(from + i));
+  }
+  for (; i < last; ++i) to[i] = from[i];
+}
+
 // Orders stores that bypassed the cache before whatever another thread reads next.
 static inline void stream_fence() {
 #if defined(__SSE__)
@@ -182,6 +202,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
         const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
         const int64 first = i1;
+        const int64 begin = (chunk2 < 0 ? 0 : chunk2) - i1, end = (chunk2 + 64 < n1 ? chunk2 + 64 : n1) - i1;
         float T5_lanes[64];
         #pragma omp simd
         for (int lane = 0; lane < 64; ++lane) {
@@ -190,7 +211,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
           const float T5 = T3 * T4_reciprocal;
           T5_lanes[lane] = T5;
         }
-        stream_chunk(T5_out + i0 * n1 + i1, T5_lanes, past_cache);
+        stream_part(T5_out + i0 * n1 + i1, T5_lanes, begin, end, past_cache);
       }
     }
     stream_fence();

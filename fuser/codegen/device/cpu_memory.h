@@ -73,13 +73,14 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
 
 //@ stream_part: stream_chunk
 // Stores elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first
-// and after the last vector that is aligned.
+// and after the last vector that is aligned. No line is written both ways: that takes long. Where
+// nothing goes past the cache, the rest of the chunk may be stored as well.
 template <class T, int Count>
 static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
-                               long long last) {
+                               long long last, bool past_cache = true) {
   constexpr int width = sizeof(stream_vector) / sizeof(T);
-  if (first == 0 && last == Count) {
-    stream_chunk(to, from);
+  if (!past_cache || (first == 0 && last == Count)) {
+    stream_chunk(to, from, past_cache);
     return;
   }
   long long i = first;
@@ -137,10 +138,10 @@ static inline void stream_rounded(bfloat16* __restrict to, const float (&from)[C
 // Stores elements `first` to `last` - 1 of a chunk that was computed in float32 as bfloat16.
 template <int Count>
 static inline void stream_rounded_part(bfloat16* __restrict to, const float (&from)[Count],
-                                       long long first, long long last) {
+                                       long long first, long long last, bool past_cache = true) {
   bfloat16 rounded[Count];
   round_chunk(rounded, from);
-  stream_part(to, rounded, first, last);
+  stream_part(to, rounded, first, last, past_cache);
 }
 
 //@ prefetch_ahead: prefetch_line
