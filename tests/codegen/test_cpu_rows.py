@@ -7,6 +7,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.codegen import IndexCheck, KernelSource
+from fuser.codegen.kernel_source import Size
 from fuser.frontend.handles import Handle
 from fuser.runtime.stats import stats
 from tests.schedule.rows import Define, layernorm, loss, softmax
@@ -161,6 +162,25 @@ def test_every_thread_folds_into_a_part_of_its_own():
     assert text.index("T2_parts[slot] = 0.0;") < text.index("#pragma omp parallel")
     assert text.count("__builtin_malloc") == text.count("__builtin_free") == 2
     assert text.index("T2_out[i1] = T2;") > text.index("#pragma omp for")
+
+
+@pytest.mark.parametrize(("columns", "slots"), [(16, 16), (17, 32), (768, 768)])
+def test_no_two_threads_fold_into_neighbouring_lines(columns: int, slots: int):
+    made = source(column_sums, empty(4096, columns))
+    (room,) = [a for a in made.arguments if isinstance(a, Size) and a.name.endswith("_slots")]
+    assert room.number == slots  # of 8 bytes each
+
+
+def test_what_one_number_is_folded_into_has_lines_of_its_own():
+    made = source(loss, empty(64, 768), index(64))
+    (room,) = [a for a in made.arguments if isinstance(a, Size) and a.name.endswith("_slots")]
+    assert room.number == 16
+
+
+def test_what_chunks_at_the_ends_of_a_row_share_with_others_is_stored_once():
+    text = body(softmax, empty(4096, 1001))
+    assert "const int64 begin = (chunk2 < 0 ? 0 : chunk2) - i1" in text
+    assert "stream_part(T5_out + i0 * n1 + i1, T5_lanes, begin, end, past_cache);" in text
 
 
 def test_sums_over_the_rows_are_widened_every_64_rows_and_at_the_end():
