@@ -61,10 +61,11 @@ class CpuSweepPrinter(CpuPrinter):
             return
         at = self.sizes.index(store.at, store.tensor.name)
         past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
-        write = self.expressions.use(self.chunk_store(store))
+        write = self.chunk_store(store)
         given = [f"{store.tensor}_out + {at}", self.lanes_of(store)]
-        given += ["begin", "end"] if self._peeled else []
-        self.out.line(f"{write}({', '.join([*given, past_cache])});")
+        if self._chunk_axis is not None:
+            write, given = f"{write.replace('_chunk', '')}_moved", [*given, "moved"]
+        self.out.line(f"{self.expressions.use(write)}({', '.join([*given, past_cache])});")
 
     def lanes_used(self, count: int) -> str:
         return self._lanes_used or super().lanes_used(count)
@@ -188,12 +189,9 @@ class CpuSweepPrinter(CpuPrinter):
             self.out.line(f"const {index} {name} = {inside};")
             self._chunk_axis = loop.axis
             self.out.line(f"const {index} first = {name};")
-            begin, end = f"({chunk} < 0 ? 0 : {chunk})", f"{chunk} + {loop.step}"
-            end = f"({end} < {extent} ? {end} : {extent})"
-            self.out.line(f"const {index} begin = {begin} - {name}, end = {end} - {name};")
-            self._peeled = True
+            self.out.line(f"const {index} moved = {name} - {chunk};")
             self.nodes(loop.body)
-            self._peeled, self._chunk_axis = False, None
+            self._chunk_axis = None
 
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""

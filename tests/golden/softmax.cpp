@@ -126,17 +126,13 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
   }
 }
 
-// Stores elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first
-// and after the last vector that is aligned. No line is written both ways: that takes long. Where
-// nothing goes past the cache, the rest of the chunk may be stored as well.
+// Elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first and
+// after the last vector that is aligned. No line is written both ways: that takes long. Only ends of
+// rows are stored so: it is not made a part of the loop.
 template <class T, int Count>
-static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
-                               long long last, bool past_cache = true) {
+__attribute__((noinline)) static void stream_some(T* __restrict to, const T (&from)[Count],
+                                                  long long first, long long last) {
   constexpr int width = sizeof(stream_vector) / sizeof(T);
-  if (!past_cache || (first == 0 && last == Count)) {
-    stream_chunk(to, from, past_cache);
-    return;
-  }
   long long i = first;
   for (; i < last && past_alignment(to + i) != 0; ++i) to[i] = from[i];
   for (; i + width <= last; i += width) {
@@ -144,6 +140,29 @@ static inline void stream_part(T* __restrict to, const T (&from)[Count], long lo
            *reinterpret_cast<const stream_unaligned*>(from + i));
   }
   for (; i < last; ++i) to[i] = from[i];
+}
+// Stores elements `first` to `last` - 1 of a chunk.
+template <class T, int Count>
+static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
+                               long long last) {
+  if (first == 0 && last == Count) {
+    stream_chunk(to, from);
+  } else {
+    stream_some(to, from, first, last);
+  }
+}
+
+// Stores a chunk that was moved by so many elements to be in range: only what no other chunk has.
+// Where nothing goes past the cache, the rest may be stored as well.
+template <class T, int Count>
+static inline __attribute__((always_inline)) void stream_moved(T* __restrict to,
+                                                               const T (&from)[Count],
+                                                               long long moved, bool past_cache) {
+  if (moved == 0 || !past_cache) {
+    stream_chunk(to, from, past_cache);
+  } else {
+    stream_some(to, from, moved < 0 ? -moved : 0, moved > 0 ? Count - moved : Count);
+  }
 }
 
 // Orders stores that bypassed the cache before whatever another thread reads next.
@@ -202,7 +221,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
         const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
         const int64 first = i1;
-        const int64 begin = (chunk2 < 0 ? 0 : chunk2) - i1, end = (chunk2 + 64 < n1 ? chunk2 + 64 : n1) - i1;
+        const int64 moved = i1 - chunk2;
         float T5_lanes[64];
         #pragma omp simd
         for (int lane = 0; lane < 64; ++lane) {
@@ -211,7 +230,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
           const float T5 = T3 * T4_reciprocal;
           T5_lanes[lane] = T5;
         }
-        stream_part(T5_out + i0 * n1 + i1, T5_lanes, begin, end, past_cache);
+        stream_moved(T5_out + i0 * n1 + i1, T5_lanes, moved, past_cache);
       }
     }
     stream_fence();

@@ -72,17 +72,13 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
 }
 
 //@ stream_part: stream_chunk
-// Stores elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first
-// and after the last vector that is aligned. No line is written both ways: that takes long. Where
-// nothing goes past the cache, the rest of the chunk may be stored as well.
+// Elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first and
+// after the last vector that is aligned. No line is written both ways: that takes long. Only ends of
+// rows are stored so: it is not made a part of the loop.
 template <class T, int Count>
-static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
-                               long long last, bool past_cache = true) {
+__attribute__((noinline)) static void stream_some(T* __restrict to, const T (&from)[Count],
+                                                  long long first, long long last) {
   constexpr int width = sizeof(stream_vector) / sizeof(T);
-  if (!past_cache || (first == 0 && last == Count)) {
-    stream_chunk(to, from, past_cache);
-    return;
-  }
   long long i = first;
   for (; i < last && past_alignment(to + i) != 0; ++i) to[i] = from[i];
   for (; i + width <= last; i += width) {
@@ -90,6 +86,30 @@ static inline void stream_part(T* __restrict to, const T (&from)[Count], long lo
            *reinterpret_cast<const stream_unaligned*>(from + i));
   }
   for (; i < last; ++i) to[i] = from[i];
+}
+// Stores elements `first` to `last` - 1 of a chunk.
+template <class T, int Count>
+static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
+                               long long last) {
+  if (first == 0 && last == Count) {
+    stream_chunk(to, from);
+  } else {
+    stream_some(to, from, first, last);
+  }
+}
+
+//@ stream_moved: stream_part
+// Stores a chunk that was moved by so many elements to be in range: only what no other chunk has.
+// Where nothing goes past the cache, the rest may be stored as well.
+template <class T, int Count>
+static inline __attribute__((always_inline)) void stream_moved(T* __restrict to,
+                                                               const T (&from)[Count],
+                                                               long long moved, bool past_cache) {
+  if (moved == 0 || !past_cache) {
+    stream_chunk(to, from, past_cache);
+  } else {
+    stream_some(to, from, moved < 0 ? -moved : 0, moved > 0 ? Count - moved : Count);
+  }
 }
 
 //@ past_line
@@ -138,10 +158,22 @@ static inline void stream_rounded(bfloat16* __restrict to, const float (&from)[C
 // Stores elements `first` to `last` - 1 of a chunk that was computed in float32 as bfloat16.
 template <int Count>
 static inline void stream_rounded_part(bfloat16* __restrict to, const float (&from)[Count],
-                                       long long first, long long last, bool past_cache = true) {
+                                       long long first, long long last) {
   bfloat16 rounded[Count];
   round_chunk(rounded, from);
-  stream_part(to, rounded, first, last, past_cache);
+  stream_part(to, rounded, first, last);
+}
+
+//@ stream_rounded_moved: stream_moved, round_chunk
+// As `stream_moved`, a chunk that was computed in float32 as bfloat16.
+template <int Count>
+static inline __attribute__((always_inline)) void stream_rounded_moved(bfloat16* __restrict to,
+                                                                       const float (&from)[Count],
+                                                                       long long moved,
+                                                                       bool past_cache) {
+  bfloat16 rounded[Count];
+  round_chunk(rounded, from);
+  stream_moved(to, rounded, moved, past_cache);
 }
 
 //@ prefetch_ahead: prefetch_line
