@@ -127,8 +127,8 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
 }
 
 // Elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first and
-// after the last vector that is aligned. No line is written both ways: that takes long. Ends of rows
-// are stored so: it is not made a part of the loop.
+// after the last vector that is aligned. No line is written both ways: that takes long. Ends of
+// rows are stored so: it is not made a part of the loop.
 template <class T, int Count>
 __attribute__((noinline)) static void stream_some(T* __restrict to, const T (&from)[Count],
                                                   long long first, long long last) {
