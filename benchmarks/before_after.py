@@ -42,7 +42,7 @@ CALLS = 3
 def main() -> None:
     parser = options(__doc__, rounds=21)
     parser.add_argument("commit", help="what this tree is compared with")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--only", default="", help="cases whose name contains this; not saved")
     given = parser.parse_args()
     facts = machine() | {"before": _commit(given.commit)}
     with tempfile.TemporaryDirectory() as directory:
@@ -52,7 +52,7 @@ def main() -> None:
             rows = compare(earlier, given.only, given.rounds)
         finally:
             _git("worktree", "remove", "--force", str(earlier))
-    report("before-after-cpu", facts, HEAD, rows, keep=not given.no_save)
+    report("before-after-cpu", facts, HEAD, rows, keep=not (given.no_save or given.only))
 
 
 def compare(earlier: Path, only: str, rounds: int) -> list[Sequence[str]]:
@@ -111,7 +111,10 @@ def _commit(name: str) -> str:
 
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr.strip())
+    return done.stdout
 
 
 if __name__ == "__main__":

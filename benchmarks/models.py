@@ -17,7 +17,6 @@ fresh processes: see `first_step.py` and `peak_memory.py`.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -46,6 +45,7 @@ from harness import (
     goal_table,
     limit,
     machine,
+    options,
     save,
     table,
     wall_clock,
@@ -247,11 +247,9 @@ def process_goals(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--only", default="", help="models whose name has this text")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = options(__doc__, rounds=7)
+    parser.add_argument("--only", default="", help="models whose name has this text; not saved")
     parser.add_argument("--small", action="store_true", help="one tiny model, eager only")
-    parser.add_argument("--no-save", action="store_true")
     parser.add_argument("--processes", action="store_true", help="compile times and memory only")
     given = parser.parse_args(arguments)
     if given.processes and (given.only or given.small):

@@ -26,8 +26,9 @@ class CpuPrinter(CpuTilePrinter):
     """`extern "C" void name(..., const bool threaded)`."""
 
     target = CPU
-    _peeled = False
-    """Whether chunks begin at whole lines, so that those at the ends of a row are parts."""
+    _part = ""
+    """What is stored of the chunk at hand, if not all of it: a "part" between `first` and `last`,
+    or, of one that was "moved" into range, what no other chunk has."""
     _in_region = False
     """Whether pieces are at hand, whose loops the region shares out."""
 
@@ -95,16 +96,17 @@ class CpuPrinter(CpuTilePrinter):
             return
         at = self.sizes.index(store.at, store.tensor.name)
         write = self.expressions.use(self.chunk_store(store))
-        rest = ", first, last" if self._peeled else ""
-        if not self._peeled and not self.nest.launch.past_cache:
+        rest = ", first, last" if self._part else ""
+        if not self._part and not self.nest.launch.past_cache:
             rest = ", false"
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}{rest});")
 
     def chunk_store(self, store: Store) -> str:
-        """The function that stores a chunk: one that rounds it, if it is wider than the tensor."""
+        """The function that stores a chunk, or a part of it: one that rounds it, if it is wider
+        than the tensor."""
         if store.source.dtype is store.tensor.dtype:
-            return "stream_part" if self._peeled else "stream_chunk"
-        return "stream_rounded_part" if self._peeled else "stream_rounded"
+            return f"stream_{self._part or 'chunk'}"
+        return f"stream_rounded_{self._part}" if self._part else "stream_rounded"
 
     def prefetch(self, prefetch: Prefetch) -> None:
         owner = f"{prefetch.tensor}_ahead" if prefetch.there else prefetch.tensor.name
@@ -150,9 +152,9 @@ class CpuPrinter(CpuTilePrinter):
                 self.out.line(f"const {index} first = start < {name} ? 0 : start - {name};")
                 end = f"start + {loop.step} < {extent} ? start + {loop.step} : {extent}"
                 self.out.line(f"const {index} last = ({end}) - {name};")
-            self._peeled = loop.peel is not None
+            self._part = "part" if loop.peel else ""
             self.nodes(loop.body)
-            self._peeled = False
+            self._part = ""
 
     def _start_at_line(self, peel: Peel, index: str, extent: str) -> None:
         """Where a chunk begins if those before it do at whole lines; it may be past the end."""

@@ -61,11 +61,9 @@ class CpuSweepPrinter(CpuPrinter):
             return
         at = self.sizes.index(store.at, store.tensor.name)
         past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
-        write = self.chunk_store(store)
-        given = [f"{store.tensor}_out + {at}", self.lanes_of(store)]
-        if self._chunk_axis is not None:
-            write, given = f"{write.replace('_chunk', '')}_moved", [*given, "moved"]
-        self.out.line(f"{self.expressions.use(write)}({', '.join([*given, past_cache])});")
+        write = self.expressions.use(self.chunk_store(store))
+        rest = f"moved, {past_cache}" if self._part else past_cache
+        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {rest});")
 
     def lanes_used(self, count: int) -> str:
         return self._lanes_used or super().lanes_used(count)
@@ -187,11 +185,11 @@ class CpuSweepPrinter(CpuPrinter):
             last = f"{extent} - {loop.step}"
             inside = f"{chunk} < 0 ? 0 : {chunk} < {last} ? {chunk} : {last}"
             self.out.line(f"const {index} {name} = {inside};")
-            self._chunk_axis = loop.axis
             self.out.line(f"const {index} first = {name};")
             self.out.line(f"const {index} moved = {name} - {chunk};")
+            self._chunk_axis, self._part = loop.axis, "moved"
             self.nodes(loop.body)
-            self._chunk_axis = None
+            self._chunk_axis, self._part = None, ""
 
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""

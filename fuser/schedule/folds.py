@@ -28,6 +28,11 @@ def is_extreme(operation: str) -> bool:
     return operation in ("maximum", "minimum")
 
 
+def takes_each_once(operation: str) -> bool:
+    """Whether a value that is joined twice counts twice, and every one of them matters."""
+    return operation in ("add", "mul")
+
+
 def kept_dtype(operation: str, dtype: DataType) -> DataType:
     """What a long fold or scan is kept in: of float32, float64, so that the error does not grow."""
     exact = is_extreme(operation) or dtype is not DataType.Float

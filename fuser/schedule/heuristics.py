@@ -57,9 +57,15 @@ class CpuRowParameters:
     def lanes_for(self, extent: int, arrays: int = 1) -> int:
         """Lanes along a row of that many elements, of each of some arrays: joining them should cost
         little beside it. Without arrays, as many as the row has."""
+
+        def enough(lanes: int) -> int:
+            """The shortest row for so many lanes."""
+            if not arrays:
+                return lanes
+            return lanes * (16 * arrays if lanes > 16 else 4)
+
         lanes = self.lanes
-        joined = 4 if arrays else 1
-        while lanes > 4 and lanes * (16 * arrays if arrays and lanes > 16 else joined) > extent:
+        while lanes > 4 and enough(lanes) > extent:
             lanes //= 2
         return lanes
 

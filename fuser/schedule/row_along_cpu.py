@@ -40,9 +40,10 @@ from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 
 
 def along_rows(
-    body: RowBody, parameters: CpuRowParameters, chunked: bool, alone: bool
+    body: RowBody, parameters: CpuRowParameters, may_repeat: bool, alone: bool
 ) -> tuple[Node, ...]:
-    """Loops over rows, and over neighbouring elements of each; in chunks where they may be.
+    """Loops over rows, and over neighbouring elements of each, some of which are done again where
+    they `may_repeat`.
 
     Rows `alone` are shared out over the threads one by one: see `rows_alone`.
     """
@@ -53,7 +54,7 @@ def along_rows(
     nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
     before: set[str] = set()
     for sweep in body.stages:
-        nodes += _stage(sweep, parameters, alone, before if chunked else None)
+        nodes += _stage(sweep, parameters, alone, before if may_repeat else None)
         before.update(node.name for node in sweep.code)
     nodes += widened_blocks(body, parameters.row_block)
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
@@ -74,7 +75,8 @@ def _stage(
     sweep: Sweep, parameters: CpuRowParameters, alone: bool, before: set[str] | None
 ) -> list[Node]:
     """The loops of one stage: by one thread, or, of a row `alone`, by all of them. `before` are the
-    names that earlier stages have made; without them, nothing is done in chunks."""
+    names that earlier stages have made; without them, no element may be done again, so that there
+    are no chunks and no lanes are moved back."""
     if not sweep.axes:
         return _point(sweep)
     if sweep.scans:
@@ -83,18 +85,19 @@ def _stage(
     if alone and not sweep.folds_of_row:
         loop = Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores))
         return [*nested(outer, Binding.PARALLEL, (loop,))]
+    may_repeat = before is not None
     if before is not None and not alone and in_chunks(sweep, parameters):
         return [*nested(outer, Binding.SERIAL, (chunks(sweep, parameters.chunk, before),))]
     is_long = point_count(sweep.axes) > parameters.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
     if alone or (is_long and widens and inner.extent >= parameters.long_run):
-        again = before is not None and not (alone and sweep.stores)  # of another thread's block
-        return _sweep_in_blocks(sweep, parameters, alone, again)
-    return _sweep_along(sweep, parameters, narrow=not is_long, again=before is not None)
+        own = not (alone and sweep.stores)  # else lanes are moved into another thread's block
+        return _sweep_in_blocks(sweep, parameters, alone, may_repeat and own)
+    return _sweep_along(sweep, parameters, narrow=not is_long, may_repeat=may_repeat)
 
 
 def _sweep_in_blocks(
-    sweep: Sweep, parameters: CpuRowParameters, alone: bool, again: bool
+    sweep: Sweep, parameters: CpuRowParameters, alone: bool, may_repeat: bool
 ) -> list[Node]:
     """A long sweep: folded within a block in the type of the fold, over blocks in a wider one.
 
@@ -107,7 +110,7 @@ def _sweep_in_blocks(
         fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
     )
     one = dataclasses.replace(sweep, axes=(inner,), folds=folds)
-    swept = _sweep_along(one, parameters, narrow=True, again=again)
+    swept = _sweep_along(one, parameters, narrow=True, may_repeat=may_repeat)
     joined = (Accumulate(p, ZERO, Ref(name, p.kept)) for name, p in partials.items())
     loops: tuple[Node, ...] = (*swept, *joined)
     if inner.extent > parameters.block or (alone and not outer):
@@ -124,10 +127,10 @@ def _point(sweep: Sweep) -> list[Node]:
 
 
 def _sweep_along(
-    sweep: Sweep, parameters: CpuRowParameters, narrow: bool, again: bool
+    sweep: Sweep, parameters: CpuRowParameters, narrow: bool, may_repeat: bool
 ) -> list[Node]:
-    """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements may
-    be done `again`, the last lanes are moved back to end in range. Where there is nothing to do
+    """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements
+    `may_repeat`, the last lanes are moved back to end in range. Where there is nothing to do
     for several lanes together, the loop is left to the compiler."""
     *outer, inner = sweep.axes
     own = sweep.folds_of_row
@@ -136,14 +139,14 @@ def _sweep_along(
     drawn, code = drawn_together(sweep.code, inner, lanes)
     together = bool(own or drawn or sweep.ahead)
     in_range = min(inner.extent, parameters.block) >= lanes
-    again = again and together and not drawn and in_range
-    if again:
+    rounds = may_repeat and together and not drawn and in_range
+    if rounds:
         sweep = without_repeats(sweep)
         own = sweep.folds_of_row
     before, within, after = folded_in_lanes(own, lanes, narrow)
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
     inside = (*ahead, *drawn, *code, *within, *accumulated(sweep), *sweep.stores)
-    binding = Binding.ROUNDS if again else Binding.SWEEP
+    binding = Binding.ROUNDS if rounds else Binding.SWEEP
     loop = Loop(inner, binding, inside, lanes) if together else Loop(inner, Binding.SIMD, inside)
     return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
 
@@ -156,7 +159,7 @@ def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list
     before, within, after = folded_in_lanes(own, parameters.chunk, narrow=False)
     loop = scan_loop(sweep, [*within, *accumulated(sweep)], parameters.chunk)
     if alone:
-        totals = _sweep_along(totals_of(sweep), parameters, narrow=False, again=False)
+        totals = _sweep_along(totals_of(sweep), parameters, narrow=False, may_repeat=False)
         return [shared_out(sweep, totals, loop, parameters.scanned_block)]
     carries = map(carry_of, sweep.scans)
     return [*carries, *before, *nested(outer, Binding.SERIAL, (loop,)), *after]

@@ -32,12 +32,12 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     body = arrange_rows(trace_rows(segment, parameters.shortest_row))
     body = drop_repeated_nan(narrow_rows(use_facts(body)))
     across = lanes_across_rows(body)
-    chunked = not segment.overwritten  # the last chunk is moved back, to values that are new then
+    may_repeat = not segment.overwritten  # values that are new then
     alone = not across and rows_alone(body, parameters)
     if across:
         nodes = across_rows(body, parameters)
     else:
-        nodes = along_rows(body, parameters, chunked, alone)
+        nodes = along_rows(body, parameters, may_repeat, alone)
     partials = tuple(map(partial_of, body.folds_over_rows))
     shared = bool(body.rows) or alone  # else one thread has the only row
     nodes = (*nodes, *widened_blocks(body, 1))

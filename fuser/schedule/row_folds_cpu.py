@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import REPEATED
-from fuser.schedule.folds import is_extreme, kept_dtype, neutral
+from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
 from fuser.schedule.loop_tree import (
     Accumulate,
     Call,
@@ -38,8 +38,8 @@ def without_repeats(sweep: Sweep) -> Sweep:
     """`sweep` with folds that elements which are done again do not change."""
 
     def changed(fold: Fold) -> Fold:
-        if fold.operation not in ("add", "mul"):
-            return fold  # joins a value twice as once
+        if not takes_each_once(fold.operation):
+            return fold
         dtype = fold.value.dtype
         value = Call("where", (REPEATED, neutral(fold.operation, dtype), fold.value), dtype)
         return dataclasses.replace(fold, value=value)

@@ -26,6 +26,8 @@ from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 _WORD = 4
+"""Bytes of the shortest elements whose folds wait for memory: shorter ones take longer to widen
+than a line of them does to arrive."""
 
 
 def store_last(body: RowBody) -> RowBody:
@@ -64,7 +66,7 @@ def ask_ahead(body: RowBody, parameters: CpuRowParameters, alone: bool) -> RowBo
 
 def _of_a_later_row(sweep: Sweep, row: Axis, parameters: CpuRowParameters) -> Iterator[Prefetch]:
     points = point_count(sweep.axes)
-    for load in _consecutive(sweep):
+    for load in _placed(sweep):
         if load.at.coefficient(row):
             rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
             at = substitute(load.at, {row: Index(rows, ((row, 1),))})
@@ -76,22 +78,27 @@ def _soon_after(
 ) -> Iterator[Prefetch]:
     """Where rows follow each other in memory, or are so long that their ends do not matter. Only
     for folds of words: what takes longer for a line of memory is not faster by it, or slower."""
+    if sweep.stores:
+        return
     points = point_count(sweep.axes)
-    for load in _consecutive(sweep):
+    for load in _placed(sweep):
         size = load.tensor.dtype.itemsize
-        is_long = points * size >= 4 * parameters.ahead_bytes
-        if sweep.stores or size < _WORD:
+        if size < _WORD:
             continue
+        is_long = points * size >= 4 * parameters.ahead_bytes
         if is_long or (rows and load.at.coefficient(rows[-1]) == points):
             yield Prefetch(load.tensor, load.at, 1)
 
 
-def _consecutive(sweep: Sweep) -> list[Load]:
-    """The loads of neighbouring elements of a row. What is gathered lies where the index of a later
-    row says."""
-    loads = (n for n in sweep.code if isinstance(n, Load) and n.drawn is None)
-    placed = (load for load in loads if not variables_of((load.at,)))
-    return [load for load in placed if step_along(load.at, sweep.axes[-1]) == 1]
+def consecutive(sweep: Sweep) -> list[Load]:
+    """The loads of neighbouring elements of a row."""
+    loads = (node for node in sweep.code if isinstance(node, Load) and node.drawn is None)
+    return [load for load in loads if step_along(load.at, sweep.axes[-1]) == 1]
+
+
+def _placed(sweep: Sweep) -> list[Load]:
+    """Those of known places: what is gathered lies where the index of a later row says."""
+    return [load for load in consecutive(sweep) if not variables_of((load.at,))]
 
 
 def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:

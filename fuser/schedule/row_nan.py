@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 
 from fuser.schedule.expressions import refs
-from fuser.schedule.folds import is_extreme
+from fuser.schedule.folds import is_extreme, takes_each_once
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Call, Convert, Expression, Let, Ref
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
@@ -27,20 +27,19 @@ PASS_NAN_ON = frozenset(
 )
 """Operations whose result is NaN whenever one of their floating-point operands is."""
 
-_PASS_NAN_ON_FOLDED = ("add", "mul")
-
 
 def drop_repeated_nan(body: RowBody) -> RowBody:
     """`body` with folds marked that need not keep NaN."""
-    stages = list(body.stages)
-    for place, sweep in enumerate(stages):
-        folds = tuple(
-            dataclasses.replace(fold, keeps_nan=not _is_repeated(body, fold, sweep.axes))
-            if is_extreme(fold.operation) and fold.dtype.is_floating and fold.slots is None
-            else fold
-            for fold in sweep.folds
-        )
-        stages[place] = dataclasses.replace(sweep, folds=folds)
+
+    def marked(fold: Fold, axes: tuple[Axis, ...]) -> Fold:
+        if fold.slots is not None or not (is_extreme(fold.operation) and fold.dtype.is_floating):
+            return fold
+        return dataclasses.replace(fold, keeps_nan=not _is_repeated(body, fold, axes))
+
+    stages = (
+        dataclasses.replace(sweep, folds=tuple(marked(fold, sweep.axes) for fold in sweep.folds))
+        for sweep in body.stages
+    )
     return dataclasses.replace(body, stages=tuple(stages))
 
 
@@ -74,16 +73,16 @@ class _Reach:
             if not self._fold(fold, sweep.axes):
                 return False
         return all(
-            self._follows(store.source, self._of_row) or self._unsure.isdisjoint(names_in((store,)))
+            _follows(store.source, self._of_row) or self._unsure.isdisjoint(names_in((store,)))
             for store in sweep.stores
         )
 
     def _let(self, let: Let) -> None:
         if let.name in self._of_element and _is_copy(let.expression):
             self._of_element.update(refs(let.expression))
-        if self._follows(let.expression, self._of_element):
+        if _follows(let.expression, self._of_element):
             self._of_element.add(let.name)
-        if self._follows(let.expression, self._of_row):
+        if _follows(let.expression, self._of_row):
             self._of_row.add(let.name)
         elif not self._unsure.isdisjoint(names_in((let,))):
             self._unsure.add(let.name)
@@ -92,9 +91,9 @@ class _Reach:
         if fold.name == self._extreme.name:
             self._unsure.add(fold.name)
             return True
-        if fold.operation in _PASS_NAN_ON_FOLDED and (
-            self._follows(fold.value, self._of_row)
-            or (axes == self._axes and self._follows(fold.value, self._of_element))
+        if takes_each_once(fold.operation) and (
+            _follows(fold.value, self._of_row)
+            or (axes == self._axes and _follows(fold.value, self._of_element))
         ):
             self._of_row.add(fold.name)
             return True
@@ -103,17 +102,18 @@ class _Reach:
             return fold.slots is None
         return True
 
-    def _follows(self, expression: Expression, names: set[str]) -> bool:
-        """Whether an expression is NaN whenever one of `names` is."""
-        match expression:
-            case Ref(name):
-                return name in names
-            case Convert(of, dtype):
-                return dtype.is_floating and self._follows(of, names)
-            case Call(op, args):
-                return op in PASS_NAN_ON and any(self._follows(arg, names) for arg in args)
-            case _:
-                return False
+
+def _follows(expression: Expression, names: set[str]) -> bool:
+    """Whether an expression is NaN whenever one of `names` is."""
+    match expression:
+        case Ref(name):
+            return name in names
+        case Convert(of, dtype):
+            return dtype.is_floating and _follows(of, names)
+        case Call(op, args):
+            return op in PASS_NAN_ON and any(_follows(arg, names) for arg in args)
+        case _:
+            return False
 
 
 def _is_copy(expression: Expression) -> bool:

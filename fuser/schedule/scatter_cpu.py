@@ -20,7 +20,6 @@ from fuser.schedule.loop_tree import (
     Kept,
     Launch,
     ListLoop,
-    Load,
     Loop,
     LoopNest,
     Node,
@@ -33,15 +32,13 @@ from fuser.schedule.loop_tree import (
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Sweep
-from fuser.schedule.row_memory import chunks, cost, in_chunks
+from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.scatter_lists import ListBody, trace_lists
 from fuser.schedule.scatter_trace import PointBody, scatter_of, trace_points
-from fuser.schedule.vectors import step_along
 from fuser.segmenter import Segment
 
 BLOCK = 256
 """Columns that a thread takes at a time, and walks all points for."""
-
 
 AHEAD_BYTES = 1 << 13
 """How far ahead the elements of points are asked for, at least one point."""
@@ -131,8 +128,7 @@ def _each_listed(name: str, body: ListBody, *, last: bool) -> ListLoop:
     inner = body.added.axes[-1]
     lanes = 1 << min(ASKED, inner.extent).bit_length() - 1
     later = Variable(f"{body.point.name}_later", body.point.extent)
-    loads = [n for n in body.added.code if isinstance(n, Load) and n.drawn is None]
-    read = [n for n in loads if step_along(n.at, inner) == 1 and n.at.coefficient(body.point)]
+    read = [load for load in consecutive(body.added) if load.at.coefficient(body.point)]
     if not read or last or lanes == 1:
         each = (*body.of_point, _swept(body.added, inner))
         return ListLoop(name, body.row, body.point.name, each, last)

@@ -126,8 +126,8 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
   }
 }
 
-// Elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first and
-// after the last vector that is aligned. No line is written both ways: that takes long. Ends of
+// Stores elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first
+// and after the last vector that is aligned. No line is written both ways: that takes long. Ends of
 // rows are stored so: it is not made a part of the loop.
 template <class T, int Count>
 __attribute__((noinline)) static void stream_some(T* __restrict to, const T (&from)[Count],
@@ -141,23 +141,12 @@ __attribute__((noinline)) static void stream_some(T* __restrict to, const T (&fr
   }
   for (; i < last; ++i) to[i] = from[i];
 }
-// Stores elements `first` to `last` - 1 of a chunk.
-template <class T, int Count>
-static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
-                               long long last) {
-  if (first == 0 && last == Count) {
-    stream_chunk(to, from);
-  } else {
-    stream_some(to, from, first, last);
-  }
-}
 
 // Stores a chunk that was moved by so many elements to be in range: only what no other chunk has.
 // Where nothing goes past the cache, the rest may be stored as well.
 template <class T, int Count>
-static inline __attribute__((always_inline)) void stream_moved(T* __restrict to,
-                                                               const T (&from)[Count],
-                                                               long long moved, bool past_cache) {
+FUSER_DEVICE void stream_moved(T* __restrict to, const T (&from)[Count], long long moved,
+                               bool past_cache) {
   if (moved == 0 || !past_cache) {
     stream_chunk(to, from, past_cache);
   } else {

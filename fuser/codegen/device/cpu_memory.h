@@ -71,9 +71,9 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
   }
 }
 
-//@ stream_part: stream_chunk
-// Elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first and
-// after the last vector that is aligned. No line is written both ways: that takes long. Ends of
+//@ stream_some: stream_chunk
+// Stores elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first
+// and after the last vector that is aligned. No line is written both ways: that takes long. Ends of
 // rows are stored so: it is not made a part of the loop.
 template <class T, int Count>
 __attribute__((noinline)) static void stream_some(T* __restrict to, const T (&from)[Count],
@@ -87,7 +87,9 @@ __attribute__((noinline)) static void stream_some(T* __restrict to, const T (&fr
   }
   for (; i < last; ++i) to[i] = from[i];
 }
-// Stores elements `first` to `last` - 1 of a chunk.
+
+//@ stream_part: stream_chunk, stream_some
+// Stores elements `first` to `last` - 1 of a chunk, which mostly are all.
 template <class T, int Count>
 static inline void stream_part(T* __restrict to, const T (&from)[Count], long long first,
                                long long last) {
@@ -98,13 +100,12 @@ static inline void stream_part(T* __restrict to, const T (&from)[Count], long lo
   }
 }
 
-//@ stream_moved: stream_part
+//@ stream_moved: FUSER_DEVICE, stream_chunk, stream_some
 // Stores a chunk that was moved by so many elements to be in range: only what no other chunk has.
 // Where nothing goes past the cache, the rest may be stored as well.
 template <class T, int Count>
-static inline __attribute__((always_inline)) void stream_moved(T* __restrict to,
-                                                               const T (&from)[Count],
-                                                               long long moved, bool past_cache) {
+FUSER_DEVICE void stream_moved(T* __restrict to, const T (&from)[Count], long long moved,
+                               bool past_cache) {
   if (moved == 0 || !past_cache) {
     stream_chunk(to, from, past_cache);
   } else {
@@ -164,13 +165,11 @@ static inline void stream_rounded_part(bfloat16* __restrict to, const float (&fr
   stream_part(to, rounded, first, last);
 }
 
-//@ stream_rounded_moved: stream_moved, round_chunk
+//@ stream_rounded_moved: FUSER_DEVICE, stream_moved, round_chunk
 // As `stream_moved`, a chunk that was computed in float32 as bfloat16.
 template <int Count>
-static inline __attribute__((always_inline)) void stream_rounded_moved(bfloat16* __restrict to,
-                                                                       const float (&from)[Count],
-                                                                       long long moved,
-                                                                       bool past_cache) {
+FUSER_DEVICE void stream_rounded_moved(bfloat16* __restrict to, const float (&from)[Count],
+                                       long long moved, bool past_cache) {
   bfloat16 rounded[Count];
   round_chunk(rounded, from);
   stream_moved(to, rounded, moved, past_cache);
