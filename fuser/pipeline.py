@@ -18,7 +18,7 @@ from fuser import debug
 from fuser.errors import ArgumentError, TargetError, repro_note
 from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
-from fuser.ir.nodes import Fusion
+from fuser.ir.nodes import Fusion, Scatter
 from fuser.ir.printer import print_fusion
 from fuser.ir.strided import Strided
 from fuser.ir.verify import verify
@@ -72,6 +72,7 @@ class Executor:
         self._fusion = fusion
         self._sized_by = [fusion.inputs.index(value) for value in size_inputs(fusion)]
         into = [output.alias_of for output in fusion.outputs]
+        self._scatters = any(isinstance(s.op, Scatter) for s in fusion.statements)
         self._updated = [n for n, value in enumerate(fusion.inputs) if value in into]
         self._runs: dict[object, Run] = {}
         self._compiled: dict[object, Compiled] = {}
@@ -104,7 +105,7 @@ class Executor:
         try:
             sizes = [inputs[at] for at in self._sized_by]
             meeting = overlapping(inputs, self._updated) if self._updated else ()
-            ordered = torch.are_deterministic_algorithms_enabled()
+            ordered = self._scatters and torch.are_deterministic_algorithms_enabled()
             return (*map(key_of, inputs), *sizes, meeting, ordered)
         except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
             check_inputs(self._fusion, inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -168,7 +169,7 @@ class CpuBackend(Backend):
     def load(self, segment_name: str, device: torch.device) -> LoadedKernel:
         source = self.sources[segment_name]
         segment = self.segments[segment_name]
-        tail = (source.launch.threaded,)
+        tail = (ctypes.c_bool(source.launch.threaded),)
         return LoadedKernel(segment, source, compile_cpu(source).launch, tail)
 
 

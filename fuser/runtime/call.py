@@ -17,7 +17,7 @@ def key_of(given: torch.Tensor | Number) -> object:
     """Everything about an input that a plan depends on."""
     if isinstance(given, torch.Tensor):
         lazy = given.is_conj() or given.is_neg()
-        aligned = alignment(given)
+        aligned = _ALIGNMENTS[given.data_ptr() & 15]
         return given.shape, given.stride(), given.dtype, given.device, aligned, lazy
     if isinstance(given, int):
         return type(given), given < 0, _width(given)  # whether it fits is checked once for each
@@ -33,8 +33,11 @@ def _width(number: int) -> int:
 
 def alignment(tensor: torch.Tensor) -> int:
     """The largest power of two, up to 16, that divides the address."""
-    low = tensor.data_ptr() & 15
-    return low & -low if low else 16
+    return _ALIGNMENTS[tensor.data_ptr() & 15]
+
+
+_ALIGNMENTS = (16, *(low & -low for low in range(1, 16)))
+"""The alignment of an address by its last four bits."""
 
 
 def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import copy
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import torch
 
@@ -19,10 +19,13 @@ from fuser.ir.strided import Strided
 from fuser.runtime.buffers import laid_out, room, sole_aliases
 from fuser.runtime.checked import checking
 from fuser.runtime.environment import Action, Environment, ReadTensor
-from fuser.runtime.kernel import Launcher, scalar_argument
+from fuser.runtime.kernel import Launcher, c_type, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from fuser.runtime.stats import count
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, Step
+
+if TYPE_CHECKING:
+    from fuser.runtime.kernel import CNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class LoadedKernel:
     segment: Segment
     source: KernelSource
     launch: Launcher
-    tail: tuple[object, ...] = ()
+    tail: tuple[CNumber, ...] = ()
+    """What it is called with after its arguments."""
     load_seconds: float = 0.0
     """What it took to compile, or to find, and to load."""
 
@@ -150,7 +154,8 @@ class Runner:
         return allocate
 
     def _kernel(self, loaded: LoadedKernel) -> Action:
-        """Call the kernel with addresses, runtime scalars and the plan's sizes."""
+        """Call the kernel with addresses, runtime scalars and the plan's sizes, which are converted
+        once."""
         source, launch = loaded.source, loaded.launch
         pointers = [
             self._slots[loaded.segment.memory[argument.value].base]
@@ -162,10 +167,15 @@ class Runner:
             for argument in source.arguments
             if isinstance(argument, Scalar)
         ]
-        sizes = [argument.number for argument in source.arguments if isinstance(argument, Size)]
+        sizes = [c_type(a)(a.number) for a in source.arguments if isinstance(a, Size)]
         workspaces = [a for a in source.arguments if isinstance(a, Workspace)]
-        device = self._device
-        tail = loaded.tail
+        device, tail = self._device, loaded.tail
+        if not (scalars or workspaces or source.checks):
+            constants = (*sizes, *tail)
+            return lambda environment: launch(
+                *[environment[slot].data_ptr() for slot in pointers],  # pyright: ignore
+                *constants,
+            )
 
         def run(environment: Environment, *errors: int) -> None:
             addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore

@@ -13,7 +13,7 @@ from fuser.ir.nodes import Number
 from fuser.pipeline import compile_plan
 from fuser.runtime.emulator import Sanitizer, ThreadOrder, run_sanitized
 from fuser.runtime.executor import LoadedKernel, Runner
-from fuser.runtime.kernel import Launcher, c_type
+from fuser.runtime.kernel import Launcher, as_c, c_type
 from fuser.runtime.target_name import resolve_target
 from fuser.segmenter import Segment
 
@@ -54,7 +54,7 @@ def _sanitized(
             if isinstance(argument, Pointer)
             else _memory(number, argument.elements * argument.dtype.itemsize)
             if isinstance(argument, Workspace)
-            else c_type(argument)(number)
+            else as_c([c_type(argument)], [number])[0]
             for argument, number in zip(source.arguments, numbers, strict=True)
         ]
         extents = source.launch.grid, source.launch.block
