@@ -15,6 +15,7 @@ from fuser.codegen.kernel_source import (
     Size,
     Workspace,
 )
+from fuser.codegen.launch_bounds import with_all_registers
 from fuser.codegen.rounding import may_contract
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "Size",
     "Workspace",
     "may_contract",
+    "with_all_registers",
 ]

@@ -26,7 +26,7 @@ class CpuPrinter(CpuTilePrinter):
     """`extern "C" void name(..., const bool threaded)`."""
 
     target = CPU
-    _part = ""
+    _stored_part = ""
     """What is stored of the chunk at hand, if not all of it: a "part" between `first` and `last`,
     or, of one that was "moved" into range, what no other chunk has."""
     _in_region = False
@@ -96,8 +96,8 @@ class CpuPrinter(CpuTilePrinter):
             return
         at = self.sizes.index(store.at, store.tensor.name)
         write = self.expressions.use(self.chunk_store(store))
-        rest = ", first, last" if self._part else ""
-        if not self._part and not self.nest.launch.past_cache:
+        rest = ", first, last" if self._stored_part else ""
+        if not self._stored_part and not self.nest.launch.past_cache:
             rest = ", false"
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}{rest});")
 
@@ -105,8 +105,8 @@ class CpuPrinter(CpuTilePrinter):
         """The function that stores a chunk, or a part of it: one that rounds it, if it is wider
         than the tensor."""
         if store.source.dtype is store.tensor.dtype:
-            return f"stream_{self._part or 'chunk'}"
-        return f"stream_rounded_{self._part}" if self._part else "stream_rounded"
+            return f"stream_{self._stored_part or 'chunk'}"
+        return f"stream_rounded_{self._stored_part}" if self._stored_part else "stream_rounded"
 
     def prefetch(self, prefetch: Prefetch) -> None:
         owner = f"{prefetch.tensor}_ahead" if prefetch.there else prefetch.tensor.name
@@ -152,9 +152,9 @@ class CpuPrinter(CpuTilePrinter):
                 self.out.line(f"const {index} first = start < {name} ? 0 : start - {name};")
                 end = f"start + {loop.step} < {extent} ? start + {loop.step} : {extent}"
                 self.out.line(f"const {index} last = ({end}) - {name};")
-            self._part = "part" if loop.peel else ""
+            self._stored_part = "part" if loop.peel else ""
             self.nodes(loop.body)
-            self._part = ""
+            self._stored_part = ""
 
     def _start_at_line(self, peel: Peel, index: str, extent: str) -> None:
         """Where a chunk begins if those before it do at whole lines; it may be past the end."""

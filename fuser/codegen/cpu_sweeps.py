@@ -62,7 +62,7 @@ class CpuSweepPrinter(CpuPrinter):
         at = self.sizes.index(store.at, store.tensor.name)
         past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
         write = self.expressions.use(self.chunk_store(store))
-        rest = f"moved, {past_cache}" if self._part else past_cache
+        rest = f"moved, {past_cache}" if self._stored_part else past_cache
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {rest});")
 
     def lanes_used(self, count: int) -> str:
@@ -187,9 +187,9 @@ class CpuSweepPrinter(CpuPrinter):
             self.out.line(f"const {index} {name} = {inside};")
             self.out.line(f"const {index} first = {name};")
             self.out.line(f"const {index} moved = {name} - {chunk};")
-            self._chunk_axis, self._part = loop.axis, "moved"
+            self._chunk_axis, self._stored_part = loop.axis, "moved"
             self.nodes(loop.body)
-            self._chunk_axis, self._part = None, ""
+            self._chunk_axis, self._stored_part = None, ""
 
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""

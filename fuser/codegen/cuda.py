@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuser.codegen.cuda_tiles import CudaTilePrinter
+from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.target import CUDA
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
@@ -17,10 +18,8 @@ class CudaPrinter(CudaTilePrinter):
     target = CUDA
 
     def signature(self, parameters: str) -> str:
-        bound = self.nest.launch.max_threads
-        return (
-            f'extern "C" __global__ void __launch_bounds__({bound})\n{self.nest.name}({parameters})'
-        )
+        bounds = launch_bounds(self.nest.launch.max_threads)
+        return f'extern "C" __global__ void {bounds}\n{self.nest.name}({parameters})'
 
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.LANES:

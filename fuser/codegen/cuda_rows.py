@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from fuser.codegen.cuda_scans import CudaScanPrinter
+from fuser.codegen.launch_bounds import launch_bounds
 from fuser.schedule.index import ZERO, Index, substitute
 from fuser.schedule.loop_tree import (
     Accumulate,
@@ -36,9 +37,8 @@ class CudaRowPrinter(CudaScanPrinter):
         """Folds over the rows of which a thread has its lanes in registers."""
 
     def signature(self, parameters: str) -> str:
-        # One block at least: left alone, ptxas may spill registers to run more of them at once.
-        bound = f"{self.nest.launch.max_threads}, 1"
-        head = f'extern "C" __global__ void __launch_bounds__({bound})'
+        launch = self.nest.launch
+        head = f'extern "C" __global__ void {launch_bounds(launch.max_threads, launch.resident)}'
         if self._in_cluster:
             head += f" __cluster_dims__(1, {self.nest.launch.cluster}, 1)"
         return f"{head}\n{self.nest.name}({parameters})"

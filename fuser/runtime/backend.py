@@ -199,7 +199,7 @@ class CudaBackend(Backend):
 
     def row_parameters(self) -> CudaRowParameters:
         """What rows are mapped by."""
-        return CudaRowParameters.of(self._target.arch)
+        return CudaRowParameters.of(self._target.arch, self._target.multiprocessors)
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         reports = debug.checking("index")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuser.codegen import KernelSource
+from fuser.codegen import KernelSource, with_all_registers
 from fuser.runtime import cuda_driver
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cubin import Cubin, pack_cubin, unpack_cubin
@@ -15,11 +15,16 @@ from fuser.runtime.nvrtc import compile_cubin, nvrtc_version, options
 def compile_cuda(source: KernelSource, arch: str) -> Cubin:
     """The cubin of a kernel for `arch` ("sm_90"), compiled once; needs no GPU.
 
-    Raises CompilationError, or TargetError where NVRTC is not installed.
+    Where the registers of as many blocks as are to run at once do not hold what the kernel needs,
+    fewer run. Raises CompilationError, or TargetError where NVRTC is not installed.
     """
 
     def make() -> bytes:
-        return pack_cubin(compile_cubin(source.code, source.name, arch, options(source)))
+        cubin = compile_cubin(source.code, source.name, arch, options(source))
+        if cubin.resources.spill_bytes:
+            alone = with_all_registers(source)
+            cubin = compile_cubin(alone, source.name, arch, options(source))
+        return pack_cubin(cubin)
 
     def make_or_load() -> Cubin:
         made_by = ("cubin", nvrtc_version(), arch, *options(source), source.name)

@@ -122,6 +122,11 @@ def device_arch(index: int) -> str:
     return f"sm_{major}{minor}"
 
 
+def multiprocessors(index: int) -> int:
+    """How many multiprocessors a CUDA device has."""
+    return int(torch.cuda.get_device_properties(index).multi_processor_count)  # pyright: ignore
+
+
 def current_stream(index: int) -> int:
     """The handle of torch's current stream on a CUDA device; 0 is the default stream."""
     return torch._C._cuda_getCurrentRawStream(index)  # pyright: ignore[reportPrivateUsage]

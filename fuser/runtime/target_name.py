@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from fuser.errors import TargetError
-from fuser.runtime.cuda_driver import device_arch
+from fuser.runtime.cuda_driver import device_arch, multiprocessors
 from fuser.segmenter import GPU, PROCESSOR, Machine
 
 _DEFAULT_ARCH = "sm_90"
@@ -18,10 +18,12 @@ _NAMED_ARCH = re.compile(r"cuda:(sm_(\d+)a?)")
 
 @dataclass(frozen=True, slots=True)
 class TargetName:
-    """What kernels are made for. `arch` is the GPU architecture of CUDA text."""
+    """What kernels are made for. `arch` is the GPU architecture of CUDA text, `multiprocessors` how
+    many of them the GPU has, if it is known which."""
 
     kind: str
     arch: str = _DEFAULT_ARCH
+    multiprocessors: int | None = None
 
     @property
     def machine(self) -> Machine:
@@ -48,9 +50,9 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
         if device.type == "cuda" and not torch.cuda.is_available():
             raise TargetError(target=str(device), reason="torch sees no CUDA device")
         if device.type == "cuda":
-            return TargetName("cuda", device_arch(device.index or 0))
+            return _target_of(device.index or 0)
         if torch.cuda.is_available():
-            return TargetName("cuda", device_arch(torch.cuda.current_device()))
+            return _target_of(torch.cuda.current_device())
         reason = "there is no CUDA device to take the architecture from; name one, as cuda:sm_90"
         raise TargetError(target=name, reason=reason)
     named = _NAMED_ARCH.fullmatch(name)
@@ -59,3 +61,8 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
     if int(named[2]) < _OLDEST_ARCH:
         raise TargetError(target=name, reason=f"kernels need sm_{_OLDEST_ARCH} or later")
     return TargetName("cuda", named[1])
+
+
+def _target_of(index: int) -> TargetName:
+    """A CUDA device as a target."""
+    return TargetName("cuda", device_arch(index), multiprocessors(index))

@@ -118,16 +118,18 @@ class CudaRowParameters:
     a scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
     `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
     where every element has a result. `column_threads`: threads for a row where memory is
-    consecutive across rows. `grid_threads`: threads a block where nothing is folded. `resident`:
-    threads that the GPU runs at once, if each has many registers; a row that is swept once and
-    folded is split over twice as many, if each is left `split_elements`, and one that is scanned
-    over as many, if each is left `elements`. `workspace_bytes`: the most that blocks keep of folds
-    over the rows. `most_blocks`: the largest grid; its blocks do several rows each.
+    consecutive across rows. `grid_threads`: threads a block where nothing is folded.
+    `multiprocessors`: what the GPU has of them; each is to run `resident_threads` at once, in up to
+    `resident_blocks` blocks. A row that is swept once and folded is split over twice as many
+    threads as that, if each is left `split_elements`, and one that is scanned over as many, if each
+    is left `elements`. `workspace_bytes`: the most that blocks keep of folds
+    over the rows; where that is a number for all rows, blocks are up to `scalar_waves` times as
+    many as run at once. `most_blocks`: the largest grid; its blocks do several rows each.
 
     Of what a row keeps between sweeps: `thread_bytes` for each thread, up to `kept_threads` of
     them, then more, up to `kept_words` registers. `block_bytes`: for each block of a cluster, which
-    has up to `max_cluster` of them; down to `least_bytes` where there are fewer rows than `blocks`
-    that run at once. `shared_bytes`: the most shared memory of a block."""
+    has up to `max_cluster` of them; down to `least_bytes` where there are fewer rows than
+    multiprocessors. `shared_bytes`: the most shared memory of a block."""
 
     vector_bytes: int = 16
     max_lane_bytes: int = 32
@@ -139,25 +141,37 @@ class CudaRowParameters:
     threads: int = 512
     column_threads: int = 16
     grid_threads: int = 256
-    resident: int = 132 * 1024
+    multiprocessors: int = 132
+    resident_threads: int = 1024
+    resident_blocks: int = 16
     split_elements: int = 8
     workspace_bytes: int = 64 << 20
+    scalar_waves: int = 8
     most_blocks: int = 1 << 14
     kept_words: int = 32
     thread_bytes: int = 64
     kept_threads: int = 1024
     block_bytes: int = 32 << 10
     least_bytes: int = 8 << 10
-    blocks: int = 132
     max_cluster: int = 8
     shared_bytes: int = 227 << 10
 
     @staticmethod
-    def of(arch: str) -> CudaRowParameters:
-        """What an architecture, such as sm_90, has room for."""
+    def of(arch: str, multiprocessors: int | None = None) -> CudaRowParameters:
+        """What an architecture, such as sm_90, has room for; a GPU of so many multiprocessors, or
+        of as many as is common."""
         number = int(arch.removeprefix("sm_").rstrip("af"))
-        shared = {75: 64, 80: 163, 87: 163, 90: 227, 100: 227, 103: 227}.get(number, 99)
-        return CudaRowParameters(max_cluster=8 if number >= 90 else 1, shared_bytes=shared << 10)
+        common, shared = _ARCHITECTURES.get(number, (132, 99))
+        return CudaRowParameters(
+            multiprocessors=multiprocessors or common,
+            max_cluster=8 if number >= 90 else 1,
+            shared_bytes=shared << 10,
+        )
+
+    @property
+    def resident(self) -> int:
+        """Threads that the GPU runs at once."""
+        return self.multiprocessors * self.resident_threads
 
     def threads_for(self, extent: int, *, has_slots: bool) -> int:
         """Threads for a row of that many elements: whole warps, a power of two of them."""
@@ -166,3 +180,19 @@ class CudaRowParameters:
         while threads > 32 and (threads // 2) * each >= extent:
             threads //= 2
         return threads
+
+
+_ARCHITECTURES = {
+    75: (40, 64),
+    80: (108, 163),
+    86: (84, 99),
+    87: (16, 163),
+    89: (142, 99),
+    90: (132, 227),
+    100: (148, 227),
+    103: (148, 227),
+    120: (170, 99),
+}
+"""Multiprocessors of the largest GPU of an architecture that is common in servers or, for want of
+one, elsewhere (T4, A100, A40, Orin, L40S, H100, B200, B300, RTX 5090), and the KB of shared memory
+that one block may have. Source: NVIDIA's data sheets and programming guide."""

@@ -270,6 +270,7 @@ class Launch:
     any size may have; on the CPU, whether on several threads, and whether chunks of rows are stored
     past the cache.
 
+    `resident`: blocks that a multiprocessor is to run at once, which limits their registers.
     `cluster`: blocks along the second dimension of the grid that see each other's shared memory.
     `shared_bytes`: what a block has beside what its text declares.
     """
@@ -278,6 +279,7 @@ class Launch:
     block: tuple[int, int, int] = (1, 1, 1)
     max_threads: int = 1
     threaded: bool = False
+    resident: int = 1
     cluster: int = 1
     shared_bytes: int = 0
     past_cache: bool = False

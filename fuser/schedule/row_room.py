@@ -103,7 +103,7 @@ def _cluster_for(nbytes: int, rows: int, parameters: CudaRowParameters, most: in
         cluster *= 2
     while (
         cluster < most
-        and rows * cluster * 2 <= parameters.blocks
+        and rows * cluster * 2 <= parameters.multiprocessors
         and nbytes >= cluster * 2 * parameters.least_bytes
     ):
         cluster *= 2

@@ -169,19 +169,23 @@ class TeamChoice:
         demand: Demand | None = None,
     ) -> Launch:
         """`parts` blocks for each team, and as many teams as the grid may have."""
-        threads = math.prod(block)
+        given, threads = self._parameters, math.prod(block)
         cluster = room.cluster if room else 1
         most = self._most_blocks(threads * cluster) if self._partials else None
         shared = 0
         if room and demand and room.place is Place.SHARED:
             shared = room.rounds * threads * demand.bytes
-        grid = (min(teams, most or self._parameters.most_blocks), parts, 1)
-        return Launch(grid, block, threads, cluster=cluster, shared_bytes=shared)
+        grid = (min(teams, most or given.most_blocks), parts, 1)
+        resident = max(min(given.resident_threads // threads, given.resident_blocks), 1)
+        return Launch(grid, block, threads, resident=resident, cluster=cluster, shared_bytes=shared)
 
     def _most_blocks(self, threads: int) -> int:
-        """Blocks that keep folds over the rows: as many as run at once, and have room."""
+        """Blocks that keep folds over the rows: as many as run at once, and have room; more where
+        each keeps a number only, so that it matters less when the last of them ends."""
         room = sum(partial.slots * partial.kept.itemsize for partial in self._partials)
         resident = self._parameters.resident // threads
+        if not self._has_arrays():
+            resident *= self._parameters.scalar_waves
         return max(min(resident, self._parameters.workspace_bytes // room), 1)
 
     def _split(self, teams: int, width: int, height: int) -> int:

@@ -9,11 +9,12 @@ CPU, CUDA, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("me
 
 def test_the_target_follows_the_inputs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuser.runtime.target_name.device_arch", lambda index: f"sm_9{index}")
+    monkeypatch.setattr("fuser.runtime.target_name.multiprocessors", lambda index: 114 + index)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert resolve_target(None, CPU) == TargetName("cpu")
     assert resolve_target(None, META) == TargetName("cpu")
-    assert resolve_target(None, CUDA) == TargetName("cuda", "sm_90")
-    assert resolve_target("cuda", CUDA) == TargetName("cuda", "sm_90")
+    assert resolve_target(None, CUDA) == TargetName("cuda", "sm_90", multiprocessors=114)
+    assert resolve_target("cuda", CUDA) == TargetName("cuda", "sm_90", multiprocessors=114)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a", "sm_100", "sm_120"])

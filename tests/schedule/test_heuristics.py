@@ -3,7 +3,12 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuser.schedule.heuristics import CpuParameters, CudaParameters, block_shape
+from fuser.schedule.heuristics import (
+    CpuParameters,
+    CudaParameters,
+    CudaRowParameters,
+    block_shape,
+)
 
 PARAMETERS = CudaParameters()
 
@@ -45,3 +50,9 @@ def test_an_empty_axis_has_a_shape():
 def test_parameters_say_what_they_are():
     assert "vector_bytes=16" in str(CudaParameters())
     assert "serial_work=" in str(CpuParameters())
+
+
+def test_a_gpu_runs_threads_on_all_of_its_multiprocessors():
+    assert CudaRowParameters.of("sm_80").resident == 108 * 1024
+    assert CudaRowParameters.of("sm_90a").resident == 132 * 1024
+    assert CudaRowParameters.of("sm_90", multiprocessors=114).resident == 114 * 1024

@@ -48,6 +48,7 @@ def test_kernels_worth_measuring(dtype: torch.dtype, arch: str):
         compiled = [(*named, cubin) for named, cubin in zip(made, cubins, strict=True)]
     nothing_is_spilled(compiled)
     a_block_has_the_registers_it_needs(compiled)
+    blocks_that_keep_folds_run_at_once(compiled)
     memory_of_rows_is_moved_128_bits_at_a_time(compiled)
     rows_that_are_not_aligned_have_an_aligned_body(compiled)
     shared_memory_fits_every_block(compiled)
@@ -64,6 +65,19 @@ def a_block_has_the_registers_it_needs(compiled: Compiled) -> None:
         assert cubin.resources.registers is not None
         threads = math.prod(source.launch.block)
         assert cubin.resources.registers * threads <= REGISTERS, name
+
+
+def blocks_that_keep_folds_run_at_once(compiled: Compiled) -> None:
+    """As many as the grid was made for: what is left of a grid would take as long as the rest."""
+    limits = {"sm_80": 164 << 10, "sm_90": 228 << 10, "sm_100": 228 << 10}
+    for name, source, cubin in compiled:
+        if "last_to_finish" in source.code:
+            taken, launch = cubin.resources, source.launch
+            warps = math.prod(launch.block) // 32 * launch.resident
+            of_warp = 32 * 8 * -(-(taken.registers or 0) // 8)
+            shared = (taken.shared_bytes or 0) + launch.shared_bytes + 1024
+            assert of_warp * warps <= REGISTERS, name
+            assert shared * launch.resident <= limits[cubin.arch], name
 
 
 def is_read_128_bits_at_a_time(source: KernelSource, cubin: Cubin) -> bool:

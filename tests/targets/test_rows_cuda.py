@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
 from fuser import DataType, FusionDefinition
+from fuser.codegen.launch_bounds import launch_bounds
 from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
 from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import ThreadOrder
+from fuser.runtime.nvrtc import compile_cubin
 from tests.agreement import agrees
 from tests.row_cases import CASES, INTEGER_CASES, RowCase, Tensors
 from tests.strategies import (
@@ -150,6 +155,21 @@ def test_kernels_compile_without_spills(case: RowCase, arch: str):
         inputs = case.inputs(length, dtype)
         for kernel in case.defined_for(inputs).plan(inputs, target=f"cuda:{arch}").kernels:
             assert kernel.compile().spill_bytes == 0
+
+
+def test_kernels_that_would_spill_run_fewer_blocks_at_once():
+    inputs = [torch.empty(8192, 4096, dtype=torch.bfloat16, device="meta") for _ in range(4)]
+    with FusionDefinition() as fd:
+        for x in inputs:
+            t = fd.ops.cast(fd.from_pytorch(x), dtype=DataType.Float)
+            fd.add_output(fd.ops.sub(t, fd.ops.mean(t, dims=[1], keepdim=True)))
+    source = fd.plan(inputs, target="cuda:sm_90").kernels[0].kernel_source
+    launch = dataclasses.replace(source.launch, resident=2048 // source.launch.max_threads)
+    bounds = launch_bounds(launch.max_threads, source.launch.resident)
+    code = source.code.replace(bounds, launch_bounds(launch.max_threads, launch.resident))
+    assert compile_cubin(code, source.name, "sm_90").resources.spill_bytes > 0
+    crowded = dataclasses.replace(source, code=code, launch=launch)
+    assert compile_cuda(crowded, "sm_90").resources.spill_bytes == 0
 
 
 def test_a_number_made_of_a_gathered_place_differs_from_lane_to_lane():

@@ -297,7 +297,7 @@ def test_random_definitions(target: str, monkeypatch: pytest.MonkeyPatch):
     given_cpu = CpuRowParameters(serial_work=0, strip=3, block=4, long_run=2, scanned_block=4)
     monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: given_cpu)
     given_cuda = CudaRowParameters(**SMALL_TEAMS)
-    monkeypatch.setattr(CudaRowParameters, "of", staticmethod(lambda arch: given_cuda))
+    monkeypatch.setattr(CudaRowParameters, "of", staticmethod(lambda *_: given_cuda))
     steps = (*POINTWISE, *METADATA, *REDUCTIONS, *NORMALIZATIONS, *SCANS, *SCANS, *SCANS)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

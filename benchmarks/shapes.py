@@ -1,0 +1,92 @@
+"""fuser beside eager torch at shapes that are small, odd, tall or wide, on the processor.
+
+    python benchmarks/shapes.py [--only TEXT] [--rounds 21] [--no-save]
+
+`cpu.py` measures sizes that models have; this looks for what falls behind elsewhere. A cell is the
+time of the best way eager torch offers over fuser's: the median over alternating rounds, on two
+pinned threads, everybody allocating as called, with freed memory kept so that nobody page-faults.
+Results are checked against float64. Below 1, eager is faster; the cells below are counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import pinned
+
+if __name__ == "__main__":
+    pinned.restart()
+
+from buffers import keep_freed
+from case import DTYPES, Case
+from cases import KINDS
+from checks import bound, check_ours, working
+from harness import OURS, Call, alternate, machine, options, report
+
+SHAPES = (
+    (64, 100),
+    (512, 64),
+    (300_000, 8),
+    (20_000, 49),
+    (4096, 197),
+    (1000, 2001),
+    (32, 4096),
+    (8, 100_003),
+)
+HEAD = ("case", "dtype", *(f"{rows}x{columns}" for rows, columns in SHAPES))
+LEAST_SECONDS = 2e-4
+"""Short calls are repeated for as long within a round."""
+
+
+def main() -> None:
+    parser = options(__doc__, rounds=21)
+    parser.add_argument("--only", default="", help="kinds whose name contains this; not saved")
+    given = parser.parse_args()
+    keep_freed()
+    rows: list[Sequence[str]] = []
+    below = 0
+    for kind in (kind for kind, sizes in KINDS if len(sizes[0].shape) == 2):
+        if given.only not in kind.name:
+            continue
+        for dtype, name in DTYPES.items():
+            ratios = [measure(Case(kind, shape, dtype, "cpu"), given.rounds) for shape in SHAPES]
+            below += sum(ratio < 1 for ratio in ratios)
+            rows.append([kind.name, name, *(f"{ratio:.2f}" for ratio in ratios)])
+            print(*rows[-1], file=sys.stderr, flush=True)
+    foot = f"\n{below} of {len(rows) * len(SHAPES)} are below 1\n"
+    keep = not (given.no_save or given.only)
+    report("shapes-cpu", machine(), HEAD, rows, foot=foot, keep=keep)
+
+
+def measure(case: Case, rounds: int) -> float:
+    """The best eager time over fuser's. Raises WrongResultError."""
+    inputs, definition = case.inputs(), case.definition()
+    exact = case.exact(inputs)
+    if not case.kind.drawn:
+        check_ours(case, definition.execute(inputs), exact)
+    eager = {name: bound(peer, inputs) for name, peer in case.kind.eager.items()}
+    kept, _, _ = working(eager, exact, drawn=case.kind.drawn)
+    calls: dict[str, Call] = {OURS: bound(definition.execute, [inputs]), **kept}
+    repeats = _repeats(calls[OURS])
+    measured = alternate({name: _repeated(call, repeats) for name, call in calls.items()}, rounds)
+    return min(measured[name].ratio for name in kept)
+
+
+def _repeats(call: Call) -> int:
+    start = time.perf_counter()
+    call()
+    return 1 + int(LEAST_SECONDS / (time.perf_counter() - start))
+
+
+def _repeated(call: Call, repeats: int) -> Call:
+    def several() -> None:
+        for _ in range(repeats):
+            call()
+
+    return several
+
+
+if __name__ == "__main__":
+    main()
