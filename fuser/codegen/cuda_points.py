@@ -112,8 +112,10 @@ class CudaPointPrinter(CudaTeamPrinter):
     def _point_stride(self) -> str:
         if not self._in_rows:
             return str(math.prod(self.nest.launch.block))
-        grid = "gridDim.y * " if self._is_split else ""
-        grid = "gridDim.x * " if self._team is Team.GRID else grid
+        # Of a signed type: with an unsigned step, the compiler does not know how many rounds there
+        # are, and the loads of unrolled ones wait for each other.
+        grid = f"{self.index}(gridDim.y) * " if self._is_split else ""
+        grid = f"{self.index}(gridDim.x) * " if self._team is Team.GRID else grid
         return f"{grid}{self._team_threads()}"
 
     def _find_ends(self, name: str, loop: Loop) -> None:

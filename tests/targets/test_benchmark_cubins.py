@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from fuser import FusionDefinition
 from fuser.codegen import KernelSource
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.sass import memory_accesses
+from fuser.runtime.sass import disassemble, memory_accesses
 from tests.benchmark_kernels import BENCHMARKS
 
 ARCHS = ("sm_80", "sm_90", "sm_100")
@@ -109,3 +110,18 @@ def shared_memory_fits_every_block(compiled: Compiled) -> None:
         static = cubin.resources.shared_bytes or 0
         assert static + source.launch.shared_bytes <= limits[cubin.arch], name
         assert static <= 48 << 10, name
+
+
+@pytest.mark.parametrize(("shape", "dims"), [((8192, 3072), [0, 1]), ((8192, 96), [0])])
+def test_loads_of_a_split_row_are_on_their_way_together(shape: tuple[int, ...], dims: list[int]):
+    x = torch.empty(shape, device="meta")
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.from_pytorch(x), dims))
+    (kernel,) = fd.plan([x], target="cuda:sm_90").kernels
+    assert kernel.kernel_source is not None
+    text = disassemble(compile_cuda(kernel.kernel_source, "sm_90"))
+    if text.startswith("nvdisasm is missing"):
+        pytest.skip(text)
+    until_a_branch = re.split(r"\bBRA\b", text.partition("BAR.SYNC")[0])
+    wanted = 4 if len(dims) == 2 else 8
+    assert max(part.count("LDG.E") for part in until_a_branch) >= wanted
