@@ -169,10 +169,21 @@ def test_threads_without_a_cuda_context_of_their_own() -> None:
     assert all(torch.equal(result, x * 2) for result in results)
 
 
-def test_wrong_device_is_refused() -> None:
+def test_inputs_on_two_devices_are_refused() -> None:
     x = torch.randn(10, device="cuda")
-    with pytest.raises(fuser.FuserError, match="device"):
-        doubled(x).execute([x.cpu()])
+    with FusionDefinition() as fd:
+        fd.add_output(fd.from_pytorch(x) + fd.from_pytorch(x))
+    with pytest.raises(fuser.FuserError, match="cpu"):
+        fd.execute([x, x.cpu()])
+
+
+def test_a_definition_runs_where_its_inputs_are() -> None:
+    x = torch.randn(10, device="cuda")
+    fd = doubled(x)
+    for given in (x, x.cpu()):
+        (result,) = fd.execute([given])
+        assert result.device == given.device
+        assert torch.equal(result, given * 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
