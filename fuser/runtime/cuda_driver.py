@@ -57,7 +57,7 @@ class CudaKernel:
         (status,) = launch(self.function, *grid, *block, shared_bytes, stream, parameters, 0)
         if status.value == 0:
             return
-        if status.name == "CUDA_ERROR_INVALID_CONTEXT":
+        if not self._has_context():
             # A thread that has made no CUDA call yet: the null stream has no context to name.
             self._bind_primary_context()
             (status,) = launch(self.function, *grid, *block, shared_bytes, stream, parameters, 0)
@@ -87,6 +87,12 @@ class CudaKernel:
         of_kernel = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._check(*driver.cuKernelSetAttribute(of_kernel, limit, self.kernel, device))
         return limit
+
+    def _has_context(self) -> bool:
+        """Whether some context is current for this thread."""
+        status, context = self.driver.cuCtxGetCurrent()
+        self._check(status)
+        return int(context) != 0
 
     def _bind_primary_context(self) -> None:
         """Make the current device's primary context, torch's, current for this thread."""
