@@ -182,6 +182,7 @@ def _timed_run(
     runner: Runner, inputs: Inputs, steps: int, watch: Stopwatch
 ) -> tuple[list[float], float]:
     """The milliseconds of every step of one run, and what the host takes beside or before them."""
+    watch.hold()
     marks: list[object] = [watch.mark()]
     begin = time.perf_counter()
     runner.marked(lambda: marks.append(watch.mark())).run(inputs)
@@ -196,6 +197,7 @@ def _timed(copy: Callable[[], object] | None, flush: Callable[[], None], watch: 
     if copy is None:
         return 0.0
     flush()
+    watch.hold()
     marks: list[object] = [watch.mark()]
     copy()
     marks.append(watch.mark())

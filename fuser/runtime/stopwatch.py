@@ -9,6 +9,9 @@ from typing import Protocol
 
 import torch
 
+_HELD_CYCLES = 2_000_000
+"""About 1 ms: longer than the host takes to queue some dozen steps."""
+
 
 class Stopwatch(Protocol):
     """`mark()` returns a point in time between two pieces of work."""
@@ -16,6 +19,10 @@ class Stopwatch(Protocol):
     @property
     def is_asynchronous(self) -> bool:
         """Whether work is only queued when the host goes on."""
+        ...
+
+    def hold(self) -> None:
+        """Let the device wait a while, so that it is not faster than the host queues its work."""
         ...
 
     def mark(self) -> object: ...
@@ -30,6 +37,9 @@ class HostStopwatch:
 
     is_asynchronous = False
 
+    def hold(self) -> None:
+        pass
+
     def mark(self) -> float:
         return time.perf_counter()
 
@@ -42,6 +52,9 @@ class CudaStopwatch:
     """Events on the current stream of the current device."""
 
     is_asynchronous = True
+
+    def hold(self) -> None:
+        torch.cuda._sleep(_HELD_CYCLES)  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
 
     def mark(self) -> torch.cuda.Event:
         event = torch.cuda.Event(enable_timing=True)

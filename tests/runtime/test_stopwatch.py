@@ -52,3 +52,12 @@ def test_cuda_is_timed_by_events_and_waited_for_once(monkeypatch: pytest.MonkeyP
     assert FakeEvent.waited_for is None
     assert watch.between(marks) == [1.0, 1.0]
     assert FakeEvent.waited_for is marks[-1]
+
+
+def test_a_device_waits_for_the_host_before_it_is_timed(monkeypatch: pytest.MonkeyPatch):
+    slept: list[int] = []
+    monkeypatch.setattr(torch.cuda, "_sleep", slept.append)
+    stopwatch_for(torch.device("cpu")).hold()
+    assert not slept
+    stopwatch_for(torch.device("cuda", 0)).hold()
+    assert slept
