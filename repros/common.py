@@ -170,6 +170,7 @@ def _seconds(call: Callable[[], object], device: str) -> float:
         call()
         return time.perf_counter() - start
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(2_000_000)  # 1 ms, in which the host queues the call
     start.record()
     call()
     end.record()
