@@ -10,6 +10,7 @@ from fuser.runtime.cuda_driver import CudaKernel
 from fuser.runtime.disk_cache import kept_kernel
 from fuser.runtime.kernel import Launcher, as_c, c_types
 from fuser.runtime.nvrtc import compile_cubin, nvrtc_version, options
+from fuser.runtime.occupancy import filling_grid
 
 
 def compile_cuda(source: KernelSource, arch: str) -> Cubin:
@@ -39,7 +40,10 @@ def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
     cubin = compile_cuda(source, arch)
     kernel = _KERNELS.get(f"{arch}\n{source.key}", lambda: cuda_driver.load_kernel(cubin))
     types = c_types(source)
-    grid, block, shared = source.launch.grid, source.launch.block, source.launch.shared_bytes
+    given, grid = source.launch, source.launch.grid
+    if given.elastic is not None:
+        grid = filling_grid(given, cubin.resources, cuda_driver.capacity(device))
+    block, shared = given.block, given.shared_bytes
 
     def launch(*numbers: object) -> None:
         stream = cuda_driver.current_stream(device)

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import torch
 
@@ -14,6 +14,7 @@ from fuser.errors import CaptureError, LaunchError, TargetError
 from fuser.runtime import cuda_bindings
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda_bindings import Driver, Handle, Status
+from fuser.runtime.occupancy import Capacity
 
 if TYPE_CHECKING:
     Argument: TypeAlias = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
@@ -128,9 +129,20 @@ def device_arch(index: int) -> str:
     return f"sm_{major}{minor}"
 
 
-def multiprocessors(index: int) -> int:
-    """How many multiprocessors a CUDA device has."""
-    return int(torch.cuda.get_device_properties(index).multi_processor_count)  # pyright: ignore
+class _Properties(Protocol):
+    multi_processor_count: int
+    max_threads_per_multi_processor: int
+    shared_memory_per_multiprocessor: int
+
+
+def capacity(index: int) -> Capacity:
+    """What a CUDA device has to run blocks on."""
+    found = cast(_Properties, torch.cuda.get_device_properties(index))  # pyright: ignore[reportUnknownMemberType]
+    return Capacity(
+        found.multi_processor_count,
+        found.max_threads_per_multi_processor,
+        found.shared_memory_per_multiprocessor,
+    )
 
 
 def current_stream(index: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from fuser.errors import TargetError
-from fuser.runtime.cuda_driver import device_arch, multiprocessors
+from fuser.runtime.cuda_driver import capacity, device_arch
 from fuser.segmenter import GPU, PROCESSOR, Machine
 
 _DEFAULT_ARCH = "sm_90"
@@ -65,4 +65,4 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
 
 def _target_of(index: int) -> TargetName:
     """A CUDA device as a target."""
-    return TargetName("cuda", device_arch(index), multiprocessors(index))
+    return TargetName("cuda", device_arch(index), capacity(index).multiprocessors)

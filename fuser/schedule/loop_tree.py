@@ -272,7 +272,8 @@ class Launch:
 
     `resident`: blocks that a multiprocessor is to run at once, which limits their registers.
     `cluster`: blocks along the second dimension of the grid that see each other's shared memory.
-    `shared_bytes`: what a block has beside what its text declares.
+    `shared_bytes`: what a block has beside what its text declares. `elastic`: the dimension of the
+    grid along which there may be fewer blocks, which do more each; None if there is none.
     """
 
     grid: tuple[int, int, int] = (1, 1, 1)
@@ -283,6 +284,7 @@ class Launch:
     cluster: int = 1
     shared_bytes: int = 0
     past_cache: bool = False
+    elastic: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,16 @@ class TeamChoice:
             shared = room.rounds * threads * demand.bytes
         grid = (min(teams, most or given.most_blocks), parts, 1)
         resident = max(min(given.resident_threads // threads, given.resident_blocks), 1)
-        return Launch(grid, block, threads, resident=resident, cluster=cluster, shared_bytes=shared)
+        split = 1 if parts > cluster and not self._scanned else None
+        return Launch(
+            grid,
+            block,
+            threads,
+            resident=resident,
+            cluster=cluster,
+            shared_bytes=shared,
+            elastic=0 if self._partials else split,
+        )
 
     def _most_blocks(self, threads: int) -> int:
         """Blocks that keep folds over the rows: as many as run at once, and have room; more where

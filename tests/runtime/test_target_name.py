@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from fuser.errors import TargetError
+from fuser.runtime.occupancy import Capacity
 from fuser.runtime.target_name import TargetName, resolve_target
 
 CPU, CUDA, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")
@@ -9,7 +10,8 @@ CPU, CUDA, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("me
 
 def test_the_target_follows_the_inputs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuser.runtime.target_name.device_arch", lambda index: f"sm_9{index}")
-    monkeypatch.setattr("fuser.runtime.target_name.multiprocessors", lambda index: 114 + index)
+    capacity = Capacity(multiprocessors=114, threads=2048, shared_bytes=228 << 10)
+    monkeypatch.setattr("fuser.runtime.target_name.capacity", lambda index: capacity)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert resolve_target(None, CPU) == TargetName("cpu")
     assert resolve_target(None, META) == TargetName("cpu")
