@@ -38,13 +38,13 @@ class CpuRowParameters:
     something stored in a row is done row by row though nothing is folded."""
 
     serial_work: int = 1 << 17
-    lanes: int = 32
+    lanes: int = 64
     strip: int = 2048
     unrolled: int = 16
-    strip_block: int = 128
+    strip_block: int = 64
     few_rows: int = 8
-    row_block: int = 64
-    block: int = 1 << 14
+    row_block: int = 32
+    block: int = 1 << 11
     scanned_block: int = 1 << 16
     long_run: int = 1 << 10
     kept_bytes: int = 1 << 19
@@ -62,7 +62,7 @@ class CpuRowParameters:
             """The shortest row for so many lanes."""
             if not arrays:
                 return lanes
-            return lanes * (16 * arrays if lanes > 16 else 4)
+            return lanes * (lanes // 2 * arrays if lanes > 16 else 4)
 
         lanes = self.lanes
         while lanes > 4 and enough(lanes) > extent:

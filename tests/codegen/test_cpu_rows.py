@@ -183,12 +183,12 @@ def test_what_chunks_at_the_ends_of_a_row_share_with_others_is_stored_once():
     assert "stream_moved(T5_out + i0 * n1 + i1, T5_lanes, moved, past_cache);" in text
 
 
-def test_sums_over_the_rows_are_widened_every_64_rows_and_at_the_end():
+def test_sums_over_the_rows_are_widened_every_32_rows_and_at_the_end():
     text = body(column_sums, empty(4096, 768))
     rows = text[text.index("#pragma omp for") :]
     assert "T2_block[i1] = T2_block[i1] + (repeated ? 0.0f : T0);" in rows
     assert rows.count("T2_block[slot] = 0.0f;") == 2
-    assert rows.index("T2_block[i1]") < rows.index("if (++rows_in_blocks == 64) {")
+    assert rows.index("T2_block[i1]") < rows.index("if (++rows_in_blocks == 32) {")
     assert "_block" not in body(column_sums, empty(4096, 768).double())
 
 

@@ -169,28 +169,28 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
       const bool T9 = T1 != (-100LL);
       const int64 T24 = int64(T9);
       T18_part[0] = T18_part[0] + T24;
-      float T2_lanes[32];
-      for (int lane = 0; lane < 32; ++lane) T2_lanes[lane] = -__builtin_inff();
+      float T2_lanes[64];
+      for (int lane = 0; lane < 64; ++lane) T2_lanes[lane] = -__builtin_inff();
       const auto sweep0 = [&](const int64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
         const float T0 = T0_in[i1 + i0 * n1];
         T2_lanes[lane] = (T2_lanes[lane] > T0) ? T2_lanes[lane] : T0;
       };
       int64 start0 = 0;
-      for (; start0 + 32 <= n1; start0 += 32) {
+      for (; start0 + 64 <= n1; start0 += 64) {
         #pragma omp simd
-        for (int lane = 0; lane < 32; ++lane) sweep0(start0 + lane, lane, false);
+        for (int lane = 0; lane < 64; ++lane) sweep0(start0 + lane, lane, false);
       }
       if (start0 < n1) {
-        const int done = int(start0 + 32 - n1);
+        const int done = int(start0 + 64 - n1);
         #pragma omp simd
-        for (int lane = 0; lane < 32; ++lane) sweep0(n1 - 32 + lane, lane, lane < done);
+        for (int lane = 0; lane < 64; ++lane) sweep0(n1 - 64 + lane, lane, lane < done);
       }
-      const float T2 = join_lanes<32>([](float x, float y) { return maximum(x, y); }, T2_lanes);
+      const float T2 = join_lanes<64>([](float x, float y) { return maximum(x, y); }, T2_lanes);
       double T5_part[1] = {0.0};
-      for (int64 block = 0; block < n1; block += 16384) {
-        const int64 block_end = block + (n1 - block < 16384 ? n1 - block : 16384);
-        float T5_lanes[32];
-        for (int lane = 0; lane < 32; ++lane) T5_lanes[lane] = 0.0f;
+      for (int64 block = 0; block < n1; block += 2048) {
+        const int64 block_end = block + (n1 - block < 2048 ? n1 - block : 2048);
+        float T5_lanes[64];
+        for (int lane = 0; lane < 64; ++lane) T5_lanes[lane] = 0.0f;
         const auto sweep1 = [&](const int64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
           const float T0 = T0_in[i1 + i0 * n1];
           const float T3 = T0 - T2;
@@ -198,18 +198,18 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
           T5_lanes[lane] = T5_lanes[lane] + (repeated ? 0.0f : T4);
         };
         int64 start1 = block;
-        for (; start1 + 32 <= block_end; start1 += 32) {
+        for (; start1 + 64 <= block_end; start1 += 64) {
           const int64 i1 = start1;
-          prefetch_lanes<32>(T0_in + i1 + i0 * n1 + T0_ahead_offset);
+          prefetch_lanes<64>(T0_in + i1 + i0 * n1 + T0_ahead_offset);
           #pragma omp simd
-          for (int lane = 0; lane < 32; ++lane) sweep1(start1 + lane, lane, false);
+          for (int lane = 0; lane < 64; ++lane) sweep1(start1 + lane, lane, false);
         }
         if (start1 < block_end) {
-          const int done = int(start1 + 32 - block_end);
+          const int done = int(start1 + 64 - block_end);
           #pragma omp simd
-          for (int lane = 0; lane < 32; ++lane) sweep1(block_end - 32 + lane, lane, lane < done);
+          for (int lane = 0; lane < 64; ++lane) sweep1(block_end - 64 + lane, lane, lane < done);
         }
-        const double T5 = double(join_lanes<32>([](float x, float y) { return x + y; }, T5_lanes));
+        const double T5 = double(join_lanes<64>([](float x, float y) { return x + y; }, T5_lanes));
         T5_part[0] = T5_part[0] + T5;
       }
       const float T5 = float(T5_part[0]);

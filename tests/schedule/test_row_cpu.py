@@ -226,7 +226,7 @@ def test_long_rows_are_folded_in_blocks_of_their_own_type():
     (array,), (kept,) = found(long, Lanes), found(long, Accumulate)
     assert array.dtype is DataType.Float
     assert kept.partial.kept is DataType.Double
-    assert loops(nest(total, empty(50, 16384))) == ["PARALLEL", "ROUNDS"]
+    assert loops(nest(total, empty(50, 2048))) == ["PARALLEL", "ROUNDS"]
 
 
 def test_extremes_need_no_blocks():

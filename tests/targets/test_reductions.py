@@ -302,3 +302,26 @@ def test_a_sum_of_sixty_seven_million(shape: tuple[int, ...]):
         fd.add_output(fd.ops.sum(fd.from_pytorch(x)))
     (total,) = fd.execute([x])
     torch.testing.assert_close(total.double(), x.double().sum(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims"),
+    [
+        ((1 << 22,), [0]),
+        ((4, 100003), [1]),
+        ((64, 16384), [1]),
+        ((64, 2040), [1]),
+        ((40000, 16), [0]),
+        ((4096, 300), [0]),
+        ((300, 4001), [0, 1]),
+    ],
+    ids=str,
+)
+def test_sums_of_equal_numbers(shape: tuple[int, ...], dims: list[int]):
+    """Their rounding errors have one sign, and add up."""
+    for number in (0.1, 0.3, 0.7, 1e-3, 0.43):
+        x = torch.full(shape, number)
+        with FusionDefinition() as fd:
+            fd.add_output(fd.ops.sum(fd.from_pytorch(x), dims))
+        (total,) = fd.execute([x])
+        torch.testing.assert_close(total.double(), x.double().sum(dims), rtol=1e-6, atol=0)
