@@ -271,6 +271,13 @@ class LaunchError(FuserError):
     template = "kernel {kernel}: {reason}"
 
 
+class TracingError(FuserError):
+    template = (
+        "{operation} was called while torch is in a {mode}, which records or fakes torch's "
+        "operations; kernels are none of them, so call it outside"
+    )
+
+
 class CaptureError(FuserError):
     template = "execute cannot be captured in a CUDA graph here: {reason}"
 

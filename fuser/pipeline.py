@@ -29,10 +29,13 @@ from fuser.runtime.call import (
     Device,
     Inputs,
     alignment,
+    check_memory,
     describe_input,
     device_of,
+    is_traced,
     key_of,
     overlapping,
+    refuse_tracing,
 )
 from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.describe import describe
@@ -83,8 +86,14 @@ class Executor:
         self, inputs: Inputs, *, target: str | None = None, device: Device = None
     ) -> list[torch.Tensor]:
         """The outputs for these inputs; nothing is launched if an input is refused."""
+        if is_traced():
+            refuse_tracing()
         key = (target, device, *self._key(inputs))
-        run = self._runs.get(key)
+        try:
+            run = self._runs.get(key)
+        except TypeError:  # not hashable: a device may be anything
+            device_of(inputs, device)
+            raise
         if run is None:
             with self._lock:
                 run = self._runs.get(key)
@@ -109,6 +118,7 @@ class Executor:
             return (*map(key_of, inputs), *sizes, meeting, ordered)
         except (RuntimeError, IndexError):  # no strides, or too few inputs: say which input it is
             check_inputs(self._fusion, inputs)
+            check_memory(self._fusion, inputs)
             raise
 
     def _compile(self, inputs: Inputs, target: TargetName) -> Compiled:
@@ -158,6 +168,7 @@ class Executor:
     ) -> tuple[TargetName, torch.device]:
         """The target and the device of a call, whose inputs fit."""
         check_inputs(self._fusion, inputs)
+        check_memory(self._fusion, inputs)
         place = device_of(inputs, device)
         named = resolve_target(target, place)
         _check_runs_on(named, place)
@@ -167,6 +178,7 @@ class Executor:
         named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
             warn_without_compiler()
+            check_updates(concretize_for(self._fusion, inputs), inputs)
             return oracle_runner(self._fusion, place)
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils.flop_counter import FlopCounterMode
 
 import fuser
 from fuser import DataType, FusionDefinition, errors, pipeline
@@ -107,3 +113,91 @@ def test_a_compiler_that_cxx_names_in_vain_is_named(monkeypatch: pytest.MonkeyPa
         fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) + 1.0)
     with pytest.warns(RuntimeWarning, match="CXX names /nonexistent"):
         assert torch.equal(fd.execute([torch.ones(3)])[0], torch.full((3,), 2.0))
+
+
+def doubled(x: torch.Tensor) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.from_pytorch(x) * 2.0)
+    return fd
+
+
+def _freed() -> torch.Tensor:
+    x = torch.randn(4, 6)
+    x.untyped_storage().resize_(0)
+    return x
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: torch._efficientzerotensor((4, 6)),  # pyright: ignore
+        _freed,
+        lambda: FakeTensorMode().from_tensor(torch.randn(4, 6)),
+        lambda: TwoTensor(torch.randn(4, 6), torch.randn(4, 6)),
+    ],
+    ids=["zero", "freed", "fake", "wrapper"],
+)
+def test_a_tensor_without_memory_is_refused(made: Callable[[], torch.Tensor]) -> None:
+    fd = doubled(torch.randn(4, 6))
+    fd.execute([torch.randn(4, 6)])
+    with pytest.raises(
+        errors.InputKindError, match=r"input 0 \(T0\): expected a tensor with memory"
+    ):
+        fd.execute([made()])
+
+
+def test_no_elements_need_no_memory() -> None:
+    assert doubled(torch.randn(4, 6)).execute([torch.randn(0, 6)])[0].shape == (0, 6)
+
+
+def test_a_call_inside_of_a_function_transform_is_refused() -> None:
+    fd = doubled(torch.randn(4, 6))
+    with pytest.raises(errors.InputKindError, match="function transform"):
+        torch.func.vmap(lambda x: fd.execute([x])[0])(torch.randn(3, 4, 6))
+
+
+def test_a_call_that_torch_traces_is_refused() -> None:
+    x = torch.randn(4, 6)
+    fd = doubled(x)
+    with pytest.raises(errors.TracingError, match="ProxyTorchDispatchMode"):
+        make_fx(lambda x: fd.execute([x])[0])(x)
+    with FakeTensorMode(), pytest.raises(errors.TracingError, match="FakeTensorMode"):
+        fd.execute([x])
+    with FlopCounterMode(display=False):  # only looks on
+        assert torch.equal(fd.execute([x])[0], x * 2)
+
+
+def test_without_a_compiler_an_update_that_does_not_fit_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipeline, "find_compiler", lambda: None)
+    monkeypatch.setattr(toolchain, "find_compiler", lambda: None)
+    with FusionDefinition() as fd:
+        a = fd.define_tensor(shape=[-1], contiguity=True)
+        b = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(a + 1.0, alias_input=a)
+        fd.add_output(a + b, alias_input=b)
+    first = torch.ones(5)
+    unfused = pytest.warns(RuntimeWarning, match="no C\\+\\+ compiler")
+    with unfused, pytest.raises(errors.AliasUpdateError, match="sizes differ"):
+        fd.execute([first, torch.ones(1)])
+    assert torch.equal(first, torch.ones(5))
+
+
+@pytest.mark.parametrize("given", [torch.ones(4, 6), 5, None, iter([torch.ones(4, 6)]), "x"])
+def test_inputs_are_a_list(given: object) -> None:
+    with pytest.raises(errors.ArgumentTypeError, match="a list of tensors and Python numbers"):
+        doubled(torch.ones(4, 6)).execute(given)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_device_that_is_none_is_refused() -> None:
+    with pytest.raises(errors.ArgumentError, match="torch knows no such device"):
+        doubled(torch.ones(4, 6)).execute([torch.ones(4, 6)], device=[])  # pyright: ignore
+
+
+def test_a_size_may_be_given_for_a_vector() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        fd.add_output(fd.ops.reshape(x, fd.define_vector(2)))
+    assert fd.execute([torch.ones(4, 6), torch.Size([3, 8])])[0].shape == (3, 8)

@@ -245,7 +245,12 @@ def _shape_and_layout(named: dict[str, object]) -> tuple[tuple[int, ...], Layout
         static = boolean("define_tensor", "static_sizes", named["static_sizes"])
         return described(named["sizes"], named["strides"], static_sizes=static)
     if named["ndims"] is not None:
-        shape = (DYNAMIC,) * integer("define_tensor", "ndims", named["ndims"])
+        ndims = integer("define_tensor", "ndims", named["ndims"])
+        if ndims < 0:
+            raise ArgumentError(
+                operation="define_tensor", argument="ndims", got=ndims, expected="0 or more"
+            )
+        shape = (DYNAMIC,) * ndims
     else:
         shape = declared_shape(named["shape"])
     contiguity = False if named["contiguity"] is None else named["contiguity"]

@@ -29,7 +29,8 @@ _WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class TensorForm:
-    """What is kept of a tensor. `lowest` and `highest` are of integers; `offset` is in elements.
+    """What is kept of a tensor. `lowest` and `highest` are of integers, and `ignored` is the only
+    number below 0 among indices, if there is one; `offset` is in elements.
 
     `numbers` are those of the buffer, or of the tensor if it needs no other buffer.
     """
@@ -41,6 +42,7 @@ class TensorForm:
     offset: int
     lowest: int = 0
     highest: int = 1
+    ignored: int | None = None
     numbers: str | None = None
 
     @property
@@ -122,13 +124,18 @@ def _versions(forms: Sequence[Form] | None) -> str:
 
 
 def _tensor_form(tensor: torch.Tensor) -> TensorForm:
-    lowest, highest = 0, 1
+    lowest, highest, ignored = 0, 1, None
     is_integer = not (tensor.is_floating_point() or tensor.is_complex())
     if is_integer and tensor.dtype is not torch.bool and tensor.numel() and not tensor.is_meta:
-        lowest, highest = (int(bound) for bound in tensor.detach().aminmax())
+        numbers = tensor.detach()
+        lowest, highest = (int(bound) for bound in numbers.aminmax())
+        if lowest < 0 <= highest and not ((lowest < numbers) & (numbers < 0)).any():
+            ignored = lowest
     sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
     device = str(tensor.device)
-    return TensorForm(sizes, strides, tensor.dtype, device, _offset(tensor), lowest, highest)
+    return TensorForm(
+        sizes, strides, tensor.dtype, device, _offset(tensor), lowest, highest, ignored
+    )
 
 
 def _with_numbers(form: TensorForm, tensor: torch.Tensor) -> TensorForm:
@@ -196,4 +203,7 @@ def _made(form: TensorForm, sizes: tuple[int, ...]) -> str:
     if form.dtype.is_floating_point or form.dtype.is_complex:
         return f"torch.randn({sizes}, {rest})"
     above = min(form.highest + 1, 2**63 - 1)
+    if form.ignored is not None:
+        made = f"torch.randint(-1, {above}, {sizes}, {rest})"
+        return f"(t := {made}).masked_fill_(t < 0, {form.ignored})"
     return f"torch.randint({min(form.lowest, above - 1)}, {above}, {sizes}, {rest})"

@@ -146,16 +146,15 @@ class Workbench(ABC):
 
 def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
     """The inputs, those of vectors in place of their list."""
-    try:
-        if _NESTED.isdisjoint(map(type, inputs)):
-            return inputs  # pyright: ignore[reportReturnType]
-    except TypeError as error:
+    if type(inputs) not in _NESTED and not isinstance(inputs, list | tuple):
         raise ArgumentTypeError(
             operation="execute",
             argument="inputs",
             expected="a list of tensors and Python numbers",
             got=type(inputs).__name__,
-        ) from error
+        )
+    if _NESTED.isdisjoint(map(type, inputs)):
+        return inputs  # pyright: ignore[reportReturnType]
     flat: list[torch.Tensor | Number] = []
     for given in inputs:
         if isinstance(given, torch.Tensor | bool | int | float | complex):
@@ -165,7 +164,7 @@ def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
     return flat
 
 
-_NESTED = frozenset({list, tuple})
+_NESTED = frozenset({list, tuple, torch.Size})
 
 
 def _before_updates(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from fuser.errors import ArgumentError
-from fuser.ir.nodes import Number
+from fuser.errors import ArgumentError, InputKindError, TracingError
+from fuser.ir.nodes import Fusion, Number
 
 Inputs = Sequence["torch.Tensor | Number"]
 Device = int | str | torch.device | None
@@ -17,11 +17,48 @@ def key_of(given: torch.Tensor | Number) -> object:
     """Everything about an input that a plan depends on."""
     if isinstance(given, torch.Tensor):
         lazy = given.is_conj() or given.is_neg()
-        aligned = _ALIGNMENTS[given.data_ptr() & 15]
+        at = given.data_ptr()
+        aligned = _ALIGNMENTS[at & 15] if at else 0
         return given.shape, given.stride(), given.dtype, given.device, aligned, lazy
     if isinstance(given, int):
         return type(given), given < 0, _width(given)  # whether it fits is checked once for each
     return type(given)
+
+
+def check_memory(fusion: Fusion, inputs: Inputs) -> None:
+    """Raises InputKindError where a tensor has no memory of its own for a kernel to read: fake
+    tensors, wrappers of others, tensors whose storage was freed."""
+    for position, (value, given) in enumerate(zip(fusion.inputs, inputs, strict=True)):
+        if isinstance(given, torch.Tensor) and not given.is_meta and not _has_memory(given):
+            raise InputKindError(
+                position=position,
+                name=value.name,
+                expected="a tensor with memory",
+                got=f"a {type(given).__name__} that has none: a fake, a wrapper of other tensors, "
+                "or one inside of a function transform",
+            )
+
+
+def _has_memory(given: torch.Tensor) -> bool:
+    """Whether there is an address to read; elements that there are none of need none."""
+    try:
+        return given.data_ptr() != 0 or given.numel() == 0
+    except RuntimeError:  # inside torch.vmap and torch.func's derivatives
+        return False
+
+
+def is_traced() -> bool:
+    """Whether torch is in a mode that may record or replace its operations."""
+    return torch._C._len_torch_dispatch_stack() > 0  # pyright: ignore[reportPrivateUsage]
+
+
+def refuse_tracing() -> None:
+    """Raises TracingError in modes that record or fake torch's operations: kernels are none."""
+    keys = torch._C._TorchDispatchModeKey  # pyright: ignore
+    for key in (keys.FAKE, keys.PROXY, keys.FUNCTIONAL):
+        mode = torch._C._get_dispatch_mode(key)  # pyright: ignore
+        if mode is not None:
+            raise TracingError(operation="execute", mode=type(mode).__name__)
 
 
 def _width(number: int) -> int:

@@ -112,6 +112,19 @@ def test_indices_stay_in_range():
     repeated(fd, [table, at])
 
 
+def test_the_index_that_is_ignored_stays_the_only_one_below_zero():
+    x, target = torch.randn(40, 3), torch.tensor([0, -100, 2, 1] * 10)
+
+    def build(fd: FusionDefinition, x: Handle, target: Handle) -> Handle:
+        known = fd.ops.where(fd.ops.ne(target, -100), target, 0)
+        return fd.ops.gather(x, fd.ops.broadcast(known, [False, True]), 1)
+
+    for _ in range(5):
+        inputs = repeated(defined(build, x, target), [x, target])["inputs"]
+        assert isinstance(inputs, list)
+        assert set(inputs[1].tolist()) == {-100, 0, 1, 2}  # pyright: ignore
+
+
 @pytest.mark.parametrize(
     "number",
     [
