@@ -84,9 +84,9 @@ def magnitude(operands: tuple[Operand, ...]) -> Signature:
 
 
 def selection(operands: tuple[Operand, ...]) -> Signature:
-    """where: a Bool condition, then the branches as arithmetic; two scalars in their default width
-    if the condition makes a tensor of them."""
-    common = common_dtype(operands[1:]).compute
+    """where: a Bool condition, then the branches in their common type, 16-bit floats included;
+    two scalars in their default width if the condition makes a tensor of them."""
+    common = common_dtype(operands[1:])
     if operands[0].rank is not None and all(branch.rank is None for branch in operands[1:]):
         common = dtypes.default_width(common)
     return Signature((DataType.Bool, common, common), common)

@@ -477,3 +477,19 @@ def test_a_handle_where_a_literal_is_needed_is_named() -> None:
 def test_an_index_out_of_range_names_the_operation() -> None:
     with pytest.raises(errors.IndexOutOfRangeError, match=r"attention: index 3 .* 0 to 2"):
         run(lambda o, x: o.check_index(o.iota(4), 3, "attention"), X)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_a_selection_keeps_16_bit_floats(dtype: torch.dtype, target: str) -> None:
+    x, y = torch.randn(30, 70).to(dtype), torch.randn(30, 70).to(dtype)
+    with FusionDefinition() as fd:
+        a, b = fd.from_pytorch(x), fd.from_pytorch(y)
+        larger = fd.ops.gt(a, b)
+        fd.add_output(fd.ops.where(larger, a, b))
+        fd.add_output(fd.ops.where(larger, a, 0.1))
+        fd.add_output(fd.ops.where(larger, a, fd.ops.cast(b, dtype=DataType.Float)))
+    kept, with_scalar, wider = fd.execute([x, y], target=target)
+    torch.testing.assert_close(kept, torch.where(x > y, x, y), rtol=0, atol=0)
+    torch.testing.assert_close(with_scalar, torch.where(x > y, x, 0.1), rtol=0, atol=0)
+    torch.testing.assert_close(wider, torch.where(x > y, x, y.float()), rtol=0, atol=0)
