@@ -11,10 +11,9 @@ from fuser.frontend.extern_ops import ExternOps
 from fuser.frontend.factory_ops import FactoryOps
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.index_ops import IndexOps
+from fuser.frontend.norm_ops import NormOps
 from fuser.frontend.random_ops import RandomOps
 from fuser.frontend.recorder import Recorder
-from fuser.frontend.reduction_ops import ReductionOps
-from fuser.frontend.shape_ops import ShapeOps
 from fuser.frontend.triangle_ops import TriangleOps
 from fuser.ir.pointwise import TABLE
 
@@ -36,7 +35,7 @@ _PARAMETERS = {
 }
 
 
-class Operations(ShapeOps, ReductionOps, IndexOps, ExternOps, FactoryOps, RandomOps, TriangleOps):
+class Operations(NormOps, IndexOps, ExternOps, FactoryOps, RandomOps, TriangleOps):
     """Operations by name. The rows of the pointwise table need no method: each is found by name.
 
     Operands are handles of the definition or Python numbers, which become constants.

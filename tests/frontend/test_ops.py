@@ -310,8 +310,8 @@ def test_unknown_operation_suggests_others() -> None:
     with FusionDefinition() as fd:
         with pytest.raises(errors.UnknownOperationError, match=r"did you mean .*reshape"):
             fd.ops.reshap  # noqa: B018
-        with pytest.raises(AttributeError, match="'batch_norm'"):
-            fd.ops.batch_norm  # noqa: B018
+        with pytest.raises(AttributeError, match="'group_norm'"):
+            fd.ops.group_norm  # noqa: B018
         assert not hasattr(fd.ops, "cutlass_nvfp4_grouped_mm")
 
 
