@@ -89,15 +89,21 @@ class CudaFoldPrinter(CudaPointPrinter):
         self.out.line(f"for ({head}) {held} = {joined};")
 
     def _leave_unless_last(self, counter: str, blocks: str, counters: int) -> None:
-        self._workspace("finished", DataType.Int32, counters, zeroed=True)
+        self._workspace("finished", DataType.Int32, counters, zeroed=True, restored=True)
         self.out.line("__shared__ bool is_last;")
         call = f"{self.expressions.use('last_to_finish')}({counter}, {blocks}, &is_last)"
         self.out.line(f"if (!{call}) return;")
 
     def _workspace(
-        self, name: str, dtype: DataType, elements: int, *, zeroed: bool = False
+        self,
+        name: str,
+        dtype: DataType,
+        elements: int,
+        *,
+        zeroed: bool = False,
+        restored: bool = False,
     ) -> None:
-        self.workspaces.append(Workspace(name, dtype, elements, zeroed))
+        self.workspaces.append(Workspace(name, dtype, elements, zeroed, restored))
 
     def _fill(self, partial: Partial) -> str:
         return self.expressions.print(partial.fill, partial.name)

@@ -45,12 +45,14 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The address of `elements` that the kernel uses while it runs, all 0 at first if `zeroed`."""
+    """The address of `elements` that the kernel uses while it runs, all 0 at first if `zeroed`, and
+    again at the end if `restored`."""
 
     name: str
     dtype: DataType
     elements: int
     zeroed: bool = False
+    restored: bool = False
 
 
 Argument = Pointer | Workspace | Scalar | Size

@@ -6,6 +6,7 @@ import torch
 
 from fuser.codegen import Workspace
 from fuser.ir.nodes import Value
+from fuser.runtime.cuda_driver import current_stream
 from fuser.segmenter import ExternStep, SegmentedFusion
 
 
@@ -45,6 +46,30 @@ def laid_out(result: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
 
 
 def room(workspace: Workspace, device: torch.device) -> torch.Tensor:
-    """The memory of a workspace, for one call."""
+    """The memory of a workspace, for one call, on the current stream.
+
+    What is freed after the launch is reused by later work of the same stream only. What a kernel
+    leaves 0 serves the next one on that stream, which saves a kernel that writes zeros; a CUDA
+    graph, which may be replayed on another stream, has memory of its own.
+    """
+    shared = workspace.restored and device.type == "cuda" and workspace.elements <= _KEPT_ZEROS
+    if shared and not torch.cuda.is_current_stream_capturing():
+        return _zeros(workspace.dtype.torch, device.index or 0)
     make = torch.zeros if workspace.zeroed else torch.empty
     return make(workspace.elements, dtype=workspace.dtype.torch, device=device)
+
+
+_KEPT_ZEROS = 1 << 15
+"""Numbers that are 0 between the kernels of a stream."""
+
+_OF_STREAM: dict[tuple[torch.dtype, int, int], torch.Tensor] = {}
+
+
+def _zeros(dtype: torch.dtype, device: int) -> torch.Tensor:
+    """The zeros that kernels of the current stream share, one after the other."""
+    key = dtype, device, current_stream(device)
+    held = _OF_STREAM.get(key)
+    if held is None:
+        made = torch.zeros(_KEPT_ZEROS, dtype=dtype, device=torch.device("cuda", device))
+        held = _OF_STREAM.setdefault(key, made)
+    return held

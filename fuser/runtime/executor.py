@@ -180,7 +180,6 @@ class Runner:
         def run(environment: Environment, *errors: int) -> None:
             addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore
             numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore
-            # What is freed after the launch is reused by later work of the same stream only.
             rooms = [room(workspace, device) for workspace in workspaces]
             launch(
                 *addresses, *(held.data_ptr() for held in rooms), *numbers, *sizes, *errors, *tail

@@ -507,11 +507,14 @@ FUSER_DEVICE T join_column(T value, Join join, void* shared) {
 
 //@ last_to_finish: FUSER_DEVICE
 // Whether this block is the last of `blocks` to come here; it sees what the others have written.
-// `finished` counts them from 0.
+// `finished` counts them from 0, which it is again then, for the next launch.
 FUSER_DEVICE bool last_to_finish(int* finished, int blocks, bool* is_last) {
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0) *is_last = atomicAdd(finished, 1) == blocks - 1;
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    *is_last = atomicAdd(finished, 1) == blocks - 1;
+    if (*is_last) *finished = 0;
+  }
   __syncthreads();
   __threadfence();
   return *is_last;

@@ -1,0 +1,97 @@
+"""Memory of kernels while they run: made for a call, or zeros that those of a stream share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.codegen import Workspace
+from fuser.frontend.handles import Handle
+from fuser.ir.dtypes import DataType
+from fuser.runtime import buffers, executor
+
+CUDA = torch.device("cuda", 1)
+COUNTERS = Workspace("finished", DataType.Int32, 7, zeroed=True, restored=True)
+
+
+def total(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.sum(x)
+
+
+def normed(fd: FusionDefinition, x: Handle) -> Handle:
+    """A gradient of a bias beside what is done row by row."""
+    fd.add_output(x - fd.ops.mean(x, dims=[1], keepdim=True))
+    return fd.ops.sum(x, dims=[0])
+
+
+def mean_of_rows(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.mean(fd.ops.log(fd.ops.sum(fd.ops.exp(x), dims=[1])))
+
+
+@pytest.mark.parametrize("build", [total, normed, mean_of_rows])
+def test_counters_are_zero_again(
+    build: Callable[[FusionDefinition, Handle], Handle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(700, 96)
+    with FusionDefinition() as fd:
+        fd.add_output(build(fd, fd.from_pytorch(x)))
+    made: list[torch.Tensor] = []
+
+    def room(workspace: Workspace, device: torch.device) -> torch.Tensor:
+        found = buffers.room(workspace, device)
+        if workspace.restored:
+            made.append(found)
+        return found
+
+    monkeypatch.setattr(executor, "room", room)
+    first = fd.execute([x], target="emulator")
+    assert made
+    assert not any(tensor.any() for tensor in made)
+    monkeypatch.setattr(executor, "room", lambda w, d: made[0] if w.restored else room(w, d))  # pyright: ignore
+    for before, again in zip(first, fd.execute([x], target="emulator"), strict=True):
+        assert torch.equal(before, again)
+
+
+class FakeCuda:
+    """Tensors on the processor, and a current stream."""
+
+    stream = 0x70
+    capturing = False
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        zeros = torch.zeros
+        monkeypatch.setattr(torch, "zeros", lambda n, dtype, device: zeros(n, dtype=dtype))  # pyright: ignore
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
+        monkeypatch.setattr(buffers, "current_stream", lambda device: self.stream)
+        monkeypatch.setattr(buffers, "_OF_STREAM", {})
+
+
+def test_kernels_of_a_stream_share_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda(monkeypatch)
+    shared = buffers.room(COUNTERS, CUDA)
+    assert buffers.room(COUNTERS, CUDA) is shared
+    assert not shared.any()
+    assert shared.numel() >= COUNTERS.elements
+    fake.stream = 0x71
+    assert buffers.room(COUNTERS, CUDA) is not shared
+    fake.stream = 0x70
+    assert buffers.room(COUNTERS, CUDA) is shared
+
+
+def test_a_graph_has_zeros_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda(monkeypatch)
+    shared = buffers.room(COUNTERS, CUDA)
+    fake.capturing = True
+    assert buffers.room(COUNTERS, CUDA) is not shared
+    assert buffers.room(COUNTERS, CUDA).numel() == COUNTERS.elements
+
+
+def test_what_is_not_left_zero_is_made_for_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeCuda(monkeypatch)
+    taken = Workspace("taken", DataType.Int32, 7, zeroed=True)
+    assert buffers.room(taken, CUDA) is not buffers.room(taken, CUDA)
+    many = Workspace("finished", DataType.Int32, 1 << 20, zeroed=True, restored=True)
+    assert buffers.room(many, CUDA) is not buffers.room(many, CUDA)
