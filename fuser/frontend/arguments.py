@@ -107,10 +107,10 @@ def number(operation: str, argument: str, given: object) -> float:
 
 
 def boolean(operation: str, argument: str, given: object) -> bool:
-    """A bool. Raises ArgumentTypeError."""
-    if not isinstance(given, bool):
+    """A bool, also as 0 or 1. Raises ArgumentTypeError."""
+    if not isinstance(given, int) or given not in (0, 1):
         raise _wrong_type(operation, argument, "a bool", given)
-    return given
+    return bool(given)
 
 
 def string(operation: str, argument: str, given: object) -> str:
@@ -129,7 +129,8 @@ def optional(read: Read[T], operation: str, argument: str, given: object) -> T |
 
 
 def _wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:
-    got = repr(given) if isinstance(given, Handle) else type(given).__name__
+    shown = isinstance(given, Handle | int) and not isinstance(given, bool)
+    got = repr(given) if shown else type(given).__name__
     return ArgumentTypeError(operation=operation, argument=argument, expected=expected, got=got)
 
 
@@ -206,12 +207,11 @@ def declared_layout(shape: tuple[int, ...], contiguity: object, stride_order: ob
     """The layout of an input. `contiguity` runs from the slowest to the fastest dimension."""
     order = declared_order("define_tensor", stride_order, len(shape))
     sizes = [shape[dim] for dim in dims_slowest_first(order)]
-    if isinstance(contiguity, bool):
-        return Layout(tuple(None if size == 1 else contiguity for size in sizes), order)
+    if isinstance(contiguity, int):
+        everywhere = boolean("define_tensor", "contiguity", contiguity)
+        return Layout(tuple(None if size == 1 else everywhere for size in sizes), order)
     flags = sequence("define_tensor", "contiguity", contiguity)
-    if len(flags) != len(shape) or not all(
-        flag is None or isinstance(flag, bool) for flag in flags
-    ):
+    if len(flags) != len(shape) or any(flag not in (None, 0, 1) for flag in flags):
         raise ArgumentError(
             operation="define_tensor",
             argument="contiguity",

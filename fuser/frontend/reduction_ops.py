@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from fuser.errors import ArgumentError, DimensionError
-from fuser.frontend.arguments import boolean, dtype, integer, is_int, read_dims, sequence
+from fuser.frontend.arguments import boolean, dtype, integer, is_int, one_of, read_dims, sequence
 from fuser.frontend.handles import Handle
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
@@ -15,64 +15,66 @@ from fuser.ir.nodes import Broadcast, Reduce, Scan, Value, View
 Dims = int | Sequence[int] | None
 
 
-class OlderDims(TypedDict, total=False):
-    """Other spellings of `dims`."""
+class Older(TypedDict, total=False):
+    """Other spellings of `dims`, and one of `keepdim`."""
 
     axes: Dims
     dim: Dims
     axis: Dims
+    keep_dim: bool
 
 
 class ReductionOps(OperationGroup):
     """`fd.ops`: reductions, over all dimensions unless `dims` says which, and scans.
 
     `dtype` is what the operand is converted to before the reduction, and the type of the result;
-    without it sums and products of integers are Int, and those of 16-bit floats are Float.
+    without it sums and products of integers are Int, and those of 16-bit floats are Float. It may
+    come second, in the place of `dims`: `sum(arg, dtype)`.
     """
 
     def sum(
         self,
         arg: Handle,
-        dims: Dims = None,
+        dims: Dims | DataType = None,
         keepdim: bool = False,
         dtype: DataType | None = None,
-        **older: Unpack[OlderDims],
+        **older: Unpack[Older],
     ) -> Handle:
         """The sum."""
-        return self._reduce("sum", arg, read_dims("sum", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("sum", arg, dims, keepdim, older, dtype)
 
     def prod(
         self,
         arg: Handle,
-        dims: Dims = None,
+        dims: Dims | DataType = None,
         keepdim: bool = False,
         dtype: DataType | None = None,
-        **older: Unpack[OlderDims],
+        **older: Unpack[Older],
     ) -> Handle:
         """The product."""
-        return self._reduce("prod", arg, read_dims("prod", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("prod", arg, dims, keepdim, older, dtype)
 
     def max(
         self,
         arg: Handle,
-        dims: Dims = None,
+        dims: Dims | DataType = None,
         keepdim: bool = False,
         dtype: DataType | None = None,
-        **older: Unpack[OlderDims],
+        **older: Unpack[Older],
     ) -> Handle:
         """The largest element; NaN if there is one. The values only, as torch.amax."""
-        return self._reduce("max", arg, read_dims("max", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("max", arg, dims, keepdim, older, dtype)
 
     def min(
         self,
         arg: Handle,
-        dims: Dims = None,
+        dims: Dims | DataType = None,
         keepdim: bool = False,
         dtype: DataType | None = None,
-        **older: Unpack[OlderDims],
+        **older: Unpack[Older],
     ) -> Handle:
         """The smallest element; NaN if there is one. The values only, as torch.amin."""
-        return self._reduce("min", arg, read_dims("min", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("min", arg, dims, keepdim, older, dtype)
 
     amax = max
     amin = min
@@ -80,25 +82,25 @@ class ReductionOps(OperationGroup):
     def mean(
         self,
         arg: Handle,
-        dims: Dims = None,
+        dims: Dims | DataType = None,
         keepdim: bool = False,
         dtype: DataType | None = None,
-        **older: Unpack[OlderDims],
+        **older: Unpack[Older],
     ) -> Handle:
         """The mean of floating or complex elements."""
-        return self._reduce("mean", arg, read_dims("mean", dims, older, *_OLDER), keepdim, dtype)
+        return self._reduce("mean", arg, dims, keepdim, older, dtype)
 
     def any(
-        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
+        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[Older]
     ) -> Handle:
         """Whether any element is not zero, as Bool."""
-        return self._reduce("any", arg, read_dims("any", dims, older, *_OLDER), keepdim)
+        return self._reduce("any", arg, dims, keepdim, older)
 
     def all(
-        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
+        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[Older]
     ) -> Handle:
         """Whether no element is zero, as Bool."""
-        return self._reduce("all", arg, read_dims("all", dims, older, *_OLDER), keepdim)
+        return self._reduce("all", arg, dims, keepdim, older)
 
     def var(
         self,
@@ -106,10 +108,10 @@ class ReductionOps(OperationGroup):
         dims: Dims = None,
         correction: int = 1,
         keepdim: bool = False,
-        **older: Unpack[OlderDims],
+        **older: Unpack[Older],
     ) -> Handle:
         """The variance: squared deviations divided by their number less `correction`."""
-        op = self._variance("var", arg, read_dims("var", dims, older, *_OLDER), keepdim, correction)
+        op = self._variance("var", arg, dims, keepdim, older, correction)
         return self._recorder.add("var", op)
 
     def var_mean(
@@ -118,40 +120,37 @@ class ReductionOps(OperationGroup):
         dims: Dims = None,
         correction: int = 1,
         keepdim: bool = False,
-        **older: Unpack[OlderDims],
+        **older: Unpack[Older],
     ) -> tuple[Handle, Handle]:
         """The variance and the mean."""
-        given = read_dims("var_mean", dims, older, *_OLDER)
-        op = self._variance("var_mean", arg, given, keepdim, correction)
+        op = self._variance("var_mean", arg, dims, keepdim, older, correction)
         variance, mean = self._recorder.add_all("var_mean", op)
         return variance, mean
 
     def welford(
-        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
+        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[Older]
     ) -> tuple[Handle, Handle, Handle]:
         """The mean, the sum of squared deviations from it, and the number of elements, as Int.
 
         `var_sum / (n - 1)` is the variance.
         """
         value = self._recorder.tensor("welford", "arg", arg)
-        reduced = self._dims("welford", value, read_dims("welford", dims, older, *_OLDER))
-        op = Reduce("welford", value, reduced, boolean("welford", "keepdim", keepdim))
+        given, kept = _read("welford", dims, keepdim, older)
+        op = Reduce("welford", value, self._dims("welford", value, given), kept)
         avg, var_sum, n = self._recorder.add_all("welford", op)
         return avg, var_sum, n
 
     def argmax(
-        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
+        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[Older]
     ) -> Handle:
         """The index of the first largest element along one dimension, or in row-major order."""
-        given = read_dims("argmax", dims, older, *_OLDER)
-        return self._arg_reduce("argmax", arg, given, keepdim)
+        return self._arg_reduce("argmax", arg, dims, keepdim, older)
 
     def argmin(
-        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[OlderDims]
+        self, arg: Handle, dims: Dims = None, keepdim: bool = False, **older: Unpack[Older]
     ) -> Handle:
         """The index of the first smallest element along one dimension, or in row-major order."""
-        given = read_dims("argmin", dims, older, *_OLDER)
-        return self._arg_reduce("argmin", arg, given, keepdim)
+        return self._arg_reduce("argmin", arg, dims, keepdim, older)
 
     def cumsum(self, arg: Handle, dim: int, init: None = None) -> Handle:
         """Running sums along `dim`."""
@@ -170,30 +169,41 @@ class ReductionOps(OperationGroup):
         return self._scan("cummin", arg, dim, init)
 
     def _reduce(
-        self, name: str, arg: Handle, dims: object, keepdim: bool, dtype: DataType | None = None
+        self,
+        name: str,
+        arg: Handle,
+        dims: object,
+        keepdim: bool,
+        older: Older,
+        dtype: DataType | None = None,
     ) -> Handle:
         value = self._recorder.tensor(name, "arg", arg)
+        if isinstance(dims, DataType) and name not in ("any", "all"):
+            dims, dtype = None, _dtype(name, one_of(name, dtype=dtype, dims=dims))
         result = None if dtype is None else _dtype(name, dtype)
-        kept = boolean(name, "keepdim", keepdim)
-        op = Reduce(name, value, self._dims(name, value, dims), kept, result)
+        given, kept = _read(name, dims, keepdim, older)
+        op = Reduce(name, value, self._dims(name, value, given), kept, result)
         return self._recorder.add(name, op)
 
     def _variance(
-        self, name: str, arg: Handle, dims: object, keepdim: bool, correction: int
+        self, name: str, arg: Handle, dims: object, keepdim: bool, older: Older, correction: int
     ) -> Reduce:
         value = self._recorder.tensor(name, "arg", arg)
         less = integer(name, "correction", correction)
-        kept = boolean(name, "keepdim", keepdim)
-        return Reduce(name, value, self._dims(name, value, dims), kept, correction=less)
+        given, kept = _read(name, dims, keepdim, older)
+        return Reduce(name, value, self._dims(name, value, given), kept, correction=less)
 
-    def _arg_reduce(self, name: str, arg: Handle, given: object, keepdim: bool) -> Handle:
+    def _arg_reduce(
+        self, name: str, arg: Handle, dims: object, keepdim: bool, older: Older
+    ) -> Handle:
         value = self._recorder.tensor(name, "arg", arg)
-        dims, kept = self._dims(name, value, given), boolean(name, "keepdim", keepdim)
+        given, kept = _read(name, dims, keepdim, older)
+        reduced = self._dims(name, value, given)
         if given is not None and value.shape:
-            if len(dims) > 1:
+            if len(reduced) > 1:
                 expected = "expected one dimension, or none for the whole tensor"
-                raise ArgumentError(operation=name, argument="dims", got=dims, expected=expected)
-            return self._recorder.add(name, Reduce(name, value, dims, kept))
+                raise ArgumentError(operation=name, argument="dims", got=reduced, expected=expected)
+            return self._recorder.add(name, Reduce(name, value, reduced, kept))
         flat = self._recorder.add(name, View(value, (-1,)))
         index = self._recorder.add(name, Reduce(name, flat.value, (0,)))
         if not kept or not value.shape:
@@ -237,6 +247,15 @@ class ReductionOps(OperationGroup):
 
 _OLDER = ("axes", "dim", "axis")
 _dtype = dtype
+
+
+def _read(name: str, dims: object, keepdim: object, older: Older) -> tuple[object, bool]:
+    """What is reduced and whether its dimensions are kept, given under any of their names."""
+    named: dict[str, object] = dict(older)
+    if "keep_dim" in named:
+        kept = named.pop("keep_dim")
+        keepdim = one_of(name, keepdim=None if keepdim is False else keepdim, keep_dim=kept)
+    return read_dims(name, dims, named, *_OLDER), boolean(name, "keepdim", keepdim)
 
 
 def _check_zero_dim(name: str, value: Value, dims: list[object]) -> None:

@@ -288,7 +288,7 @@ def test_impossible_tensors_are_refused(named: dict[str, object], words: str) ->
         {"shape": 3.0},
         {"shape": [True]},
         {"shape": [-1], "dtype": torch.float32},
-        {"shape": [-1], "is_cpu": 1},
+        {"shape": [-1], "is_cpu": 2},
         {"shape": [-1], "contiguity": 3},
     ],
 )
