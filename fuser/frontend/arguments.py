@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeGuard, TypeVar
 
@@ -9,7 +10,7 @@ from fuser.errors import ArgumentError, ArgumentTypeError, OriginalShapeError
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
 from fuser.ir.dtypes import DataType, holds
-from fuser.ir.nodes import Extent, Value
+from fuser.ir.nodes import Cast, Extent, Value
 from fuser.ir.types import (
     DYNAMIC,
     Layout,
@@ -144,9 +145,9 @@ def dtype(operation: str, given: object) -> DataType:
 
 
 def extents(
-    recorder: Recorder, operation: str, argument: str, given: object, *, lowest: int
+    recorder: Recorder, operation: str, argument: str, given: object, *, lowest: int | None = None
 ) -> tuple[Extent, ...]:
-    """A shape that mixes ints, none below `lowest`, and integer scalars of the definition."""
+    """A shape that mixes ints, none below `lowest`, and scalars of the definition."""
     parts = sequence(operation, argument, given)
     return tuple(
         extent(recorder, operation, f"{argument}[{i}]", part, lowest=lowest)
@@ -155,22 +156,34 @@ def extents(
 
 
 def extent(
-    recorder: Recorder, operation: str, argument: str, given: object, *, lowest: int
+    recorder: Recorder, operation: str, argument: str, given: object, *, lowest: int | None = None
 ) -> Extent:
-    """One size: an int, not below `lowest`, or an integer scalar of the definition."""
+    """One size: an int, not below `lowest`, or a scalar of the definition.
+
+    What a constant holds is taken as it is. Floating scalars are cut to integers, as nvFuser does.
+    Raises ArgumentError, ArgumentTypeError.
+    """
     if isinstance(given, Scalar):
         value = recorder.scalar(operation, argument, given)
-        if value.dtype.is_integral and value.dtype is not DataType.Bool:
-            return value
-        raise ArgumentTypeError(
-            operation=operation, argument=argument, expected="an Int scalar", got=repr(given)
-        )
+        if value.dtype.is_complex or value.dtype is DataType.Bool:
+            expected = "an int, or a scalar of integers or floats"
+            raise _wrong_type(operation, argument, expected, given)
+        number = recorder.number(value)
+        if number is None:
+            is_count = value.dtype.is_integral
+            return value if is_count else recorder.add(operation, Cast(value, DataType.Int)).value
+        given = _cut(number)
     size = integer(operation, argument, given)
-    if size < lowest:
+    if lowest is not None and size < lowest:
         raise ArgumentError(
             operation=operation, argument=argument, got=size, expected=f"{lowest} is the lowest"
         )
     return size
+
+
+def _cut(number: object) -> object:
+    """A float without its fraction; infinities and NaN stay, which no integer is."""
+    return int(number) if isinstance(number, float) and math.isfinite(number) else number
 
 
 def check_original_shape(operation: str, operand: Value, given: object) -> None:

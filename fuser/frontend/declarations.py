@@ -22,12 +22,14 @@ from fuser.frontend.arguments import (
     dtype,
     integer,
     is_int,
+    one_of,
+    sequence,
 )
-from fuser.frontend.handles import Handle, Tensor
+from fuser.frontend.handles import Handle, Operand, Tensor, Vector
 from fuser.frontend.recorder import Recorder
 from fuser.ir import dtypes
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Number, StrideOrder, Value
+from fuser.ir.nodes import Cast, Number, StrideOrder, Value
 from fuser.ir.types import DYNAMIC, Layout, ScalarType, TensorType
 
 
@@ -95,18 +97,40 @@ class Declarations:
         return self._constant("define_constant", value, dtype)
 
     def define_vector(
-        self, size: int | Sequence[Number], dtype: DataType = DataType.Int
-    ) -> list[Handle]:
-        """`size` scalar inputs, passed as one list or in a row; or a list of constants."""
+        self,
+        size: int | Sequence[Operand] | None = None,
+        dtype: DataType = DataType.Int,
+        *,
+        values: Sequence[Operand] | None = None,
+    ) -> Vector:
+        """Scalars in a list, which is taken wherever a shape is.
+
+        `define_vector(size)` are that many inputs, passed as one list or in a row;
+        `define_vector(values)` are given numbers, which become constants, and scalars of the
+        definition, cast where they are of another dtype. Raises ArgumentError, ArgumentTypeError.
+        """
         type_ = _dtype("define_vector", dtype)
-        if isinstance(size, list | tuple):
-            return [self._constant("define_vector", value, type_) for value in size]
-        count = integer("define_vector", "size", size)
+        given = one_of("define_vector", size=size, values=values)
+        if values is not None or not is_int(given):
+            parts = sequence("define_vector", "values", given)
+            named = ((f"values[{n}]", part) for n, part in enumerate(parts))
+            return Vector(self._element(argument, part, type_) for argument, part in named)
+        count = integer("define_vector", "size", given)
         if count < 0:
             raise ArgumentError(
                 operation="define_vector", argument="size", got=count, expected="0 is the lowest"
             )
-        return [self._recorder.input("define_vector", ScalarType(type_)) for _ in range(count)]
+        inputs = range(count)
+        return Vector(self._recorder.input("define_vector", ScalarType(type_)) for _ in inputs)
+
+    def _element(self, argument: str, given: object, dtype: DataType) -> Handle:
+        """A number or a scalar as an element of a vector."""
+        if not isinstance(given, Handle):
+            return self._constant("define_vector", given, dtype, argument)
+        value = self._recorder.scalar("define_vector", argument, given)
+        if value.dtype is dtype:
+            return given
+        return self._recorder.add("define_vector", Cast(value, dtype))
 
     def from_pytorch(self, tensor: torch.Tensor, static_sizes: bool = False) -> Handle:
         """Declare the next input like `tensor`: its dtype, rank, size-1 dimensions and layout.
@@ -183,11 +207,13 @@ class Declarations:
             )
         return alias
 
-    def _constant(self, operation: str, value: object, dtype: DataType | None) -> Handle:
+    def _constant(
+        self, operation: str, value: object, dtype: DataType | None, argument: str = "value"
+    ) -> Handle:
         if not isinstance(value, bool | int | float | complex):
             raise ArgumentTypeError(
                 operation=operation,
-                argument="value",
+                argument=argument,
                 expected="a Python number",
                 got=type(value).__name__,
             )

@@ -174,5 +174,20 @@ class Scalar(Handle):
     __slots__ = ()
 
 
+class Vector(list[Handle]):
+    """Scalars of a definition, in a list: a shape, or as many runtime inputs."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return len(self)
+
+    def at(self, index: int) -> Handle:
+        """One of them; negative indices count from the end. Raises IndexError."""
+        return self[index]
+
+
 Operand = Handle | Number
 """What an operation takes: a handle, or a Python number that becomes a constant."""

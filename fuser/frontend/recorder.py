@@ -37,6 +37,7 @@ class Recorder:
     def __init__(self) -> None:
         self.state = State.NEW
         self._builder = FusionBuilder()
+        self._numbers: dict[Value, Number] = {}
         self._finished: Fusion | None = None
 
     @property
@@ -69,7 +70,14 @@ class Recorder:
 
     def constant(self, operation: str, number: Number, dtype: DataType) -> Handle:
         """A literal as `dtype`. Raises ArgumentError where the dtype does not hold the number."""
-        return self.add(operation, Constant(_as_dtype(operation, number, dtype), dtype))
+        exact = _as_dtype(operation, number, dtype)
+        made = self.add(operation, Constant(exact, dtype))
+        self._numbers[made.value] = exact
+        return made
+
+    def number(self, value: Value) -> Number | None:
+        """What a constant is; None for any other value."""
+        return self._numbers.get(value)
 
     def pointwise(self, name: str, *operands: object) -> Handle:
         """A row of the pointwise table on handles and literals."""

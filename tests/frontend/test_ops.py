@@ -339,7 +339,7 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.reshape(x, [3], [3], [3]), [3], errors.ArgumentError),
     (lambda o, x: o.reshape(x, [1.0]), [1], errors.ArgumentTypeError),
     (lambda o, x: o.reshape(x, [x]), [1], errors.ArgumentTypeError),
-    (lambda o, x: o.reshape(x, [o.size(x, 0) * 1.0]), [1], errors.ArgumentTypeError),
+    (lambda o, x: o.reshape(x, [o.gt(o.size(x, 0), 0)]), [1], errors.ArgumentTypeError),
     (lambda o, x: o.reshape(2.0, [1]), [1], errors.ArgumentTypeError),
     (lambda o, x: o.permute(x, [0, 0]), [3, 4], errors.ArgumentError),
     (lambda o, x: o.permute(x, [0]), [3, 4], errors.ArgumentError),

@@ -1,0 +1,89 @@
+"""Sizes that are scalars of the definition: vectors of them, and every argument that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition, errors
+from fuser.frontend.handles import Handle
+from fuser.pipeline import Executor
+from tests.frontend.test_round_trip import rebuilt
+
+
+def test_a_vector_is_a_list_of_scalars() -> None:
+    with FusionDefinition() as fd:
+        inputs = fd.define_vector(2)
+        mixed = fd.define_vector([inputs[0], 3], DataType.Int)
+        named = fd.define_vector(values=(inputs[1] * 0.5, 4), dtype=DataType.Int)
+        halves = fd.define_vector([1, 2.5], DataType.Double)
+    assert (inputs.size, len(mixed), named.size) == (2, 2, 2)
+    assert mixed.at(0) is mixed[0] is inputs[0]
+    assert [s.name for s in mixed] == ["S0", "S2"]
+    assert {s.dtype() for s in (*mixed, *named)} == {DataType.Int}
+    assert [s.dtype() for s in halves] == [DataType.Double] * 2
+    assert len(fd.fusion.inputs) == 2
+
+
+def test_elements_of_vectors_are_scalars() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1])
+        with pytest.raises(errors.ArgumentTypeError, match=r"values\[1\] must be a scalar"):
+            fd.define_vector([1, x])
+        with pytest.raises(errors.ArgumentTypeError, match=r"values\[0\] must be a Python number"):
+            fd.define_vector(["1"])  # pyright: ignore[reportArgumentType]
+        with pytest.raises(errors.ArgumentError, match=r"2\.5: expected a number that fits Int"):
+            fd.define_vector([2.5])
+        with pytest.raises(errors.ArgumentTypeError, match="values must be a list or tuple"):
+            fd.define_vector(2.5)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(errors.ArgumentError, match="size or values"):
+            fd.define_vector(2, values=[1])
+        with pytest.raises(errors.ArgumentError, match="missing"):
+            fd.define_vector()
+
+
+VECTORS: list[tuple[Callable[[FusionDefinition, Handle, Handle], Handle], tuple[int, ...]]] = [
+    (lambda fd, x, n: fd.ops.reshape(x, fd.define_vector([n, 3])), (4, 3)),
+    (lambda fd, x, n: fd.ops.reshape(x, fd.define_vector([2, -1])), (2, 6)),
+    (lambda fd, x, n: fd.ops.reshape(x, [fd.define_scalar(-1), n]), (3, 4)),
+    (lambda fd, x, n: fd.ops.reshape(x, [fd.define_scalar(3.5), n]), (3, 4)),
+    (lambda fd, x, n: fd.ops.reshape(x, [3, fd.ops.mul(12, fd.ops.reciprocal(3.0))]), (3, 4)),
+    (lambda fd, x, n: fd.ops.full(fd.define_vector([n, 2]), 1.0, DataType.Float), (4, 2)),
+    (lambda fd, x, n: fd.ops.expand(fd.ops.sum(x, 0, True), fd.define_vector([n, -1])), (4, 4)),
+    (lambda fd, x, n: fd.ops.broadcast_in_dim(x, fd.define_vector([n, 3, -1]), [1, 2]), (4, 3, 4)),
+    (lambda fd, x, n: fd.ops.broadcast_in_dim(x, fd.define_vector([3, 4, 1]), [0, 1]), (3, 4, 1)),
+    (lambda fd, x, n: fd.ops.uniform(0.0, 1.0, fd.define_vector([n, 2])), (4, 2)),
+    (lambda fd, x, n: fd.ops.normal(0.0, 1.0, shape=fd.define_vector([2, n * 2])), (2, 8)),
+    (lambda fd, x, n: fd.ops.iota(n * 0.6), (2,)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(VECTORS)))
+def test_vectors_and_scalars_are_shapes(case: int) -> None:
+    define, shape = VECTORS[case]
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[3, 4])
+        fd.add_output(define(fd, x, fd.define_scalar(DataType.Int)))
+    given = torch.arange(12.0).reshape(3, 4)
+    (out,) = Executor(fd.fusion).execute([given, 4])
+    assert out.shape == shape
+    assert rebuilt(repr(fd)) == fd.fusion
+    assert fd.execute([given, 4])[0].shape == shape
+    if out.numel() == 12:
+        assert torch.equal(out.flatten(), given.flatten())
+
+
+def test_a_constant_in_a_shape_is_its_number() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[3, 4])
+        with pytest.raises(errors.ViewSizeError, match="T0"):
+            fd.ops.reshape(x, fd.define_vector([5, 2]))
+        with pytest.raises(errors.ArgumentTypeError, match=r"shape\[0\] must be an int"):
+            fd.ops.full([fd.define_scalar(float("inf"))], 0)
+        with pytest.raises(errors.ArgumentTypeError, match=r"shape\[0\] must be an int, or a sca"):
+            fd.ops.full([fd.define_scalar(True)], 0)
+        y = fd.ops.reshape(x, fd.define_vector([2, -1]))
+    assert y.value.shape == (2, 6)
+    assert "new_shape=[2, -1])" in repr(fd)
