@@ -156,17 +156,18 @@ class ShapeOps(OperationGroup):
     def slice(
         self,
         arg: Handle,
-        start_indices: Sequence[int],
-        end_indices: Sequence[int],
-        strides: Sequence[int] | None = None,
+        start_indices: Shape,
+        end_indices: Shape,
+        strides: Shape | None = None,
         manual_normalization: bool = False,
     ) -> Handle:
         """Elements from start, below end, in steps; an end beyond the size is the size."""
         value = self._recorder.tensor("slice", "arg", arg)
         boolean("slice", "manual_normalization", manual_normalization)
-        starts = tuple(ints("slice", "start_indices", start_indices))
-        ends = tuple(ints("slice", "end_indices", end_indices))
-        steps = (1,) * len(starts) if strides is None else tuple(ints("slice", "strides", strides))
+        starts = extents(self._recorder, "slice", "start_indices", start_indices)
+        ends = extents(self._recorder, "slice", "end_indices", end_indices)
+        given = (1,) * len(starts) if strides is None else strides
+        steps = extents(self._recorder, "slice", "strides", given)
         return self._recorder.add("slice", Slice(value, starts, ends, steps))
 
     def flip(self, arg: Handle, dims: Sequence[int] | int) -> Handle:
@@ -193,19 +194,20 @@ class ShapeOps(OperationGroup):
 
     tensor_sizes = shape
 
-    def pad(self, arg: Handle, pad_widths: Sequence[int], value: Operand | None = None) -> Handle:
+    def pad(self, arg: Handle, pad_widths: Shape, value: Operand | None = None) -> Handle:
         """torch.nn.functional.pad: (before, after) widths, the last dimension's first."""
         padded = self._recorder.tensor("pad", "arg", arg)
-        widths = ints("pad", "pad_widths", pad_widths)
+        widths = extents(self._recorder, "pad", "pad_widths", pad_widths)
         if len(widths) % 2 or len(widths) > 2 * len(padded.shape):
             raise ArgumentError(
                 operation="pad",
                 argument="pad_widths",
-                got=widths,
+                got=[width if isinstance(width, int) else width.name for width in widths],
                 expected=f"expected 2 widths for each of at most {len(padded.shape)} dimension(s)",
             )
-        pairs = list(zip(widths[::2], widths[1::2], strict=True))
-        pairs += [(0, 0)] * (len(padded.shape) - len(pairs))
+        missing = (0, 0) * (len(padded.shape) - len(widths) // 2)
+        flat = widths + missing
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))
         fill = self._recorder.scalar("pad", "value", 0 if value is None else value)
         return self._recorder.add("pad", Pad(padded, tuple(reversed(pairs)), fill))
 

@@ -30,9 +30,11 @@ from fuser.ir.nodes import (
     Number,
     Operation,
     Output,
+    Pad,
     Pointwise,
     Random,
     SizeOf,
+    Slice,
     Statement,
     Value,
     View,
@@ -169,11 +171,22 @@ class _Concretizer:
         return number
 
     def _with_static_extents(self, op: Operation) -> Operation:
-        if isinstance(op, View | Expand | Full | Random):
-            return dataclasses.replace(op, shape=tuple(map(self._size, op.shape)))
-        if isinstance(op, Iota):
-            return dataclasses.replace(op, length=self._size(op.length))
-        return op
+        match op:
+            case View() | Expand() | Full() | Random():
+                return dataclasses.replace(op, shape=self._sizes(op.shape))
+            case Iota():
+                return dataclasses.replace(op, length=self._size(op.length))
+            case Slice():
+                spans = map(self._sizes, (op.starts, op.ends, op.steps))
+                return Slice(op.arg, *spans)
+            case Pad():
+                widths = tuple((self._size(a), self._size(b)) for a, b in op.widths)
+                return dataclasses.replace(op, widths=widths)
+            case _:
+                return op
+
+    def _sizes(self, extents: tuple[Extent, ...]) -> tuple[int, ...]:
+        return tuple(map(self._size, extents))
 
     def _size(self, extent: Extent) -> int:
         if isinstance(extent, Value) and extent not in self._known:
@@ -197,9 +210,18 @@ def _check_bytes(statement: Statement, out: Value) -> None:
 
 
 def _extents(op: Operation) -> tuple[Extent, ...]:
-    if isinstance(op, View | Expand | Full | Random):
-        return op.shape
-    return (op.length,) if isinstance(op, Iota) else ()
+    """The sizes in an operation, and the numbers that decide its result's."""
+    match op:
+        case View() | Expand() | Full() | Random():
+            return op.shape
+        case Iota():
+            return (op.length,)
+        case Slice():
+            return (*op.starts, *op.ends, *op.steps)
+        case Pad():
+            return tuple(width for pair in op.widths for width in pair)
+        case _:
+            return ()
 
 
 def _shape(type_: object) -> tuple[int, ...]:

@@ -44,6 +44,7 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.pointwise import TABLE
 from fuser.ir.random_numbers import draw_state, random_numbers
+from fuser.ir.result_shapes import check_spans
 from fuser.ir.types import dims_slowest_first
 
 Environment = dict[Value, torch.Tensor]
@@ -114,7 +115,8 @@ def evaluate(
         case Scan():
             return (_scan(op, get(op.arg)),)
         case Pad():
-            return (_pad(op, get(op.arg), get(op.fill)),)
+            widths = [(size(before), size(after)) for before, after in op.widths]
+            return (_pad(widths, get(op.arg), get(op.fill)),)
         case Cat():
             return (torch.cat([get(arg) for arg in op.args], op.dim),)
         case Gather():
@@ -146,7 +148,9 @@ def _relabelled(
         case Squeeze():
             return tensor.squeeze(op.dims)
         case Slice():
-            spans = zip(op.starts, op.ends, op.steps, strict=True)
+            given = (list(map(size, part)) for part in (op.starts, op.ends, op.steps))
+            spans = list(zip(*given, strict=True))
+            check_spans(spans)
             return tensor[tuple(slice(*span) for span in spans)]
         case Flip():
             return tensor.flip(op.dims)
@@ -186,13 +190,15 @@ def _scan(op: Scan, tensor: torch.Tensor) -> torch.Tensor:
     return result if isinstance(result, torch.Tensor) else result.values
 
 
-def _pad(op: Pad, tensor: torch.Tensor, fill: torch.Tensor) -> torch.Tensor:
+def _pad(
+    widths: Sequence[tuple[int, int]], tensor: torch.Tensor, fill: torch.Tensor
+) -> torch.Tensor:
     """torch.nn.functional.pad, which takes no complex fill and cuts no more than there is."""
-    spans = list(zip(tensor.shape, op.widths, strict=True))
+    spans = list(zip(tensor.shape, widths, strict=True))
     shape = [size + before + after for size, (before, after) in spans]
     result = _convert(fill, tensor.dtype).to(tensor.device).expand(shape).clone()
     kept = tensor[tuple(slice(max(-b, 0), max(n + min(a, 0), 0)) for n, (b, a) in spans)]
-    starts = (max(before, 0) for before, _ in op.widths)
+    starts = (max(before, 0) for before, _ in widths)
     inside = tuple(slice(s, s + n) for s, n in zip(starts, kept.shape, strict=True))
     result[inside] = kept
     return result

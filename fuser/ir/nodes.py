@@ -33,7 +33,7 @@ from fuser.ir.operations import (
     StrideOrder,
     View,
 )
-from fuser.ir.values import Extent, Number, Value, scalar
+from fuser.ir.values import Extent, Number, Value, scalar, static
 
 __all__ = [
     "Broadcast",
@@ -72,4 +72,5 @@ __all__ = [
     "map_operands",
     "operands",
     "scalar",
+    "static",
 ]

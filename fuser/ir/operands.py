@@ -25,7 +25,7 @@ def operands(op: Operation) -> Iterator[Value]:
         if isinstance(field, Value):
             yield field
         elif isinstance(field, tuple):
-            yield from (part for part in field if isinstance(part, Value))  # pyright: ignore[reportUnknownVariableType]
+            yield from _values(field)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def map_operands(op: Node, replace: Callable[[Value], Value | int]) -> Node:
@@ -37,6 +37,27 @@ def map_operands(op: Node, replace: Callable[[Value], Value | int]) -> Node:
             changes[name] = replace(field)
         elif isinstance(field, tuple):
             parts: tuple[object, ...] = field  # pyright: ignore[reportUnknownVariableType]
-            if any(isinstance(part, Value) for part in parts):
-                changes[name] = tuple(replace(p) if isinstance(p, Value) else p for p in parts)
+            if any(_values(parts)):
+                changes[name] = _mapped(parts, replace)
     return dataclasses.replace(op, **changes) if changes else op
+
+
+def _values(parts: tuple[object, ...]) -> Iterator[Value]:
+    for part in parts:
+        if isinstance(part, Value):
+            yield part
+        elif isinstance(part, tuple):
+            yield from _values(part)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _mapped(
+    parts: tuple[object, ...], replace: Callable[[Value], Value | int]
+) -> tuple[object, ...]:
+    return tuple(
+        replace(part)
+        if isinstance(part, Value)
+        else _mapped(part, replace)  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(part, tuple)
+        else part
+        for part in parts
+    )

@@ -89,9 +89,9 @@ class Slice:
     """Elements starts[d], starts[d] + steps[d], ... below ends[d] of each dimension."""
 
     arg: Value
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
-    steps: tuple[int, ...]
+    starts: tuple[Extent, ...]
+    ends: tuple[Extent, ...]
+    steps: tuple[Extent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class Pad:
     """(before, after) widths per dimension; negative widths cut."""
 
     arg: Value
-    widths: tuple[tuple[int, int], ...]
+    widths: tuple[tuple[Extent, Extent], ...]
     fill: Value
 
 

@@ -137,8 +137,8 @@ def print_operation(op: Operation) -> str:
             return f"fd.ops.squeeze({op.arg}, dims={list(op.dims)})"
         case Slice():
             return (
-                f"fd.ops.slice({op.arg}, start_indices={list(op.starts)}, "
-                f"end_indices={list(op.ends)}, strides={list(op.steps)})"
+                f"fd.ops.slice({op.arg}, start_indices={_list(op.starts)}, "
+                f"end_indices={_list(op.ends)}, strides={_list(op.steps)})"
             )
         case Flip():
             return f"fd.ops.flip({op.arg}, dims={list(op.dims)})"
@@ -158,7 +158,7 @@ def print_operation(op: Operation) -> str:
             return f"fd.ops.{op.op}({op.arg}, dim={op.dim})"
         case Pad():
             flat = [width for pair in reversed(op.widths) for width in pair]
-            return f"fd.ops.pad({op.arg}, pad_widths={flat}, value={op.fill})"
+            return f"fd.ops.pad({op.arg}, pad_widths={_list(flat)}, value={op.fill})"
         case Cat():
             return f"fd.ops.cat({_list(op.args)}, dim={op.dim})"
         case Gather():

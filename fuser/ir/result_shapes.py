@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fuser.errors import ArgumentError, DimensionError, IndexOutOfRangeError
 from fuser.ir import shapes
 from fuser.ir.nodes import (
@@ -18,6 +20,7 @@ from fuser.ir.nodes import (
     Squeeze,
     Value,
     View,
+    static,
 )
 from fuser.ir.types import DYNAMIC
 
@@ -94,26 +97,48 @@ def slice_(op: Slice) -> tuple[int, ...]:
     for name, given in parts.items():
         if len(given) != rank:
             expected = f"expected one for each of the {rank} dimension(s) of {op.arg}"
-            raise _argument("slice", name, list(given), expected)
-    spans = list(zip(op.arg.shape, op.starts, op.ends, op.steps, strict=True))
-    if any(start < 0 or end < start or step < 1 for _, start, end, step in spans):
-        got = list(zip(op.starts, op.ends, op.steps, strict=True))
+            raise _argument("slice", name, _sizes(given), expected)
+    spans = list(zip(op.starts, op.ends, op.steps, strict=True))
+    check_spans(spans)
+    return tuple(
+        DYNAMIC
+        if size == DYNAMIC or any(isinstance(part, Value) for part in span)
+        else _taken(size, *static(span))
+        for size, span in zip(op.arg.shape, spans, strict=True)
+    )
+
+
+def check_spans(spans: Sequence[tuple[Extent, Extent, Extent]]) -> None:
+    """Raises ArgumentError unless each (start, end, step) may be one of a slice."""
+    if not all(map(_is_span, spans)):
+        got = list(map(tuple, map(_sizes, spans)))
         expected = "expected 0 <= start <= end and step >= 1 in each dimension"
         raise _argument("slice", "(start, end, step)", got, expected)
-    return tuple(
-        DYNAMIC if size == DYNAMIC else len(range(min(start, size), min(end, size), step))
-        for size, start, end, step in spans
-    )
+
+
+def _is_span(span: tuple[Extent, Extent, Extent]) -> bool:
+    """Whether it may be one, as far as its numbers are known."""
+    start, end, step = (None if isinstance(part, Value) else part for part in span)
+    first = 0 if start is None else start
+    return first >= 0 and (end is None or end >= first) and (step is None or step >= 1)
+
+
+def _taken(size: int, start: int, end: int, step: int) -> int:
+    """How many elements of a dimension a span takes."""
+    return len(range(min(start, size), min(end, size), step))
 
 
 def pad(op: Pad) -> tuple[int, ...]:
     """Sizes with both widths added."""
     result: list[int] = []
     for size, (before, after) in zip(op.arg.shape, op.widths, strict=True):
-        if size != DYNAMIC and size + before + after < 0:
+        if size == DYNAMIC or isinstance(before, Value) or isinstance(after, Value):
+            result.append(DYNAMIC)
+            continue
+        if size + before + after < 0:
             expected = f"{op.arg} has sizes {list(op.arg.shape)}, which are cut below 0"
-            raise _argument("pad", "pad_widths", list(op.widths), expected)
-        result.append(DYNAMIC if size == DYNAMIC else size + before + after)
+            raise _argument("pad", "pad_widths", list(map(tuple, map(_sizes, op.widths))), expected)
+        result.append(size + before + after)
     return tuple(result)
 
 

@@ -21,6 +21,7 @@ from fuser.ir.nodes import (
     StrideOrder,
     Value,
     View,
+    static,
 )
 from fuser.ir.shapes import view_strides
 from fuser.ir.types import dense_strides, row_major_order
@@ -100,9 +101,12 @@ def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Str
             kept = tuple(s for dim, s in enumerate(strides) if dim not in op.dims)
             return replace(memory, shape=shape, strides=kept)
         case Slice():
-            starts = (0 if 0 in shape else s * t for s, t in zip(op.starts, strides, strict=True))
+            starts = (
+                0 if 0 in shape else s * t for s, t in zip(static(op.starts), strides, strict=True)
+            )
             steps = (
-                min(step, max(1, size)) for step, size in zip(op.steps, memory.shape, strict=True)
+                min(step, max(1, size))
+                for step, size in zip(static(op.steps), memory.shape, strict=True)
             )
             stepped = tuple(step * stride for step, stride in zip(steps, strides, strict=True))
             return replace(memory, shape=shape, strides=stepped, offset=memory.offset + sum(starts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
@@ -55,6 +56,13 @@ class Value:
 
 Extent = int | Value
 """A size in an operation: a literal, or a scalar of the definition. In a view, -1 is inferred."""
+
+
+def static(extents: Iterable[Extent]) -> tuple[int, ...]:
+    """Sizes of a concretized fusion, where all are numbers."""
+    sizes = tuple(extents)
+    assert all(isinstance(size, int) for size in sizes), f"{sizes} are not concretized"
+    return sizes  # pyright: ignore[reportReturnType]
 
 
 def scalar(id_: int, dtype: DataType) -> Value:

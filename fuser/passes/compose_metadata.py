@@ -29,6 +29,7 @@ from fuser.ir.nodes import (
     Statement,
     Value,
     View,
+    static,
 )
 from fuser.passes.factors import common_factors
 from fuser.passes.rewrite import Emitter, rewrite
@@ -148,7 +149,8 @@ def _permute(root: Value, dims: tuple[int, ...], shape: tuple[int, ...]) -> Oper
 
 
 def _slice(first: Slice, second: Slice, shape: tuple[int, ...]) -> Operation:
-    spans = zip(first.starts, first.steps, second.starts, second.steps, shape, strict=True)
+    parts = map(static, (first.starts, first.steps, second.starts, second.steps))
+    spans = zip(*parts, shape, strict=True)
     starts: list[int] = []
     ends: list[int] = []
     steps: list[int] = []

@@ -33,6 +33,7 @@ from fuser.ir.nodes import (
     Statement,
     Value,
     View,
+    static,
 )
 from fuser.ir.shapes import row_major_strides
 from fuser.passes.factors import common_factors
@@ -188,8 +189,8 @@ def _relabelled(
         case View():
             return _viewed(found, op.arg.shape, shape)
         case Slice():
-            offset += _product(op.starts, steps)
-            paced = tuple(step * pace for step, pace in zip(steps, op.steps, strict=True))
+            offset += _product(static(op.starts), steps)
+            paced = tuple(step * pace for step, pace in zip(steps, static(op.steps), strict=True))
             return _used(Linear(offset, paced), shape)
         case Flip():
             offset += sum((shape[dim] - 1) * steps[dim] for dim in op.dims)

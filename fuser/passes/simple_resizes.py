@@ -14,7 +14,18 @@ So kernels never pad or concatenate what has no elements.
 from __future__ import annotations
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cat, Constant, Full, Fusion, Operation, Pad, Slice, Statement, Value
+from fuser.ir.nodes import (
+    Cat,
+    Constant,
+    Full,
+    Fusion,
+    Operation,
+    Pad,
+    Slice,
+    Statement,
+    Value,
+    static,
+)
 from fuser.passes.rewrite import Emitter, rewrite
 
 
@@ -36,10 +47,12 @@ def _simpler(statement: Statement, emit: Emitter) -> Operation | Value | None:
 def _padded(op: Pad, out: Value) -> Operation | Value | None:
     if op.arg.elements == 0:
         return Full(out.shape, op.fill, out.dtype)
-    if any(width > 0 for widths in op.widths for width in widths):
+    befores = static(before for before, _ in op.widths)
+    afters = static(after for _, after in op.widths)
+    if any(width > 0 for width in befores + afters):
         return None
-    starts = tuple(-before for before, _ in op.widths)
-    ends = tuple(size + after for size, (_, after) in zip(op.arg.shape, op.widths, strict=True))
+    starts = tuple(-before for before in befores)
+    ends = tuple(size + after for size, after in zip(op.arg.shape, afters, strict=True))
     if out.shape == op.arg.shape:
         return op.arg
     return Slice(op.arg, starts, ends, (1,) * len(starts))

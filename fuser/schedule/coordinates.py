@@ -30,6 +30,7 @@ from fuser.ir.nodes import (
     Value,
     View,
     operands,
+    static,
 )
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.index import ZERO, Index, clamp, linear, unravel
@@ -114,13 +115,14 @@ def _pull(op: Operation, operand: Value, at: Coordinates) -> Coordinates:
                 ZERO if dim in op.dims else next(kept) for dim in range(len(operand.shape))
             )
         case Slice():
-            spans = zip(at, op.starts, op.steps, strict=True)
+            spans = zip(at, static(op.starts), static(op.steps), strict=True)
             return tuple(index * step + Index(start) for index, start, step in spans)
         case Flip():
             return _flipped(op, operand.shape, at)
         case Pad():
-            pairs = zip(at, op.widths, strict=True)
-            shifted = (index + Index(-before) for index, (before, _) in pairs)
+            befores = static(before for before, _ in op.widths)
+            pairs = zip(at, befores, strict=True)
+            shifted = (index + Index(-before) for index, before in pairs)
             return tuple(map(clamp, shifted, operand.shape))
         case _:
             raise AssertionError(f"{type(op).__name__} does not run in a kernel")

@@ -22,6 +22,7 @@ from fuser.ir.nodes import (
     Statement,
     StrideOrder,
     Value,
+    static,
 )
 from fuser.ir.strided import is_metadata
 from fuser.schedule.coordinates import Coordinates, cat_parts, pull
@@ -149,8 +150,8 @@ class Emitter(ABC):
     def _inside(self, op: Pad, at: Coordinates, name: str) -> list[Expression]:
         """What must hold for an element of a padded tensor to be the operand's."""
         conditions: list[Expression] = []
-        pairs = enumerate(zip(at, op.arg.shape, op.widths, strict=True))
-        for dim, (index, size, (before, _)) in pairs:
+        befores = static(before for before, _ in op.widths)
+        for dim, (index, size, before) in enumerate(zip(at, op.arg.shape, befores, strict=True)):
             low, high = index.bounds()
             if low >= before and high < before + size:
                 continue

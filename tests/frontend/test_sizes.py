@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch.nn.functional import pad
 
 from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle
+from fuser.ir.concretize import size_inputs
 from fuser.pipeline import Executor
 from tests.frontend.test_round_trip import rebuilt
 
@@ -73,6 +75,72 @@ def test_vectors_and_scalars_are_shapes(case: int) -> None:
     assert fd.execute([given, 4])[0].shape == shape
     if out.numel() == 12:
         assert torch.equal(out.flatten(), given.flatten())
+
+
+Reference = Callable[[torch.Tensor, int], torch.Tensor]
+
+RANGES: list[tuple[Callable[[FusionDefinition, Handle, Handle], Handle], Reference]] = [
+    (lambda fd, x, n: fd.ops.slice(x, [0, 1], x.shape()), lambda x, n: x[:, 1:]),
+    (lambda fd, x, n: fd.ops.slice(x, [n, 0], [9, n]), lambda x, n: x[n:, :n]),
+    (
+        lambda fd, x, n: fd.ops.slice(
+            x, fd.define_vector([n - 1, n]), fd.define_vector([5, x.size(1)]), [1, n]
+        ),
+        lambda x, n: x[n - 1 :, n::n],
+    ),
+    (
+        lambda fd, x, n: fd.ops.slice(
+            *(fd.ops.exp(x), fd.define_vector([0, 1])),
+            *(fd.define_vector([2, n * 2]), fd.define_vector([1, 1])),
+        ),
+        lambda x, n: x.exp()[:2, 1 : 2 * n],
+    ),
+    (lambda fd, x, n: fd.ops.slice(x, [0, n * 0.5], [n * 1.6, 4]), lambda x, n: x[:3, 1:4]),
+    (lambda fd, x, n: fd.ops.pad(x, [n, 1]), lambda x, n: pad(x, [n, 1])),
+    (
+        lambda fd, x, n: fd.ops.pad(fd.ops.exp(x), [0, 0, 8 - x.size(0), -n], 1.5),
+        lambda x, n: pad(x.exp(), [0, 0, 3, -n], value=1.5),
+    ),
+    (lambda fd, x, n: fd.ops.pad(x, fd.define_vector([-n, 0])), lambda x, n: x[:, n:]),
+    (
+        lambda fd, x, n: fd.ops.sum(fd.ops.pad(x, [n, n, n, n], 1.0), [1]),
+        lambda x, n: pad(x, [n] * 4, value=1.0).sum(1),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", range(len(RANGES)))
+def test_slices_and_pads_by_scalars(case: int) -> None:
+    define, reference = RANGES[case]
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        fd.add_output(define(fd, x, fd.define_scalar(DataType.Int)))
+    assert rebuilt(repr(fd)) == fd.fusion
+    executor = Executor(fd.fusion)
+    for columns in (6, 7):
+        given = torch.randn(5, columns)
+        inputs = [given, 2]
+        want = reference(given, 2)
+        torch.testing.assert_close(fd.execute(inputs)[0], want)
+        torch.testing.assert_close(executor.execute(inputs)[0], want)
+
+
+def test_numbers_that_decide_sizes_are_read_at_each_call() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1])
+        start, end, before = fd.define_vector(3)
+        fd.add_output(fd.ops.pad(fd.ops.slice(x, [start], [end]), [before, 0]))
+    assert {v.name for v in size_inputs(fd.fusion)} == {"S1", "S2", "S3"}
+    executor, given = Executor(fd.fusion), torch.arange(6.0)
+    for numbers in ([0, 6, 1], [2, 4, 0], [2, 5, 3], [3, 3, 2]):
+        (out,) = executor.execute([given, *numbers])
+        assert torch.equal(out, pad(given[numbers[0] : numbers[1]], [numbers[2], 0]))
+    for numbers in ([3, 2, 0], [-1, 2, 0]):
+        for run in (executor.execute, fd.execute):
+            with pytest.raises(errors.ArgumentError, match="0 <= start <= end"):
+                run([given, *numbers])
+    with pytest.raises(errors.ArgumentError, match="cut below 0"):
+        executor.execute([given, 0, 2, -3])
 
 
 def test_a_constant_in_a_shape_is_its_number() -> None:
