@@ -9,7 +9,7 @@ from typing import TypeGuard, TypeVar
 from fuser.errors import ArgumentError, ArgumentTypeError, OriginalShapeError
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
-from fuser.ir.dtypes import DataType, holds
+from fuser.ir.dtypes import Category, DataType, holds
 from fuser.ir.nodes import Cast, Extent, Value
 from fuser.ir.types import (
     DYNAMIC,
@@ -124,9 +124,31 @@ def string(operation: str, argument: str, given: object) -> str:
 Read = Callable[[str, str, object], T]
 
 
-def optional(read: Read[T], operation: str, argument: str, given: object) -> T | None:
-    """What `read` makes of an argument, or None where it is None."""
-    return None if given is None else read(operation, argument, given)
+def option(
+    recorder: Recorder, read: Read[T], operation: str, argument: str, given: object
+) -> T | Value | None:
+    """What `read` (integer, number or boolean) makes of a literal or a constant; or a scalar that
+    is known only at execution; or None. Raises ArgumentTypeError."""
+    if given is None:
+        return None
+    if not isinstance(given, Scalar):
+        return read(operation, argument, given)
+    value = recorder.scalar(operation, argument, given)
+    known = recorder.number(value)
+    if known is not None:
+        return read(operation, argument, known)
+    expected, categories = _OPTIONS[read]
+    if value.dtype.category not in categories:
+        raise _wrong_type(operation, argument, expected, given)
+    return value
+
+
+_OPTIONS: dict[Read[object], tuple[str, tuple[Category, ...]]] = {
+    integer: ("an int", (Category.INTEGER,)),
+    number: ("a Python number", (Category.INTEGER, Category.FLOAT)),
+    boolean: ("a bool", (Category.BOOL,)),
+}
+"""What reads an option: its words, and the dtypes of scalars that may stand for it."""
 
 
 def _wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:

@@ -1,11 +1,11 @@
-"""The operations torch runs. Numbers that choose what they do are Python literals, not handles."""
+"""The operations torch runs. Numbers that choose what they do are Python literals or scalars."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from fuser.errors import ArgumentError
-from fuser.frontend.arguments import boolean, integer, number, optional
+from fuser.frontend.arguments import boolean, extent, integer, number, option
 from fuser.frontend.arguments import dtype as dtype_of
 from fuser.frontend.handles import Handle
 from fuser.frontend.operation_group import OperationGroup
@@ -81,12 +81,17 @@ class ExternOps(OperationGroup):
         return self._recorder.add("scaled_mm", op), None, None
 
     def topk(
-        self, arg: Handle, k: int, dim: int = -1, largest: bool = True, sorted: bool = False
+        self,
+        arg: Handle,
+        k: int | Handle,
+        dim: int = -1,
+        largest: bool = True,
+        sorted: bool = False,
     ) -> tuple[Handle, Handle]:
         """The `k` largest (or smallest) elements along `dim`, and where they are, as Int."""
         value = self._recorder.tensor("topk", "arg", arg)
         options = (
-            integer("topk", "k", k),
+            extent(self._recorder, "topk", "k", k),
             self._recorder.dim("topk", value, dim),
             boolean("topk", "largest", largest),
             boolean("topk", "sorted", sorted),
@@ -110,11 +115,11 @@ class ExternOps(OperationGroup):
         self,
         input: Handle,
         weight: Handle,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float | None = None,
-        scale_grad_by_freq: bool | None = None,
-        sparse: bool | None = None,
+        padding_idx: int | Handle | None = None,
+        max_norm: float | Handle | None = None,
+        norm_type: float | Handle | None = None,
+        scale_grad_by_freq: bool | Handle | None = None,
+        sparse: bool | Handle | None = None,
     ) -> Handle:
         """The rows of `weight` at the Int or Int32 tensor `input`.
 
@@ -123,11 +128,11 @@ class ExternOps(OperationGroup):
         """
         name = "embedding_fwd"
         options = (
-            optional(integer, name, "padding_idx", padding_idx),
-            optional(number, name, "max_norm", max_norm),
-            optional(number, name, "norm_type", norm_type),
-            optional(boolean, name, "scale_grad_by_freq", scale_grad_by_freq),
-            optional(boolean, name, "sparse", sparse),
+            option(self._recorder, integer, name, "padding_idx", padding_idx),
+            option(self._recorder, number, name, "max_norm", max_norm),
+            option(self._recorder, number, name, "norm_type", norm_type),
+            option(self._recorder, boolean, name, "scale_grad_by_freq", scale_grad_by_freq),
+            option(self._recorder, boolean, name, "sparse", sparse),
         )
         op = self._extern(name, {"input": input, "weight": weight}, options)
         return self._recorder.add(name, op)
@@ -139,9 +144,9 @@ class ExternOps(OperationGroup):
         value: Handle,
         bias: Handle | None = None,
         mask: Handle | None = None,
-        dropout_p: float | None = None,
-        is_causal: bool | None = None,
-        scale: float | None = None,
+        dropout_p: float | Handle | None = None,
+        is_causal: bool | Handle | None = None,
+        scale: float | Handle | None = None,
     ) -> tuple[Handle, Handle, Handle, Handle]:
         """Attention: (output, logsumexp, philox_seed, philox_offset); the last two are Int.
 
@@ -150,11 +155,7 @@ class ExternOps(OperationGroup):
         """
         name = "sdpfa_fwd"
         args = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask}
-        options = (
-            optional(number, name, "dropout_p", dropout_p),
-            optional(boolean, name, "is_causal", is_causal),
-            optional(number, name, "scale", scale),
-        )
+        options = self._attention(name, dropout_p, is_causal, scale)
         results = self._recorder.add_all(name, self._extern(name, args, options))
         output, logsumexp, seed, offset = results
         return output, logsumexp, seed, offset
@@ -167,25 +168,31 @@ class ExternOps(OperationGroup):
         value: Handle,
         output: Handle,
         logsumexp: Handle,
-        dropout_p: float,
-        is_causal: bool,
+        dropout_p: float | Handle | None,
+        is_causal: bool | Handle | None,
         philox_seed: Handle,
         philox_offset: Handle,
-        scale: float | None = None,
+        scale: float | Handle | None = None,
     ) -> tuple[Handle, Handle, Handle]:
         """The gradients of query, key and value, of an `sdpfa_fwd` without bias and mask."""
         name = "sdpfa_bwd"
         args = {"grad_output": grad_output, "query": query, "key": key, "value": value}
         args |= {"output": output, "logsumexp": logsumexp}
         args |= {"philox_seed": philox_seed, "philox_offset": philox_offset}
-        options = (
-            number(name, "dropout_p", dropout_p),
-            boolean(name, "is_causal", is_causal),
-            optional(number, name, "scale", scale),
-        )
+        options = self._attention(name, dropout_p, is_causal, scale)
         results = self._recorder.add_all(name, self._extern(name, args, options))
         query_, key_, value_ = results
         return query_, key_, value_
+
+    def _attention(
+        self, name: str, dropout_p: object, is_causal: object, scale: object
+    ) -> tuple[object, object, object]:
+        """The options of an attention and its gradient. None is no dropout, or not causal."""
+        return (
+            option(self._recorder, number, name, "dropout_p", dropout_p),
+            option(self._recorder, boolean, name, "is_causal", is_causal),
+            option(self._recorder, number, name, "scale", scale),
+        )
 
     def _extern(
         self, name: str, given: Mapping[str, Handle | None], options: tuple[object, ...] = ()

@@ -43,9 +43,9 @@ def forward_types(
     bias: Value | None,
     mask: Value | None,
     *,
-    dropout_p: float | None,
-    is_causal: bool | None,
-    scale: float | None,
+    dropout_p: float | Value | None,
+    is_causal: bool | Value | None,
+    scale: float | Value | None,
 ) -> Types:
     """Output, logsumexp (Float, or Double), and Int tensors of sizes [2] and []."""
     scores, width = _score_sizes("sdpfa_fwd", query, key, value)
@@ -75,9 +75,9 @@ def backward_types(
     philox_seed: Value,
     philox_offset: Value,
     *,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float | None,
+    dropout_p: float | Value | None,
+    is_causal: bool | Value | None,
+    scale: float | Value | None,
 ) -> Types:
     """The gradients of query, key and value."""
     scores, width = _score_sizes("sdpfa_bwd", query, key, value)
@@ -134,8 +134,8 @@ def _check_sizes(name: str, given: Value, sizes: tuple[int, ...]) -> None:
         raise _argument("sdpfa_bwd", name, [given.shape], expected)
 
 
-def _check_dropout(operation: str, dropout_p: float | None) -> None:
-    if dropout_p is not None and not 0 <= dropout_p < 1:
+def _check_dropout(operation: str, dropout_p: float | Value | None) -> None:
+    if not isinstance(dropout_p, Value | None) and not 0 <= dropout_p < 1:
         expected = "expected a probability: 0 or more, and less than 1"
         raise ArgumentError(
             operation=operation, argument="dropout_p", got=dropout_p, expected=expected
@@ -168,6 +168,7 @@ def forward(
     Flash kernels compute it, but for what they do not take: empty tensors, and on CUDA a bias or a
     mask, which `sdpfa_bwd` does not take either. On the CPU, torch refuses dropout.
     """
+    _check_dropout("sdpfa_fwd", dropout_p)
     added = _added(query, key, bias, mask)
     drop, causal = dropout_p or 0.0, bool(is_causal)
     on_cpu = query.device.type in ("cpu", "meta")
@@ -197,22 +198,24 @@ def backward(
     philox_seed: torch.Tensor,
     philox_offset: torch.Tensor,
     *,
-    dropout_p: float,
-    is_causal: bool,
+    dropout_p: float | None,
+    is_causal: bool | None,
     scale: float | None,
 ) -> Results:
     """The gradients of query, key and value, for results of `forward` without bias and mask."""
+    _check_dropout("sdpfa_bwd", dropout_p)
+    drop, causal = dropout_p or 0.0, bool(is_causal)
     width = query.shape[-1]
     if query.numel() == 0 or key.numel() == 0:
         return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
     tensors = (grad_output, query, key, value, output)
     if query.device.type in ("cpu", "meta"):
-        return _cpu_flash_backward(*tensors, logsumexp, dropout_p, is_causal, scale=scale)
+        return _cpu_flash_backward(*tensors, logsumexp, drop, causal, scale=scale)
     gradients = _cuda_flash_backward(
         *map(_filled_up, tensors),
         logsumexp,
         *(None, None, query.shape[2], key.shape[2]),
-        *(dropout_p, is_causal),
+        *(drop, causal),
         *(philox_seed.view(torch.uint64), philox_offset.view(torch.uint64)),
         scale=_scale(query, scale),
     )

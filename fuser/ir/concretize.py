@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from fuser.errors import ScalarEvaluationError, TensorSizeError
+from fuser.ir import externs
 from fuser.ir.dtypes import Category
 from fuser.ir.infer import infer
 from fuser.ir.interpret import evaluate
@@ -24,6 +25,7 @@ from fuser.ir.nodes import (
     Constant,
     Expand,
     Extent,
+    Extern,
     Full,
     Fusion,
     Iota,
@@ -182,8 +184,18 @@ class _Concretizer:
             case Pad():
                 widths = tuple((self._size(a), self._size(b)) for a, b in op.widths)
                 return dataclasses.replace(op, widths=widths)
+            case Extern():
+                for extent in externs.sizes(op):
+                    self._size(extent)
+                return dataclasses.replace(op, options=tuple(map(self._option, op.options)))
             case _:
                 return op
+
+    def _option(self, option: object) -> object:
+        """A scalar that is known as its number; anything else as it is."""
+        if isinstance(option, Value) and option in self._known:
+            return self._known[option].item()
+        return option
 
     def _sizes(self, extents: tuple[Extent, ...]) -> tuple[int, ...]:
         return tuple(map(self._size, extents))
@@ -220,6 +232,8 @@ def _extents(op: Operation) -> tuple[Extent, ...]:
             return (*op.starts, *op.ends, *op.steps)
         case Pad():
             return tuple(width for pair in op.widths for width in pair)
+        case Extern():
+            return externs.sizes(op)
         case _:
             return ()
 

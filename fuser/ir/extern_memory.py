@@ -25,7 +25,7 @@ def extern_memory(statement: Statement, held: Mapping[Value, Strided]) -> dict[V
     given = [None if arg is None else _without_data(held[arg]) for arg in externs.arguments(op)]
     try:
         with torch.no_grad():
-            results = externs.run(op, tuple(given))
+            results = externs.run(op, tuple(given), number=_unknown)
     except (RuntimeError, NotImplementedError):
         return memory
     told = zip(statement.outs, results[: _ALIKE.get(op.function)], strict=False)
@@ -34,6 +34,10 @@ def extern_memory(statement: Statement, held: Mapping[Value, Strided]) -> dict[V
         if tuple(result.shape) == out.shape and order is not None:
             memory[out] = dense(out, order)
     return memory
+
+
+def _unknown(option: Value) -> None:
+    """An option that is known at execution only is left out: none decides where results lie."""
 
 
 def _without_data(memory: Strided) -> torch.Tensor:

@@ -1,14 +1,15 @@
 """The operations torch runs: a row says their arguments, their results and how torch computes them.
 
 Arguments are tensors; optional ones may be None or, at the end, left out. Options are Python
-literals and part of the operation. Results lie in memory as torch likes: a step of a plan makes
-them contiguous.
+literals and part of the operation, or scalars of the definition. Results lie in memory as torch
+likes: a step of a plan makes them contiguous.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
@@ -17,8 +18,8 @@ from fuser.ir import attention, products, shapes
 from fuser.ir.dtype_rules import check_dtype, check_index
 from fuser.ir.dtypes import DataType
 from fuser.ir.indexing import check_range
-from fuser.ir.nodes import Extern, Value
-from fuser.ir.result_shapes import check_dims, same_size
+from fuser.ir.nodes import Extent, Extern, Value
+from fuser.ir.result_shapes import check_dims, same_size, static_extent
 from fuser.ir.types import DYNAMIC, TensorType
 
 Types = tuple[TensorType, ...]
@@ -32,9 +33,9 @@ REQUIRED = object()
 class Row:
     """`args` are the tensors' names; the first `positional` come first in a user's call.
 
-    `options` are names with defaults. `types` takes the arguments' values and the options by name;
-    it gives the results' types, and raises what `infer` raises. `compute` takes tensors instead.
-    Arguments in `optional` may be None.
+    `options` are names with defaults; those in `sizes` decide the results' sizes. `types` takes the
+    arguments' values and the options by name; it gives the results' types, and raises what `infer`
+    raises. `compute` takes tensors and numbers instead. Arguments in `optional` may be None.
     """
 
     args: tuple[str, ...]
@@ -43,6 +44,7 @@ class Row:
     types: Callable[..., Types]
     compute: Callable[..., Results]
     optional: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
     picked: str = ""
     """What takes the results from what the user's call returns, if that is more than they are."""
 
@@ -58,14 +60,27 @@ def options(op: Extern) -> dict[str, object]:
     return defaults | dict(zip(defaults, op.options, strict=False))
 
 
+def sizes(op: Extern) -> tuple[Extent, ...]:
+    """The options that decide sizes."""
+    given = options(op)
+    return tuple(cast("Extent", given[name]) for name in TABLE[op.function].sizes)
+
+
 def result_types(op: Extern) -> Types:
     """The types of the results. Raises OperandDtypeError, ArgumentError, DimensionError."""
     return TABLE[op.function].types(*arguments(op), **options(op))
 
 
-def run(op: Extern, tensors: tuple[torch.Tensor | None, ...]) -> Results:
-    """What torch computes; the tensors are those of `arguments(op)`."""
-    return TABLE[op.function].compute(*tensors, **options(op))
+def run(
+    op: Extern, tensors: tuple[torch.Tensor | None, ...], number: Callable[[Value], object]
+) -> Results:
+    """What torch computes; the tensors are those of `arguments(op)`, options that are scalars hold
+    `number(option)`."""
+    given = {
+        name: number(option) if isinstance(option, Value) else option
+        for name, option in options(op).items()
+    }
+    return TABLE[op.function].compute(*tensors, **given)
 
 
 # -- products ------------------------------------------------------------------------------------
@@ -105,15 +120,16 @@ def _linear(arg1: torch.Tensor, arg2: torch.Tensor, bias: torch.Tensor | None) -
 # -- order ---------------------------------------------------------------------------------------
 
 
-def _topk_types(arg: Value, *, k: int, dim: int, largest: bool, sorted: bool) -> Types:
+def _topk_types(arg: Value, *, k: Extent, dim: int, largest: bool, sorted: bool) -> Types:
     check_dtype("topk", arg.dtype, [arg])
     check_dims("topk", arg, (dim,))
     size = arg.shape[dim]
-    if k < 0 or (size != DYNAMIC and k > size):
+    count = static_extent(k)
+    if isinstance(k, int) and (k < 0 or (size != DYNAMIC and k > size)):
         limit = "" if size == DYNAMIC else f", and at most {size}, as {arg} has in dimension {dim}"
         expected = f"expected 0 or more{limit}"
         raise ArgumentError(operation="topk", argument="k", got=k, expected=expected)
-    shape = (*arg.shape[:dim], k, *arg.shape[dim + 1 :])
+    shape = (*arg.shape[:dim], count, *arg.shape[dim + 1 :])
     return TensorType(arg.dtype, shape), TensorType(DataType.Int, shape)
 
 
@@ -139,11 +155,11 @@ def _embedding_types(
     input: Value,
     weight: Value,
     *,
-    padding_idx: int | None,
-    max_norm: float | None,
-    norm_type: float | None,
-    scale_grad_by_freq: bool | None,
-    sparse: bool | None,
+    padding_idx: int | Value | None,
+    max_norm: float | Value | None,
+    norm_type: float | Value | None,
+    scale_grad_by_freq: bool | Value | None,
+    sparse: bool | Value | None,
 ) -> Types:
     check_index("embedding_fwd", input)
     if len(weight.shape) != 2:
@@ -152,7 +168,7 @@ def _embedding_types(
             operation="embedding_fwd", argument="weight", got=got, expected=expected
         )
     rows, width = weight.shape
-    if padding_idx is not None and rows != DYNAMIC and not -rows <= padding_idx < rows:
+    if isinstance(padding_idx, int) and rows != DYNAMIC and not -rows <= padding_idx < rows:
         raise ArgumentError(
             operation="embedding_fwd",
             argument="padding_idx",
@@ -205,6 +221,7 @@ TABLE = {
         {"k": REQUIRED, "dim": -1, "largest": True, "sorted": False},
         _topk_types,
         _topk,
+        sizes=("k",),
     ),
     "argsort": Row(
         ("arg",),

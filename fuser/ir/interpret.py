@@ -128,7 +128,7 @@ def evaluate(
             return (indexing.check_index(op, get(op.arg)),)
         case Extern():
             tensors = (None if arg is None else get(arg) for arg in externs.arguments(op))
-            return externs.run(op, tuple(tensors))
+            return externs.run(op, tuple(tensors), lambda option: get(option).item())
         case _:
             assert_never(op)
 

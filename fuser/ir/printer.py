@@ -231,9 +231,14 @@ def _extern(op: Extern) -> str:
     parts += [f"{name}={arg}" for name, arg in named if arg is not None]
     for name, option in externs.options(op).items():
         if option != row.options[name]:
-            text = print_number(option) if isinstance(option, int | float) else repr(option)
-            parts.append(f"{name}={text}")
+            parts.append(f"{name}={_option(option)}")
     return f"fd.ops.{op.function}({', '.join(parts)}){row.picked}"
+
+
+def _option(option: object) -> str:
+    if isinstance(option, int | float):
+        return print_number(option)
+    return option.name if isinstance(option, Value) else repr(option)
 
 
 def _output(output: Output) -> str:

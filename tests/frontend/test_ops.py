@@ -430,7 +430,8 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.check_index(o.iota(3), 3, 3), [3], errors.ArgumentTypeError),
     (lambda o, x: o.topk(x, 5), [3, 4], errors.ArgumentError),
     (lambda o, x: o.topk(x, -1), [-1, -1], errors.ArgumentError),
-    (lambda o, x: o.topk(x, o.size(x, 0)), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.topk(x, o.gt(o.size(x, 0), 1)), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.topk(x, 1.0), [3, 4], errors.ArgumentTypeError),
     (lambda o, x: o.topk(x, 2, 2), [3, 4], errors.DimensionError),
     (lambda o, x: o.topk(x, 2, largest=-1), [3, 4], errors.ArgumentTypeError),
     (lambda o, x: o.argsort(x, 0, stable=None), [3, 4], errors.ArgumentTypeError),
@@ -443,11 +444,7 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.sdpfa_fwd(x, x, None), [1, 1, 3, 4], errors.ArgumentTypeError),
     (lambda o, x: o.sdpfa_fwd(x, x, x, dropout_p=1.0), [1, 1, 3, 4], errors.ArgumentError),
     (lambda o, x: o.sdpfa_fwd(x, x, x, is_causal=2), [1, 1, 3, 4], errors.ArgumentTypeError),
-    (
-        lambda o, x: o.sdpfa_fwd(x, x, x, scale=o.size(x, 0)),
-        [1, 1, 3, 4],
-        errors.ArgumentTypeError,
-    ),
+    (lambda o, x: o.sdpfa_fwd(x, x, x, scale=x), [1, 1, 3, 4], errors.ArgumentTypeError),
     (
         lambda o, x: o.sdpfa_bwd(x, x, x, x, x, x, 0.0, False, x, x),
         [1, 1, 3, 4],
@@ -478,18 +475,24 @@ def test_refused_operation_leaves_the_definition_usable() -> None:
     assert torch.equal(fd.execute([X])[0], X + X)
 
 
-def test_a_handle_where_a_literal_is_needed_is_named() -> None:
+def test_a_handle_of_the_wrong_kind_is_named() -> None:
     refused(
-        lambda o, x: o.topk(x, o.size(x, 0)),
+        lambda o, x: o.topk(x, 1, largest=o.gt(o.size(x, 0), 1)),
         [-1, 4],
         errors.ArgumentTypeError,
-        r"topk: k must be an int, got Scalar\(S\d+: Int\)",
+        r"topk: largest must be a bool, got Scalar\(S\d+: Bool\)",
     )
     refused(
-        lambda o, x: o.sdpfa_fwd(x, x, x, dropout_p=o.size(x, 0)),
+        lambda o, x: o.sdpfa_fwd(x, x, x, dropout_p=o.gt(o.size(x, 0), 1)),
         [1, 1, 3, 4],
         errors.ArgumentTypeError,
         r"sdpfa_fwd: dropout_p must be a Python number, got Scalar",
+    )
+    refused(
+        lambda o, x: o.sdpfa_fwd(x, x, x, is_causal=o.size(x, 0)),
+        [1, 1, 3, 4],
+        errors.ArgumentTypeError,
+        r"sdpfa_fwd: is_causal must be a bool, got Scalar",
     )
 
 
