@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeGuard, TypeVar
 
-from fuser.errors import ArgumentError, ArgumentTypeError, OriginalShapeError
+from fuser.errors import ArgumentError, ArgumentTypeError, DimensionError, OriginalShapeError
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
 from fuser.ir.dtypes import Category, DataType, holds
@@ -42,6 +42,13 @@ def read_dims(operation: str, dims: object, older: Mapping[str, object], *names:
             )
     given = {"dims": dims, **older}
     return one_of(operation, **given) if any(v is not None for v in given.values()) else None
+
+
+def check_zero_dim(operation: str, operand: Value, dims: Sequence[object]) -> None:
+    """Raises DimensionError unless `dims` of a 0-dim tensor are 0 or -1, as torch allows."""
+    for dim in dims:
+        if dim not in (0, -1):
+            raise DimensionError(operation=operation, dim=dim, operand=operand.name, rank=0)
 
 
 def original_and(

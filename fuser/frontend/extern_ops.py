@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fuser.errors import ArgumentError
-from fuser.frontend.arguments import boolean, extent, integer, number, option
+from fuser.frontend.arguments import boolean, check_zero_dim, extent, integer, number, option
 from fuser.frontend.arguments import dtype as dtype_of
 from fuser.frontend.handles import Handle
 from fuser.frontend.operation_group import OperationGroup
@@ -92,7 +92,7 @@ class ExternOps(OperationGroup):
         value = self._recorder.tensor("topk", "arg", arg)
         options = (
             extent(self._recorder, "topk", "k", k),
-            self._recorder.dim("topk", value, dim),
+            self._dim("topk", value, dim),
             boolean("topk", "largest", largest),
             boolean("topk", "sorted", sorted),
         )
@@ -105,7 +105,7 @@ class ExternOps(OperationGroup):
         """The indices, as Int, that sort `arg` along `dim`; with `stable`, equals keep order."""
         value = self._recorder.tensor("argsort", "arg", arg)
         options = (
-            self._recorder.dim("argsort", value, dim),
+            self._dim("argsort", value, dim),
             boolean("argsort", "descending", descending),
             boolean("argsort", "stable", stable),
         )
@@ -183,6 +183,13 @@ class ExternOps(OperationGroup):
         results = self._recorder.add_all(name, self._extern(name, args, options))
         query_, key_, value_ = results
         return query_, key_, value_
+
+    def _dim(self, name: str, value: Value, given: object) -> int:
+        """The dimension along which elements are ordered; a 0-dim tensor has one element."""
+        if value.shape:
+            return self._recorder.dim(name, value, given)
+        check_zero_dim(name, value, [given])
+        return 0
 
     def _attention(
         self, name: str, dropout_p: object, is_causal: object, scale: object

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
-from fuser.errors import ArgumentError, DimensionError
-from fuser.frontend.arguments import boolean, dtype, integer, is_int, one_of, read_dims, sequence
+from fuser.errors import ArgumentError
+from fuser.frontend.arguments import (
+    boolean,
+    check_zero_dim,
+    dtype,
+    integer,
+    is_int,
+    one_of,
+    read_dims,
+    sequence,
+)
 from fuser.frontend.handles import Handle
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
@@ -221,7 +230,7 @@ class ReductionOps(OperationGroup):
         value = self._recorder.tensor(name, "arg", arg)
         if value.shape:
             return self._recorder.add(name, Scan(name, value, self._recorder.dim(name, value, dim)))
-        _check_zero_dim(name, value, [dim])
+        check_zero_dim(name, value, [dim])
         row = self._recorder.add(name, View(value, (1,)))
         scanned = self._recorder.add(name, Scan(name, row.value, 0))
         return self._recorder.add(name, View(scanned.value, ()))
@@ -232,7 +241,7 @@ class ReductionOps(OperationGroup):
             return tuple(range(len(value.shape)))
         dims: list[object] = [given] if is_int(given) else sequence(name, "dims", given)
         if not value.shape:
-            _check_zero_dim(name, value, dims)
+            check_zero_dim(name, value, dims)
             return ()
         wrapped = sorted(self._recorder.dim(name, value, dim) for dim in dims)
         if not wrapped or len(set(wrapped)) < len(wrapped):
@@ -256,9 +265,3 @@ def _read(name: str, dims: object, keepdim: object, older: Older) -> tuple[objec
         kept = named.pop("keep_dim")
         keepdim = one_of(name, keepdim=None if keepdim is False else keepdim, keep_dim=kept)
     return read_dims(name, dims, named, *_OLDER), boolean(name, "keepdim", keepdim)
-
-
-def _check_zero_dim(name: str, value: Value, dims: list[object]) -> None:
-    for dim in dims:
-        if dim not in (0, -1):
-            raise DimensionError(operation=name, dim=dim, operand=value.name, rank=0)

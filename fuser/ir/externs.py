@@ -106,7 +106,7 @@ def _linear_types(arg1: Value, arg2: Value, bias: Value | None) -> Types:
 
 
 def _is_bias(bias: tuple[int, ...], rows: tuple[int, ...]) -> bool:
-    return len(bias) <= 1 and same_size((*bias, 1)[0], (*rows, 1)[0])
+    return not bias or (len(bias) == 1 and same_size(bias[0], (*rows, 1)[0]))
 
 
 def _matmul(arg1: torch.Tensor, arg2: torch.Tensor) -> Results:
@@ -114,7 +114,10 @@ def _matmul(arg1: torch.Tensor, arg2: torch.Tensor) -> Results:
 
 
 def _linear(arg1: torch.Tensor, arg2: torch.Tensor, bias: torch.Tensor | None) -> Results:
-    return (torch.nn.functional.linear(arg1, arg2, bias),)
+    if bias is None or arg2.dim() == 2:
+        each = None if bias is None else bias.expand(arg2.shape[0])
+        return (torch.nn.functional.linear(arg1, arg2, each),)
+    return (torch.nn.functional.linear(arg1, arg2) + bias.reshape(()),)
 
 
 # -- order ---------------------------------------------------------------------------------------
@@ -122,14 +125,14 @@ def _linear(arg1: torch.Tensor, arg2: torch.Tensor, bias: torch.Tensor | None) -
 
 def _topk_types(arg: Value, *, k: Extent, dim: int, largest: bool, sorted: bool) -> Types:
     check_dtype("topk", arg.dtype, [arg])
-    check_dims("topk", arg, (dim,))
-    size = arg.shape[dim]
+    _check_order("topk", arg, dim)
+    size = (arg.shape or (1,))[dim]
     count = static_extent(k)
     if isinstance(k, int) and (k < 0 or (size != DYNAMIC and k > size)):
         limit = "" if size == DYNAMIC else f", and at most {size}, as {arg} has in dimension {dim}"
         expected = f"expected 0 or more{limit}"
         raise ArgumentError(operation="topk", argument="k", got=k, expected=expected)
-    shape = (*arg.shape[:dim], count, *arg.shape[dim + 1 :])
+    shape = (*arg.shape[:dim], count, *arg.shape[dim + 1 :]) if arg.shape else ()
     return TensorType(arg.dtype, shape), TensorType(DataType.Int, shape)
 
 
@@ -138,9 +141,15 @@ def _topk(arg: torch.Tensor, *, k: int, dim: int, largest: bool, sorted: bool) -
     return values, indices
 
 
+def _check_order(function: str, arg: Value, dim: int) -> None:
+    """Raises DimensionError unless the operand has the dimension; a 0-dim one is a row of one."""
+    if arg.shape or dim != 0:
+        check_dims(function, arg, (dim,))
+
+
 def _argsort_types(arg: Value, *, dim: int, descending: bool, stable: bool) -> Types:
     check_dtype("argsort", arg.dtype, [arg])
-    check_dims("argsort", arg, (dim,))
+    _check_order("argsort", arg, dim)
     return (TensorType(DataType.Int, arg.shape),)
 
 

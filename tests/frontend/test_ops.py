@@ -240,6 +240,9 @@ SPELLINGS: list[tuple[Define, Reference]] = [
     (lambda o, x: attention_gradients(o, o.reshape(x, [1, 1, 3, 4])), exact_gradients),
     (lambda o, x: o.matmul(x, o.permute(x, [1, 0])), lambda x: x @ x.t()),
     (lambda o, x: o.linear(x, x), lambda x: x @ x.t()),
+    (lambda o, x: o.linear(x, x, o.sum(x)), lambda x: x @ x.t() + x.sum()),
+    (lambda o, x: o.argsort(o.sum(x), -1), lambda x: torch.tensor(0)),
+    (lambda o, x: o.topk(o.sum(x), 1), lambda x: (x.sum(), torch.tensor(0))),
     (lambda o, x: o.linear(x, x, bias=o.sum(x, 1)), lambda x: x @ x.t() + x.sum(1)),
     # pointwise by other spellings
     (lambda o, x: o.clamp(x, -1, 1), lambda x: x.clamp(-1, 1)),
@@ -435,6 +438,8 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.topk(x, 2, 2), [3, 4], errors.DimensionError),
     (lambda o, x: o.topk(x, 2, largest=-1), [3, 4], errors.ArgumentTypeError),
     (lambda o, x: o.argsort(x, 0, stable=None), [3, 4], errors.ArgumentTypeError),
+    (lambda o, x: o.argsort(x, 1), [], errors.DimensionError),
+    (lambda o, x: o.topk(x, 2), [], errors.ArgumentError),
     (lambda o, x: o.argsort(x, o.size(x, 0)), [3, 4], errors.ArgumentTypeError),
     (lambda o, x: o.embedding_fwd(x, x), [3, 4], errors.OperandDtypeError),
     (lambda o, x: o.embedding_fwd(o.iota(2), x, 3), [3, 4], errors.ArgumentError),

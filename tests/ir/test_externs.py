@@ -88,6 +88,10 @@ def test_products_are_torchs(dtype: torch.dtype) -> None:
     assert torch.equal(result, left @ right.t())
     (result,) = run("linear", (left, right, bias))
     assert torch.equal(result, torch.nn.functional.linear(left, right, bias))
+    (result,) = run("linear", (left, right, bias[0]))
+    assert torch.equal(result, torch.nn.functional.linear(left, right, bias[:1].expand(5)))
+    (result,) = run("linear", (left, right[0], bias[0]))
+    assert torch.equal(result, torch.nn.functional.linear(left, right[0]) + bias[0])
     (result,) = run("linear", (left, right))
     assert torch.equal(result, torch.nn.functional.linear(left, right))
 
@@ -114,6 +118,13 @@ def test_argsort_is_torchs(dtype: torch.dtype, descending: bool) -> None:
     for dim in (0, 1):
         (result,) = run("argsort", (x,), (dim, descending, True))
         assert torch.equal(result, torch.argsort(x, dim=dim, descending=descending, stable=True))
+
+
+def test_one_element_is_in_order() -> None:
+    x = torch.tensor(2.5)
+    assert torch.equal(run("argsort", (x,), (0,))[0], torch.tensor(0))
+    for k in (0, 1):  # torch gives the one element in both cases
+        assert list(run("topk", (x,), (k, 0))) == list(torch.topk(x, k))
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
@@ -146,6 +157,9 @@ REFUSED: list[tuple[Extern, type[errors.FuserError], str]] = [
     (Extern("topk", (tensor(-1),), (-1, 0)), errors.ArgumentError, "0 or more"),
     (Extern("topk", (tensor(3),), (1, 1)), errors.DimensionError, "dimension 1"),
     (Extern("topk", (tensor(3, dtype=DataType.Bool),), (1, 0)), errors.OperandDtypeError, "Bool"),
+    (Extern("topk", (tensor(),), (2, 0)), errors.ArgumentError, "at most 1"),
+    (Extern("argsort", (tensor(),), (1,)), errors.DimensionError, "dimension 1"),
+    (Extern("linear", (tensor(3), tensor(3), tensor(2))), errors.ArgumentError, "multiplied"),
     (Extern("argsort", (tensor(3),), (-2,)), errors.DimensionError, "dimension -2"),
     (
         Extern("argsort", (tensor(3, dtype=DataType.ComplexFloat),), (0,)),

@@ -36,6 +36,18 @@ def test_results_of_topk_are_read_and_returned(used: tuple[int, ...], target: st
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_one_element_between_kernels(target: str) -> None:
+    x = torch.randn(3, 4)
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        total = fd.ops.sum(fd.ops.exp(t))
+        fd.add_output(fd.ops.neg(fd.ops.argsort(total, 0)))
+        fd.add_output(fd.ops.mul(fd.ops.topk(total, 1)[0], 2.0))
+        fd.add_output(fd.ops.relu(fd.ops.linear(t, t, total)))
+    check(fd, [x], target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("masked", [False, True])
 def test_attention_between_kernels(masked: bool, target: str) -> None:
     q, k, v = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 9, 8), torch.randn(2, 3, 9, 8)
