@@ -83,6 +83,8 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
             return (TensorType(op.dtype, result_shapes.factory("full", op.shape)),)
         case Iota():
             check_dtype("iota", op.dtype, [])
+            check_fill("iota", op.start, op.dtype)
+            check_fill("iota", op.step, op.dtype)
             return (TensorType(op.dtype, result_shapes.factory("iota", (op.length,), "length")),)
         case GeneratorState():
             return (ScalarType(DataType.Int), ScalarType(DataType.Int))

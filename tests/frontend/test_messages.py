@@ -65,6 +65,20 @@ def test_nothing_is_selected_from_an_empty_dimension():
             fd.execute([torch.empty(rows, 0), 0])
 
 
+def test_a_range_of_constants_that_are_none():
+    with FusionDefinition() as fd:
+        three, zero, far = (fd.define_scalar(n) for n in (3, 0, float("inf")))
+        for step, words in (
+            (zero, "step = 0: expected any number but 0"),
+            (far, "step = inf: .*real"),
+        ):
+            with pytest.raises(errors.ArgumentError, match=f"iota: {words}"):
+                fd.ops.iota(three, zero, step, DataType.Double)
+        phase = fd.define_scalar(DataType.ComplexFloat)
+        with pytest.raises(errors.ArgumentError, match=r"start = Scalar.*S3: ComplexFloat.*a real"):
+            fd.ops.iota(three, phase)
+
+
 def test_an_array_is_named_by_its_type_and_shape():
     with FusionDefinition() as fd:
         fd.add_output(fd.define_tensor([-1, -1]) * 2.0)

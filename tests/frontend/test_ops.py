@@ -198,7 +198,7 @@ SPELLINGS: list[tuple[Define, Reference]] = [
         lambda x: x.index_add(1, torch.tensor([1, 2]), x[:, :2]),
     ),
     (
-        lambda o, x: o.index_put_accumulate(x, o.iota(3, -3, 0), value=x),
+        lambda o, x: o.index_put_accumulate(x, o.full([3], -3, DataType.Int), value=x),
         lambda x: torch.cat([x[:1] + x.sum(0, keepdim=True), x[1:]]),
     ),
     (
@@ -384,6 +384,12 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.full([1], x, DataType.Int), [3], errors.ArgumentTypeError),
     (lambda o, x: o.full([1], size=[1], fill_value=0), [3], errors.ArgumentError),
     (lambda o, x: o.iota(-1), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, 0, 0), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, 0.0, 0.0, DataType.Double), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, 1j), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, 0, o.size(x, 0) * 1j), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, float("nan"), dtype=DataType.Double), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, 0, -float("inf"), DataType.Double), [3], errors.ArgumentError),
     (lambda o, x: o.iota(3, dtype=DataType.Bool), [3], errors.OperandDtypeError),
     (lambda o, x: o.uniform(0, 1, [3], dtype=DataType.Int), [3], errors.OperandDtypeError),
     (lambda o, x: o.sum(x, []), [3, 4], errors.ArgumentError),

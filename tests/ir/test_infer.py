@@ -231,6 +231,7 @@ REFUSED = [
     View(X, (-1, -1)),
     Pad(X, ((-2, -2), (0, 0), (0, 0)), N),
     Full((-3,), N, DataType.Int),
+    Iota(3, number(1, DataType.ComplexFloat), N, DataType.Int),
     Squeeze(X, (0,)),
     Cat((X, tensor(1, 3, 3)), 0),
     Gather("gather", X, tensor(1, 4, 5, 1, dtype=DataType.Int), 1),
