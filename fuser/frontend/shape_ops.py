@@ -19,6 +19,7 @@ from fuser.frontend.arguments import (
     read_dims,
     sequence,
 )
+from fuser.frontend.expanded import is_expanded
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
@@ -27,9 +28,11 @@ from fuser.ir.nodes import (
     Cast,
     Cat,
     Expand,
+    Extent,
     Flip,
     Pad,
     Permute,
+    SizeOf,
     Slice,
     Squeeze,
     StrideOrder,
@@ -139,19 +142,35 @@ class ShapeOps(OperationGroup):
     ) -> Handle:
         """Removes dimensions of size 1: `squeeze(arg, [original_shape,] dims)`.
 
-        `dim` is an older name of `dims`. Expanded dimensions are of another size, so
-        `squeeze_expanded` changes nothing: they are refused.
+        `dim` is an older name of `dims`. With `squeeze_expanded`, also last by position, dimensions
+        of any size that repeat one element are removed too. Raises ArgumentError for others.
         """
         value = self._recorder.tensor("squeeze", "arg", arg)
-        boolean("squeeze", "squeeze_expanded", squeeze_expanded)
-        positional = given[:-1] if given and isinstance(given[-1], bool) else given
+        positional = given
+        if given and isinstance(given[-1], bool):
+            positional, squeeze_expanded = given[:-1], given[-1]
         removed = read_dims("squeeze", dims, {} if dim is None else {"dim": dim}, "dim")
         original, removed = original_and("squeeze", "dims", positional, original_shape, removed)
         if original is not None:
             check_original_shape("squeeze", value, original)
         listed = [removed] if is_int(removed) else sequence("squeeze", "dims", removed)
         wrapped = sorted({self._recorder.dim("squeeze", value, part) for part in listed})
+        if boolean("squeeze", "squeeze_expanded", squeeze_expanded):
+            value = self._without_repeats(value, wrapped)
         return self._recorder.add("squeeze", Squeeze(value, tuple(wrapped)))
+
+    def _without_repeats(self, value: Value, dims: Sequence[int]) -> Value:
+        """The first of what the expanded ones of `dims` repeat."""
+        fusion = self._recorder.fusion
+        repeats = [d for d in dims if value.shape[d] != 1 and is_expanded(fusion, value, d)]
+        if not repeats:
+            return value
+        ends: list[Extent] = [1 if dim in repeats else n for dim, n in enumerate(value.shape)]
+        for dim in (dim for dim, end in enumerate(ends) if end == DYNAMIC):
+            ends[dim] = self._recorder.add("squeeze", SizeOf(value, dim)).value
+        rank = len(ends)
+        first = Slice(value, (0,) * rank, tuple(ends), (1,) * rank)
+        return self._recorder.add("squeeze", first).value
 
     def slice(
         self,
