@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING
 
 from fuser.errors import FuserError
 from fuser.frontend.definition import Fusion, FusionDefinition
+from fuser.frontend.handles import Scalar, Tensor
 from fuser.frontend.lru_cache import LRUCache, LruFusionCache
-from fuser.frontend.version import version
+from fuser.frontend.version import Version, version
 from fuser.ir.dtypes import DataType
-from fuser.ir.types import compute_tensor_descriptor
+from fuser.ir.types import compute_contiguity, compute_tensor_descriptor
 from fuser.runtime.stats import stats
 
 if TYPE_CHECKING:
     from fuser.explanation import explain
 
 __version__ = version()
+
+TensorView = Tensor
+"""nvfuser_direct's name of a tensor's handle."""
 
 __all__ = [
     "DataType",
@@ -31,7 +35,12 @@ __all__ = [
     "FusionDefinition",
     "LRUCache",
     "LruFusionCache",
+    "Scalar",
+    "Tensor",
+    "TensorView",
+    "Version",
     "__version__",
+    "compute_contiguity",
     "compute_tensor_descriptor",
     "explain",
     "stats",

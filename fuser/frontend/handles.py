@@ -48,6 +48,10 @@ class Handle:
         """The element type."""
         return self.value.dtype
 
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor: one of no dimensions is, a scalar is not."""
+        return self.value.is_tensor
+
     def size(self, dim: int) -> Handle:
         """The size of a tensor's dimension, as an Int scalar. Raises DimensionError."""
         return self.owner.size(self, dim)

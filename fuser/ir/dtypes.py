@@ -21,8 +21,8 @@ class DataType(Enum):
     """The element type of a tensor or scalar, by nvFuser's name.
 
     The value is (torch dtype, spelling in generated code). `Char`, `Short` and `Byte` are nvFuser's
-    C++ names for `Int8`, `Int16` and `UInt8` and are the same members. `Null` is None: what older
-    scripts pass for no dtype.
+    C++ names for `Int8`, `Int16` and `UInt8` and are the same members, as is `Index`, its type of
+    sizes, of `Int`. `Null` is None: what older scripts pass for no dtype.
     """
 
     Double = (torch.float64, "double")
@@ -40,6 +40,7 @@ class DataType(Enum):
     Short = Int16
     Char = Int8
     Byte = UInt8
+    Index = Int
     Null = nonmember(None)
 
     def __repr__(self) -> str:

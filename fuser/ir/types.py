@@ -83,15 +83,26 @@ def compute_tensor_descriptor(
     order = [0] * len(sizes)
     for position, dim in enumerate(slowest_first):
         order[dim] = len(sizes) - 1 - position
+    contiguity = compute_contiguity(
+        [sizes[dim] for dim in slowest_first], [strides[dim] for dim in slowest_first]
+    )
+    return contiguity, tuple(order)
+
+
+def compute_contiguity(sizes: Sequence[int], strides: Sequence[int]) -> tuple[bool | None, ...]:
+    """Whether each dimension, in row-major order, steps over just what is inside of it.
+
+    Strides are in elements. Size-1 and stride-0 dimensions have None.
+    """
     contiguity: list[bool | None] = []
     expected = 1
-    for dim in reversed(slowest_first):
-        if sizes[dim] == 1 or strides[dim] == 0:
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size == 1 or stride == 0:
             contiguity.append(None)
             continue
-        contiguity.append(strides[dim] == expected)
-        expected = strides[dim] * sizes[dim]
-    return tuple(reversed(contiguity)), tuple(order)
+        contiguity.append(stride == expected)
+        expected = stride * size
+    return tuple(reversed(contiguity))
 
 
 def _slowest_first(strides: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from fuser import DataType, Fusion, FusionDefinition, errors, version
+from fuser import DataType, Fusion, FusionDefinition, errors
 from fuser.frontend.handles import Handle
 from fuser.ir.nodes import StrideOrder
 from fuser.ir.types import Layout, TensorType
@@ -418,7 +418,3 @@ def test_stride_order_of_an_output() -> None:
     first, second = (statement.op for statement in fd.fusion.statements)
     assert first == second == StrideOrder(x.value, (0, 1))
     assert fd.execute([torch.ones(2, 3)])[0].stride() == (1, 2)
-
-
-def test_version_is_text() -> None:
-    assert version().count(".") == 2

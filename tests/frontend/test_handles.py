@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fuser import DataType, FusionDefinition, errors
+from fuser import DataType, FusionDefinition, Scalar, Tensor, TensorView, errors
 
 BINARY = [
     (operator.add, "add"),
@@ -97,7 +97,19 @@ def test_introspection() -> None:
         with pytest.raises(errors.ArgumentTypeError):
             t.size("0")  # pyright: ignore[reportArgumentType]
         assert fd.define_scalar().ndim == 0
+        assert t.is_tensor()
+        assert not last.is_tensor()
     assert "S3 = fd.ops.size(T0, dim=1)" in repr(fd)
+
+
+def test_handles_have_classes_for_annotations() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[])
+        assert isinstance(t, Tensor)
+        assert TensorView is Tensor
+        assert isinstance(fd.ops.neg(t), TensorView)
+        assert isinstance(fd.define_scalar(2.0), Scalar)
+        assert not isinstance(t, Scalar)
 
 
 def test_handles_have_no_truth_value() -> None:
