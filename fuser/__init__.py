@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from fuser.errors import FuserError
+from fuser.frontend.clone import clone
 from fuser.frontend.definition import Fusion, FusionDefinition
 from fuser.frontend.handles import Scalar, Tensor
 from fuser.frontend.lru_cache import LRUCache, LruFusionCache
@@ -40,6 +41,7 @@ __all__ = [
     "TensorView",
     "Version",
     "__version__",
+    "clone",
     "compute_contiguity",
     "compute_tensor_descriptor",
     "explain",

@@ -176,6 +176,10 @@ class RedefinitionError(FuserError):
     template = "the definition is already finished; make a new {kind} to define another"
 
 
+class UnsupportedHookError(FuserError, NotImplementedError):
+    template = "{kind} has a method {hook}, which fuser does not call: {reason}"
+
+
 class ScalarOutputError(FuserError, TypeError):
     template = (
         "add_output: {name} is a scalar, and only tensors can be outputs; "

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn, Self
+from weakref import WeakValueDictionary
 
 import torch
 
 from fuser import debug
 from fuser.errors import (
+    ArgumentError,
     ArgumentTypeError,
     DefinitionFailedError,
     DefinitionOpenError,
@@ -20,6 +23,7 @@ from fuser.errors import (
     RedefinitionError,
     UnknownMemberError,
 )
+from fuser.frontend.class_form import define_later
 from fuser.frontend.declarations import Declarations
 from fuser.frontend.ops import Operations
 from fuser.frontend.recorder import Recorder, State
@@ -53,6 +57,9 @@ class Fusion(Workbench):
         self._id = next(self._ids)
         self._recorder: Recorder | None = None
         self._executor: Executor | None = None
+        self._later: Callable[[], None] | None = None
+        self._defining = threading.RLock()
+        _FUSIONS[self._id] = self
 
     def execute(
         self,
@@ -107,6 +114,7 @@ class Fusion(Workbench):
     @property
     def ir(self) -> nodes.Fusion:
         """The inputs, statements and outputs written so far."""
+        self._define_now()
         return nodes.Fusion() if self._recorder is None else self._recorder.fusion
 
     def __repr__(self) -> str:
@@ -125,10 +133,27 @@ class Fusion(Workbench):
         self._recorder.state = State.CLOSED
         if error is not None:
             self._failure = f"{type(error).__name__}: {error}"
-            return
-        debug.dump("python_definition", f"fusion {self._id}", self.__repr__)
-        if self._recorder.fusion.outputs:
-            self._executor = Executor(self._recorder.fusion)
+        else:
+            debug.dump("python_definition", f"fusion {self._id}", self.__repr__)
+            if self._recorder.fusion.outputs:
+                self._executor = Executor(self._recorder.fusion)
+        self._later = None
+
+    def finished(self, operation: str) -> nodes.Fusion:
+        """The definition, once it is complete. Raises the reason why it cannot be executed."""
+        self._checked(operation, {})
+        return self.ir
+
+    def define_by(self, later: Callable[[], None]) -> None:
+        """Call `later`, which defines it, when the definition is first needed."""
+        if self._recorder is None:
+            self._later = later
+
+    def _define_now(self) -> None:
+        if self._later is not None:
+            with self._defining:  # other threads wait until it is finished
+                if self._recorder is None:
+                    self._later()
 
     def _checked(self, operation: str, options: dict[str, object]) -> Executor:
         """The executor. Raises the reason why there is none, or that an option is unknown."""
@@ -136,6 +161,7 @@ class Fusion(Workbench):
             raise ArgumentTypeError(
                 operation=operation, argument=name, expected="left out", got="an unknown option"
             )
+        self._define_now()
         if self._executor is not None:
             return self._executor
         if self._failure is not None:
@@ -147,25 +173,27 @@ class Fusion(Workbench):
         raise NoOutputError()
 
 
+_FUSIONS: WeakValueDictionary[int, Fusion] = WeakValueDictionary()
+"""Those of the process that are alive, by their number."""
+
+
 class FusionDefinition(Declarations):
     """Describes a fusion inside its `with` block; runs it afterwards.
 
-    `FusionDefinition(fs)` fills the Fusion `fs`, which then runs it too. `max_length` is accepted
-    for older scripts; a definition may be of any length.
+    `FusionDefinition(fs)` fills the Fusion `fs`, which then runs it too; `FusionDefinition(id)` is
+    for the Fusion of that number, as `id()` told it, while something holds it. A class made from
+    this one may have a method `definition(self)`: it is called, as in a block, when the definition
+    is first needed. `max_length` is accepted for older scripts; a definition may be of any length.
     """
 
-    def __init__(self, fusion: Fusion | None = None, max_length: int | None = None) -> None:
-        if fusion is not None and not isinstance(fusion, Fusion):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(
-                operation="FusionDefinition",
-                argument="fusion",
-                expected="a Fusion",
-                got=type(fusion).__name__,
-            )
+    def __init__(self, fusion: Fusion | int | None = None, max_length: int | None = None) -> None:
         self._kind = "FusionDefinition" if fusion is None else "Fusion"
-        self._slot = Fusion() if fusion is None else fusion
+        self._slot = _fusion_of(fusion)
         super().__init__(Recorder())
         self.ops = Operations(self._recorder)
+        later = define_later(self)
+        if later is not None:
+            self._slot.define_by(later)
 
     def __enter__(self) -> Self:
         self._slot.begin(self._recorder, self._kind)
@@ -212,7 +240,7 @@ class FusionDefinition(Declarations):
     @property
     def fusion(self) -> nodes.Fusion:
         """The inputs, statements and outputs written so far."""
-        return self._recorder.fusion
+        return self._slot.ir
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises UnknownMemberError, which is an AttributeError; it tells where operations are."""
@@ -227,5 +255,36 @@ class FusionDefinition(Declarations):
         """Whether it can be executed, and if not, why."""
         return self._slot.validate_definition()
 
+    def copy(self, source: FusionDefinition | Fusion) -> None:
+        """Be defined as `source` is; see `clone`."""
+        slot = source if isinstance(source, Fusion) else source._slot
+        fusion = slot.finished("clone")
+        with self:
+            self._recorder.copy(fusion)
+
     def __repr__(self) -> str:
-        return print_fusion(self._recorder.fusion)
+        return repr(self._slot)
+
+
+def _fusion_of(given: object) -> Fusion:
+    """The Fusion to be filled, or that of a number. Raises ArgumentError, ArgumentTypeError."""
+    if given is None:
+        return Fusion()
+    if isinstance(given, Fusion):
+        return given
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise ArgumentTypeError(
+            operation="FusionDefinition",
+            argument="fusion",
+            expected="a Fusion, or what id() of one told",
+            got=type(given).__name__,
+        )
+    found = _FUSIONS.get(given)
+    if found is None:
+        raise ArgumentError(
+            operation="FusionDefinition",
+            argument="fusion",
+            got=given,
+            expected="no Fusion of this number is alive; hold it, or its definition",
+        )
+    return found

@@ -49,6 +49,11 @@ class Recorder:
             self._finished = self._builder.fusion
         return self._finished
 
+    def copy(self, fusion: Fusion) -> None:
+        """Write all of another fusion, in place of what was written."""
+        self.check_open("clone")
+        self._builder = FusionBuilder(fusion)
+
     def input(self, operation: str, type_: ValueType) -> Handle:
         """Declare the next input."""
         self.check_open(operation)

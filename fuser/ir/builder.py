@@ -8,13 +8,18 @@ from fuser.ir.types import ValueType
 
 
 class FusionBuilder:
-    """A fusion under construction. Values are numbered in the order they are made."""
+    """A fusion under construction, which may go on from another one.
 
-    def __init__(self) -> None:
-        self._inputs: list[Value] = []
-        self._statements: list[Statement] = []
-        self._outputs: list[Output] = []
-        self._next_id = 0
+    Values are numbered in the order they are made.
+    """
+
+    def __init__(self, begun: Fusion | None = None) -> None:
+        begun = begun or Fusion()
+        self._inputs = list(begun.inputs)
+        self._statements = list(begun.statements)
+        self._outputs = list(begun.outputs)
+        made = [*begun.inputs, *(out for s in begun.statements for out in s.outs)]
+        self._next_id = 1 + max((value.id for value in made), default=-1)
 
     def input(self, type_: ValueType) -> Value:
         """Declare the next input."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 
 import pytest
@@ -196,8 +197,25 @@ def test_definition_outside_the_block_is_refused() -> None:
 
 
 def test_first_argument_is_a_fusion() -> None:
-    with pytest.raises(errors.ArgumentTypeError, match="a Fusion, got int"):
-        FusionDefinition(3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(errors.ArgumentTypeError, match=r"a Fusion, .*got str"):
+        FusionDefinition("3")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_definition_is_found_by_its_number() -> None:
+    fd = finished()
+    found = FusionDefinition(fd.id())
+    assert found.id() == fd.id()
+    assert repr(found) == repr(fd)
+    assert found.fusion is fd.fusion
+    x = torch.ones(3)
+    assert torch.equal(found.execute([x])[0], -x)
+    with pytest.raises(errors.RedefinitionError), found:
+        pass
+    number = fd.id()
+    del fd, found
+    gc.collect()
+    with pytest.raises(errors.ArgumentError, match="alive"):
+        FusionDefinition(number)
 
 
 # -- inputs --------------------------------------------------------------------------------------
