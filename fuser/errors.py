@@ -254,10 +254,7 @@ class OutputDifferenceError(FuserError):
 
 
 class NothingSavedError(FuserError, ValueError):
-    template = (
-        "last_repro_script: no inputs were saved; call execute(inputs, save_repro_inputs=True) "
-        "first, or repro_script_for(inputs)"
-    )
+    template = "{operation}: {missing}; {remedy}"
 
 
 class ReferenceOutputError(FuserError):

@@ -38,17 +38,17 @@ from fuser.runtime.call import (
     refuse_tracing,
 )
 from fuser.runtime.cuda_driver import refuse_capture
-from fuser.runtime.describe import describe
+from fuser.runtime.describe import describe, print_segments
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.oracle import oracle_runner
 from fuser.runtime.placed import Run, copied, current, moved, placed
 from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile
 from fuser.runtime.stats import count
-from fuser.runtime.target_name import TargetName, resolve_target
+from fuser.runtime.target_name import TargetName, check_runs_on, resolve_target
 from fuser.runtime.toolchain import find_compiler, warn_without_compiler
 from fuser.runtime.watching import PLANS
-from fuser.segmenter import AliasStep, Segment, SegmentedFusion, render, segment
+from fuser.segmenter import Segment, SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
 _drawings = itertools.count()
@@ -78,6 +78,8 @@ class Executor:
         self._scatters = any(isinstance(s.op, Scatter) for s in fusion.statements)
         self._updated = [n for n, value in enumerate(fusion.inputs) if value in into]
         self._runs: dict[object, Run] = {}
+        self._plans: dict[object, Plan | None] = {}
+        self._last: object = None  # the key of the last call
         self._compiled: dict[object, Compiled] = {}
         self._runners: dict[object, Runner] = {}
         self._lock = threading.RLock()
@@ -98,8 +100,10 @@ class Executor:
             with self._lock:
                 run = self._runs.get(key)
                 if run is None:
-                    run = self._prepare(inputs, target, device)
+                    run, plan = self._prepare(inputs, target, device)
+                    _keep(self._plans, key, plan)
                     _keep(self._runs, key, run)
+        self._last = key
         return run(inputs)
 
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
@@ -108,6 +112,15 @@ class Executor:
         named = resolve_target(target, device_of(inputs, None))
         with repro_note():
             return self._compile(inputs, named).plan
+
+    def last_plan(self) -> Plan | None:
+        """What the last call ran; None if there was none, or no compiler for it."""
+        return self._plans.get(self._last)
+
+    def is_ready(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> bool:
+        """Whether `execute` would plan and compile nothing."""
+        check_inputs(self._fusion, inputs)
+        return (target, device, *self._key(inputs)) in self._runs
 
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""
@@ -171,20 +184,24 @@ class Executor:
         check_memory(self._fusion, inputs)
         place = device_of(inputs, device)
         named = resolve_target(target, place)
-        _check_runs_on(named, place)
+        check_runs_on(named, place)
         return named, place
 
-    def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Run:
+    def _prepare(
+        self, inputs: Inputs, target: str | None, device: Device
+    ) -> tuple[Run, Plan | None]:
+        """What runs the inputs, and its plan."""
         named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
             warn_without_compiler()
             check_updates(concretize_for(self._fusion, inputs), inputs)
-            return oracle_runner(self._fusion, place)
+            return oracle_runner(self._fusion, place), None
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")
         with repro_note():
             runner = self._runner(inputs, named, place)
-        return placed(self._fusion, runner.run, inputs, place)
+            plan = self._compile(inputs, named).plan
+        return placed(self._fusion, runner.run, inputs, place), plan
 
     def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
         """Runs the plan for these inputs, its kernels compiled and loaded."""
@@ -262,25 +279,12 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
         backend_for(TargetName("cuda"), segmented, alignments)  # prints what CUDA tensors would get
     segmented = backend.segmented
     plan = describe(definition, segmented, backend, target)
-    debug.dump("segmented_fusion", "segments", lambda: _print_segments(segmented))
+    debug.dump("segmented_fusion", "segments", lambda: print_segments(segmented))
     debug.dump("segmenter_logging", "result", lambda: str(plan))
     if debug.enabled("draw_segmented_fusion"):
         text, suffix = render(segmented)
         Path(f"segmented_fusion_{next(_drawings)}{suffix}").write_text(text)
     return Compiled(segmented, backend, plan)
-
-
-def _print_segments(segmented: SegmentedFusion) -> str:
-    """Each step: segments and what torch runs as definitions, aliases in a line."""
-    parts: list[str] = []
-    for step in segmented.steps:
-        if isinstance(step, AliasStep):
-            made = " -> ".join(step.operations)
-            parts.append(f"# {step.output} is {made} of {step.memory.base}, on the host\n")
-        else:
-            by = "" if isinstance(step, Segment) else ", run by torch"
-            parts.append(f"# {step.name}{by}\n{print_fusion(step.fusion)}")
-    return "\n".join(parts)
 
 
 def _run_passes(fusion: Fusion) -> Fusion:
@@ -295,12 +299,3 @@ def _run_passes(fusion: Fusion) -> Fusion:
             text = print_fusion(fusion)
             debug.dump("pre_segmenter_logging", f"after {name}", text)
     return fusion
-
-
-def _check_runs_on(target: TargetName, device: torch.device) -> None:
-    wanted = "cuda" if target.kind == "cuda" else "cpu"
-    if device.type != wanted:
-        reason = f"it runs on {wanted} tensors, and these are on {device}"
-        if device.type == "meta":
-            reason = "meta tensors hold no data; they can be planned, not executed"
-        raise TargetError(target=str(target), reason=reason)

@@ -94,3 +94,8 @@ class KernelSource:
     @property
     def text(self) -> str:
         return self.header + self.code
+
+    @property
+    def kernel(self) -> str:
+        """The text without the library before the kernel."""
+        return self.header + self.code[self.code.index('extern "C"') :]

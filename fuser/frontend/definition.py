@@ -24,6 +24,7 @@ from fuser.errors import (
     UnknownMemberError,
 )
 from fuser.frontend.class_form import define_later
+from fuser.frontend.code import CodeMembers
 from fuser.frontend.declarations import Declarations
 from fuser.frontend.ops import Operations
 from fuser.frontend.recorder import Recorder, State
@@ -177,7 +178,7 @@ _FUSIONS: WeakValueDictionary[int, Fusion] = WeakValueDictionary()
 """Those of the process that are alive, by their number."""
 
 
-class FusionDefinition(Declarations):
+class FusionDefinition(Declarations, CodeMembers):
     """Describes a fusion inside its `with` block; runs it afterwards.
 
     `FusionDefinition(fs)` fills the Fusion `fs`, which then runs it too; `FusionDefinition(id)` is
@@ -189,7 +190,8 @@ class FusionDefinition(Declarations):
     def __init__(self, fusion: Fusion | int | None = None, max_length: int | None = None) -> None:
         self._kind = "FusionDefinition" if fusion is None else "Fusion"
         self._slot = _fusion_of(fusion)
-        super().__init__(Recorder())
+        Declarations.__init__(self, Recorder())
+        CodeMembers.__init__(self, self._slot)
         self.ops = Operations(self._recorder)
         later = define_later(self)
         if later is not None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 
 from fuser.errors import ArgumentTypeError, NothingSavedError
 from fuser.frontend.arguments import boolean, integer
 from fuser.frontend.repro import Form, Inputs, form_of, repro_script
+from fuser.frontend.validating import (
+    all_results,
+    before_updates,
+    drawing_again,
+    with_updates_shown,
+    without_updates,
+)
 from fuser.ir.comparison import check_results
-from fuser.ir.nodes import Fusion, GeneratorState, Number, Output
-from fuser.pipeline import Executor
+from fuser.ir.nodes import Fusion, GeneratorState, Number
+from fuser.pipeline import Executor, Plan
 from fuser.runtime.profile import Profile
 
 Device = int | str | torch.device | None
@@ -54,6 +60,10 @@ class Workbench(ABC):
         """The outputs for these inputs."""
 
     @abstractmethod
+    def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
+        """What `execute` would run for these inputs."""
+
+    @abstractmethod
     def _checked(self, operation: str, options: dict[str, object]) -> Executor:
         """The executor. Raises the reason why there is none."""
 
@@ -80,7 +90,12 @@ class Workbench(ABC):
         Raises NothingSavedError if there was none.
         """
         if self._saved is None:
-            raise NothingSavedError()
+            raise NothingSavedError(
+                operation="last_repro_script",
+                missing="no inputs were saved",
+                remedy="call execute(inputs, save_repro_inputs=True) first, or "
+                "repro_script_for(inputs)",
+            )
         saved = self._saved
         return repro_script(self.ir, saved.forms, target=saved.target, device=saved.device)
 
@@ -101,18 +116,18 @@ class Workbench(ABC):
         there are on the way, make of them; integers must be equal. Raises OutputDifferenceError,
         ReferenceOutputError, and what `execute` raises.
         """
-        fusion = _with_updates_shown(self.ir)
+        fusion = with_updates_shown(self.ir)
         flat = flattened(inputs)
-        before = _before_updates(fusion, flat)
+        before = before_updates(fusion, flat)
         draws = any(isinstance(statement.op, GeneratorState) for statement in fusion.statements)
-        with _drawing_again(flat) if draws else nullcontext() as draw_again:
+        with drawing_again(flat) if draws else nullcontext() as draw_again:
             outputs = self.execute(inputs, target=target, device=device, **options)
             if draw_again is not None:
                 draw_again()
             if reference_outputs is not None:
                 check_results(fusion, before, outputs, reference_outputs)
             else:
-                check_results(_without_updates(fusion), before, _all_results(fusion, flat, outputs))
+                check_results(without_updates(fusion), before, all_results(fusion, flat, outputs))
         return outputs
 
     def profile(
@@ -140,6 +155,24 @@ class Workbench(ABC):
             cold=boolean("profile", "cold", cold),
         )
 
+    def last_plan(self) -> Plan:
+        """What the last `execute` ran. Raises NothingSavedError if nothing was planned for it."""
+        plan = self._checked("last_plan", {}).last_plan()
+        if plan is None:
+            raise NothingSavedError(
+                operation="last_plan",
+                missing="nothing was planned and executed",
+                remedy="call execute(inputs) first, or plan(inputs)",
+            )
+        return plan
+
+    def is_compiled(
+        self, inputs: Inputs, *, target: str | None = None, device: Device = None
+    ) -> bool:
+        """Whether `execute` would plan and compile nothing for these inputs."""
+        executor = self._checked("is_compiled", {})
+        return executor.is_ready(flattened(inputs), target=target, device=device)
+
     def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
         self._saved = Saved([form_of(given) for given in inputs], target, device)
 
@@ -165,97 +198,3 @@ def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
 
 
 _NESTED = frozenset({list, tuple, torch.Size})
-
-
-def _before_updates(
-    fusion: Fusion, inputs: Sequence[torch.Tensor | Number]
-) -> list[torch.Tensor | Number]:
-    """The inputs, copied where they lie in the memory of one that is updated."""
-    updated = {output.alias_of for output in fusion.outputs}
-    changed = {
-        given.untyped_storage().data_ptr()
-        for value, given in zip(fusion.inputs, inputs, strict=False)
-        if value in updated and isinstance(given, torch.Tensor)
-    }
-    return [
-        given.clone()
-        if changed
-        and isinstance(given, torch.Tensor)
-        and given.untyped_storage().data_ptr() in changed
-        else given
-        for given in inputs
-    ]
-
-
-def _with_updates_shown(fusion: Fusion) -> Fusion:
-    """The same fusion, which returns what an updated input becomes in place of that input."""
-    becomes = {output.alias_of: output.value for output in fusion.outputs}
-    shown = ((output, fusion.shown_in(output)) for output in fusion.outputs)
-    outputs = tuple(
-        output if held is None else dataclasses.replace(output, value=becomes[held])
-        for output, held in shown
-    )
-    return dataclasses.replace(fusion, outputs=outputs)
-
-
-def _without_updates(fusion: Fusion) -> Fusion:
-    """The same fusion, returning what it writes into inputs as well."""
-    outputs = tuple(Output(output.value) for output in fusion.outputs)
-    return dataclasses.replace(fusion, outputs=outputs)
-
-
-def _all_results(
-    fusion: Fusion, inputs: Sequence[torch.Tensor | Number], outputs: Sequence[torch.Tensor]
-) -> list[torch.Tensor]:
-    """The outputs, and the inputs that were updated where they stand in for one."""
-    returned = iter(outputs)
-    results: list[torch.Tensor] = []
-    for output in fusion.outputs:
-        if output.alias_of is None:
-            results.append(next(returned))
-            continue
-        held = inputs[fusion.inputs.index(output.alias_of)]
-        assert isinstance(held, torch.Tensor)
-        results.append(held)
-    return results
-
-
-RandomStates = tuple[torch.Tensor, dict[torch.device, torch.Tensor]]
-
-
-_VALIDATING = threading.Lock()
-"""Held while states of generators, which all threads share, are set back."""
-
-
-@contextmanager
-def _drawing_again(inputs: Sequence[torch.Tensor | Number]) -> Generator[Callable[[], None]]:
-    """A function that sets generators back to where they are now; at the end, they go on from where
-    they were when it was called."""
-    with _VALIDATING:
-        now = _random_states(inputs)
-        after: list[RandomStates] = []
-        try:
-            yield lambda: after.append(_set_random_states(now))
-        finally:
-            for states in after:
-                _set_random_states(states)
-
-
-def _random_states(inputs: Sequence[torch.Tensor | Number]) -> RandomStates:
-    """The states of the generators that an execution may draw from."""
-    devices = {
-        given.device for given in inputs if isinstance(given, torch.Tensor) and given.is_cuda
-    }
-    return torch.get_rng_state(), {device: torch.cuda.get_rng_state(device) for device in devices}
-
-
-def _set_random_states(states: RandomStates) -> RandomStates:
-    """Go on from other states; returns those there were."""
-    before = (
-        torch.get_rng_state(),
-        {device: torch.cuda.get_rng_state(device) for device in states[1]},
-    )
-    torch.set_rng_state(states[0])
-    for device, state in states[1].items():
-        torch.cuda.set_rng_state(state, device)
-    return before

@@ -212,8 +212,7 @@ class CudaBackend(Backend):
                 return CudaPrinter(segment, nest).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
-        kernel = source.code[source.code.index('extern "C"') :]
-        debug.dump("cuda_kernel", source.name, source.header + kernel)
+        debug.dump("cuda_kernel", source.name, source.kernel)
         debug.dump("cuda_full", source.name, source.text)
         debug.dump("compile_params", source.name, " ".join(options(source)))
         if debug.enabled("cuda_to_file"):

@@ -72,7 +72,7 @@ def _kernel(segment: Segment, backend: Backend) -> KernelStep:
         operations=_operations(segment.fusion),
         definition=print_fusion(segment.fusion),
         kernel_source=backend.sources.get(segment.name),
-        parameters="" if nest is None else nest.parameters,
+        nest=nest,
         bytes_read=segment.bytes_read,
         bytes_written=segment.bytes_written,
         reason=segment.reason,
@@ -93,3 +93,16 @@ def _extern(step: SegmentedExtern) -> ExternStep:
 def _operations(fusion: Fusion) -> tuple[str, ...]:
     """Names of the tensor operations, as the user calls them."""
     return tuple(operation_name(s.op) for s in fusion.statements if s.outs[0].is_tensor)
+
+
+def print_segments(segmented: SegmentedFusion) -> str:
+    """Each step: segments and what torch runs as definitions, aliases in a line."""
+    parts: list[str] = []
+    for step in segmented.steps:
+        if isinstance(step, SegmentedAlias):
+            made = " -> ".join(step.operations)
+            parts.append(f"# {step.output} is {made} of {step.memory.base}, on the host\n")
+        else:
+            by = "" if isinstance(step, Segment) else ", run by torch"
+            parts.append(f"# {step.name}{by}\n{print_fusion(step.fusion)}")
+    return "\n".join(parts)

@@ -11,6 +11,7 @@ from fuser.errors import NotGeneratedError
 from fuser.ir.nodes import Fusion
 from fuser.runtime.resources import Resources
 from fuser.runtime.table import table
+from fuser.schedule import LoopNest, print_nest
 from fuser.segmenter import SegmentedFusion, byte_count
 
 
@@ -27,7 +28,7 @@ class KernelStep:
     operations: tuple[str, ...]
     definition: str
     kernel_source: KernelSource | None
-    parameters: str
+    nest: LoopNest | None = field(repr=False, compare=False)
     bytes_read: int
     bytes_written: int
     reason: str
@@ -39,6 +40,16 @@ class KernelStep:
     def source(self) -> str:
         """The full text of the kernel; the definition, where there is no kernel text."""
         return self.definition if self.kernel_source is None else self.kernel_source.text
+
+    @property
+    def parameters(self) -> str:
+        """What the heuristic chose, in words."""
+        return "" if self.nest is None else self.nest.parameters
+
+    @property
+    def loops(self) -> str:
+        """The scheduled loop nest; the definition, where there is none."""
+        return self.definition if self.nest is None else print_nest(self.nest)
 
     def compile(self) -> Resources:
         """Compile for the plan's target, without running.

@@ -63,6 +63,16 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
     return TargetName("cuda", named[1])
 
 
+def check_runs_on(target: TargetName, device: torch.device) -> None:
+    """Raises TargetError where kernels of the target cannot run on the device."""
+    wanted = "cuda" if target.kind == "cuda" else "cpu"
+    if device.type != wanted:
+        reason = f"it runs on {wanted} tensors, and these are on {device}"
+        if device.type == "meta":
+            reason = "meta tensors hold no data; they can be planned, not executed"
+        raise TargetError(target=str(target), reason=reason)
+
+
 def _target_of(index: int) -> TargetName:
     """A CUDA device as a target."""
     return TargetName("cuda", device_arch(index), capacity(index).multiprocessors)

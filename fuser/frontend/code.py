@@ -1,0 +1,124 @@
+"""The code and the schedules that are run, by the names nvFuser gives them.
+
+Both generations' methods stand on plans: `fd.plan(inputs).kernels[0].source` is the same text.
+"""
+
+from __future__ import annotations
+
+from fuser.frontend.repro import Inputs
+from fuser.frontend.workbench import Device, Workbench
+from fuser.ir.printer import print_fusion
+from fuser.pipeline import Plan
+from fuser.runtime.plan import KernelStep
+
+
+def print_kernels(plan: Plan, *, library: bool) -> str:
+    """The text of every kernel: CUDA C++, or C++ for CPU tensors; with `library`, all of it.
+
+    Steps without one have a line that says so.
+    """
+    parts: list[str] = []
+    for step in plan.steps:
+        source = step.kernel_source if isinstance(step, KernelStep) else None
+        if source is None:
+            operations = ", ".join(step.operations) or "nothing"
+            parts.append(f"// {step.name}: no kernel; {operations} by {step.scheduler}\n")
+        else:
+            parts.append(source.text if library else source.kernel)
+    return "\n".join(parts)
+
+
+def print_schedules(plan: Plan, *, parameters: bool) -> str:
+    """The loop nest of every kernel; with `parameters`, what the heuristic chose too."""
+    parts: list[str] = []
+    for step in plan.steps:
+        head = f"# {step.name}: {step.scheduler}"
+        if not isinstance(step, KernelStep):
+            parts.append(f"{head}, {', '.join(step.operations)}\n")
+            continue
+        chosen = step.parameters if parameters else ""
+        parts.append(f"{head}{', ' if chosen else ''}{chosen}\n{step.loops}")
+    return "\n".join(parts)
+
+
+class ExecutorCache:
+    """`fd.fec`, nvfuser_direct's way to the code of a definition.
+
+    Inputs may be meta tensors where a `target` is named, such as cuda:sm_90.
+    """
+
+    def __init__(self, held: Workbench) -> None:
+        self._held = held
+
+    def is_compiled(
+        self, inputs: Inputs, *, target: str | None = None, device: Device = None
+    ) -> bool:
+        """Whether `execute(inputs)` would plan and compile nothing."""
+        return self._held.is_compiled(inputs, target=target, device=device)
+
+    def get_cuda_kernel(
+        self, inputs: Inputs, intrinsic_code: bool = False, *, target: str | None = None
+    ) -> str:
+        """The kernels for these inputs, C++ for CPU tensors; `intrinsic_code`: and the library."""
+        return print_kernels(self._held.plan(inputs, target=target), library=intrinsic_code)
+
+    def get_scheduled_ir(
+        self, inputs: Inputs, tensor_transforms: bool = False, *, target: str | None = None
+    ) -> str:
+        """The loop nests for these inputs; `tensor_transforms`: and what they were chosen by."""
+        plan = self._held.plan(inputs, target=target)
+        return print_schedules(plan, parameters=tensor_transforms)
+
+    def get_most_recent_scheduled_ir(self, tensor_transforms: bool = False) -> str:
+        """The loop nests of the last `execute`. Raises NothingSavedError if there was none."""
+        return print_schedules(self._held.last_plan(), parameters=tensor_transforms)
+
+
+class CodeMembers:
+    """The methods of older definitions that print code. There are no user schedules to override."""
+
+    def __init__(self, held: Workbench) -> None:
+        self._held = held
+
+    @property
+    def fec(self) -> ExecutorCache:
+        """The code of what it runs, by nvfuser_direct's names."""
+        return ExecutorCache(self._held)
+
+    def fusion_ir(self) -> str:
+        """The definition, before anything is known of its inputs."""
+        return print_fusion(self._held.ir)
+
+    def cuda_code_for(
+        self,
+        inputs: Inputs,
+        intrinsic_code: bool = False,
+        override_user_schedule: bool = False,
+        *,
+        target: str | None = None,
+    ) -> str:
+        """The kernels for these inputs, C++ for CPU tensors; `intrinsic_code`: and the library."""
+        return self.fec.get_cuda_kernel(inputs, intrinsic_code, target=target)
+
+    def last_cuda_code(
+        self, intrinsic_code: bool = False, override_user_schedule: bool = False
+    ) -> str:
+        """The kernels of the last `execute`, C++ for CPU tensors. Raises NothingSavedError."""
+        return print_kernels(self._held.last_plan(), library=intrinsic_code)
+
+    def scheduled_fusion_ir_for(
+        self,
+        inputs: Inputs,
+        tensor_transforms: bool = False,
+        override_user_schedule: bool = False,
+        *,
+        target: str | None = None,
+    ) -> str:
+        """The loop nests for these inputs; `tensor_transforms`: and what they were chosen by."""
+        return self.fec.get_scheduled_ir(inputs, tensor_transforms, target=target)
+
+    def last_scheduled_fusion_ir(
+        self, tensor_transforms: bool = False, override_user_schedule: bool = False
+    ) -> str:
+        """The loop nests of the last `execute`. Raises NothingSavedError if there was none."""
+        return self.fec.get_most_recent_scheduled_ir(tensor_transforms)

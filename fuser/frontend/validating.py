@@ -1,0 +1,106 @@
+"""What `validate` compares with: inputs before they are updated, and generators that draw again."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from fuser.ir.nodes import Fusion, Number, Output
+
+
+def before_updates(
+    fusion: Fusion, inputs: Sequence[torch.Tensor | Number]
+) -> list[torch.Tensor | Number]:
+    """The inputs, copied where they lie in the memory of one that is updated."""
+    updated = {output.alias_of for output in fusion.outputs}
+    changed = {
+        given.untyped_storage().data_ptr()
+        for value, given in zip(fusion.inputs, inputs, strict=False)
+        if value in updated and isinstance(given, torch.Tensor)
+    }
+    return [
+        given.clone()
+        if changed
+        and isinstance(given, torch.Tensor)
+        and given.untyped_storage().data_ptr() in changed
+        else given
+        for given in inputs
+    ]
+
+
+def with_updates_shown(fusion: Fusion) -> Fusion:
+    """The same fusion, which returns what an updated input becomes in place of that input."""
+    becomes = {output.alias_of: output.value for output in fusion.outputs}
+    shown = ((output, fusion.shown_in(output)) for output in fusion.outputs)
+    outputs = tuple(
+        output if held is None else dataclasses.replace(output, value=becomes[held])
+        for output, held in shown
+    )
+    return dataclasses.replace(fusion, outputs=outputs)
+
+
+def without_updates(fusion: Fusion) -> Fusion:
+    """The same fusion, returning what it writes into inputs as well."""
+    outputs = tuple(Output(output.value) for output in fusion.outputs)
+    return dataclasses.replace(fusion, outputs=outputs)
+
+
+def all_results(
+    fusion: Fusion, inputs: Sequence[torch.Tensor | Number], outputs: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The outputs, and the inputs that were updated where they stand in for one."""
+    returned = iter(outputs)
+    results: list[torch.Tensor] = []
+    for output in fusion.outputs:
+        if output.alias_of is None:
+            results.append(next(returned))
+            continue
+        held = inputs[fusion.inputs.index(output.alias_of)]
+        assert isinstance(held, torch.Tensor)
+        results.append(held)
+    return results
+
+
+RandomStates = tuple[torch.Tensor, dict[torch.device, torch.Tensor]]
+
+
+_VALIDATING = threading.Lock()
+"""Held while states of generators, which all threads share, are set back."""
+
+
+@contextmanager
+def drawing_again(inputs: Sequence[torch.Tensor | Number]) -> Generator[Callable[[], None]]:
+    """A function that sets generators back to where they are now; at the end, they go on from where
+    they were when it was called."""
+    with _VALIDATING:
+        now = _random_states(inputs)
+        after: list[RandomStates] = []
+        try:
+            yield lambda: after.append(_set_random_states(now))
+        finally:
+            for states in after:
+                _set_random_states(states)
+
+
+def _random_states(inputs: Sequence[torch.Tensor | Number]) -> RandomStates:
+    """The states of the generators that an execution may draw from."""
+    devices = {
+        given.device for given in inputs if isinstance(given, torch.Tensor) and given.is_cuda
+    }
+    return torch.get_rng_state(), {device: torch.cuda.get_rng_state(device) for device in devices}
+
+
+def _set_random_states(states: RandomStates) -> RandomStates:
+    """Go on from other states; returns those there were."""
+    before = (
+        torch.get_rng_state(),
+        {device: torch.cuda.get_rng_state(device) for device in states[1]},
+    )
+    torch.set_rng_state(states[0])
+    for device, state in states[1].items():
+        torch.cuda.set_rng_state(state, device)
+    return before

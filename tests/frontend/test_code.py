@@ -1,0 +1,97 @@
+"""The code that is run, by nvFuser's names."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fuser
+from fuser import FusionDefinition, errors
+
+
+@pytest.fixture(autouse=True)
+def _oracle() -> None:
+    """These run the real thing."""
+
+
+X = torch.randn(6, 8)
+
+
+def row_sums() -> FusionDefinition:
+    """A kernel, a product by torch, and an alias."""
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(X)
+        fd.add_output(fd.ops.sum(t * 2.0, [1]))
+        fd.add_output(fd.ops.matmul(t, fd.ops.permute(t, [1, 0])))
+        fd.add_output(fd.ops.permute(t, [1, 0]))
+    return fd
+
+
+def test_the_code_of_a_call_is_that_of_its_plan() -> None:
+    fd = row_sums()
+    source = fd.plan([X]).kernels[0].source
+    for library in (False, True):
+        code = fd.cuda_code_for([X], library)
+        assert (source in code) == library
+        assert source[source.index('extern "C"') :] in code
+        assert code == fd.fec.get_cuda_kernel([X], intrinsic_code=library)
+    assert "// matmul: no kernel; matmul by torch\n" in code
+    assert "no kernel; permute by host\n" in code
+
+
+def test_cuda_code_needs_no_gpu() -> None:
+    meta = torch.empty(6, 8, device="meta")
+    assert "__global__" in row_sums().fec.get_cuda_kernel([meta], target="cuda:sm_90")
+    assert "__global__" in row_sums().cuda_code_for([X], target="cuda:sm_90")
+    assert "blockIdx" not in row_sums().cuda_code_for([X])
+
+
+def test_schedules_are_loop_nests() -> None:
+    fd = row_sums()
+    assert "for i0 < 6" in fd.scheduled_fusion_ir_for([X])
+    assert "Parameters(" not in fd.scheduled_fusion_ir_for([X])
+    assert "Parameters(" in fd.scheduled_fusion_ir_for([X], tensor_transforms=True)
+    assert fd.fec.get_scheduled_ir([X], True) == fd.scheduled_fusion_ir_for([X], True)
+    assert fd.fusion_ir() == repr(fd)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.define_tensor(shape=[-1], dtype=fuser.DataType.ComplexFloat)))
+    assert "fd.ops.sum" in fd.scheduled_fusion_ir_for([torch.randn(3, dtype=torch.complex64)])
+
+
+def test_the_last_call_is_the_last_even_of_known_inputs() -> None:
+    fd = row_sums()
+    for get in (
+        fd.last_cuda_code,
+        fd.last_scheduled_fusion_ir,
+        fd.fec.get_most_recent_scheduled_ir,
+    ):
+        with pytest.raises(errors.NothingSavedError, match="execute"):
+            get()
+    large = torch.randn(70, 8)
+    for x in (X, large, X):
+        fd.execute([x])
+        fd.plan([torch.randn(5, 8)])
+        assert fd.last_cuda_code() == fd.cuda_code_for([x])
+        assert fd.last_scheduled_fusion_ir() == fd.scheduled_fusion_ir_for([x])
+        assert f"for i0 < {len(x)}" in fd.fec.get_most_recent_scheduled_ir()
+
+
+def test_what_is_compiled_is_known() -> None:
+    fd = row_sums()
+    fd.plan([X])
+    assert not fd.fec.is_compiled([X])
+    fd.execute([X])
+    assert fd.fec.is_compiled([X])
+    assert not fd.fec.is_compiled([X], target="emulator")
+    assert not fd.fec.is_compiled([torch.randn(9, 8)])
+    with pytest.raises(errors.InputCountError):
+        fd.fec.is_compiled([])
+
+
+def test_without_a_compiler_nothing_was_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
+    monkeypatch.setattr("fuser.pipeline.warn_without_compiler", lambda: None)
+    fd = row_sums()
+    fd.execute([X])
+    with pytest.raises(errors.NothingSavedError, match="planned"):
+        fd.last_cuda_code()
