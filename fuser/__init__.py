@@ -16,6 +16,7 @@ from fuser.frontend.clone import clone
 from fuser.frontend.definition import Fusion, FusionDefinition
 from fuser.frontend.handles import Scalar, Tensor
 from fuser.frontend.lru_cache import LRUCache, LruFusionCache
+from fuser.frontend.profiler import PythonProfiler
 from fuser.frontend.version import Version, version
 from fuser.ir.dtypes import DataType
 from fuser.ir.types import compute_contiguity, compute_tensor_descriptor
@@ -36,6 +37,7 @@ __all__ = [
     "FusionDefinition",
     "LRUCache",
     "LruFusionCache",
+    "PythonProfiler",
     "Scalar",
     "Tensor",
     "TensorView",

@@ -43,12 +43,12 @@ from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.oracle import oracle_runner
 from fuser.runtime.placed import Run, copied, current, moved, placed
 from fuser.runtime.plan import Plan
-from fuser.runtime.profile import Profile, profile
+from fuser.runtime.profile import Profile, profile, profile_call
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, check_runs_on, resolve_target
 from fuser.runtime.toolchain import find_compiler, warn_without_compiler
 from fuser.runtime.watching import PLANS
-from fuser.segmenter import Segment, SegmentedFusion, render, segment
+from fuser.segmenter import SegmentedFusion, render, segment
 
 _CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
 _drawings = itertools.count()
@@ -160,21 +160,40 @@ class Executor:
             raise ArgumentError(
                 operation="profile", argument="runs", got=runs, expected="1 or more"
             )
+        plan, runner, place = self._timed(inputs, target, device)
+        with current(place):
+            kept = [copied(t) if n in self._updated else t for n, t in enumerate(inputs)]
+            given = moved(kept, place)
+            return profile(runner, plan, given, place, runs=runs, cold=cold)
+
+    def profile_call(
+        self, inputs: Inputs, *, target: str | None = None, device: Device = None
+    ) -> tuple[list[torch.Tensor], Profile]:
+        """What `execute` returns and does, and the time of every step of that one run."""
+        plan, runner, place = self._timed(inputs, target, device)
+        self._last = (target, device, *self._key(inputs))
+        with self._lock:
+            _keep(self._plans, self._last, plan)
+        taken: list[Profile] = []
+
+        def run(given: Inputs) -> list[torch.Tensor]:
+            outputs, timed = profile_call(runner, plan, given, place)
+            taken.append(timed)
+            return outputs
+
+        outputs = placed(self._fusion, run, inputs, place)(inputs)
+        return outputs, taken[0]
+
+    def _timed(
+        self, inputs: Inputs, target: str | None, device: Device
+    ) -> tuple[Plan, Runner, torch.device]:
+        """What is timed, and where it runs."""
         named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
             reason = "there are no kernels to be timed without a C++ compiler"
             raise TargetError(target=str(named), reason=reason)
         with repro_note():
-            compiled = self._compile(inputs, named)
-            runner = self._runner(inputs, named, place)
-        names = [
-            step.name if isinstance(step, Segment) else "" for step in compiled.segmented.steps
-        ]
-        loading = [runner.kernels[n].load_seconds if n in runner.kernels else 0.0 for n in names]
-        with current(place):
-            kept = [copied(t) if n in self._updated else t for n, t in enumerate(inputs)]
-            given = moved(kept, place)
-            return profile(runner, compiled.plan, loading, given, place, runs=runs, cold=cold)
+            return self._compile(inputs, named).plan, self._runner(inputs, named, place), place
 
     def _placed(
         self, inputs: Inputs, target: str | None, device: Device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import NoReturn, Self
 from weakref import WeakValueDictionary
@@ -26,7 +26,9 @@ from fuser.errors import (
 from fuser.frontend.class_form import define_later
 from fuser.frontend.code import CodeMembers
 from fuser.frontend.declarations import Declarations
+from fuser.frontend.handles import Handle
 from fuser.frontend.ops import Operations
+from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
 from fuser.frontend.repro import Inputs
 from fuser.frontend.workbench import Device, Workbench, flattened
@@ -35,17 +37,6 @@ from fuser.ir.pointwise import TABLE
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.profile import Profile
-
-_IGNORED_OPTIONS = frozenset(
-    {
-        "_disable_options",
-        "_enable_options",
-        "capture_debug_output",
-        "override_user_schedule",
-        "profile",
-    }
-)
-_KNOWN_OPTIONS = _IGNORED_OPTIONS | {"print_repro", "save_repro_inputs"}
 
 
 class Fusion(Workbench):
@@ -74,22 +65,19 @@ class Fusion(Workbench):
 
         `target` is "cpu", "cuda", "cuda:sm_90" or "emulator", by default what the inputs are on;
         `device` is where it runs without tensor inputs. `save_repro_inputs=True` keeps what
-        `last_repro_script` needs, `print_repro=True` prints that script first. nvFuser's other
-        options are accepted and change nothing. Raises EmptyDefinitionError, NoOutputError, and
-        the Input...Errors.
+        `last_repro_script` needs, `print_repro=True` prints that script first. `profile=True` times
+        the call for `profile()`, `capture_debug_output=True` keeps what is printed meanwhile for
+        `debug_output()`. nvFuser's other options are accepted and change nothing. Raises
+        EmptyDefinitionError, NoOutputError, and the Input...Errors.
         """
         executor = self._executor
-        if executor is None or options:
-            executor = self._checked("execute", options)
-            if options.get("save_repro_inputs"):
-                self._save(inputs, target, device)
-            if options.get("print_repro"):
-                print(self.repro_script_for(inputs, target=target, device=device), end="")
+        if executor is None or options or PROFILERS:
+            return self._execute_with(options, inputs, target, device)
         return executor.execute(flattened(inputs), target=target, device=device)
 
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run for these inputs, which may be meta tensors with a `target`."""
-        executor = self._executor or self._checked("plan", {})
+        executor = self._executor or self._checked("plan")
         return executor.plan(flattened(inputs), target=target)
 
     def defined(self) -> bool:
@@ -107,7 +95,7 @@ class Fusion(Workbench):
     def validate_definition(self) -> tuple[bool, str | None]:
         """Whether it can be executed, and if not, why."""
         try:
-            self._checked("execute", {})
+            self._checked("execute")
         except FuserError as error:
             return False, str(error)
         return True, None
@@ -142,8 +130,12 @@ class Fusion(Workbench):
 
     def finished(self, operation: str) -> nodes.Fusion:
         """The definition, once it is complete. Raises the reason why it cannot be executed."""
-        self._checked(operation, {})
+        self._checked(operation)
         return self.ir
+
+    def handles(self, values: Iterable[nodes.Value]) -> list[Handle]:
+        """Values of the definition as their user holds them."""
+        return [] if self._recorder is None else list(map(self._recorder.handle, values))
 
     def define_by(self, later: Callable[[], None]) -> None:
         """Call `later`, which defines it, when the definition is first needed."""
@@ -156,12 +148,8 @@ class Fusion(Workbench):
                 if self._recorder is None:
                     self._later()
 
-    def _checked(self, operation: str, options: dict[str, object]) -> Executor:
-        """The executor. Raises the reason why there is none, or that an option is unknown."""
-        for name in options.keys() - _KNOWN_OPTIONS:
-            raise ArgumentTypeError(
-                operation=operation, argument=name, expected="left out", got="an unknown option"
-            )
+    def _checked(self, operation: str) -> Executor:
+        """The executor. Raises the reason why there is none."""
         self._define_now()
         if self._executor is not None:
             return self._executor
@@ -230,6 +218,11 @@ class FusionDefinition(Declarations, CodeMembers):
         return self._slot.profile
 
     @property
+    def debug_output(self) -> Callable[[], str]:
+        """`Fusion.debug_output` of the Fusion it fills."""
+        return self._slot.debug_output
+
+    @property
     def repro_script_for(self) -> Callable[..., str]:
         """`Fusion.repro_script_for` of the Fusion it fills."""
         return self._slot.repro_script_for
@@ -248,6 +241,14 @@ class FusionDefinition(Declarations, CodeMembers):
         """Raises UnknownMemberError, which is an AttributeError; it tells where operations are."""
         known = name in TABLE or hasattr(Operations, name)
         raise UnknownMemberError(name=name, hint=f"; did you mean fd.ops.{name}?" if known else "")
+
+    def inputs(self) -> list[Handle]:
+        """The tensors and scalars that `execute` takes, in order."""
+        return self._slot.handles(self.fusion.inputs)
+
+    def outputs(self) -> list[Handle]:
+        """The tensors that are outputs, in order, those that are written into inputs too."""
+        return self._slot.handles(self.fusion.output_values)
 
     def id(self) -> int:
         """The number of the Fusion it fills."""

@@ -57,7 +57,7 @@ class Recorder:
     def input(self, operation: str, type_: ValueType) -> Handle:
         """Declare the next input."""
         self.check_open(operation)
-        return self._handle(self._builder.input(type_))
+        return self.handle(self._builder.input(type_))
 
     def output(self, value: Value, alias_of: Value | None) -> None:
         """Declare the next output."""
@@ -71,7 +71,7 @@ class Recorder:
     def add_all(self, operation: str, op: Operation) -> tuple[Handle, ...]:
         """Append an operation."""
         self.check_open(operation)
-        return tuple(map(self._handle, self._builder.add(op)))
+        return tuple(map(self.handle, self._builder.add(op)))
 
     def constant(self, operation: str, number: Number, dtype: DataType) -> Handle:
         """A literal as `dtype`. Raises ArgumentError where the dtype does not hold the number."""
@@ -135,7 +135,8 @@ class Recorder:
         if self.state is State.CLOSED:
             raise DefinitionClosedError(operation=operation)
 
-    def _handle(self, value: Value) -> Handle:
+    def handle(self, value: Value) -> Handle:
+        """A value of the definition as its user holds it."""
         return Tensor(self, value) if value.is_tensor else Scalar(self, value)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stdout
 
 import torch
 
 from fuser.errors import ArgumentTypeError, NothingSavedError
 from fuser.frontend.arguments import boolean, integer
+from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.repro import Form, Inputs, form_of, repro_script
 from fuser.frontend.validating import (
     all_results,
@@ -36,12 +38,23 @@ class Saved:
     device: Device
 
 
+_IGNORED_OPTIONS = frozenset({"_disable_options", "_enable_options", "override_user_schedule"})
+_KNOWN_OPTIONS = _IGNORED_OPTIONS | {
+    "capture_debug_output",
+    "print_repro",
+    "profile",
+    "save_repro_inputs",
+}
+
+
 class Workbench(ABC):
     """`repro_script_for`, `last_repro_script`, `validate` and `profile` of what can be executed."""
 
     def __init__(self) -> None:
         self._failure: str | None = None
         self._saved: Saved | None = None
+        self._profile: Profile | None = None
+        self._printed: str | None = None
 
     @property
     @abstractmethod
@@ -64,7 +77,7 @@ class Workbench(ABC):
         """What `execute` would run for these inputs."""
 
     @abstractmethod
-    def _checked(self, operation: str, options: dict[str, object]) -> Executor:
+    def _checked(self, operation: str) -> Executor:
         """The executor. Raises the reason why there is none."""
 
     def repro_script_for(
@@ -132,7 +145,7 @@ class Workbench(ABC):
 
     def profile(
         self,
-        inputs: Inputs,
+        inputs: Inputs | None = None,
         *,
         target: str | None = None,
         device: Device = None,
@@ -143,10 +156,13 @@ class Workbench(ABC):
 
         Times are medians of `runs` executions, after one that is not counted; with `cold`, a large
         buffer is written before each, so that inputs come from memory and not from a cache. Inputs
-        updated in place are updated every time. Raises what `execute` raises, ArgumentError, and
-        TargetError where there is no compiler.
+        updated in place are updated every time. Without `inputs`, it is the profile of the last
+        `execute(..., profile=True)`, of that one run. Raises what `execute` raises, ArgumentError,
+        NothingSavedError, and TargetError where there is no compiler.
         """
-        executor = self._checked("profile", {})
+        if inputs is None:
+            return self._last_profile()
+        executor = self._checked("profile")
         return executor.profile(
             flattened(inputs),
             target=target,
@@ -157,7 +173,7 @@ class Workbench(ABC):
 
     def last_plan(self) -> Plan:
         """What the last `execute` ran. Raises NothingSavedError if nothing was planned for it."""
-        plan = self._checked("last_plan", {}).last_plan()
+        plan = self._checked("last_plan").last_plan()
         if plan is None:
             raise NothingSavedError(
                 operation="last_plan",
@@ -170,8 +186,57 @@ class Workbench(ABC):
         self, inputs: Inputs, *, target: str | None = None, device: Device = None
     ) -> bool:
         """Whether `execute` would plan and compile nothing for these inputs."""
-        executor = self._checked("is_compiled", {})
+        executor = self._checked("is_compiled")
         return executor.is_ready(flattened(inputs), target=target, device=device)
+
+    def debug_output(self) -> str:
+        """What was printed during the last `execute(..., capture_debug_output=True)`: dumps.
+
+        All that Python prints meanwhile, in any thread. Raises NothingSavedError.
+        """
+        if self._printed is None:
+            raise NothingSavedError(
+                operation="debug_output",
+                missing="nothing was captured",
+                remedy="call execute(inputs, capture_debug_output=True) first",
+            )
+        return self._printed
+
+    def _last_profile(self) -> Profile:
+        if self._profile is None:
+            raise NothingSavedError(
+                operation="profile",
+                missing="no execution was timed",
+                remedy="call execute(inputs, profile=True) first, or profile(inputs)",
+            )
+        return self._profile
+
+    def _execute_with(
+        self, options: dict[str, object], inputs: Inputs, target: str | None, device: Device
+    ) -> list[torch.Tensor]:
+        """`execute` with what is asked for beside the outputs."""
+        for name in options.keys() - _KNOWN_OPTIONS:
+            raise ArgumentTypeError(
+                operation="execute", argument=name, expected="left out", got="an unknown option"
+            )
+        executor = self._checked("execute")
+        if options.get("save_repro_inputs"):
+            self._save(inputs, target, device)
+        if options.get("print_repro"):
+            print(self.repro_script_for(inputs, target=target, device=device), end="")
+        given, printed = flattened(inputs), io.StringIO()
+        captures = options.get("capture_debug_output")
+        try:
+            with redirect_stdout(printed) if captures else nullcontext():
+                if not (options.get("profile") or PROFILERS):
+                    return executor.execute(given, target=target, device=device)
+                outputs, profile = executor.profile_call(given, target=target, device=device)
+        finally:
+            self._printed = printed.getvalue() if captures else self._printed
+        self._profile = profile
+        for profiler in PROFILERS:
+            profiler.take(profile)
+        return outputs
 
     def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
         self._saved = Saved([form_of(given) for given in inputs], target, device)

@@ -14,7 +14,7 @@ from fuser.runtime.executor import Runner
 from fuser.runtime.plan import Plan, Step
 from fuser.runtime.stopwatch import Stopwatch, stopwatch_for
 from fuser.runtime.table import table
-from fuser.segmenter import byte_count
+from fuser.segmenter import Segment, byte_count
 
 _COLD_BYTES = 256 << 20
 """Written before a cold run: more than caches hold."""
@@ -120,6 +120,8 @@ class Profile:
             "compile",
         )
         medians = f"medians of {self.runs} runs, caches {caches}"
+        if self.runs == 1:
+            medians = f"one run, caches {caches}"
         lines = [
             f"profile for {self.target} on {self.device}: {medians}",
             *table(head, [_row(step) for step in self.steps], {1: 44}),
@@ -133,30 +135,57 @@ class Profile:
 def profile(
     runner: Runner,
     plan: Plan,
-    loading: Sequence[float],
     inputs: Inputs,
     device: torch.device,
     *,
     runs: int,
     cold: bool,
 ) -> Profile:
-    """Run a plan `runs` times, after once for nothing, and time its steps and copies.
-
-    `loading` is the seconds it took to compile or find the kernel of every step.
-    """
+    """Run a plan `runs` times, after once for nothing, and time its steps and copies."""
     watch = stopwatch_for(device)
     flush = _flusher(device) if cold else _nothing
     copies = [_copy(step, device) for step in plan.steps]
-    step_times: list[list[float]] = []
-    copy_times: list[list[float]] = []
-    host_times: list[float] = []
+    taken: list[_Times] = []
     for _ in range(runs + 1):
         flush()
-        times, host = _timed_run(runner, inputs, len(plan.steps), watch)
-        step_times.append(times)
-        host_times.append(host)
-        copy_times.append([_timed(copy, flush, watch) for copy in copies])
-    step_times, copy_times, host_times = step_times[1:], copy_times[1:], host_times[1:]
+        _, times, host = _timed_run(runner, inputs, len(plan.steps), watch)
+        taken.append(_Times(times, [_timed(copy, flush, watch) for copy in copies], host))
+    return _medians(taken[1:], runner, plan, device, cold=cold)
+
+
+def profile_call(
+    runner: Runner, plan: Plan, inputs: Inputs, device: torch.device
+) -> tuple[list[torch.Tensor], Profile]:
+    """Run a plan once: the outputs, and the profile of that run. Copies are timed after it."""
+    watch = stopwatch_for(device)
+    outputs, times, host = _timed_run(runner, inputs, len(plan.steps), watch)
+    copies = [_copy(step, device) for step in plan.steps]
+    for copy in copies:
+        _timed(copy, _nothing, watch)  # touches its memory first
+    took = [_timed(copy, _nothing, watch) for copy in copies]
+    return outputs, _medians([_Times(times, took, host)], runner, plan, device, cold=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """The milliseconds of one run: of every step, of a copy of its bytes, and of the host."""
+
+    steps: list[float]
+    copies: list[float]
+    host: float
+
+
+def _medians(
+    taken: Sequence[_Times],
+    runner: Runner,
+    plan: Plan,
+    device: torch.device,
+    *,
+    cold: bool,
+) -> Profile:
+    # What is no segment is no kernel, whatever its name.
+    names = [step.name if isinstance(step, Segment) else "" for step in plan.segmented.steps]
+    loading = [runner.kernels[n].load_seconds if n in runner.kernels else 0.0 for n in names]
     steps = tuple(
         KernelProfile(
             name=step.name,
@@ -164,32 +193,34 @@ def profile(
             scheduler=step.scheduler,
             segment_id=number,
             device=str(device),
-            time_ms=median(times[number] for times in step_times),
+            time_ms=median(times.steps[number] for times in taken),
             compile_time_ms=1e3 * loading[number],
             input_bytes=step.bytes_read,
             output_bytes=step.bytes_written,
-            copy_time_ms=None
-            if copies[number] is None
-            else median(times[number] for times in copy_times),
+            copy_time_ms=median(times.copies[number] for times in taken)
+            if _half_its_bytes(step)
+            else None,
         )
         for number, step in enumerate(plan.steps)
     )
-    total = median(sum(times) + host for times, host in zip(step_times, host_times, strict=True))
-    return Profile(plan.target, str(device), runs, cold, steps, total, median(host_times))
+    total = median(sum(times.steps) + times.host for times in taken)
+    host = median(times.host for times in taken)
+    return Profile(plan.target, str(device), len(taken), cold, steps, total, host)
 
 
 def _timed_run(
     runner: Runner, inputs: Inputs, steps: int, watch: Stopwatch
-) -> tuple[list[float], float]:
-    """The milliseconds of every step of one run, and what the host takes beside or before them."""
+) -> tuple[list[torch.Tensor], list[float], float]:
+    """The outputs of one run, the milliseconds of every step, and what the host takes beside or
+    before them."""
     watch.hold()
     marks: list[object] = [watch.mark()]
     begin = time.perf_counter()
-    runner.marked(lambda: marks.append(watch.mark())).run(inputs)
+    outputs = runner.marked(lambda: marks.append(watch.mark())).run(inputs)
     host = 1e3 * (time.perf_counter() - begin)
     assert len(marks) == steps + 1
     times = watch.between(marks)
-    return times, host if watch.is_asynchronous else max(host - sum(times), 0.0)
+    return outputs, times, host if watch.is_asynchronous else max(host - sum(times), 0.0)
 
 
 def _timed(copy: Callable[[], object] | None, flush: Callable[[], None], watch: Stopwatch) -> float:
@@ -207,11 +238,15 @@ def _timed(copy: Callable[[], object] | None, flush: Callable[[], None], watch: 
 
 def _copy(step: Step, device: torch.device) -> Callable[[], object] | None:
     """Reads and writes as many bytes together as a step does; None where that is nothing."""
-    half = (step.bytes_read + step.bytes_written) // 2
+    half = _half_its_bytes(step)
     if half == 0:
         return None
     source, target = (torch.zeros(half, dtype=torch.uint8, device=device) for _ in range(2))
     return lambda: target.copy_(source)
+
+
+def _half_its_bytes(step: Step) -> int:
+    return (step.bytes_read + step.bytes_written) // 2
 
 
 def _flusher(device: torch.device) -> Callable[[], None]:

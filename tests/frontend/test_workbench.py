@@ -210,7 +210,7 @@ def test_the_table_names_steps_and_says_what_caches_hold():
     _, fd = layernorm(x)
     text = str(fd.profile([x], runs=1))
     first, head, _, *rows, total = text.splitlines()
-    assert first == "profile for cpu on cpu: medians of 1 runs, caches as the run before left them"
+    assert first == "profile for cpu on cpu: one run, caches as the run before left them"
     assert head.split() == [
         *("step", "name", "scheduler", "time", "read", "written", "GB/s", "of", "copy", "compile"),
     ]

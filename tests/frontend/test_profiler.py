@@ -1,0 +1,122 @@
+"""Profiles of one call, and what is printed during one."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+import fuser
+from fuser import Fusion, FusionDefinition, PythonProfiler, debug, errors
+
+
+@pytest.fixture(autouse=True)
+def _oracle() -> None:
+    """These run the real thing."""
+
+
+X = torch.randn(6, 8)
+
+
+def doubling(fs: Fusion | None = None) -> FusionDefinition:
+    """Doubles its input in place, and returns what it was, negated."""
+    with FusionDefinition(fs) as fd:
+        t = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        fd.add_output(fd.ops.neg(t))
+        fd.add_output(t * 2.0, alias_input=t)
+    return fd
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_the_profile_is_of_the_call_itself(target: str) -> None:
+    fs = Fusion()
+    fd, x = doubling(fs), X.clone()
+    with pytest.raises(ValueError, match="no execution was timed"):
+        fd.profile()
+    fd.execute([x], target=target)
+    before = fuser.stats()["kernels_launched"]
+    (out,) = fd.execute([x], profile=True, target=target)
+    kernels = fuser.stats()["kernels_launched"] - before
+    assert torch.equal(x, 4 * X)
+    assert torch.equal(out, -2 * X)
+    profile = fd.profile()
+    assert fs.profile() is profile
+    assert profile.runs == 1
+    assert profile.segments == kernels
+    assert profile.kernel_profiles[0].time_ms > 0
+    assert profile.input_bytes == fd.plan([x]).kernels[0].bytes_read
+    assert "one run, caches as the run before left them" in str(profile)
+    fd.execute([x])
+    assert fd.profile() is profile
+    assert fd.profile([x], runs=2).runs == 2
+
+
+def test_a_call_that_is_timed_is_the_last_one() -> None:
+    fd = doubling()
+    fd.execute([X.clone()], profile=True)
+    assert fd.last_cuda_code() == fd.cuda_code_for([X])
+
+
+def test_random_numbers_are_drawn_once() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1])
+        fd.add_output(t + fd.ops.rand_like(t))
+    results: list[torch.Tensor] = []
+    for timed in (False, True):
+        torch.manual_seed(3)
+        results += [*fd.execute([torch.zeros(9)], profile=timed), torch.rand(2)]
+    assert torch.equal(results[0], results[2])
+    assert torch.equal(results[1], results[3])
+
+
+def test_a_profiler_keeps_the_last_of_its_block() -> None:
+    fd, other = doubling(), doubling()
+    fd.execute([X.clone()])
+    with PythonProfiler(auto_scheduled=True) as prof:
+        with pytest.raises(errors.NothingSavedError, match="inside of its block"):
+            _ = prof.profile
+        fd.execute([X.clone()])
+        assert prof.profile is fd.profile()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(other.execute, [X.clone()]).result()
+    assert prof.profile is other.profile()
+    fd.execute([X.clone()])
+    assert prof.profile is other.profile()
+    with pytest.raises(errors.ArgumentError, match="auto_scheduled"):
+        PythonProfiler(auto_scheduled=False)
+
+
+def test_nothing_is_timed_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
+    with pytest.raises(errors.TargetError, match="timed"):
+        doubling().execute([X.clone()], profile=True)
+
+
+def test_what_is_printed_during_a_call_can_be_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(debug, "enabled", lambda name: name == "cpu_kernel")
+    fd = doubling()
+    with pytest.raises(errors.NothingSavedError, match="capture_debug_output"):
+        fd.debug_output()
+    fd.execute([X.clone()], capture_debug_output=True)
+    assert capsys.readouterr().out == ""
+    assert fd.debug_output().startswith("=== cpu_kernel")
+    fd.execute([X.clone()], capture_debug_output=True)
+    assert fd.debug_output() == ""
+    with pytest.raises(errors.InputCountError):
+        fd.execute([], capture_debug_output=True)
+
+
+def test_inputs_and_outputs_are_handles() -> None:
+    fd = doubling()
+    assert [value.name for value in fd.inputs()] == ["T0"]
+    assert [value.name for value in fd.outputs()] == ["T1", "T3"]
+    assert FusionDefinition(fd.id()).outputs()[0].dtype() is fuser.DataType.Float
+    assert FusionDefinition().inputs() == []
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1])
+        (held,) = fd.inputs()
+        fd.add_output(held + t)
+    assert torch.equal(fd.execute([torch.ones(2)])[0], torch.full((2,), 2.0))
