@@ -11,10 +11,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from fuser.errors import FuserError
+from fuser.errors import FuserError, UnknownNameError
 from fuser.frontend.clone import clone
 from fuser.frontend.definition import Fusion, FusionDefinition
 from fuser.frontend.handles import Scalar, Tensor
+from fuser.frontend.left_out import NAMES
 from fuser.frontend.lru_cache import LRUCache, LruFusionCache
 from fuser.frontend.profiler import PythonProfiler
 from fuser.frontend.version import Version, version
@@ -56,4 +57,4 @@ def __getattr__(name: str) -> object:
     """`explain`, loaded when it is asked for: `import fuser` need not wait for torch's compiler."""
     if name == "explain":
         return importlib.import_module("fuser.explanation").explain
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise UnknownNameError(name=name, hint=f"; {NAMES[name]}" if name in NAMES else "")

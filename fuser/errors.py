@@ -85,6 +85,10 @@ class UnknownMemberError(FuserError, AttributeError):
     template = "a FusionDefinition has no {name!r}{hint}"
 
 
+class UnknownNameError(FuserError, AttributeError):
+    template = "module 'fuser' has no attribute {name!r}{hint}"
+
+
 class ArgumentError(FuserError):
     template = "{operation}: {argument} = {got!r}: {expected}"
 

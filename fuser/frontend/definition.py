@@ -27,6 +27,7 @@ from fuser.frontend.class_form import define_later
 from fuser.frontend.code import CodeMembers
 from fuser.frontend.declarations import Declarations
 from fuser.frontend.handles import Handle
+from fuser.frontend.left_out import MEMBERS
 from fuser.frontend.ops import Operations
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
@@ -239,8 +240,10 @@ class FusionDefinition(Declarations, CodeMembers):
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises UnknownMemberError, which is an AttributeError; it tells where operations are."""
-        known = name in TABLE or hasattr(Operations, name)
-        raise UnknownMemberError(name=name, hint=f"; did you mean fd.ops.{name}?" if known else "")
+        hint = f"; {MEMBERS[name]}" if name in MEMBERS else ""
+        if name in TABLE or hasattr(Operations, name):
+            hint = f"; did you mean fd.ops.{name}?"
+        raise UnknownMemberError(name=name, hint=hint)
 
     def inputs(self) -> list[Handle]:
         """The tensors and scalars that `execute` takes, in order."""
