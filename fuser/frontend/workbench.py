@@ -234,7 +234,7 @@ class Workbench(ABC):
         finally:
             self._printed = printed.getvalue() if captures else self._printed
         self._profile = profile
-        for profiler in PROFILERS:
+        for profiler in tuple(PROFILERS):
             profiler.take(profile)
         return outputs
 
