@@ -219,7 +219,7 @@ class FusionDefinition(Declarations, CodeMembers):
         return self._slot.profile
 
     @property
-    def debug_output(self) -> Callable[[], str]:
+    def debug_output(self) -> Callable[[], str | None]:
         """`Fusion.debug_output` of the Fusion it fills."""
         return self._slot.debug_output
 

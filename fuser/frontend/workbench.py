@@ -189,17 +189,11 @@ class Workbench(ABC):
         executor = self._checked("is_compiled")
         return executor.is_ready(flattened(inputs), target=target, device=device)
 
-    def debug_output(self) -> str:
+    def debug_output(self) -> str | None:
         """What was printed during the last `execute(..., capture_debug_output=True)`: dumps.
 
-        All that Python prints meanwhile, in any thread. Raises NothingSavedError.
+        All that Python prints meanwhile, in any thread. None if there was no such call.
         """
-        if self._printed is None:
-            raise NothingSavedError(
-                operation="debug_output",
-                missing="nothing was captured",
-                remedy="call execute(inputs, capture_debug_output=True) first",
-            )
         return self._printed
 
     def _last_profile(self) -> Profile:

@@ -98,11 +98,10 @@ def test_what_is_printed_during_a_call_can_be_kept(
 ) -> None:
     monkeypatch.setattr(debug, "enabled", lambda name: name == "cpu_kernel")
     fd = doubling()
-    with pytest.raises(errors.NothingSavedError, match="capture_debug_output"):
-        fd.debug_output()
+    assert fd.debug_output() is None
     fd.execute([X.clone()], capture_debug_output=True)
     assert capsys.readouterr().out == ""
-    assert fd.debug_output().startswith("=== cpu_kernel")
+    assert (fd.debug_output() or "").startswith("=== cpu_kernel")
     fd.execute([X.clone()], capture_debug_output=True)
     assert fd.debug_output() == ""
     with pytest.raises(errors.InputCountError):
