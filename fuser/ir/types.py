@@ -86,10 +86,10 @@ def compute_tensor_descriptor(
     contiguity = compute_contiguity(
         [sizes[dim] for dim in slowest_first], [strides[dim] for dim in slowest_first]
     )
-    return contiguity, tuple(order)
+    return tuple(contiguity), tuple(order)
 
 
-def compute_contiguity(sizes: Sequence[int], strides: Sequence[int]) -> tuple[bool | None, ...]:
+def compute_contiguity(sizes: Sequence[int], strides: Sequence[int]) -> list[bool | None]:
     """Whether each dimension, in row-major order, steps over just what is inside of it.
 
     Strides are in elements. Size-1 and stride-0 dimensions have None.
@@ -102,7 +102,7 @@ def compute_contiguity(sizes: Sequence[int], strides: Sequence[int]) -> tuple[bo
             continue
         contiguity.append(stride == expected)
         expected = stride * size
-    return tuple(reversed(contiguity))
+    return contiguity[::-1]
 
 
 def _slowest_first(strides: Sequence[int]) -> list[int]:

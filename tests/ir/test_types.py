@@ -6,13 +6,13 @@ from fuser import DataType, FusionDefinition, compute_contiguity, compute_tensor
 
 
 def test_contiguity_is_that_of_row_major_order() -> None:
-    assert compute_contiguity([2, 3, 4], [12, 4, 1]) == (True, True, True)
-    assert compute_contiguity([2, 3, 4], [24, 4, 1]) == (False, True, True)
-    assert compute_contiguity([2, 3, 4], [12, 4, 2]) == (True, False, False)
-    assert compute_contiguity([4, 3], [1, 4]) == (False, False)
-    assert compute_contiguity([2, 1, 4], [4, 4, 1]) == (True, None, True)
-    assert compute_contiguity([2, 5, 4], [4, 0, 1]) == (True, None, True)
-    assert compute_contiguity([], []) == ()
+    assert compute_contiguity([2, 3, 4], [12, 4, 1]) == [True, True, True]
+    assert compute_contiguity([2, 3, 4], [24, 4, 1]) == [False, True, True]
+    assert compute_contiguity([2, 3, 4], [12, 4, 2]) == [True, False, False]
+    assert compute_contiguity([4, 3], [1, 4]) == [False, False]
+    assert compute_contiguity([2, 1, 4], [4, 4, 1]) == [True, None, True]
+    assert compute_contiguity([2, 5, 4], [4, 0, 1]) == [True, None, True]
+    assert compute_contiguity([], []) == []
 
 
 def test_a_descriptor_sorts_by_stride_first() -> None:
