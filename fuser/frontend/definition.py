@@ -110,6 +110,10 @@ class Fusion(Workbench):
     def __repr__(self) -> str:
         return print_fusion(self.ir)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickles and copies have the definition; what it runs is planned again, where it runs."""
+        return _slot_of, (self.finished("pickle"),)
+
     def begin(self, recorder: Recorder, kind: str) -> None:
         """Start the only definition it can have. Raises RedefinitionError."""
         if self._recorder is not None:
@@ -268,8 +272,24 @@ class FusionDefinition(Declarations, CodeMembers):
         with self:
             self._recorder.copy(fusion)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickles and copies have the definition; what it runs is planned again, where it runs."""
+        return _restored, (self._slot.finished("pickle"),)
+
     def __repr__(self) -> str:
         return repr(self._slot)
+
+
+def _restored(fusion: nodes.Fusion) -> FusionDefinition:
+    """A definition that is finished as `fusion`."""
+    definition = FusionDefinition()
+    with definition:
+        definition._recorder.copy(fusion)  # pyright: ignore[reportPrivateUsage]
+    return definition
+
+
+def _slot_of(fusion: nodes.Fusion) -> Fusion:
+    return _restored(fusion)._slot  # pyright: ignore[reportPrivateUsage]
 
 
 def _fusion_of(given: object) -> Fusion:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -20,9 +24,9 @@ def test_a_copy_is_equal_and_runs_by_itself() -> None:
     fs, other = Fusion(), FusionDefinition()
     clone(fd, fs)
     clone(fs, other)
-    for copy in (fs, other):
-        assert repr(copy) == repr(fd)
-        assert copy.id() != fd.id()
+    for copied in (fs, other):
+        assert repr(copied) == repr(fd)
+        assert copied.id() != fd.id()
         assert torch.equal(copy.execute([x, 2.0])[0], 2 * x)
 
 
@@ -36,3 +40,29 @@ def test_only_what_is_finished_is_copied_into_what_is_new() -> None:
     with pytest.raises(errors.EmptyDefinitionError):
         clone(FusionDefinition(), new)
     clone(fd, new)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, copy.copy, lambda fd: pickle.loads(pickle.dumps(fd))]
+)
+def test_copies_and_pickles_have_the_definition(
+    copied: Callable[[FusionDefinition], FusionDefinition],
+) -> None:
+    x = torch.randn(5, 6)
+    fs = Fusion()
+    with FusionDefinition(fs) as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.sum(t * 2.0, dims=[1]))
+    before = fd.execute([x])
+    again = copied(fd)
+    assert repr(again) == repr(fd)
+    assert again.id() != fd.id()
+    assert torch.equal(again.execute([x])[0], before[0])
+    assert torch.equal(copy.deepcopy(fs).execute([x])[0], before[0])
+
+
+def test_what_is_not_finished_cannot_be_pickled() -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) * 2.0)
+        with pytest.raises(errors.DefinitionOpenError):
+            pickle.dumps(fd)
