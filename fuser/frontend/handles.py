@@ -56,9 +56,9 @@ class Handle:
         """The size of a tensor's dimension, as an Int scalar. Raises DimensionError."""
         return self.owner.size(self, dim)
 
-    def shape(self) -> list[Handle]:
+    def shape(self) -> Vector:
         """The size of every dimension, as Int scalars."""
-        return [self.owner.size(self, dim) for dim in range(self.ndim)]
+        return Vector(self.owner.size(self, dim) for dim in range(self.ndim))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name}: {self.value.type})"

@@ -12,6 +12,7 @@ from fuser.frontend.arguments import (
     declared_order,
     dtype,
     extents,
+    integer,
     ints,
     is_int,
     one_of,
@@ -20,7 +21,7 @@ from fuser.frontend.arguments import (
     sequence,
 )
 from fuser.frontend.expanded import is_expanded
-from fuser.frontend.handles import Handle, Operand
+from fuser.frontend.handles import Handle, Operand, Vector
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
@@ -206,12 +207,20 @@ class ShapeOps(OperationGroup):
         """The size of a dimension, as an Int scalar."""
         return self._recorder.size(arg, dim)
 
-    def shape(self, arg: Handle) -> list[Handle]:
+    def shape(self, arg: Handle) -> Vector:
         """The size of every dimension, as Int scalars."""
         value = self._recorder.tensor("shape", "arg", arg)
-        return [self._recorder.size(arg, dim) for dim in range(len(value.shape))]
+        return Vector(self._recorder.size(arg, dim) for dim in range(len(value.shape)))
 
     tensor_sizes = shape
+
+    def at(self, arg: Vector, index: int) -> Handle:
+        """One scalar of a vector; negative indices count from the end. Raises ArgumentError."""
+        scalars, place = sequence("at", "arg", arg), integer("at", "index", index)
+        if not -len(scalars) <= place < len(scalars):
+            expected = f"expected one of the {len(scalars)} elements"
+            raise ArgumentError(operation="at", argument="index", got=place, expected=expected)
+        return arg[place]
 
     def pad(self, arg: Handle, pad_widths: Shape, value: Operand | None = None) -> Handle:
         """torch.nn.functional.pad: (before, after) widths, the last dimension's first."""

@@ -29,6 +29,16 @@ def test_a_vector_is_a_list_of_scalars() -> None:
     assert len(fd.fusion.inputs) == 2
 
 
+def test_sizes_of_a_tensor_are_a_vector() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, 4])
+        sizes = x.shape()
+        assert sizes.size == fd.ops.shape(x).size == 2
+        assert fd.ops.at(sizes, -1) is sizes.at(1)
+        with pytest.raises(errors.ArgumentError, match="at: index = 2: expected one of the 2"):
+            fd.ops.at(sizes, 2)
+
+
 def test_elements_of_vectors_are_scalars() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[-1])
