@@ -27,7 +27,7 @@ def test_a_copy_is_equal_and_runs_by_itself() -> None:
     for copied in (fs, other):
         assert repr(copied) == repr(fd)
         assert copied.id() != fd.id()
-        assert torch.equal(copy.execute([x, 2.0])[0], 2 * x)
+        assert torch.equal(copied.execute([x, 2.0])[0], 2 * x)
 
 
 def test_only_what_is_finished_is_copied_into_what_is_new() -> None:
