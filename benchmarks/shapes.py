@@ -40,10 +40,10 @@ LEAST_SECONDS = 2e-4
 """Short calls are repeated for as long within a round."""
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = options(__doc__, rounds=21)
     parser.add_argument("--only", default="", help="kinds whose name contains this; not saved")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     keep_freed()
     rows: list[Sequence[str]] = []
     below = 0

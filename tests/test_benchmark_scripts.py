@@ -11,6 +11,7 @@ import gpu
 import gpu_all
 import models
 import pytest
+import shapes
 from cases import cases, small
 from harness import ROOT
 
@@ -61,6 +62,18 @@ def test_a_tree_is_measured_beside_an_earlier_one() -> None:
     assert head.split("  ")[-1].strip() == "before / now"
     assert first.startswith("permute [768, 128, 64]    f32")
     assert float(second.split()[-1]) > 0
+
+
+def test_small_and_odd_shapes_have_a_row_for_each_kind_and_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shapes, "keep_freed", lambda: None)  # of this process, for good
+    shapes.main(["--only", "sum all", "--rounds", "1", "--no-save"])
+    text = capsys.readouterr().out
+    rows = [line.split() for line in text.splitlines() if line.startswith("sum ")]
+    assert [row[:3] for row in rows] == [["sum", "all", "f32"], ["sum", "all", "bf16"]]
+    assert all(float(ratio) > 0 for row in rows for ratio in row[3:])
+    assert len(rows[0]) == 3 + len(shapes.SHAPES)
 
 
 def test_peers_on_the_processor_have_both_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
