@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from fuser import DataType
+from fuser import DataType, FusionDefinition
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import Category, from_torch
 from fuser.ir.interpret import interpret
@@ -179,3 +179,17 @@ def test_integer_divisions_are_what_torch_computes(dtype: DataType, target: str)
 def test_every_row_accepts_some_dtype_and_is_thus_tested():
     tested = {row.name for dtype in DataType for row in accepted(dtype)}
     assert tested == set(TABLE)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_inverse_functions_of_infinite_complex_numbers(dtype: torch.dtype, target: str):
+    parts = (0.0, -0.0, 1.5, -2.0, math.inf, -math.inf)
+    x = torch.tensor([complex(a, b) for a, b in itertools.product(parts, parts)], dtype=dtype)
+    names = ("acos", "acosh", "asin", "asinh", "atan", "atanh")
+    with FusionDefinition() as fd:
+        for name in names:
+            fd.add_output(getattr(fd.ops, name)(fd.from_pytorch(x)))
+    for name, got in zip(names, fd.execute([x] * len(names), target=target), strict=True):
+        want = torch.view_as_real(getattr(torch, name)(x))
+        torch.testing.assert_close(torch.view_as_real(got), want, msg=name)

@@ -479,9 +479,10 @@ FUSER_DEVICE complex128 tan(complex128 z) {
 //@ tan(complex64): complex64, tan(complex128)
 FUSER_DEVICE complex64 tan(complex64 z) { return complex64(tan(complex128(z))); }
 
-//@ asin(complex128): complex128, sqrt(complex128), atan2(double), asinh(double)
-// Kahan, "Branch cuts for complex elementary functions".
+//@ asin(complex128): complex128, sqrt(complex128), atan2(double), asinh(double), isinf(double), abs(double), copysign(double)
+// Kahan, "Branch cuts for complex elementary functions"; at infinity as in C.
 FUSER_DEVICE complex128 asin(complex128 z) {
+  if (isinf(z.re) || isinf(z.im)) return {atan2(z.re, abs(z.im)), copysign(1.0 / 0.0, z.im)};
   const complex128 low = sqrt(complex128(1 - z.re, -z.im)), high = sqrt(complex128(1 + z.re, z.im));
   return {atan2(z.re, low.re * high.re - low.im * high.im),
           asinh(low.re * high.im - low.im * high.re)};
@@ -490,9 +491,10 @@ FUSER_DEVICE complex128 asin(complex128 z) {
 //@ asin(complex64): complex64, asin(complex128)
 FUSER_DEVICE complex64 asin(complex64 z) { return complex64(asin(complex128(z))); }
 
-//@ acos(complex128): complex128, sqrt(complex128), atan2(double), asinh(double)
-// Kahan, "Branch cuts for complex elementary functions".
+//@ acos(complex128): complex128, sqrt(complex128), atan2(double), asinh(double), isinf(double), abs(double), copysign(double)
+// Kahan, "Branch cuts for complex elementary functions"; at infinity as in C.
 FUSER_DEVICE complex128 acos(complex128 z) {
+  if (isinf(z.re) || isinf(z.im)) return {atan2(abs(z.im), z.re), copysign(1.0 / 0.0, -z.im)};
   const complex128 low = sqrt(complex128(1 - z.re, -z.im)), high = sqrt(complex128(1 + z.re, z.im));
   return {2 * atan2(low.re, high.re), asinh(high.re * low.im - high.im * low.re)};
 }
@@ -500,9 +502,10 @@ FUSER_DEVICE complex128 acos(complex128 z) {
 //@ acos(complex64): complex64, acos(complex128)
 FUSER_DEVICE complex64 acos(complex64 z) { return complex64(acos(complex128(z))); }
 
-//@ acosh(complex128): complex128, sqrt(complex128), atan2(double), asinh(double)
-// Kahan, "Branch cuts for complex elementary functions".
+//@ acosh(complex128): complex128, sqrt(complex128), atan2(double), asinh(double), isinf(double)
+// Kahan, "Branch cuts for complex elementary functions"; at infinity as in C.
 FUSER_DEVICE complex128 acosh(complex128 z) {
+  if (isinf(z.re) || isinf(z.im)) return {1.0 / 0.0, atan2(z.im, z.re)};
   const complex128 low = sqrt(complex128(z.re - 1, z.im)), high = sqrt(complex128(z.re + 1, z.im));
   return {asinh(low.re * high.re + low.im * high.im), 2 * atan2(low.im, high.re)};
 }
@@ -522,7 +525,9 @@ FUSER_DEVICE complex64 asinh(complex64 z) { return complex64(asinh(complex128(z)
 //@ atanh(complex128): complex128, log1p(double), atan2(double), abs(double), copysign(double)
 FUSER_DEVICE complex128 atanh(complex128 z) {
   const double x = z.re, y = z.im, a = abs(x), distance = (1 - a) * (1 - a) + y * y;
-  if (!(a < 1e100 && abs(y) < 1e100)) return {0 * x, copysign(1.5707963267948966, y)};
+  if (!(a < 1e100 && abs(y) < 1e100)) {
+    return {a > 1e100 ? copysign(0.0, x) : 0 * x, copysign(1.5707963267948966, y)};
+  }
   const double real = log1p(4 * a / distance) / 4;  // of |x|: below 0, log1p would cancel
   return {copysign(real, x), atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2};
 }
