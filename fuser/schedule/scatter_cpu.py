@@ -62,13 +62,17 @@ def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> Loop
 def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> LoopNest:
     sweep = body.sweep
     inside: tuple[Node, ...] = (*sweep.code, *sweep.stores)
+    shared = point_count(body.outside) > 1
+    in_blocks = not shared and bool(sweep.axes) and sweep.axes[-1].extent > BLOCK
     if sweep.axes:
         *outer, inner = sweep.axes
-        inside = nested(outer, Binding.SERIAL, (Loop(inner, Binding.SIMD, inside),))
+        # One thread's own loop, else threads would meet for each point.
+        binding = Binding.SIMD if shared or in_blocks else Binding.SERIAL
+        inside = nested(outer, Binding.SERIAL, (Loop(inner, binding, inside),))
     nodes = nested(body.points, Binding.SERIAL, (*body.code, *inside))
-    if point_count(body.outside) > 1:
+    if shared:
         nodes = nested(body.outside, Binding.PARALLEL, nodes)
-    elif sweep.axes and sweep.axes[-1].extent > BLOCK:
+    elif in_blocks:
         nodes = (Loop(sweep.axes[-1], Binding.BLOCKS, nodes, BLOCK),)
     axes = (*body.outside, *body.points, *sweep.axes)
     work = point_count(axes) * cost(sweep)
@@ -77,7 +81,7 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         axes=axes,
         prologue=body.prologue,
         body=(Region((), nodes, ()),),
-        launch=Launch(threaded=work >= parameters.serial_work),
+        launch=Launch(threaded=(shared or in_blocks) and work >= parameters.serial_work),
         index_dtype=DataType.Int,
         parameters=f"cpu scatter, point by point: {parameters}",
     )

@@ -1,4 +1,4 @@
-"""What a scatter by lists asks memory for: the columns of a later point, some at a time."""
+"""What a scatter by lists asks memory for, and how points are shared out without lists."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def nest(columns: int) -> LoopNest:
     with FusionDefinition() as fd:
         fd.add_output(added(fd, *map(fd.from_pytorch, inputs)))
     fusion = choose_scatter_forms(concrete(fd.fusion, inputs), lists=True, ordered=False)
-    (only,) = segment(fusion, memory_of(fusion, inputs)).segments
-    return schedule_scatter_cpu(only, CpuRowParameters())
+    *_, last = segment(fusion, memory_of(fusion, inputs)).segments
+    return schedule_scatter_cpu(last, CpuRowParameters())
 
 
 def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
@@ -56,3 +56,17 @@ def test_a_part_of_a_later_point_is_asked_for_with_each_part_of_this_one(columns
 def test_it_is_some_kilobytes_ahead_or_one_point(columns: int, points: int):
     (each,) = [node for node in walk(nest(columns).body) if isinstance(node, ListLoop)]
     assert each.ahead == points
+
+
+@pytest.mark.parametrize(
+    ("columns", "bindings"),
+    [
+        (8, [Binding.SERIAL, Binding.SERIAL]),
+        (1 << 15, [Binding.BLOCKS, Binding.SERIAL, Binding.SIMD]),
+    ],
+)
+def test_threads_do_not_meet_for_each_point(columns: int, bindings: list[Binding]):
+    made = nest(columns)
+    loops = [node for node in walk(made.body) if isinstance(node, Loop)]
+    assert [loop.binding for loop in loops][-len(bindings) :] == bindings
+    assert made.launch.threaded is (columns > 8)
