@@ -268,7 +268,10 @@ class FusionDefinition(Declarations, CodeMembers):
     def copy(self, source: FusionDefinition | Fusion) -> None:
         """Be defined as `source` is; see `clone`."""
         slot = source if isinstance(source, Fusion) else source._slot
-        fusion = slot.finished("clone")
+        self.fill(slot.finished("clone"))
+
+    def fill(self, fusion: nodes.Fusion) -> None:
+        """Be defined as a fusion that is finished."""
         with self:
             self._recorder.copy(fusion)
 
@@ -283,8 +286,7 @@ class FusionDefinition(Declarations, CodeMembers):
 def _restored(fusion: nodes.Fusion) -> FusionDefinition:
     """A definition that is finished as `fusion`."""
     definition = FusionDefinition()
-    with definition:
-        definition._recorder.copy(fusion)  # pyright: ignore[reportPrivateUsage]
+    definition.fill(fusion)
     return definition
 
 

@@ -10,7 +10,7 @@ from fuser.errors import ArgumentError
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Broadcast, Cast, Extent, Iota, Pointwise, SizeOf, Value
+from fuser.ir.nodes import Broadcast, Extent, Iota, Pointwise, SizeOf, Value
 from fuser.ir.types import DYNAMIC
 
 
@@ -48,10 +48,7 @@ class TriangleOps(OperationGroup):
         kept = self._recorder.add(name, Pointwise(comparison, (columns, rows))).value
         is_bool = value.dtype is DataType.Bool
         nothing = self._recorder.constant(name, False if is_bool else 0, value.dtype).value
-        result = self._recorder.add(name, Pointwise("where", (kept, value, nothing)))
-        if result.value.dtype is value.dtype:
-            return result
-        return self._recorder.add(name, Cast(result.value, value.dtype))
+        return self._recorder.add(name, Pointwise("where", (kept, value, nothing)))
 
     def _numbers(self, name: str, value: Value, dim: int, start: Value) -> Value:
         """The numbers of the elements along a dimension, from `start`."""

@@ -122,9 +122,9 @@ class CudaRowParameters:
     `multiprocessors`: what the GPU has of them; each is to run `resident_threads` at once, in up to
     `resident_blocks` blocks. A row that is swept once and folded is split over twice as many
     threads as that, if each is left `split_elements`, and one that is scanned over as many, if each
-    is left `elements`. `workspace_bytes`: the most that blocks keep of folds
-    over the rows; where that is a number for all rows, blocks are up to `scalar_waves` times as
-    many as run at once. `most_blocks`: the largest grid; its blocks do several rows each.
+    is left `elements`. `workspace_bytes`: the most that blocks keep of folds over the rows; where
+    that is a number for all rows, blocks are up to `scalar_waves` times as many as run at once.
+    `most_blocks`: the largest grid; its blocks do several rows each.
 
     Of what a row keeps between sweeps: `thread_bytes` for each thread, up to `kept_threads` of
     them, then more, up to `kept_words` registers. `block_bytes`: for each block of a cluster, which
