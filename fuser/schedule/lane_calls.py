@@ -21,6 +21,9 @@ from fuser.schedule.row_body import Code, dtype_of, names_in, variables_of
 LANE_FUNCTIONS = frozenset({"erf", "exp", "exp_nonpositive", "sigmoid", "silu", "tanh"})
 """The rows of the pointwise table that the device library has for all lanes at once."""
 
+VECTOR = 16
+"""Lanes come in multiples of so many, or a function is called in each of them."""
+
 LaneLoop = Callable[[tuple[Node, ...]], Loop]
 
 
@@ -42,7 +45,7 @@ def with_lane_calls(
     otherwise, and an element may be compared with what was found then.
     """
     calls = {node.name for node in code if calls_lanes(node) and node.name not in before}
-    if not calls or not all(map(_may_repeat, code)):
+    if not calls or count % VECTOR or not all(map(_may_repeat, code)):
         return [], [lane_loop(tuple(code))]
     return _Phases(code, calls).nodes(count, lane_loop)
 

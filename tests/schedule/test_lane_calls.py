@@ -269,3 +269,12 @@ def test_names_made_before_are_made_one_by_one():
     code = (loaded("T0"), call("T1", "exp", "T0"), call("T2", "tanh", "T1"), filled("T2"))
     arrays, _ = with_lane_calls(code, 64, lane_loop, before={"T1"})
     assert [array.name for array in arrays] == ["T2_given", "T2_held"]
+
+
+def test_chunks_shorter_than_vectors_call_in_each_lane():
+    """Rows of 8 numbers, with gaps between them, are chunks of as many."""
+    x, scale = torch.randn(200_000, 16, dtype=torch.float64)[:, :8], torch.tensor(-0.5)
+    with FusionDefinition() as fd:
+        given, factor = fd.from_pytorch(x), fd.from_pytorch(scale)
+        fd.add_output(fd.ops.silu(factor) + given)
+    agrees(fd, [x, scale], "cpu")
