@@ -48,7 +48,16 @@ SEED_BYTES = 1 << 14
 """More than any fusion takes to be drawn."""
 
 SMALL_ROWS = CpuRowParameters(
-    serial_work=0, lanes=4, strip=3, few_rows=8, block=4, long_run=2, kept_bytes=64, shortest_row=2
+    serial_work=0,
+    lanes=4,
+    strip=3,
+    few_rows=8,
+    block=4,
+    long_run=2,
+    kept_bytes=64,
+    shortest_row=2,
+    online_bytes=16,
+    online_block=6,
 )
 STREAMED_ROWS = CpuRowParameters(serial_work=0, stream_bytes=0, chunked_run=64)
 CPU_PARAMETERS: Sequence[tuple[CpuParameters, CpuRowParameters] | None] = (

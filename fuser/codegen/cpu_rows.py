@@ -5,20 +5,25 @@ from __future__ import annotations
 from fuser.codegen.cpu_scans import CpuScanPrinter
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import join
+from fuser.schedule.folds import lowest_finite
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
+    Call,
     CheckedIndex,
     Combine,
+    Convert,
     Expression,
     Finish,
     Keep,
     Kept,
+    Let,
     Literal,
     Loop,
     LoopNest,
     Node,
     Partial,
+    Raise,
     Ref,
     Region,
     RowArray,
@@ -143,6 +148,22 @@ class CpuRowPrinter(CpuScanPrinter):
                     self._add_to(Ref(f"{name}_part[slot]", partial.kept), block, partial)
                     fill = self.expressions.print(partial.block_fill, name)
                     self.out.line(f"{block.name} = {fill};")
+
+    def raised(self, node: Raise) -> None:
+        dtype, wide = node.largest.kept, DataType.Double
+        held = Ref(f"{node.largest.name}_part[0]", dtype)
+        finite = join("maximum", held, lowest_finite(dtype))
+        before, after = Ref(f"{node.name}_before", dtype), Ref(node.name, dtype)
+        self.node(Let(before.name, dtype, finite))
+        self._add_to(held, node.value, node.largest)
+        self.node(Let(after.name, dtype, finite))
+        risen = Call("sub", (Convert(before, wide), Convert(after, wide)), wide)
+        scale = Ref(f"{node.name}_scale", wide)
+        self.node(Let(scale.name, wide, Call("exp", (risen,), wide)))
+        for partial in node.sums:
+            part = Ref(f"{partial.name}_part[0]", partial.kept)
+            scaled = Call("mul", (part, scale), wide)
+            self.out.line(f"{part.name} = {self.expressions.print(scaled, partial.name)};")
 
     def finish(self, node: Finish) -> None:
         partial = node.partial

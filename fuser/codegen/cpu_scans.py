@@ -65,7 +65,7 @@ class CpuScanPrinter(CpuSweepPrinter):
         """Chunks in order; what is stored past the cache begins where memory is aligned."""
         number, self._sweeps = self._sweeps, self._sweeps + 1
         index, name = self.index, self.sizes.axis(loop.axis)
-        first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
+        first, extent = self.range_of(loop.axis)
         known = set(self.expressions.lane_arrays)
         head = f"const auto scan{number} = [&](const {index} {name}, const int count)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
@@ -133,18 +133,18 @@ class CpuScanPrinter(CpuSweepPrinter):
         for name, first in (("begin", "thread"), ("end", "(thread + 1)")):
             place = f"block + {index}({node.step}) * {first}"
             self.out.line(f"const {index} {name} = {place} < {extent} ? {place} : {extent};")
-        self._ranges[node.axis] = ("begin", "end")
         with self.out.block(""):
-            self.nodes(node.totals)
+            with self.in_range(node.axis, "begin", "end"):
+                self.nodes(node.totals)
             for carry in node.carries:
                 self.out.line(f"{carry.total}s[turn * threads + thread] = {carry.total};")
         self.out.line("#pragma omp barrier")
         for carry in node.carries:
             self._carry_to_part(carry)
-        self.nodes(node.body)
+        with self.in_range(node.axis, "begin", "end"):
+            self.nodes(node.body)
         for carry in node.carries:
             self.out.line(f"{carry.name} = {carry.name}_next;")
-        del self._ranges[node.axis]
 
     def _carry_to_part(self, carry: Carry) -> None:
         """The carry at the beginning of this thread's part, and that of the next block."""

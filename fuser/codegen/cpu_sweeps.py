@@ -30,7 +30,7 @@ class CpuSweepPrinter(CpuPrinter):
     def __init__(self, segment: Segment, nest: LoopNest) -> None:
         super().__init__(segment, nest)
         self._ranges: dict[Axis, tuple[str, str]] = {}
-        """Where sweeps over an axis start and end, if not at its ends."""
+        """Where sweeps over an axis start and end, where that is not at its ends."""
 
     def loop(self, loop: Loop) -> None:
         match loop.binding:
@@ -92,26 +92,40 @@ class CpuSweepPrinter(CpuPrinter):
         return 2 if nested and len(loop.body) == 1 else 1
 
     def _for(self, loop: Loop) -> None:
-        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-        index = self.index
+        name, index = self.sizes.axis(loop.axis), self.index
         if loop.binding is Binding.BLOCKS:
-            self._blocks(loop, index, extent)
+            self._blocks(loop, index)
             return
         if loop.binding is Binding.STRIP:
             self._strips(loop, index)
             return
-        first, end = self._ranges.get(loop.axis) or ("0", extent)
+        first, end = self.range_of(loop.axis)
         with self.out.block(f"for ({index} {name} = {first}; {name} < {end}; ++{name})"):
             self.nodes(loop.body)
 
-    def _blocks(self, loop: Loop, index: str, extent: str) -> None:
-        with self.out.block(f"for ({index} block = 0; block < {extent}; block += {loop.step})"):
-            left = f"{extent} - block"
-            end = f"block + ({left} < {loop.step} ? {left} : {loop.step})"
-            self.out.line(f"const {index} block_end = {end};")
-            self._ranges[loop.axis] = ("block", "block_end")
-            self.nodes(loop.body)
-            del self._ranges[loop.axis]
+    def range_of(self, axis: Axis) -> tuple[str, str]:
+        """Where a sweep over an axis starts and ends."""
+        return self._ranges.get(axis) or ("0", self.sizes.extent(axis))
+
+    @contextmanager
+    def in_range(self, axis: Axis, first: str, end: str) -> Generator[None]:
+        """Sweeps over an axis do a part of it."""
+        outer = self.range_of(axis)
+        self._ranges[axis] = first, end
+        yield
+        self._ranges[axis] = outer
+
+    def _blocks(self, loop: Loop, index: str) -> None:
+        """Blocks of an axis, or of a block of it."""
+        first, end = self.range_of(loop.axis)
+        name = "block" if first == "0" else "inner_block"
+        head = f"for ({index} {name} = {first}; {name} < {end}; {name} += {loop.step})"
+        with self.out.block(head):
+            left = f"{end} - {name}"
+            last = f"{name} + ({left} < {loop.step} ? {left} : {loop.step})"
+            self.out.line(f"const {index} {name}_end = {last};")
+            with self.in_range(loop.axis, name, f"{name}_end"):
+                self.nodes(loop.body)
 
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""
@@ -142,7 +156,7 @@ class CpuSweepPrinter(CpuPrinter):
         where the sweep ends."""
         number, self._sweeps = self._sweeps, self._sweeps + 1
         index, name = self.index, self.sizes.axis(loop.axis)
-        first, extent = self._ranges.get(loop.axis) or ("0", self.sizes.extent(loop.axis))
+        first, extent = self.range_of(loop.axis)
         body, start = f"sweep{number}", f"start{number}"
         of_round = _of_round(loop)
         for node in of_round:

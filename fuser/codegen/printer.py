@@ -46,6 +46,7 @@ from fuser.schedule.loop_tree import (
     PointLists,
     PointOf,
     Prefetch,
+    Raise,
     Ref,
     Region,
     RowArray,
@@ -153,6 +154,8 @@ class KernelPrinter(ABC):
                 self.accumulate(node)
             case Widen():
                 self.widen(node)
+            case Raise():
+                self.raised(node)
             case Finish():
                 self.finish(node)
             case Carry() | ScanLanes() | Share():
@@ -248,6 +251,10 @@ class KernelPrinter(ABC):
     def widen(self, node: Widen) -> None:
         """Print that blocks of folds over the rows are joined to what is kept of them."""
         raise AssertionError("only processors fold in blocks of rows")
+
+    def raised(self, node: Raise) -> None:
+        """Print that a maximum grows, and what becomes of sums that depend on it."""
+        raise AssertionError("only processors sum while a maximum is being found")
 
     def finish(self, node: Finish) -> None:
         """Print a result of a fold over the rows."""

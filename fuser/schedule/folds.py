@@ -50,6 +50,11 @@ def neutral(operation: str, dtype: DataType) -> Literal:
             return Literal(_extreme(dtype, lowest=operation == "maximum"), dtype)
 
 
+def lowest_finite(dtype: DataType) -> Literal:
+    """The lowest number of a floating-point type."""
+    return Literal(torch.finfo(dtype.torch).min, dtype)
+
+
 def _extreme(dtype: DataType, lowest: bool) -> bool | int | float:
     if dtype is DataType.Bool:
         return not lowest

@@ -31,6 +31,8 @@ class CpuRowParameters:
     elements of each at a time, in blocks of `strip_block`. `few_rows`: rows below which each is
     shared out over the threads. `row_block`, `block`: rows, and elements of a row in runs of at
     least `long_run`, that are folded in their own type before they are joined to a wider one.
+    `online_bytes`: rows from which exponentials are summed while the largest element is still being
+    found, block by block of `online_block` elements: those that do not stay in a core's own cache.
     `scanned_block`: elements of a row that a thread scans before it meets the others; they should
     stay in its cache. `kept_bytes`: the most that is kept of one row between sweeps, on the stack.
     `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`:
@@ -45,6 +47,8 @@ class CpuRowParameters:
     few_rows: int = 8
     row_block: int = 32
     block: int = 1 << 11
+    online_bytes: int = 3 << 16
+    online_block: int = 1 << 13
     scanned_block: int = 1 << 16
     long_run: int = 1 << 10
     kept_bytes: int = 1 << 19

@@ -34,6 +34,7 @@ from fuser.schedule.row_statements import (
     Kept,
     Partial,
     Place,
+    Raise,
     RowArray,
     Running,
     ScanLanes,
@@ -88,6 +89,7 @@ __all__ = [
     "PointLists",
     "PointOf",
     "Prefetch",
+    "Raise",
     "Ref",
     "Region",
     "RowArray",
@@ -241,6 +243,7 @@ Node = (
     | Combine
     | Accumulate
     | Widen
+    | Raise
     | Finish
     | Prefetch
     | PointLists

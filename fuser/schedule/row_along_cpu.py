@@ -14,10 +14,14 @@ from fuser.schedule.index import ZERO
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
+    Call,
     Finish,
     Keep,
+    Literal,
     Loop,
     Node,
+    Partial,
+    Raise,
     Ref,
     Region,
     RowArray,
@@ -34,7 +38,8 @@ from fuser.schedule.row_folds_cpu import (
     widened_blocks,
     without_repeats,
 )
-from fuser.schedule.row_memory import ask_ahead, chunks, in_chunks, store_last
+from fuser.schedule.row_memory import ask_ahead, ask_for, chunks, in_chunks, store_last
+from fuser.schedule.row_online import online_pair
 from fuser.schedule.row_scans import carry_of, independent, totals_of
 from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 
@@ -49,12 +54,17 @@ def along_rows(
     """
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes)
-    body = ask_ahead(body, parameters, alone)
+    together = may_repeat and not alone and online_pair(body, parameters)
+    if not together:
+        body = ask_ahead(body, parameters, alone)
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
     nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
     before: set[str] = set()
     for sweep in body.stages:
-        nodes += _stage(sweep, parameters, alone, before if may_repeat else None)
+        if together and sweep in together:
+            nodes += _online(*together, parameters) if sweep is together[0] else ()
+        else:
+            nodes += _stage(sweep, parameters, alone, before if may_repeat else None)
         before.update(node.name for node in sweep.code)
     nodes += widened_blocks(body, parameters.row_block)
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
@@ -104,20 +114,60 @@ def _sweep_in_blocks(
     Of a row `alone`, each thread folds its blocks, then the folds of the threads are joined.
     """
     *outer, inner = sweep.axes
-    own = sweep.folds_of_row
-    partials = {fold.name: partial_of(dataclasses.replace(fold, slots=1)) for fold in own}
-    folds = tuple(
-        fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
-    )
-    one = dataclasses.replace(sweep, axes=(inner,), folds=folds)
-    swept = _sweep_along(one, parameters, narrow=True, may_repeat=may_repeat)
-    joined = (Accumulate(p, ZERO, Ref(name, p.kept)) for name, p in partials.items())
-    loops: tuple[Node, ...] = (*swept, *joined)
+    partials = _partials(sweep)
+    loops = _blocks_of(sweep, partials, parameters, may_repeat)
     if inner.extent > parameters.block or (alone and not outer):
         loops = (Loop(inner, Binding.BLOCKS, loops, parameters.block),)
     loops = nested(outer, Binding.PARALLEL if alone else Binding.SERIAL, loops)
-    finished = tuple(Finish(partial, ZERO) for partial in partials.values())
-    return [Region(tuple(partials.values()), loops, finished, threaded=alone)]
+    finished = tuple(Finish(partial, ZERO) for partial in partials)
+    return [Region(partials, loops, finished, threaded=alone)]
+
+
+def _partials(sweep: Sweep) -> tuple[Partial, ...]:
+    """What is kept of the folds of a row while its blocks are swept."""
+    return tuple(partial_of(dataclasses.replace(fold, slots=1)) for fold in sweep.folds_of_row)
+
+
+def _blocks_of(
+    sweep: Sweep, partials: tuple[Partial, ...], parameters: CpuRowParameters, may_repeat: bool
+) -> tuple[Node, ...]:
+    """A block of a long sweep, joined to `partials`."""
+    folds = tuple(
+        fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
+    )
+    one = dataclasses.replace(sweep, axes=sweep.axes[-1:], folds=folds)
+    swept = _sweep_along(one, parameters, narrow=True, may_repeat=may_repeat)
+    return *swept, *(Accumulate(p, ZERO, Ref(p.name, p.kept)) for p in partials)
+
+
+def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> list[Node]:
+    """Two sweeps over a row as one, block by block: see `row_online.py`."""
+    (axis,) = sums.axes
+    (fold,) = largest.folds
+    block = dataclasses.replace(fold, name=f"{fold.name}_block")
+    (held,), sums_held = _partials(largest), _partials(sums)
+    found = dataclasses.replace(largest, folds=(block,), ahead=())
+    risen = Raise(fold.name, held, Ref(block.name, held.kept), sums_held)
+    summed = dataclasses.replace(sums, ahead=tuple(ask_for(largest, parameters.online_block)))
+    loops = (
+        *_sweep_along(found, parameters, narrow=True, may_repeat=True),
+        risen,
+        Loop(
+            axis,
+            Binding.BLOCKS,
+            _blocks_of(summed, sums_held, parameters, may_repeat=True),
+            parameters.block,
+        ),
+    )
+    # Without any finite number a row has no sum.
+    none = Call("mul", (Literal(0, held.kept), Ref(fold.name, held.kept)), held.kept)
+    finished = (
+        Finish(held, ZERO),
+        *(Accumulate(partial, ZERO, none) for partial in sums_held),
+        *(Finish(partial, ZERO) for partial in sums_held),
+    )
+    blocks = Loop(axis, Binding.BLOCKS, loops, parameters.online_block)
+    return [Region((held, *sums_held), (blocks,), finished, threaded=False)]
 
 
 def _point(sweep: Sweep) -> list[Node]:

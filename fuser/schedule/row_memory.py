@@ -90,6 +90,14 @@ def _soon_after(
             yield Prefetch(load.tensor, load.at, 1)
 
 
+def ask_for(sweep: Sweep, ahead: int) -> Iterator[Prefetch]:
+    """What a sweep reads so many elements later."""
+    inner = sweep.axes[-1]
+    for load in _placed(sweep):
+        at = substitute(load.at, {inner: Index(ahead, ((inner, 1),))})
+        yield Prefetch(load.tensor, at, 1, there=True)
+
+
 def consecutive(sweep: Sweep) -> list[Load]:
     """The loads of neighbouring elements of a row."""
     loads = (node for node in sweep.code if isinstance(node, Load) and node.drawn is None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.expressions import Expression, Literal
+from fuser.schedule.expressions import Expression, Literal, Ref
 from fuser.schedule.index import Axis, Index
 
 
@@ -107,6 +107,17 @@ class Widen:
 
     partials: tuple[Partial, ...]
     every: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """Joins `value` to `largest`, a maximum, and scales sums of e to differences from it, as if it
+    had been so before. `name` = the new maximum, or the lowest finite number if that is -inf."""
+
+    name: str
+    largest: Partial
+    value: Ref
+    sums: tuple[Partial, ...]
 
 
 @dataclass(frozen=True, slots=True)
