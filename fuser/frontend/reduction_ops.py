@@ -119,7 +119,12 @@ class ReductionOps(OperationGroup):
         keepdim: bool = False,
         **older: Unpack[Older],
     ) -> Handle:
-        """The variance: squared deviations divided by their number less `correction`."""
+        """The variance: squared deviations divided by their number less `correction`.
+
+        Deviations are from the mean as it is rounded: where that is many times the standard
+        deviation s, the relative error is up to (2^-22 mean / s)^2 in float32, 1e-4 at 50,000
+        times. Subtract something near the mean before, where that matters.
+        """
         op = self._variance("var", arg, dims, keepdim, older, correction)
         return self._recorder.add("var", op)
 

@@ -9,7 +9,8 @@ T1 = fd.ops.argmax(T0, dims=[1])   ->     T2 = fd.ops.max(T0, dims=[1], keepdim=
                                           T1 = fd.ops.min(T6, dims=[1])        S4: their number
 
 The variance is the mean of squared deviations from the mean, so it takes two sweeps of a row; so
-does the place of an extreme.
+does the place of an extreme. That the mean is rounded is not corrected for, which would take one
+more sum: layernorm took up to 1.1 times as long.
 """
 
 from __future__ import annotations
