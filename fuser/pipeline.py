@@ -90,17 +90,14 @@ class Executor:
         """The outputs for these inputs; nothing is launched if an input is refused."""
         if is_traced():
             refuse_tracing()
-        key = (target, device, *self._key(inputs))
-        try:
-            run = self._runs.get(key)
-        except TypeError:  # not hashable: a device may be anything
-            device_of(inputs, device)
-            raise
+        place = None if device is None else device_of(inputs, device)
+        key = (target, place, *self._key(inputs))
+        run = self._runs.get(key)
         if run is None:
             with self._lock:
                 run = self._runs.get(key)
                 if run is None:
-                    run, plan = self._prepare(inputs, target, device)
+                    run, plan = self._prepare(inputs, target, place)
                     _keep(self._plans, key, plan)
                     _keep(self._runs, key, run)
         self._last = key
@@ -120,7 +117,8 @@ class Executor:
     def is_ready(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> bool:
         """Whether `execute` would plan and compile nothing."""
         check_inputs(self._fusion, inputs)
-        return (target, device, *self._key(inputs)) in self._runs
+        place = None if device is None else device_of(inputs, device)
+        return (target, place, *self._key(inputs)) in self._runs
 
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""

@@ -21,6 +21,7 @@ from fuser.frontend.validating import (
     with_updates_shown,
     without_updates,
 )
+from fuser.ir import externs
 from fuser.ir.comparison import check_results
 from fuser.ir.nodes import Fusion, GeneratorState, Number
 from fuser.pipeline import Executor, Plan
@@ -132,7 +133,8 @@ class Workbench(ABC):
         fusion = with_updates_shown(self.ir)
         flat = flattened(inputs)
         before = before_updates(fusion, flat)
-        draws = any(isinstance(statement.op, GeneratorState) for statement in fusion.statements)
+        drawn = (s.op for s in fusion.statements)
+        draws = any(isinstance(op, GeneratorState) or externs.draws(op) for op in drawn)
         with drawing_again(flat) if draws else nullcontext() as draw_again:
             outputs = self.execute(inputs, target=target, device=device, **options)
             if draw_again is not None:

@@ -18,7 +18,7 @@ from fuser.ir import attention, products, shapes
 from fuser.ir.dtype_rules import check_dtype, check_index
 from fuser.ir.dtypes import DataType
 from fuser.ir.indexing import check_range
-from fuser.ir.nodes import Extent, Extern, Value
+from fuser.ir.nodes import Extent, Extern, Operation, Value
 from fuser.ir.result_shapes import check_dims, same_size, static_extent
 from fuser.ir.types import DYNAMIC, TensorType
 
@@ -58,6 +58,11 @@ def options(op: Extern) -> dict[str, object]:
     """The options by name, with defaults for those left out."""
     defaults = TABLE[op.function].options
     return defaults | dict(zip(defaults, op.options, strict=False))
+
+
+def draws(op: Operation) -> bool:
+    """Whether an operation is torch's and advances torch's generator."""
+    return isinstance(op, Extern) and bool(options(op).get("dropout_p"))
 
 
 def sizes(op: Extern) -> tuple[Extent, ...]:

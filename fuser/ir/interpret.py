@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never
 
 import torch
@@ -38,6 +38,7 @@ from fuser.ir.nodes import (
     SizeOf,
     Slice,
     Squeeze,
+    Statement,
     StrideOrder,
     Value,
     View,
@@ -56,6 +57,8 @@ def interpret(
 ) -> list[torch.Tensor]:
     """Run `fusion` on `inputs` (in the order of `fusion.inputs`) and return its outputs.
 
+    What is drawn from torch's generator is drawn first, as a plan does, whose steps have an order
+    of their own; then what torch's operations draw.
     `device` is where factories create tensors; by default that of the first tensor input.
     """
     environment: Environment = {}
@@ -65,12 +68,17 @@ def interpret(
             given if is_tensor else torch.tensor(given, dtype=value.dtype.torch, device="cpu")
         )
     place = device or _device_of(inputs)
-    for statement in fusion.statements:
+    for statement in in_drawing_order(fusion.statements):
         for out, result in zip(
             statement.outs, evaluate(statement.op, environment, place), strict=True
         ):
             environment[out] = result
     return [environment[value] for value in fusion.output_values]
+
+
+def in_drawing_order(statements: Iterable[Statement]) -> list[Statement]:
+    """Statements in an order in which a plan draws from torch's generator."""
+    return sorted(statements, key=lambda statement: not isinstance(statement.op, GeneratorState))
 
 
 def evaluate(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.interpret import evaluate
+from fuser.ir.interpret import evaluate, in_drawing_order
 from fuser.ir.nodes import (
     Cast,
     Fusion,
@@ -66,7 +66,7 @@ def _run(fusion: Fusion, inputs: Sequence[torch.Tensor | Number], number: int) -
     for value, given in zip(fusion.inputs, inputs, strict=True):
         held = given if isinstance(given, torch.Tensor) else torch.tensor(given, device=_CPU)
         environment[value] = held.detach().to(_CPU, value.dtype.torch)
-    for statement in fusion.statements:
+    for statement in in_drawing_order(fusion.statements):
         results = evaluate(statement.op, environment, _CPU)
         if number:
             results = tuple(

@@ -14,7 +14,6 @@ import dataclasses
 
 from fuser.ir import externs
 from fuser.ir.nodes import (
-    Extern,
     Fusion,
     GeneratorState,
     Operation,
@@ -50,7 +49,5 @@ def _is_pure(op: Operation) -> bool:
     match op:
         case GeneratorState() | Pointwise(op="segment_set"):
             return False
-        case Extern():
-            return not externs.options(op).get("dropout_p")
         case _:
-            return True
+            return not externs.draws(op)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from fuser.ir import externs
 from fuser.ir.nodes import Fusion, GeneratorState, Statement, Value, operands
 
 
@@ -19,8 +20,10 @@ def remove_dead_code(fusion: Fusion) -> Fusion:
     needed: set[Value] = set(fusion.output_values)
     kept: list[Statement] = []
     for statement in reversed(fusion.statements):
-        if needed.isdisjoint(statement.outs) and not isinstance(statement.op, GeneratorState):
+        op = statement.op
+        advances = isinstance(op, GeneratorState) or externs.draws(op)
+        if needed.isdisjoint(statement.outs) and not advances:
             continue
         kept.append(statement)
-        needed.update(operands(statement.op))
+        needed.update(operands(op))
     return dataclasses.replace(fusion, statements=tuple(reversed(kept)))

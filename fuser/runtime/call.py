@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import torch
 
@@ -20,8 +21,8 @@ def key_of(given: torch.Tensor | Number) -> object:
         at = given.data_ptr()
         aligned = _ALIGNMENTS[at & 15] if at else 0
         return given.shape, given.stride(), given.dtype, given.device, aligned, lazy
-    if isinstance(given, int):
-        return type(given), given < 0, _width(given)  # whether it fits is checked once for each
+    if isinstance(given, Integral):  # of NumPy's, too; whether it fits is checked once for each
+        return type(given), given < 0, _width(int(given))
     return type(given)
 
 
@@ -104,14 +105,14 @@ def device_of(inputs: Inputs, device: Device) -> torch.device:
     """Where to run: where the inputs are; where they are only numbers and 0-dim CPU tensors, on
     `device`, or else on the CPU.
 
-    An int is the number of a CUDA device. Raises ArgumentError where `device` is no device, or not
-    where the inputs are.
+    An int is the number of a CUDA device; "cuda" is the current one. Raises ArgumentError where
+    `device` is no device, or not where the inputs are.
     """
     wanted = None if device is None else _read_device(device)
     tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
     fixed = [t.device for t in tensors if t.dim() > 0 or t.device.type != "cpu"]
     if not fixed:
-        return wanted or torch.device("cpu")
+        return torch.device("cpu") if wanted is None else _with_number(wanted)
     if wanted is not None and not _is_part(fixed[0], wanted):
         raise ArgumentError(
             operation="execute",
@@ -120,6 +121,13 @@ def device_of(inputs: Inputs, device: Device) -> torch.device:
             expected=f"the inputs are on {fixed[0]}; leave it out, or move them",
         )
     return fixed[0]
+
+
+def _with_number(device: torch.device) -> torch.device:
+    """A device; the current one, where it is any of its kind."""
+    if str(device) != "cuda" or not torch.cuda.is_available():
+        return device
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 def _is_part(device: torch.device, wanted: torch.device) -> bool:

@@ -1,9 +1,10 @@
 import torch
 
+from fuser import FusionDefinition
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Constant, Full, GeneratorState, Pointwise, Random, Reduce
+from fuser.ir.nodes import Constant, Extern, Full, GeneratorState, Pointwise, Random, Reduce
 from fuser.ir.types import TensorType
 from fuser.passes.dead_code import remove_dead_code
 
@@ -38,6 +39,16 @@ def test_what_advances_the_generator_stays():
     after = remove_dead_code(builder.fusion)
 
     assert [type(s.op) for s in after.statements] == [GeneratorState, Pointwise]
+
+
+def test_dropout_that_torch_does_advances_it_too():
+    with FusionDefinition() as fd:
+        q, k, v, x = (fd.define_tensor(shape=[-1] * 4, contiguity=True) for _ in range(4))
+        fd.ops.sdpfa_fwd(q, k, v, dropout_p=0.5, is_causal=False)
+        fd.ops.sdpfa_fwd(k, q, v, dropout_p=0.0, is_causal=False)
+        fd.add_output(fd.ops.neg(x))
+
+    assert [type(s.op) for s in remove_dead_code(fd.fusion).statements] == [Extern, Pointwise]
 
 
 def test_scalars_and_sizes_of_dropped_statements_go_too_but_inputs_stay():

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition, errors
+from fuser.ir import attention
 from fuser.ir.interpret import interpret
 
 TARGETS = ("cpu", "emulator")
@@ -105,3 +106,41 @@ def test_an_index_out_of_range_stops_the_plan() -> None:
         fd.add_output(fd.ops.index_add(t, i, t, 0))
     with pytest.raises(errors.FuserError, match=r"index_add.* index 7 is out of range"):
         fd.execute([torch.ones(2), torch.tensor([0, 7])])
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_dropout_of_torch_and_numbers_of_kernels_are_repeatable(
+    first: bool, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oracle draws in the order of the plan. On a processor, torch's attention has no dropout:
+    it draws here."""
+    computed = attention._cpu_flash  # pyright: ignore[reportPrivateUsage]
+
+    def drawing(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        drop: float,
+        causal: bool,
+        **options: torch.Tensor | float | None,
+    ) -> tuple[torch.Tensor, ...]:
+        output, *others = computed(query, key, value, 0.0, causal, **options)
+        factor = torch.rand(()) if drop and not query.is_meta else 1.0
+        return output * factor, *others
+
+    monkeypatch.setattr(attention, "_cpu_flash", drawing)
+    inputs = [torch.randn(1, 2, 8, 16) for _ in range(3)]
+    with FusionDefinition() as fd:
+        given = [fd.from_pytorch(t) for t in inputs]
+        made = [
+            define()
+            for define in (
+                lambda: fd.ops.sdpfa_fwd(*given, dropout_p=0.5, is_causal=False)[0],
+                lambda: fd.ops.uniform(0.0, 1.0, [4]),
+            )[:: 1 if first else -1]
+        ]
+        for result in made:
+            if used or result.ndim == 1:
+                fd.add_output(result)
+    fd.validate(inputs)
