@@ -10,7 +10,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
@@ -37,6 +36,7 @@ from fuser.runtime.call import (
     overlapping,
     refuse_tracing,
 )
+from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.describe import describe, print_segments
 from fuser.runtime.executor import LoadedKernel, Runner
@@ -68,8 +68,17 @@ class Compiled:
     plan: Plan
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What runs a call, and its plan; without a compiler there is none."""
+
+    run: Run
+    plan: Plan | None
+
+
 class Executor:
-    """Runs one definition. Plans are made once per sizes, strides, dtypes and alignments."""
+    """Runs one definition. Plans are made once per sizes, strides, dtypes and alignments; who needs
+    what is being made by another thread waits for it."""
 
     def __init__(self, fusion: Fusion) -> None:
         self._fusion = fusion
@@ -77,12 +86,10 @@ class Executor:
         into = [output.alias_of for output in fusion.outputs]
         self._scatters = any(isinstance(s.op, Scatter) for s in fusion.statements)
         self._updated = [n for n, value in enumerate(fusion.inputs) if value in into]
-        self._runs: dict[object, Run] = {}
-        self._plans: dict[object, Plan | None] = {}
-        self._last: object = None  # the key of the last call
-        self._compiled: dict[object, Compiled] = {}
-        self._runners: dict[object, Runner] = {}
-        self._lock = threading.RLock()
+        self._prepared: CompileCache[Prepared] = CompileCache(KEPT_PLANS)
+        self._compiled: CompileCache[Compiled] = CompileCache(KEPT_PLANS)
+        self._runners: CompileCache[Runner] = CompileCache(KEPT_PLANS)
+        self._last: Plan | None = None
 
     def execute(
         self, inputs: Inputs, *, target: str | None = None, device: Device = None
@@ -92,16 +99,11 @@ class Executor:
             refuse_tracing()
         place = None if device is None else device_of(inputs, device)
         key = (target, place, *self._key(inputs))
-        run = self._runs.get(key)
-        if run is None:
-            with self._lock:
-                run = self._runs.get(key)
-                if run is None:
-                    run, plan = self._prepare(inputs, target, place)
-                    _keep(self._plans, key, plan)
-                    _keep(self._runs, key, run)
-        self._last = key
-        return run(inputs)
+        prepared = self._prepared.find(key)
+        if prepared is None:
+            prepared = self._prepared.get(key, lambda: self._prepare(inputs, target, place))
+        self._last = prepared.plan
+        return prepared.run(inputs)
 
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
@@ -112,13 +114,13 @@ class Executor:
 
     def last_plan(self) -> Plan | None:
         """What the last call ran; None if there was none, or no compiler for it."""
-        return self._plans.get(self._last)
+        return self._last
 
     def is_ready(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> bool:
         """Whether `execute` would plan and compile nothing."""
         check_inputs(self._fusion, inputs)
         place = None if device is None else device_of(inputs, device)
-        return (target, place, *self._key(inputs)) in self._runs
+        return self._prepared.find((target, place, *self._key(inputs))) is not None
 
     def _key(self, inputs: Inputs) -> tuple[object, ...]:
         """Everything a plan depends on but its target."""
@@ -134,12 +136,7 @@ class Executor:
 
     def _compile(self, inputs: Inputs, target: TargetName) -> Compiled:
         key = (target, *self._key(inputs))
-        with self._lock:
-            compiled = self._compiled.get(key)
-            if compiled is None:
-                compiled = compile_plan(self._fusion, inputs, target)
-                _keep(self._compiled, key, compiled)
-        return compiled
+        return self._compiled.get(key, lambda: compile_plan(self._fusion, inputs, target))
 
     def profile(
         self,
@@ -169,9 +166,7 @@ class Executor:
     ) -> tuple[list[torch.Tensor], Profile]:
         """What `execute` returns and does, and the time of every step of that one run."""
         plan, runner, place = self._timed(inputs, target, device)
-        self._last = (target, device, *self._key(inputs))
-        with self._lock:
-            _keep(self._plans, self._last, plan)
+        self._last = plan
         taken: list[Profile] = []
 
         def run(given: Inputs) -> list[torch.Tensor]:
@@ -204,34 +199,31 @@ class Executor:
         check_runs_on(named, place)
         return named, place
 
-    def _prepare(
-        self, inputs: Inputs, target: str | None, device: Device
-    ) -> tuple[Run, Plan | None]:
+    def _prepare(self, inputs: Inputs, target: str | None, device: Device) -> Prepared:
         """What runs the inputs, and its plan."""
         named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
             warn_without_compiler()
             check_updates(concretize_for(self._fusion, inputs), inputs)
-            return oracle_runner(self._fusion, place), None
+            return Prepared(oracle_runner(self._fusion, place), None)
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")
         with repro_note():
             runner = self._runner(inputs, named, place)
             plan = self._compile(inputs, named).plan
-        return placed(self._fusion, runner.run, inputs, place), plan
+        return Prepared(placed(self._fusion, runner.run, inputs, place), plan)
 
     def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
         """Runs the plan for these inputs, its kernels compiled and loaded."""
-        key = (target, place, *self._key(inputs))
-        with self._lock:
-            runner = self._runners.get(key)
-            if runner is None:
-                compiled = self._compile(inputs, target)
-                debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
-                runner = Runner(compiled.segmented, _load(compiled, place), place)
-                _keep(self._runners, key, runner)
-                PLANS.tell(self._fusion, compiled.plan)
-        return runner
+
+        def make() -> Runner:
+            compiled = self._compile(inputs, target)
+            debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
+            runner = Runner(compiled.segmented, _load(compiled, place), place)
+            PLANS.tell(self._fusion, compiled.plan)
+            return runner
+
+        return self._runners.get((target, place, *self._key(inputs)), make)
 
 
 def _load(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
@@ -247,16 +239,6 @@ def _load(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
     names = [s.name for s in segments if s.name in generated and not s.is_empty]
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         return dict(zip(names, pool.map(load, names), strict=True))
-
-
-Kept = TypeVar("Kept")
-
-
-def _keep(cache: dict[object, Kept], key: object, made: Kept) -> None:
-    """Add to a cache; the oldest entry goes where it is full."""
-    if len(cache) >= KEPT_PLANS:
-        del cache[next(iter(cache))]
-    cache[key] = made
 
 
 def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:

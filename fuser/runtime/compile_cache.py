@@ -1,9 +1,9 @@
-"""Compile once: results by key, with several threads waiting for the one that compiles."""
+"""Make once: results by key, with several threads waiting for the one that makes what they need."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
@@ -11,24 +11,39 @@ Result = TypeVar("Result")
 
 
 class CompileCache(Generic[Result]):
-    """Maps a key to the result of compiling it. A failed compilation is tried again."""
+    """Maps a key to what was made for it. What failed is tried again; of more than `capacity`
+    results, the oldest go."""
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int | None = None) -> None:
+        self._capacity = capacity
         self._lock = threading.Lock()
-        self._futures: dict[str, Future[Result]] = {}
+        self._made: dict[Hashable, Result] = {}
+        self._being_made: dict[Hashable, Future[Result]] = {}
+        self.find = self._made.get
+        """`find(key)` is what was made for a key, or None."""
 
-    def get(self, key: str, make: Callable[[], Result]) -> Result:
+    def get(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """What `make` returned for `key`, now or earlier."""
         with self._lock:
-            future = self._futures.get(key)
+            if key in self._made:
+                return self._made[key]
+            future = self._being_made.get(key)
             mine = future is None
             if future is None:
-                future = self._futures[key] = Future()
+                future = self._being_made[key] = Future()
         if mine:
             try:
-                future.set_result(make())
+                self._done(key, make(), future)
             except BaseException as error:  # an interrupt too: other threads wait for the result
                 with self._lock:
-                    del self._futures[key]
+                    del self._being_made[key]
                 future.set_exception(error)
         return future.result()
+
+    def _done(self, key: Hashable, result: Result, future: Future[Result]) -> None:
+        with self._lock:
+            if self._capacity is not None and len(self._made) >= self._capacity:
+                del self._made[next(iter(self._made))]
+            self._made[key] = result
+            del self._being_made[key]
+        future.set_result(result)

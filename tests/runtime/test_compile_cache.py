@@ -86,3 +86,10 @@ def test_a_failure_reaches_those_who_waited_for_it():
     for thread in threads:
         thread.join()
     assert len(errors) == 4
+
+
+def test_the_oldest_go_where_there_are_too_many():
+    cache: CompileCache[int] = CompileCache(capacity=2)
+    for number in (1, 2, 1, 3):
+        assert cache.get(number, lambda number=number: 10 * number) == 10 * number
+    assert [cache.find(number) for number in (1, 2, 3)] == [None, 20, 30]

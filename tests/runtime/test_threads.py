@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuser import DataType, FusionDefinition, stats
+from fuser import DataType, FusionDefinition, pipeline, stats
 from fuser.errors import IndexOutOfRangeError
+from fuser.runtime.executor import LoadedKernel
 from fuser.runtime.output_pool import POOLED_BYTES
 
 ROOT = Path(__file__).parents[2]
@@ -174,3 +175,29 @@ def test_the_first_plans_of_a_process_may_be_made_at_once() -> None:
         check=False,
     )
     assert done.stdout.split() == ["8"], done.stderr
+
+
+def test_a_thread_waits_for_the_kernels_it_needs_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a kernel of other sizes is compiled for one, another one has its result."""
+    entered, release = threading.Event(), threading.Event()
+    load = pipeline._load  # pyright: ignore[reportPrivateUsage]
+
+    def waiting(compiled: pipeline.Compiled, place: torch.device) -> dict[str, LoadedKernel]:
+        if compiled.plan.definition.inputs[0].shape == (7,):
+            entered.set()
+            assert release.wait(60)
+        return load(compiled, place)
+
+    monkeypatch.setattr(pipeline, "_load", waiting)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.neg(fd.define_tensor(shape=[-1], contiguity=True)))
+    results: list[torch.Tensor] = []
+    slow = threading.Thread(target=lambda: results.extend(fd.execute([torch.ones(7)])))
+    slow.start()
+    assert entered.wait(60)
+    (quick,) = fd.execute([torch.ones(5)])
+    assert quick.tolist() == [-1.0] * 5
+    assert not results
+    release.set()
+    slow.join()
+    assert results[0].tolist() == [-1.0] * 7
