@@ -15,6 +15,7 @@ from fuser.schedule.loop_tree import (
     Convert,
     Expression,
     Finish,
+    IfListed,
     Keep,
     Kept,
     Let,
@@ -197,9 +198,16 @@ class CpuRowPrinter(CpuScanPrinter):
 
 def _streams(nodes: tuple[Node, ...]) -> bool:
     """Whether stores bypass the cache."""
-    loops = [node for node in nodes if isinstance(node, Loop)]
-    streaming = (Binding.CHUNKS, Binding.SCAN)
-    return any(loop.binding in streaming or _streams(loop.body) for loop in loops)
+    for node in nodes:
+        match node:
+            case Loop(binding=Binding.CHUNKS | Binding.SCAN):
+                return True
+            case Loop(body=body) | IfListed(body=body):
+                if _streams(body):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _apart(partial: Partial) -> int:

@@ -7,7 +7,7 @@ from typing import assert_never
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import ListLoop, Loop, Node, PointLists, PointOf
+from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, Node, PointLists, PointOf
 
 _SHARES, _MOST_SHARED = 64, 256
 """Rows with lists are shared out in so many shares, or more if these are too large: rows have more
@@ -21,7 +21,7 @@ class CpuScatterPrinter(CpuRowPrinter):
     `first[r + 1] - 1` of `points`.
     """
 
-    def lists(self, node: PointLists | PointOf | ListLoop) -> None:
+    def lists(self, node: PointLists | PointOf | IfListed | ListLoop) -> None:
         match node:
             case PointLists():
                 self._make_lists(node)
@@ -29,6 +29,8 @@ class CpuScatterPrinter(CpuRowPrinter):
                 at = self.sizes.index(node.at, f"{node.lists}_number")
                 row = self.sizes.index(node.row, node.lists)
                 self.out.line(f"{node.lists}_rows[{at}] = int({row});")
+            case IfListed():
+                self._if_listed(node)
             case ListLoop():
                 self._each_point(node)
             case _:
@@ -52,13 +54,17 @@ class CpuScatterPrinter(CpuRowPrinter):
         call = f"{self.expressions.use('list_points')}({name}_rows, {points}, {rows}"
         self.out.line(f"{call}, {name}_first, {name}_points);")
 
-    def _each_point(self, node: ListLoop) -> None:
+    def _if_listed(self, node: IfListed) -> None:
         name, row = node.lists, self.sizes.index(node.row, node.lists)
         first, end = f"{name}_first[{row}]", f"{name}_first[{row} + 1]"
         self.out.line(f"const int first_listed = {first}, end_listed = {end};")
-        begin = "first_listed"
-        if node.last:
-            begin = "end_listed > first_listed ? end_listed - 1 : end_listed"
+        for condition, nodes in (("==", node.otherwise), ("<", node.body)):
+            with self.out.block(f"if (first_listed {condition} end_listed)"):
+                self.nodes(nodes)
+
+    def _each_point(self, node: ListLoop) -> None:
+        name = node.lists
+        begin = "end_listed - 1" if node.last else "first_listed"
         with self.out.block(f"for (int listed = {begin}; listed < end_listed; ++listed)"):
             self.out.line(f"const long long {node.name} = {name}_points[listed];")
             if node.later:
@@ -70,6 +76,6 @@ class CpuScatterPrinter(CpuRowPrinter):
 
 def _has_lists(nodes: tuple[Node, ...]) -> bool:
     return any(
-        isinstance(node, ListLoop) or (isinstance(node, Loop) and _has_lists(node.body))
+        isinstance(node, IfListed) or (isinstance(node, Loop) and _has_lists(node.body))
         for node in nodes
     )

@@ -33,6 +33,7 @@ from fuser.schedule.loop_tree import (
     Expression,
     FillTile,
     Finish,
+    IfListed,
     Keep,
     Kept,
     LaneCall,
@@ -142,7 +143,7 @@ class KernelPrinter(ABC):
                 self.checked_index(node)
             case Keep() | Kept() | RowArray():
                 self.row_array(node)
-            case PointLists() | PointOf() | ListLoop():
+            case PointLists() | PointOf() | IfListed() | ListLoop():
                 self.lists(node)
             case WarpPoints() | WarpElements():
                 self.warp(node)
@@ -232,7 +233,7 @@ class KernelPrinter(ABC):
         """Print the rows, and what is done when all are."""
         raise AssertionError("pointwise kernels have no rows")
 
-    def lists(self, node: PointLists | PointOf | ListLoop) -> None:
+    def lists(self, node: PointLists | PointOf | IfListed | ListLoop) -> None:
         """Print the points that go to one row, or what is done with them."""
         raise AssertionError("only scatters on a processor list points")
 

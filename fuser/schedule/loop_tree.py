@@ -70,6 +70,7 @@ __all__ = [
     "Expression",
     "FillTile",
     "Finish",
+    "IfListed",
     "IndexValue",
     "Keep",
     "Kept",
@@ -187,13 +188,22 @@ class PointOf:
 
 
 @dataclass(frozen=True, slots=True)
-class ListLoop:
-    """`body` for each point that goes to `row`, `name` being its number; with `last`, for the last
-    one only. `later` is the number of one that comes so many points `ahead`: of it, memory is asked
-    for."""
+class IfListed:
+    """`body`, if points go to `row`, else `otherwise`."""
 
     lists: str
     row: Index
+    body: tuple[Node, ...]
+    otherwise: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListLoop:
+    """`body` for each point that goes to the row at hand, `name` being its number; with `last`, for
+    the last one only. `later` is the number of one that comes so many points `ahead`: of it, memory
+    is asked for."""
+
+    lists: str
     name: str
     body: tuple[Node, ...]
     last: bool = False
@@ -248,6 +258,7 @@ Node = (
     | Prefetch
     | PointLists
     | PointOf
+    | IfListed
     | ListLoop
     | WarpPoints
     | WarpElements

@@ -17,6 +17,7 @@ from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.loop_tree import (
     Binding,
+    IfListed,
     Kept,
     Launch,
     ListLoop,
@@ -33,7 +34,7 @@ from fuser.schedule.loop_tree import (
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
-from fuser.schedule.scatter_lists import ListBody, trace_lists
+from fuser.schedule.scatter_lists import ListBody, trace_lists, without_points
 from fuser.schedule.scatter_trace import PointBody, scatter_of, trace_points
 from fuser.segmenter import Segment
 
@@ -100,15 +101,19 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     )
     *outer, inner = body.first.axes
     array = next(node for node in body.last.code if isinstance(node, Kept))
-    columns: tuple[Node, ...] = (
+
+    def finished(sweep: Sweep) -> Loop:
+        in_lanes = in_chunks(sweep, parameters)
+        return chunks(sweep, parameters.chunk) if in_lanes else _swept(sweep, inner)
+
+    summed: tuple[Node, ...] = (
         RowArray(array.name, array.dtype, inner),
         _swept(body.first, inner),
         _each_listed(name, body, last=not op.adds),
-        chunks(body.last, parameters.chunk)
-        if in_chunks(body.last, parameters)
-        else _swept(body.last, inner),
+        finished(body.last),
     )
-    row = (*body.of_row, *nested(outer, Binding.SERIAL, columns))
+    columns = IfListed(name, body.row, summed, (finished(without_points(body)),))
+    row = (*body.of_row, *nested(outer, Binding.SERIAL, (columns,)))
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
     stored = segment.bytes_written
     axes = dict.fromkeys((*listed.axes, *body.outside, *body.rows, *body.first.axes))
@@ -135,7 +140,7 @@ def _each_listed(name: str, body: ListBody, *, last: bool) -> ListLoop:
     read = [load for load in consecutive(body.added) if load.at.coefficient(body.point)]
     if not read or last or lanes == 1:
         each = (*body.of_point, _swept(body.added, inner))
-        return ListLoop(name, body.row, body.point.name, each, last)
+        return ListLoop(name, body.point.name, each, last)
     asked: list[Node] = []
     for load in read:
         terms = ((later if t == body.point else t, c) for t, c in load.at.terms)
@@ -144,9 +149,7 @@ def _each_listed(name: str, body: ListBody, *, last: bool) -> ListLoop:
     run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
     sweep = Loop(inner, Binding.SWEEP, (*asked, *body.added.code), lanes)
     ahead = -(-AHEAD_BYTES // run)
-    return ListLoop(
-        name, body.row, body.point.name, (*body.of_point, sweep), last, later.name, ahead
-    )
+    return ListLoop(name, body.point.name, (*body.of_point, sweep), last, later.name, ahead)
 
 
 def _swept(sweep: Sweep, inner: Axis) -> Loop:

@@ -165,6 +165,20 @@ class _ListTracer(ScatterTracer):
         return Listed(axes, code, row, number, math.prod(sizes), self._out.shape[op.dim])
 
 
+def without_points(body: ListBody) -> Sweep:
+    """The only sweep of a row that no point goes to: its sums are what they begin with."""
+    *code, begun = body.first.code
+    assert isinstance(begun, Keep)
+    assert begun.source is not None
+    known = {node.name for node in code}
+    for node in body.last.code:
+        if isinstance(node, Kept):
+            code.append(Let(node.name, node.dtype, begun.source))
+        elif node.name not in known:
+            code.append(node)
+    return replace(body.last, code=tuple(code))
+
+
 def _with_merged_lists(body: ListBody) -> ListBody:
     """`body` with neighbouring axes merged that every access walks as one."""
     sweeps = body.first, body.added, body.last

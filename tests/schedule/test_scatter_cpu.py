@@ -11,7 +11,18 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, LoopNest
-from fuser.schedule.loop_tree import Binding, ListLoop, Loop, Node, Prefetch, Region
+from fuser.schedule.loop_tree import (
+    Binding,
+    IfListed,
+    Keep,
+    Kept,
+    ListLoop,
+    Loop,
+    Node,
+    Prefetch,
+    Region,
+    RowArray,
+)
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
 from fuser.segmenter import segment
 from tests.segmented import concrete, memory_of
@@ -34,7 +45,7 @@ def nest(columns: int) -> LoopNest:
 def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
     for node in nodes:
         yield node
-        if isinstance(node, Loop | Region | ListLoop):
+        if isinstance(node, Loop | Region | ListLoop | IfListed):
             yield from walk(node.body)
 
 
@@ -56,6 +67,15 @@ def test_a_part_of_a_later_point_is_asked_for_with_each_part_of_this_one(columns
 def test_it_is_some_kilobytes_ahead_or_one_point(columns: int, points: int):
     (each,) = [node for node in walk(nest(columns).body) if isinstance(node, ListLoop)]
     assert each.ahead == points
+
+
+def test_a_row_without_points_is_swept_once():
+    (row,) = [node for node in walk(nest(768).body) if isinstance(node, IfListed)]
+    kept = [node for node in row.body if isinstance(node, RowArray)]
+    (only,) = row.otherwise
+    assert kept
+    assert isinstance(only, Loop)
+    assert not any(isinstance(node, Keep | Kept) for node in walk(row.otherwise))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.plan import Plan
+from tests.agreement import agrees
 
 TARGETS = ("cpu", "emulator")
 ARCHS = ("sm_80", "sm_90", "sm_100")
@@ -399,3 +400,16 @@ def test_random_numbers_are_added() -> None:
     inputs = [torch.zeros(7, 20), torch.arange(90) % 7]
     for target in TARGETS:
         defined(define, inputs).validate(inputs, target=target)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("columns", [24, 1000])
+def test_most_rows_have_no_point(columns: int, dtype: torch.dtype) -> None:
+    """What is made of such a row comes of what it was alone, also where that is read again."""
+    x, source = torch.randn(300, columns).to(dtype), torch.randn(5, columns).to(dtype)
+    index = torch.tensor([7, 299, 7, 0, 150])
+    with FusionDefinition() as fd:
+        given, at, added = (fd.from_pytorch(t) for t in (x, index, source))
+        fd.add_output(fd.ops.exp(fd.ops.index_add(given, at, added, 0)) * given)
+        fd.add_output(fd.ops.neg(fd.ops.index_put_accumulate(given, at, added)))
+    agrees(fd, [x, index, source], "cpu")
