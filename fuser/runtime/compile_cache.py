@@ -24,26 +24,24 @@ class CompileCache(Generic[Result]):
 
     def get(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """What `make` returned for `key`, now or earlier."""
+        mine: Future[Result] = Future()
         with self._lock:
             if key in self._made:
                 return self._made[key]
-            future = self._being_made.get(key)
-            mine = future is None
-            if future is None:
-                future = self._being_made[key] = Future()
-        if mine:
-            try:
-                self._done(key, make(), future)
-            except BaseException as error:  # an interrupt too: other threads wait for the result
-                with self._lock:
-                    del self._being_made[key]
-                future.set_exception(error)
-        return future.result()
-
-    def _done(self, key: Hashable, result: Result, future: Future[Result]) -> None:
+            future = self._being_made.setdefault(key, mine)
+        if future is not mine:
+            return future.result()
+        try:
+            result = make()
+        except BaseException as error:  # an interrupt too: other threads wait for the result
+            with self._lock:
+                del self._being_made[key]
+            mine.set_exception(error)
+            raise
         with self._lock:
             if self._capacity is not None and len(self._made) >= self._capacity:
                 del self._made[next(iter(self._made))]
             self._made[key] = result
             del self._being_made[key]
-        future.set_result(result)
+        mine.set_result(result)
+        return result

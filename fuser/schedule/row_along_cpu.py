@@ -41,7 +41,7 @@ from fuser.schedule.row_folds_cpu import (
 from fuser.schedule.row_memory import ask_ahead, ask_for, chunks, in_chunks, store_last
 from fuser.schedule.row_online import online_pair
 from fuser.schedule.row_scans import carry_of, independent, totals_of
-from fuser.schedule.row_scans_cpu import scan_loop, shared_out
+from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn, shared_out
 
 
 def along_rows(
@@ -203,9 +203,11 @@ def _sweep_along(
 
 def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
     """A sweep that scans: chunk by chunk in the order of the row, by one thread, or part by part by
-    all of them."""
-    outer = sweep.axes[:-1]
+    all of them; a row that is shorter than a chunk, point by point."""
+    *outer, inner = sweep.axes
     own = sweep.folds_of_row
+    if inner.extent < parameters.chunk and not (own or alone):
+        return [scanned_in_turn(sweep, accumulated(sweep))]
     before, within, after = folded_in_lanes(own, parameters.chunk, narrow=False)
     loop = scan_loop(sweep, [*within, *accumulated(sweep)], parameters.chunk)
     if alone:

@@ -1,6 +1,7 @@
 """Scans along a row on a processor: chunk by chunk, and where rows are few, part by part.
 
     row    for each 64 elements: compute them; scan them in vectors, from the carry; store them
+    short  for each element: join it to the carry; store that
     part   each thread: the total of 16,384 elements; then, from the totals before, a scan of them
 
 All threads do parts that follow each other at once, so that what is read twice comes from a cache.
@@ -11,7 +12,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from fuser.schedule.loop_tree import Binding, Loop, Node, Share
+from fuser.schedule.emit import convert
+from fuser.schedule.index import ZERO
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    Finish,
+    Let,
+    Loop,
+    Node,
+    Partial,
+    Ref,
+    Region,
+    Running,
+    Share,
+    nested,
+)
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_scans import carry_of, scanned_lanes
 from fuser.schedule.vectors import step_along, unrounded
@@ -30,6 +46,24 @@ def scan_loop(sweep: Sweep, within: Sequence[Node], count: int) -> Loop:
 
     lanes = scanned_lanes(sweep, (*within, *single), moved, count, lane_loop, filled=False)
     return Loop(inner, Binding.SCAN, (*ahead, *lanes), count)
+
+
+def scanned_in_turn(sweep: Sweep, within: Sequence[Node]) -> Region:
+    """A sweep that scans one point after the other; each does `within`. Processors do several short
+    rows at a time so, by themselves."""
+    inside: list[Node] = []
+    carries: list[Partial] = []
+    for node in sweep.code:
+        if not isinstance(node, Running):
+            inside.append(node)
+            continue
+        carry = carry_of(node)
+        held = Partial(carry.name, carry.dtype, carry.dtype, carry.operation, 1, carry.fill)
+        carries.append(held)
+        result = Let(node.name, node.dtype, convert(Ref(carry.name, carry.dtype), node.dtype))
+        inside += (Accumulate(held, ZERO, node.value), Finish(held, ZERO), result)
+    points = nested(sweep.axes, Binding.SERIAL, (*inside, *within, *sweep.stores))
+    return Region(tuple(carries), points, (), threaded=False)
 
 
 def shared_out(sweep: Sweep, totals: Sequence[Node], loop: Loop, block: int) -> Share:

@@ -28,6 +28,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    ScanLanes,
 )
 from fuser.schedule.row_body import Fold
 from fuser.schedule.row_folds_cpu import wide
@@ -334,3 +335,14 @@ def test_a_body_without_reductions_has_rows_as_it_is_stored():
     )
     assert loops(picked) == ["PARALLEL", "CHUNKS", "SIMD"]
     assert picked.name == "rows_index_select_mul"
+
+
+# -- scans ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("columns", "in_turn"), [(8, True), (63, True), (64, False)])
+def test_rows_shorter_than_a_chunk_are_scanned_point_by_point(columns: int, in_turn: bool):
+    made = nest(lambda fd, x: fd.ops.cumsum(x, 1), empty(1000, columns))
+    expected = ["PARALLEL", "SERIAL"] if in_turn else ["PARALLEL", "SCAN", "SIMD"]
+    assert loops(made) == expected
+    assert bool(found(made, ScanLanes)) is not in_turn
