@@ -47,6 +47,7 @@ from fuser.runtime.profile import Profile, profile, profile_call
 from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, check_runs_on, resolve_target
 from fuser.runtime.toolchain import find_compiler, warn_without_compiler
+from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
 from fuser.runtime.watching import PLANS
 from fuser.segmenter import SegmentedFusion, render, segment
 
@@ -70,10 +71,12 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What runs a call, and its plan; without a compiler there is none."""
+    """What runs a call, and its plan; without a compiler there is none. `recognizes` says of the
+    inputs of another call whether they need the same."""
 
     run: Run
     plan: Plan | None
+    recognizes: Recognizes
 
 
 class Executor:
@@ -90,6 +93,9 @@ class Executor:
         self._compiled: CompileCache[Compiled] = CompileCache(KEPT_PLANS)
         self._runners: CompileCache[Runner] = CompileCache(KEPT_PLANS)
         self._last: Plan | None = None
+        self._recent: Prepared | None = None
+        self._depends_on_more = bool(self._updated or self._scatters)
+        """Whether plans depend on more than what each input is like."""
 
     def execute(
         self, inputs: Inputs, *, target: str | None = None, device: Device = None
@@ -97,11 +103,14 @@ class Executor:
         """The outputs for these inputs; nothing is launched if an input is refused."""
         if is_traced():
             refuse_tracing()
-        place = None if device is None else device_of(inputs, device)
-        key = (target, place, *self._key(inputs))
-        prepared = self._prepared.find(key)
-        if prepared is None:
-            prepared = self._prepared.get(key, lambda: self._prepare(inputs, target, place))
+        prepared, by_default = self._recent, target is None and device is None
+        if prepared is None or not (by_default and prepared.recognizes(inputs)):
+            place = None if device is None else device_of(inputs, device)
+            key = (target, place, *self._key(inputs))
+            prepared = self._prepared.find(key)
+            if prepared is None:
+                prepared = self._prepared.get(key, lambda: self._prepare(inputs, target, place))
+            self._recent = prepared if by_default else None
         self._last = prepared.plan
         return prepared.run(inputs)
 
@@ -205,13 +214,14 @@ class Executor:
         if named.kind == "cpu" and find_compiler() is None:
             warn_without_compiler()
             check_updates(concretize_for(self._fusion, inputs), inputs)
-            return Prepared(oracle_runner(self._fusion, place), None)
+            return Prepared(oracle_runner(self._fusion, place), None, never)
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")
         with repro_note():
             runner = self._runner(inputs, named, place)
             plan = self._compile(inputs, named).plan
-        return Prepared(placed(self._fusion, runner.run, inputs, place), plan)
+        recognizes = never if self._depends_on_more else recognizer(inputs)
+        return Prepared(placed(self._fusion, runner.run, inputs, place), plan, recognizes)
 
     def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
         """Runs the plan for these inputs, its kernels compiled and loaded."""

@@ -22,6 +22,7 @@ from fuser.runtime.environment import Action, Environment, ReadTensor
 from fuser.runtime.kernel import Launcher, c_type, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from fuser.runtime.stats import count
+from fuser.runtime.torch_shortcuts import empty_strided
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, Step
 
 if TYPE_CHECKING:
@@ -146,10 +147,10 @@ class Runner:
             def allocate(environment: Environment) -> None:
                 environment[slot] = POOL.empty_strided(sizes, strides, dtype, nbytes)
         else:
-            empty = torch.empty_strided
+            empty = empty_strided(device)
 
             def allocate(environment: Environment) -> None:
-                environment[slot] = empty(sizes, strides, dtype=dtype, device=device)
+                environment[slot] = empty(sizes, strides, dtype)
 
         return allocate
 

@@ -1,0 +1,63 @@
+"""What torch's generated code calls for speed, where this torch has it: comparing tensors and
+allocating in C, without the parsing of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fuser.runtime.call import Inputs
+
+try:
+    from torch._C._dynamo import guards as _guards  # pyright: ignore
+except ImportError:  # they are torch's own: without them, calls take longer
+    _guards: Any = None
+
+Recognizes = Callable[[Inputs], bool]
+EmptyStrided = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], torch.Tensor]
+
+_UNALIGNED = 15
+"""Bits of an address, of which none is set where any kernel's vectors are aligned."""
+
+
+def recognizer(inputs: Inputs) -> Recognizes:
+    """Whether a call's inputs are tensors of the sizes, strides, dtypes, device and alignment of
+    these. It may say no where they are, as for other settings of autograd."""
+    make: Any = getattr(_guards, "TensorGuards", None)
+    if make is None or not all(isinstance(given, torch.Tensor) for given in inputs):
+        return never
+    check = make(*inputs, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    count = len(inputs)
+
+    def recognizes(given: Inputs) -> bool:
+        return len(given) == count and check(*given) and _are_aligned(given)
+
+    return recognizes if _are_aligned(inputs) else never
+
+
+def _are_aligned(tensors: Inputs) -> bool:
+    """Whether tensors have memory, aligned for any kernel."""
+    for tensor in tensors:
+        at = tensor.data_ptr()  # pyright: ignore
+        if not at or at & _UNALIGNED:
+            return False
+    return True
+
+
+def never(inputs: Inputs) -> bool:
+    """Recognizes nothing."""
+    return False
+
+
+def empty_strided(device: torch.device) -> EmptyStrided:
+    """`torch.empty_strided` on a device, which is the current one, without keywords."""
+    quick = getattr(_guards, f"_empty_strided_{device.type}", None)
+    if quick is not None:
+        return quick
+
+    def empty(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty_strided(sizes, strides, dtype=dtype, device=device)
+
+    return empty
