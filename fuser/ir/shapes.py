@@ -101,6 +101,12 @@ def view_strides(
     return tuple(result)
 
 
+def with_size(shape: tuple[int, ...], dim: int, size: int = 1) -> tuple[int, ...]:
+    """`shape` with another size in one dimension, which may be counted from the end."""
+    at = dim if dim >= 0 else dim + len(shape)
+    return (*shape[:at], size, *shape[at + 1 :])
+
+
 def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides, in elements, of a contiguous tensor."""
     strides = [1] * len(shape)

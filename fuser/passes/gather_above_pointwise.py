@@ -36,6 +36,7 @@ from fuser.ir.nodes import (
     View,
 )
 from fuser.ir.pointwise import TABLE
+from fuser.ir.shapes import with_size
 from fuser.passes.rewrite import Emitter, rewrite
 
 MAX_COST = 128
@@ -96,7 +97,7 @@ class _Reader:
             value = self._checked(value)
         if op.mode == "select":
             return self._emit.add(Squeeze(value, (op.dim,)))
-        return self._expanded(value, out.shape)
+        return self._emit.expanded(value, out.shape)
 
     @property
     def _by_element(self) -> bool:
@@ -145,13 +146,15 @@ class _Reader:
             case StrideOrder():
                 found = self._read(op.arg, at)
             case Full():
-                shape = (1,) * len(value.shape) if self._by_element else _with(value.shape, at.dim)
+                shape = (
+                    (1,) * len(value.shape) if self._by_element else with_size(value.shape, at.dim)
+                )
                 return self._emit.add(Full(shape, op.fill, op.dtype))
             case Expand():
                 found = self._read(op.arg, at)
                 if not self._by_element:
                     size = found.shape[at.dim]
-                    found = self._expanded(found, _with(value.shape, at.dim, size))
+                    found = self._emit.expanded(found, with_size(value.shape, at.dim, size))
             case Permute():
                 found = self._permuted(op, at)
             case Broadcast() if self._by_element and _is_leading(op.is_broadcast):
@@ -185,13 +188,13 @@ class _Reader:
         index = at.index
         if self._by_element:
             size = index.shape[at.dim]
-            if index.shape != _with(shape, at.dim, size):
+            if index.shape != with_size(shape, at.dim, size):
                 return None
-            index = self._emit.add(View(index, _with(source.shape, dim, size)))
+            index = self._emit.add(View(index, with_size(source.shape, dim, size)))
         found = self._of_rank(len(source.shape), self._read(source, _At(index, dim)))
         size = found.shape[dim]
-        found = self._expanded(found, _with(source.shape, dim, size))
-        return self._emit.add(View(found, _with(shape, at.dim, size)))
+        found = self._emit.expanded(found, with_size(source.shape, dim, size))
+        return self._emit.add(View(found, with_size(shape, at.dim, size)))
 
     # -- where the way ends ----------------------------------------------------------------------
 
@@ -209,14 +212,14 @@ class _Reader:
                 rank = len(index.shape)
                 sizes = (1,) * (rank - len(value.shape)) + value.shape
                 if mode == "gather":  # beside `dim`, the data must be as large as the index
-                    sizes = tuple(map(max, sizes, _with(index.shape, at.dim)))
-                return add(Gather(mode, self._expanded(value, sizes), index, rank + at.dim))
+                    sizes = tuple(map(max, sizes, with_size(index.shape, at.dim)))
+                return add(Gather(mode, self._emit.expanded(value, sizes), index, rank + at.dim))
 
     def _same_along(self, value: Value, at: _At) -> Value:
         """A value that is the same along `dim`: what the index leaves of the other dimensions."""
         if self._gather.mode != "gather" or not value.shape:
             return value
-        limits = _with(at.index.shape, at.dim)[-len(value.shape) :]
+        limits = with_size(at.index.shape, at.dim)[-len(value.shape) :]
         ends = tuple(map(min, value.shape, (max(limit, 1) for limit in limits)))
         if ends == value.shape:
             return value
@@ -236,20 +239,7 @@ class _Reader:
 
     def _of_rank(self, rank: int, value: Value) -> Value:
         """`value` with at least so many dimensions."""
-        return self._expanded(value, (1,) * (rank - len(value.shape)) + value.shape)
-
-    def _expanded(self, value: Value, shape: tuple[int, ...]) -> Value:
-        new = len(shape) - len(value.shape)
-        if new:
-            flags = (*(True,) * new, *(False,) * len(value.shape))
-            value = self._emit.add(Broadcast(value, flags))
-        return value if value.shape == shape else self._emit.add(Expand(value, shape))
-
-
-def _with(shape: tuple[int, ...], dim: int, size: int = 1) -> tuple[int, ...]:
-    """`shape` with another size in one dimension, counted from the end."""
-    dim += len(shape)
-    return (*shape[:dim], size, *shape[dim + 1 :])
+        return self._emit.expanded(value, (1,) * (rank - len(value.shape)) + value.shape)
 
 
 def _is_leading(is_new: tuple[bool, ...]) -> bool:

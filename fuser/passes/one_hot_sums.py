@@ -32,6 +32,7 @@ from fuser.ir.nodes import (
     Statement,
     Value,
 )
+from fuser.ir.shapes import with_size
 from fuser.passes.rewrite import Emitter, rewrite
 
 _DEPTH = 16
@@ -59,7 +60,7 @@ def _summed(statement: Statement, emit: Emitter) -> Operation | Value | None:
     ((dim,), shape) = op.dims, op.arg.shape
     if shape[dim] < 2 or not op.arg.dtype.is_floating:
         return None
-    found = _Search(dim, emit).two_valued(op.arg)
+    found = _Search(dim - len(shape), emit).two_valued(op.arg)
     if found is None:
         return None
     others = emit.add(Constant(shape[dim] - 1, DataType.Int, is_size=True))
@@ -69,16 +70,17 @@ def _summed(statement: Statement, emit: Emitter) -> Operation | Value | None:
     nothing = emit.add(Constant(0, DataType.Int))
     in_range = emit.add(Pointwise("ge", (found.place, nothing)))
     total = emit.add(Pointwise("where", (in_range, total, rest)))
-    kept = (*shape[:dim], 1, *shape[dim + 1 :])
-    if total.shape != kept:
-        total = emit.add(Expand(total, kept))
+    total = emit.expanded(total, with_size(shape, dim))
     if total.dtype is not statement.out.dtype:
         total = emit.add(Cast(total, statement.out.dtype))
     return total if op.keepdim else emit.add(Squeeze(total, (dim,)))
 
 
 class _Search:
-    """Looks back from a value for the comparison that makes one place of a dimension differ."""
+    """Looks back from a value for the comparison that makes one place of a dimension differ.
+
+    `dim` counts from the end: operands of a pointwise operation are aligned there.
+    """
 
     def __init__(self, dim: int, emit: Emitter) -> None:
         self._dim = dim
@@ -117,17 +119,16 @@ class _Search:
         for positions, index in (op.args, op.args[::-1]):
             checked = self._emit.producer(index)
             if isinstance(checked, CheckIndex) and self._are_positions(positions, checked.size):
-                return index if index.shape[self._dim :][:1] == (1,) else None
+                return index if self._size(index) == 1 else None
         return None
 
     def _are_positions(self, value: Value, size: int) -> bool:
-        """Whether a value is 0, 1, ..., size - 1 along the dimension."""
-        if value.shape[self._dim :][:1] != (size,):
+        """Whether a value is 0, 1, ..., size - 1 along the dimension, and has more than one."""
+        if not 1 < size == self._size(value):
             return False
         op = self._emit.producer(value)
-        if isinstance(op, Broadcast):
-            kept = [dim for dim, is_new in enumerate(op.is_broadcast) if not is_new]
-            op = self._emit.producer(op.arg) if kept == [self._dim] else None
+        if isinstance(op, Broadcast):  # new dimensions have size 1
+            op = self._emit.producer(op.arg)
         if not isinstance(op, Iota):
             return False
         numbers = (self._emit.producer(op.start), self._emit.producer(op.step))
@@ -154,16 +155,20 @@ class _Search:
         return _TwoValued(found[0].place, on("at"), on("other"))
 
     def _same(self, value: Value) -> Value | None:
-        """What a value is all along the dimension: a scalar, or a tensor of size 1 there."""
-        if value.shape[self._dim :][:1] in ((), (1,)):
+        """What a value is all along the dimension: of size 1 there, or without it."""
+        if self._size(value) == 1:
             return value
         op = self._emit.producer(value)
-        one = (*value.shape[: self._dim], 1, *value.shape[self._dim + 1 :])
+        one = with_size(value.shape, self._dim)
         if isinstance(op, Full):
             return self._emit.add(Full(one, op.fill, op.dtype))
-        if isinstance(op, Expand) and op.arg.shape[self._dim] == 1:
+        if isinstance(op, Expand) and self._size(op.arg) == 1:
             return op.arg if op.arg.shape == one else self._emit.add(Expand(op.arg, one))
         return None
+
+    def _size(self, value: Value) -> int:
+        """A value's size along the dimension; 1 if it has fewer dimensions."""
+        return value.shape[self._dim] if len(value.shape) >= -self._dim else 1
 
     def _converted(self, value: Value, dtype: DataType) -> Value:
         return value if value.dtype is dtype else self._emit.add(Cast(value, dtype))

@@ -16,6 +16,8 @@ from functools import cached_property
 
 from fuser.ir.infer import infer
 from fuser.ir.nodes import (
+    Broadcast,
+    Expand,
     Fusion,
     Operation,
     Statement,
@@ -54,6 +56,14 @@ class Emitter:
         self._added[op] = out
         self.append(Statement((out,), op))
         return out
+
+    def expanded(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """`value` in a shape that it broadcasts to."""
+        new = len(shape) - len(value.shape)
+        if new:
+            flags = (*(True,) * new, *(False,) * len(value.shape))
+            value = self.add(Broadcast(value, flags))
+        return value if value.shape == shape else self.add(Expand(value, shape))
 
     def append(self, statement: Statement) -> None:
         """Add a statement whose results are numbered."""

@@ -26,6 +26,7 @@ from fuser.ir.nodes import (
     Statement,
     Value,
 )
+from fuser.ir.shapes import with_size
 from fuser.passes.constants import converted_scalar
 from fuser.passes.rewrite import Emitter, rewrite
 
@@ -40,7 +41,7 @@ def _compared(statement: Statement, emit: Emitter) -> Operation | Value | None:
     if not isinstance(op, Scatter) or op.mode not in ("scatter", "scatter_add"):
         return None
     size = op.arg.shape[op.dim]
-    rows = (*op.arg.shape[: op.dim], 1, *op.arg.shape[op.dim + 1 :])
+    rows = with_size(op.arg.shape, op.dim)
     if op.index.shape != rows or size == 0:
         return None
     source = op.src

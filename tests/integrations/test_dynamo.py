@@ -91,6 +91,14 @@ def test_rows_may_be_added_at_two_indices_around_a_new_dimension() -> None:
     torch.testing.assert_close(gradients(compiled(function), x), gradients(function, x))
 
 
+def test_class_weights_scale_rows_of_one_number() -> None:
+    def weighted(index: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return (torch.zeros(8, 12).scatter(1, index, 1.0) * weight).sum(1)
+
+    index, weight = torch.arange(8).view(8, 1), torch.randn(12)
+    torch.testing.assert_close(compiled(weighted)(index, weight), weighted(index, weight))
+
+
 def test_a_break_in_the_graph_makes_two() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         y = (x * 2).relu()
