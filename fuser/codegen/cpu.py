@@ -109,10 +109,7 @@ class CpuPrinter(CpuTilePrinter):
         return f"stream_rounded_{self._stored_part}" if self._stored_part else "stream_rounded"
 
     def prefetch(self, prefetch: Prefetch) -> None:
-        owner = f"{prefetch.tensor}_ahead" if prefetch.there else prefetch.tensor.name
-        at = self.sizes.index(prefetch.at, owner)
-        ask = self.expressions.use("prefetch_lanes" if prefetch.there else "prefetch_ahead")
-        self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
+        self.ask("prefetch_lanes" if prefetch.there else "prefetch_ahead", prefetch)
 
     def _inner(self, loop: Loop) -> None:
         if loop.binding is Binding.STREAM:

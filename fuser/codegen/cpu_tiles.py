@@ -72,13 +72,15 @@ class CpuTilePrinter(KernelPrinter):
             self.out.line(f"const {self.index} {line}, {across.index} = {across.first};")
             for node in loop.body:
                 if isinstance(node, Prefetch):
-                    self._prefetch_line(node)
+                    self.ask("prefetch_lanes", node)
                 else:
                     self.node(node)
 
-    def _prefetch_line(self, prefetch: Prefetch) -> None:
-        at = self.sizes.index(prefetch.at, prefetch.tensor.name)
-        ask = self.expressions.use("prefetch_lanes")
+    def ask(self, function: str, prefetch: Prefetch) -> None:
+        """Print a request for memory. Its sizes are those of the load, or its own further ahead."""
+        owner = f"{prefetch.name}_ahead" if prefetch.there else prefetch.name
+        at = self.sizes.index(prefetch.at, owner)
+        ask = self.expressions.use(function)
         self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
 
     def _columns(self, node: FillTile | DrainTile) -> str:

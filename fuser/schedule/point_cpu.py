@@ -184,6 +184,6 @@ def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:
     *outer, inner = body.axes
     row = load.at.coefficient(outer[-1]) if outer else 0
     if row in (0, inner.extent):
-        return Prefetch(load.tensor, load.at, count)
+        return Prefetch(load.name, load.tensor, load.at, count)
     rows = -(-_AHEAD_BYTES // (inner.extent * load.tensor.dtype.itemsize))
-    return Prefetch(load.tensor, load.at + Index(row * rows), count, there=True)
+    return Prefetch(load.name, load.tensor, load.at + Index(row * rows), count, there=True)

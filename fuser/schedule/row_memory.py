@@ -70,7 +70,7 @@ def _of_a_later_row(sweep: Sweep, row: Axis, parameters: CpuRowParameters) -> It
         if load.at.coefficient(row):
             rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
             at = substitute(load.at, {row: Index(rows, ((row, 1),))})
-            yield Prefetch(load.tensor, at, 1, there=True)
+            yield Prefetch(load.name, load.tensor, at, 1, there=True)
 
 
 def _soon_after(
@@ -87,7 +87,7 @@ def _soon_after(
             continue
         is_long = points * size >= 4 * parameters.ahead_bytes
         if is_long or (rows and load.at.coefficient(rows[-1]) == points):
-            yield Prefetch(load.tensor, load.at, 1)
+            yield Prefetch(load.name, load.tensor, load.at, 1)
 
 
 def ask_for(sweep: Sweep, ahead: int) -> Iterator[Prefetch]:
@@ -95,7 +95,7 @@ def ask_for(sweep: Sweep, ahead: int) -> Iterator[Prefetch]:
     inner = sweep.axes[-1]
     for load in _placed(sweep):
         at = substitute(load.at, {inner: Index(ahead, ((inner, 1),))})
-        yield Prefetch(load.tensor, at, 1, there=True)
+        yield Prefetch(load.name, load.tensor, at, 1, there=True)
 
 
 def consecutive(sweep: Sweep) -> list[Load]:

@@ -145,7 +145,7 @@ def _each_listed(name: str, body: ListBody, *, last: bool) -> ListLoop:
     for load in read:
         terms = ((later if t == body.point else t, c) for t, c in load.at.terms)
         at = Index(load.at.constant, tuple(terms))
-        asked.append(Prefetch(load.tensor, at, lanes, there=True))
+        asked.append(Prefetch(load.name, load.tensor, at, lanes, there=True))
     run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
     sweep = Loop(inner, Binding.SWEEP, (*asked, *body.added.code), lanes)
     ahead = -(-AHEAD_BYTES // run)

@@ -105,9 +105,10 @@ class LaneCall:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Asks for memory of `tensor` that is read soon after the `lanes` elements at `at`; if `there`,
-    for these."""
+    """Asks for memory that the load `name` of `tensor` reads soon after the `lanes` elements at
+    `at`; if `there`, for these."""
 
+    name: str
     tensor: Value
     at: Index
     lanes: int
