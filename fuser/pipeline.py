@@ -269,23 +269,9 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
     check_updates(fusion, inputs)
     definition, fusion = fusion, _run_passes(fusion)
-    fusion = choose_scatter_forms(
-        fusion,
-        lists=target.kind == "cpu",
-        ordered=target.kind != "cpu" and torch.are_deterministic_algorithms_enabled(),
-    )
-    debug.dump("fusion_ir_preseg", "before segmentation", lambda: print_fusion(fusion))
-    tensors = zip(fusion.inputs, inputs, strict=True)
-    given = {v: t for v, t in tensors if isinstance(t, torch.Tensor)}
-    memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}
-    segmented = segment(fusion, memory, target.machine)
-    debug.dump("segmenter_logging", "decisions", lambda: "\n".join(segmented.log))
-    alignments = {value: alignment(tensor) for value, tensor in given.items()}
-    updated = [fusion.inputs.index(o.alias_of) for o in fusion.outputs if o.alias_of is not None]
-    sharing = [fusion.inputs[at] for at in overlapping(inputs, updated)]
-    backend = backend_for(target, segmented, alignments, sharing)
+    backend = _kernels_for(fusion, inputs, target)
     if target.kind == "cpu" and any(map(debug.enabled, _CUDA_TEXT)):
-        backend_for(TargetName("cuda"), segmented, alignments)  # prints what CUDA tensors would get
+        _kernels_for(fusion, inputs, TargetName("cuda"))  # prints what CUDA tensors would get
     segmented = backend.segmented
     plan = describe(definition, segmented, backend, target)
     debug.dump("segmented_fusion", "segments", lambda: print_segments(segmented))
@@ -294,6 +280,25 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
         text, suffix = render(segmented)
         Path(f"segmented_fusion_{next(_drawings)}{suffix}").write_text(text)
     return Compiled(segmented, backend, plan)
+
+
+def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName) -> Backend:
+    """The segments of a fusion that went through the passes, and their kernels' text."""
+    fusion = choose_scatter_forms(
+        fusion,
+        lists=target.kind == "cpu",
+        ordered=target.kind != "cpu" and torch.are_deterministic_algorithms_enabled(),
+    )
+    debug.dump("fusion_ir_preseg", f"for {target}", lambda: print_fusion(fusion))
+    tensors = zip(fusion.inputs, inputs, strict=True)
+    given = {v: t for v, t in tensors if isinstance(t, torch.Tensor)}
+    memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}
+    segmented = segment(fusion, memory, target.machine)
+    debug.dump("segmenter_logging", f"decisions for {target}", lambda: "\n".join(segmented.log))
+    alignments = {value: alignment(tensor) for value, tensor in given.items()}
+    updated = [fusion.inputs.index(o.alias_of) for o in fusion.outputs if o.alias_of is not None]
+    sharing = [fusion.inputs[at] for at in overlapping(inputs, updated)]
+    return backend_for(target, segmented, alignments, sharing)
 
 
 def _run_passes(fusion: Fusion) -> Fusion:

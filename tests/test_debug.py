@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 
 from fuser import DataType, FusionDefinition, debug
 from fuser.errors import DumpOptionError
+from fuser.frontend.handles import Handle
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +101,38 @@ def test_a_step_that_torch_runs_has_no_kernel_and_the_dumps_say_so(
         assert any("no kernel: torch runs argsort, one operation after" in part for part in texts)
         assert any("no kernel: there are no elements to compute" in part for part in texts)
         assert any("mul" in part and "no kernel" not in part for part in texts)
+
+
+def scattered(fd: FusionDefinition) -> Handle:
+    """A scatter that the processor makes lists for, and a GPU a kernel of its own."""
+    x, source = (fd.define_tensor([100, 32], contiguity=True) for _ in range(2))
+    index = fd.define_tensor([100], contiguity=True, dtype=DataType.Int)
+    return fd.ops.index_add(x + 1.0, index, source, 0) * 2.0
+
+
+def costly_and_broadcast(fd: FusionDefinition) -> Handle:
+    """Powers that the processor computes once, and a GPU again where they are read."""
+    x, places = fd.define_tensor([4096, 768], contiguity=True), fd.define_tensor([1, 768])
+    return x + fd.ops.sin(fd.ops.pow(places, 0.3))
+
+
+@pytest.mark.parametrize("define", [scattered, costly_and_broadcast])
+def test_kernels_that_cuda_tensors_would_get_are_those_of_their_plan(
+    define: Callable[[FusionDefinition], Handle],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(define(fd))
+    given = [torch.empty(i.shape, dtype=i.dtype.torch, device="meta") for i in fd.fusion.inputs]
+    kernels = fd.plan(given, target="cuda:sm_90").kernels
+    wanted = [k.kernel_source for k in kernels if k.kernel_source is not None]
+    assert len(kernels) == len(wanted) != len(fd.plan(given, target="cpu").kernels)
+    monkeypatch.setenv("FUSER_DUMP", "cuda_full")
+    debug.reload()
+    with FusionDefinition() as again:
+        again.add_output(define(again))
+    capsys.readouterr()
+    again.plan(given, target="cpu")
+    dumped = [f"=== cuda_full: {source.name}\n{source.text}\n" for source in wanted]
+    assert capsys.readouterr().out == "".join(dumped)
