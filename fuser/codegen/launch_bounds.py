@@ -17,6 +17,6 @@ def launch_bounds(threads: int, blocks: int | None = None) -> str:
 
 
 def with_all_registers(source: KernelSource) -> str:
-    """The text of a kernel, for one block at a time."""
+    """The text of a kernel, for one block at a time; unchanged if it asks for no more."""
     threads, blocks = source.launch.max_threads, source.launch.resident
     return source.code.replace(launch_bounds(threads, blocks), launch_bounds(threads, 1))

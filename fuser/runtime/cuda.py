@@ -22,8 +22,8 @@ def compile_cuda(source: KernelSource, arch: str) -> Cubin:
 
     def make() -> bytes:
         cubin = compile_cubin(source.code, source.name, arch, options(source))
-        if cubin.resources.spill_bytes:
-            alone = with_all_registers(source)
+        alone = with_all_registers(source)
+        if cubin.resources.spill_bytes and alone != source.code:
             cubin = compile_cubin(alone, source.name, arch, options(source))
         return pack_cubin(cubin)
 

@@ -1,0 +1,57 @@
+"""How often NVRTC is asked for one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.cubin import Cubin
+from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.resources import Resources
+
+Define = Callable[[FusionDefinition, Handle], Handle]
+
+
+def point(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.exp(x) + 3.0
+
+
+def row(fd: FusionDefinition, x: Handle) -> Handle:
+    return x - fd.ops.max(x, [1], keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("define", "columns", "bounds"),
+    [
+        (point, 1024, ["(128)"]),
+        (row, 1024, ["(128, 8)", "(128, 1)"]),
+        (row, 98304, ["(1024, 1)"]),
+    ],
+)
+def test_a_kernel_that_spills_is_compiled_again_with_more_registers_if_there_are_more(
+    define: Define, columns: int, bounds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(define(fd, fd.define_tensor([-1, -1], contiguity=True)))
+    x = torch.empty(8192, columns, device="meta")
+    source = fd.plan([x], target="cuda:sm_90").kernels[0].kernel_source
+    assert source is not None
+    compiled: list[str] = []
+
+    def spilling(code: str, kernel: str, arch: str, options: tuple[str, ...]) -> Cubin:
+        compiled.append(code)
+        log = f"Compiling entry function '{kernel}'\n8 bytes spill stores"
+        return Cubin(b"", kernel, arch, Resources(spill_bytes=8), log)
+
+    monkeypatch.setattr("fuser.runtime.cuda.compile_cubin", spilling)
+    monkeypatch.setattr("fuser.runtime.cuda.kept_kernel", lambda key, make, use: use(make()))
+    monkeypatch.setattr("fuser.runtime.cuda._CUBINS", CompileCache())
+    assert compile_cuda(source, "sm_90").resources.spill_bytes == 8
+    assert len(compiled) == len(bounds)
+    for code, bound in zip(compiled, bounds, strict=True):
+        assert f"__launch_bounds__{bound}" in code
