@@ -9,11 +9,12 @@ import torch
 
 from fuser.errors import TargetError
 from fuser.runtime.cuda_driver import capacity, device_arch
+from fuser.schedule import arch_number
 from fuser.segmenter import GPU, PROCESSOR, Machine
 
 _DEFAULT_ARCH = "sm_90"
 _OLDEST_ARCH = 80
-_NAMED_ARCH = re.compile(r"cuda:(sm_(\d+)a?)")
+_NAMED_ARCH = re.compile(r"cuda:(sm_\d+a?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class TargetName:
 def resolve_target(name: str | None, device: torch.device) -> TargetName:
     """The target a user named, or the one that follows the inputs' device.
 
-    Raises TargetError for a name that is none of "cpu", "cuda", "cuda:sm_NN", "emulator", and for
-    an architecture before sm_80.
+    Raises TargetError for a name that is none of "cpu", "cuda", "cuda:sm_NN", "emulator", where
+    there is no GPU that "cuda" could be, and for an architecture before sm_80, named or found.
     """
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TargetError(target=name, reason="a target is named by a string, such as cuda:sm_90")
@@ -58,9 +59,7 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
     named = _NAMED_ARCH.fullmatch(name)
     if named is None:
         raise TargetError(target=name, reason="the targets are cpu, cuda, cuda:sm_NN and emulator")
-    if int(named[2]) < _OLDEST_ARCH:
-        raise TargetError(target=name, reason=f"kernels need sm_{_OLDEST_ARCH} or later")
-    return TargetName("cuda", named[1])
+    return _gpu(named[1])
 
 
 def check_runs_on(target: TargetName, device: torch.device) -> None:
@@ -75,4 +74,12 @@ def check_runs_on(target: TargetName, device: torch.device) -> None:
 
 def _target_of(index: int) -> TargetName:
     """A CUDA device as a target."""
-    return TargetName("cuda", device_arch(index), capacity(index).multiprocessors)
+    return _gpu(device_arch(index), capacity(index).multiprocessors)
+
+
+def _gpu(arch: str, multiprocessors: int | None = None) -> TargetName:
+    """A GPU as a target, if kernels can be made for its architecture."""
+    target = TargetName("cuda", arch, multiprocessors)
+    if arch_number(arch) < _OLDEST_ARCH:
+        raise TargetError(target=str(target), reason=f"kernels need sm_{_OLDEST_ARCH} or later")
+    return target

@@ -5,6 +5,7 @@ from fuser.schedule.heuristics import (
     CpuRowParameters,
     CudaParameters,
     CudaRowParameters,
+    arch_number,
 )
 from fuser.schedule.in_place import overwrite_refusal
 from fuser.schedule.loop_printer import print_nest
@@ -26,6 +27,7 @@ __all__ = [
     "CudaRowParameters",
     "LoopNest",
     "Scheduler",
+    "arch_number",
     "overwrite_refusal",
     "print_nest",
     "schedule_cpu",

@@ -164,7 +164,7 @@ class CudaRowParameters:
     def of(arch: str, multiprocessors: int | None = None) -> CudaRowParameters:
         """What an architecture, such as sm_90, has room for; a GPU of so many multiprocessors, or
         of as many as is common."""
-        number = int(arch.removeprefix("sm_").rstrip("af"))
+        number = arch_number(arch)
         common, shared = _ARCHITECTURES.get(number, (132, 99))
         return CudaRowParameters(
             multiprocessors=multiprocessors or common,
@@ -186,8 +186,12 @@ class CudaRowParameters:
         return threads
 
 
+def arch_number(arch: str) -> int:
+    """90 for sm_90 and sm_90a."""
+    return int(arch.removeprefix("sm_").rstrip("af"))
+
+
 _ARCHITECTURES = {
-    75: (40, 64),
     80: (108, 163),
     86: (84, 99),
     87: (16, 163),
@@ -198,5 +202,5 @@ _ARCHITECTURES = {
     120: (170, 99),
 }
 """Multiprocessors of the largest GPU of an architecture that is common in servers or, for want of
-one, elsewhere (T4, A100, A40, Orin, L40S, H100, B200, B300, RTX 5090), and the KB of shared memory
+one, elsewhere (A100, A40, Orin, L40S, H100, B200, B300, RTX 5090), and the KB of shared memory
 that one block may have. Source: NVIDIA's data sheets and programming guide."""

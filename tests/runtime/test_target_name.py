@@ -8,11 +8,17 @@ from fuser.runtime.target_name import TargetName, resolve_target
 CPU, CUDA, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")
 
 
-def test_the_target_follows_the_inputs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("fuser.runtime.target_name.device_arch", lambda index: f"sm_9{index}")
+def pretend_a_gpu(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One device of an architecture, with 114 multiprocessors."""
+    monkeypatch.setattr("fuser.runtime.target_name.device_arch", lambda index: arch)
     capacity = Capacity(multiprocessors=114, threads=2048, shared_bytes=228 << 10)
     monkeypatch.setattr("fuser.runtime.target_name.capacity", lambda index: capacity)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+
+
+def test_the_target_follows_the_inputs(monkeypatch: pytest.MonkeyPatch):
+    pretend_a_gpu("sm_90", monkeypatch)
     assert resolve_target(None, CPU) == TargetName("cpu")
     assert resolve_target(None, META) == TargetName("cpu")
     assert resolve_target(None, CUDA) == TargetName("cuda", "sm_90", multiprocessors=114)
@@ -28,6 +34,15 @@ def test_an_architecture_can_be_named(arch: str):
 def test_older_architectures_are_refused(arch: str):
     with pytest.raises(TargetError, match=f"'cuda:{arch}': kernels need sm_80 or later"):
         resolve_target(f"cuda:{arch}", CPU)
+
+
+@pytest.mark.parametrize(("name", "device"), [(None, CUDA), ("cuda", CUDA), ("cuda", CPU)])
+def test_older_gpus_are_refused(
+    name: str | None, device: torch.device, monkeypatch: pytest.MonkeyPatch
+):
+    pretend_a_gpu("sm_75", monkeypatch)
+    with pytest.raises(TargetError, match="'cuda:sm_75': kernels need sm_80 or later"):
+        resolve_target(name, device)
 
 
 def test_cpu_and_emulator_need_no_architecture():
