@@ -49,10 +49,7 @@ class CpuRowPrinter(CpuScanPrinter):
             self._on_threads(node)
             return
         for partial in node.partials:
-            fill = self.expressions.print(partial.fill, partial.name)
-            type_ = self.expressions.type(partial.kept)
-            self.out.line(f"{type_} {partial.name}_part[{partial.slots}] = {{{fill}}};")
-            self._own_parts.add(partial.name)
+            self._only_part(partial)
         outer, self._dividing = self._dividing, self._dividing or not node.threaded
         self.nodes(node.body)
         self._dividing = outer
@@ -184,6 +181,13 @@ class CpuRowPrinter(CpuScanPrinter):
         type_ = self.expressions.type(dtype)
         converted = value if dtype is kept else f"{type_}({value})"
         self.out.line(f"const {type_} {name} = {converted};")
+
+    def _only_part(self, partial: Partial) -> None:
+        """A number that one thread folds alone: an array of one, as parts of threads are arrays."""
+        assert partial.slots == 1, f"{partial.name} is {partial.slots} numbers, not one"
+        fill = self.expressions.print(partial.fill, partial.name)
+        self.out.line(f"{self.expressions.type(partial.kept)} {partial.name}_part[1] = {{{fill}}};")
+        self._own_parts.add(partial.name)
 
     def _own_part(self, partial: Partial) -> None:
         """This thread's part of a fold over the rows. All are filled before: fewer threads may come

@@ -6,11 +6,14 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.codegen import IndexCheck, KernelSource
+from fuser.codegen import CpuRowPrinter, IndexCheck, KernelSource
 from fuser.codegen.kernel_source import Size
 from fuser.frontend.handles import Handle
 from fuser.runtime.stats import stats
-from tests.schedule.rows import Define, layernorm, loss, softmax
+from fuser.schedule import CpuRowParameters, schedule_rows_cpu
+from fuser.schedule.loop_tree import Literal, Partial, Region
+from tests.agreement import agrees
+from tests.schedule.rows import Define, layernorm, loss, segment_of, softmax
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -181,6 +184,30 @@ def test_what_chunks_at_the_ends_of_a_row_share_with_others_is_stored_once():
     text = body(softmax, empty(4096, 1001))
     assert "const int64 moved = i1 - chunk2;" in text
     assert "stream_moved(T5_out + i0 * n1 + i1, T5_lanes, moved, past_cache);" in text
+
+
+def test_what_one_thread_folds_by_blocks_is_one_number():
+    def extremes_and_sum(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [fd.ops.max(x, [1]), fd.ops.min(x, [1]), fd.ops.sum(x, [1])]
+
+    x = torch.randn(16, 5000, generator=torch.Generator().manual_seed(0))
+    text = body(extremes_and_sum, x)
+    assert "float T1_part[1] = {-__builtin_inff()};" in text
+    assert "float T2_part[1] = {__builtin_inff()};" in text
+    assert "double T3_part[1] = {0.0};" in text
+    with FusionDefinition() as fd:
+        for out in extremes_and_sum(fd, fd.from_pytorch(x)):
+            fd.add_output(out)
+    agrees(fd, [x], "cpu")
+
+
+def test_one_thread_alone_has_no_room_for_more():
+    segment = segment_of(mean, empty(16, 5000))
+    printer = CpuRowPrinter(segment, schedule_rows_cpu(segment, CpuRowParameters()))
+    fill = Literal(0, DataType.Float)
+    folds = Partial("T9", DataType.Float, DataType.Float, "add", 2, fill)
+    with pytest.raises(AssertionError, match="T9 is 2 numbers"):
+        printer.region(Region((folds,), (), (), threaded=False))
 
 
 def test_sums_over_the_rows_are_widened_every_32_rows_and_at_the_end():
