@@ -91,7 +91,7 @@ def _is_no_huge_integer(given: object) -> bool:
 
 
 def _check_tensor(position: int, value: Value, type_: TensorType, given: object) -> None:
-    if not isinstance(given, torch.Tensor) or given.layout is not torch.strided:
+    if not isinstance(given, torch.Tensor) or not _is_strided(given):
         raise InputKindError(
             position=position, name=value.name, expected="a strided tensor", got=_kind(given)
         )
@@ -115,6 +115,11 @@ def _check_tensor(position: int, value: Value, type_: TensorType, given: object)
         _check_contiguity(position, value, type_.layout, given)
     if type_.is_cpu and given.device.type != "cpu":
         raise InputDeviceError(position=position, name=value.name, expected="cpu", got=given.device)
+
+
+def _is_strided(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements lie at its strides; those of a nested one may not."""
+    return tensor.layout is torch.strided and not tensor.is_nested
 
 
 def _check_sizes(position: int, value: Value, type_: TensorType, given: torch.Tensor) -> None:
@@ -186,6 +191,7 @@ def _check_devices(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> N
 
 def _kind(given: object) -> str:
     if isinstance(given, torch.Tensor):
-        return f"a {given.dim()}-dim tensor of layout {given.layout}"
+        nested = "nested " if given.is_nested else ""
+        return f"a {given.dim()}-dim {nested}tensor of layout {given.layout}"
     kind, shape = type(given).__name__, getattr(given, "shape", None)
     return f"{kind} {given!r}"[:80] if shape is None else f"{kind} of shape {shape}"

@@ -62,6 +62,7 @@ def test_kind() -> None:
     ("given", "words"),
     [
         (torch.eye(3).to_sparse(), "sparse"),
+        (torch.nested.nested_tensor([torch.eye(3), torch.eye(2)]), "nested"),
         (torch.ones(3, 3, dtype=torch.complex64).conj(), "resolve_conj"),
         (torch._neg_view(torch.ones(3, 3)), "resolve_neg"),
     ],
