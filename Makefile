@@ -33,7 +33,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not sanitizer"
 
 test-sanitizers: $(STAMP)
-	$(BIN)/python -m pytest -m sanitizer
+	$(BIN)/python -m pytest -n $(JOBS) -m sanitizer
 
 # FUZZ passes options on: make fuzz FUZZ="--target cpu --count 500 --seed 7000"
 fuzz: $(STAMP)
