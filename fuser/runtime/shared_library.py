@@ -14,13 +14,20 @@ from pathlib import Path
 _numbers = itertools.count()
 
 
-@functools.cache
 def private_directory() -> Path:
-    """Where this process keeps what it compiles and loads; removed when it ends."""
-    path, owner = Path(tempfile.mkdtemp(prefix="fuser-")), os.getpid()
+    """Where this process keeps what it compiles and loads; removed when it ends.
+
+    A fork has one of its own, since its parent may end before it does.
+    """
+    return _directory_of(os.getpid())
+
+
+@functools.cache
+def _directory_of(process: int) -> Path:
+    path = Path(tempfile.mkdtemp(prefix="fuser-"))
 
     def remove() -> None:
-        if os.getpid() == owner:  # not a fork of it
+        if os.getpid() == process:  # not a fork of it
             shutil.rmtree(path, ignore_errors=True)
 
     atexit.register(remove)

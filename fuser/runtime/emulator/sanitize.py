@@ -128,10 +128,7 @@ def _build(source: str, kernel: str, sanitizer: Sanitizer, place: Path) -> Path:
     text, program = place / f"{kernel}.cpp", place / "program"
     text.write_text(emulator_text(source, kernel))
     watched = sanitizer.value[0]
-    built = [
-        _compiled(text, place, watched),
-        *_RUNTIMES.get(sanitizer.name, lambda: _runtime(sanitizer)),
-    ]
+    built = [_compiled(text, place, watched), *_runtime(sanitizer)]
     _run_compiler(text, [*watched, "-o", str(program), *map(str, built)], place)
     return program
 
@@ -139,9 +136,8 @@ def _build(source: str, kernel: str, sanitizer: Sanitizer, place: Path) -> Path:
 def _runtime(sanitizer: Sanitizer) -> list[Path]:
     """The objects that every kernel's program has."""
     place, flags = private_directory() / sanitizer.name, sanitizer.value[1]
-    return [
-        _compiled(SOURCES / name, place, flags) for name in ("fibers.cpp", "sanitized_main.cpp")
-    ]
+    sources = [SOURCES / name for name in ("fibers.cpp", "sanitized_main.cpp")]
+    return _RUNTIMES.get(str(place), lambda: [_compiled(path, place, flags) for path in sources])
 
 
 def _compiled(source: Path, place: Path, flags: tuple[str, ...]) -> Path:

@@ -1,0 +1,49 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+FORKED = """
+import os, sys, time
+from fuser.codegen import KernelSource
+from fuser.runtime.cpu import compile_cpu
+from fuser.runtime.shared_library import private_directory
+from fuser.schedule.loop_tree import Launch
+
+def compiled(name):
+    code = f'extern "C" void {name}(const bool threaded) {{}}'
+    return compile_cpu(KernelSource(name, "", code, (), Launch()))
+
+first, parents = compiled("of_parent"), private_directory()
+if os.fork() == 0:
+    while parents.exists():
+        time.sleep(0.01)
+    compiled("of_child").launch(False)
+    first.launch(False)
+    print("compiled", flush=True)
+    sys.exit()
+print(parents)
+"""
+
+
+def run(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    variables = {"PYTHONPATH": str(ROOT), "TMPDIR": str(directory), "FUSER_CACHE": "0"}
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_compiles_after_its_parent_has_ended(tmp_path: Path):
+    done = run(FORKED, tmp_path)
+    assert done.stdout.split()[-1] == "compiled", done.stderr
+    assert list(tmp_path.iterdir()) == []
