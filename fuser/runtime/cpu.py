@@ -13,7 +13,7 @@ from fuser.runtime.disk_cache import kept_kernel
 from fuser.runtime.kernel import Launcher, c_types
 from fuser.runtime.processor import processor
 from fuser.runtime.resources import Resources
-from fuser.runtime.shared_library import load_library, new_stem
+from fuser.runtime.shared_library import load_library
 from fuser.runtime.toolchain import Compiler, find_compiler
 
 _WIDEST_VECTORS = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
@@ -64,11 +64,7 @@ def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
     key = "\n".join(("cpu", *machine, *flags(source), source.name, source.code))
 
     def make() -> bytes:
-        stem = new_stem(source.name)
-        text, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
-        text.write_text(source.text)
-        compiler.shared_library(text, library, flags(source))
-        return library.read_bytes()
+        return compiler.image_of_text(source.text, source.name, flags(source))
 
     def use(image: bytes) -> CpuKernel:
         function = getattr(load_library(image, source.name), source.name)

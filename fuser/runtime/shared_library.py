@@ -42,8 +42,12 @@ def new_stem(name: str) -> Path:
 def load_library(image: bytes, name: str, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
     """Load a shared library from its bytes, which the caller vouches for.
 
-    Raises OSError where they are no library of this machine.
+    Its file needs no name once it is loaded. Raises OSError where they are no library of this
+    machine.
     """
     path = new_stem(name).with_suffix(".so")
-    path.write_bytes(image)
-    return ctypes.CDLL(str(path), mode=mode)
+    try:
+        path.write_bytes(image)
+        return ctypes.CDLL(str(path), mode=mode)
+    finally:
+        path.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fuser.errors import CompilationError
 from fuser.runtime.disk_cache import kept
+from fuser.runtime.shared_library import new_stem
 
 _CANDIDATES = ("g++", "clang++", "c++")
 
@@ -33,6 +34,26 @@ class Compiler:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CompilationError(compiler=self.path, source=str(source), log=done.stderr)
+
+    def image(self, source: Path, flags: tuple[str, ...]) -> bytes:
+        """The bytes of the shared library that `source` compiles to. Raises CompilationError."""
+        library = new_stem(source.stem).with_suffix(".so")
+        try:
+            self.shared_library(source, library, flags)
+            return library.read_bytes()
+        finally:
+            library.unlink(missing_ok=True)
+
+    def image_of_text(self, text: str, name: str, flags: tuple[str, ...]) -> bytes:
+        """`image` of a text; its file stays only where it does not compile, as the error names it.
+
+        Raises CompilationError.
+        """
+        source = new_stem(name).with_suffix(".cpp")
+        source.write_text(text)
+        made = self.image(source, flags)
+        source.unlink()
+        return made
 
 
 @functools.cache

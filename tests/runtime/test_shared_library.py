@@ -5,6 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from fuser.codegen import KernelSource
+from fuser.errors import CompilationError
+from fuser.runtime.cpu import compile_cpu
+from fuser.runtime.emulator import build
+from fuser.runtime.shared_library import load_library, private_directory
+from fuser.schedule.loop_tree import Launch
+
 ROOT = Path(__file__).parents[2]
 
 FORKED = """
@@ -47,3 +54,35 @@ def test_a_fork_compiles_after_its_parent_has_ended(tmp_path: Path):
     done = run(FORKED, tmp_path)
     assert done.stdout.split()[-1] == "compiled", done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def files_of(name: str) -> list[Path]:
+    return list(private_directory().glob(f"*{name}*"))
+
+
+def source(name: str, body: str = "") -> KernelSource:
+    code = f'extern "C" void {name}(const bool threaded) {{ {body} }}'
+    return KernelSource(name, "", code, (), Launch())
+
+
+def test_a_loaded_kernel_has_no_files():
+    compile_cpu(source("loaded")).launch(False)
+    assert files_of("loaded") == []
+
+
+def test_an_emulated_kernel_has_no_files():
+    kernel = build('extern "C" __global__ void emulated() {}', "emulated")
+    kernel.launch((1, 1, 1), (1, 1, 1), [])
+    assert files_of("emulated") == files_of("fibers") == []
+
+
+def test_what_does_not_compile_leaves_its_text():
+    with pytest.raises(CompilationError) as caught:
+        compile_cpu(source("wrong", "not_declared();"))
+    assert files_of("wrong") == [Path(str(caught.value.fields["source"]))]
+
+
+def test_what_is_no_library_leaves_nothing():
+    with pytest.raises(OSError, match="no_library"):
+        load_library(b"nothing", "no_library")
+    assert files_of("no_library") == []

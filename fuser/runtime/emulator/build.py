@@ -22,7 +22,7 @@ from fuser.runtime.emulator.launch import (
     make_launch,
     raise_for,
 )
-from fuser.runtime.shared_library import load_library, new_stem
+from fuser.runtime.shared_library import load_library
 from fuser.runtime.toolchain import Compiler, find_compiler
 
 if TYPE_CHECKING:
@@ -164,9 +164,7 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
     text = emulator_text(source, kernel)
 
     def make() -> bytes:
-        path = new_stem(kernel).with_suffix(".cpp")
-        path.write_text(text)
-        return _compile(path, flags)
+        return compiler_or_raise().image_of_text(text, kernel, flags)
 
     def use(image: bytes) -> EmulatedKernel:
         loaded = load_library(image, kernel)
@@ -175,12 +173,6 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
         return EmulatedKernel(kernel, loaded, tuple(sizes))
 
     return kept_kernel(_key(flags, text), make, use)
-
-
-def _compile(source: Path, flags: tuple[str, ...]) -> bytes:
-    library = new_stem(source.stem).with_suffix(".so")
-    compiler_or_raise().shared_library(source, library, flags)
-    return library.read_bytes()
 
 
 def _key(flags: tuple[str, ...], text: str) -> str:
@@ -208,10 +200,13 @@ def _runtime() -> ctypes.CDLL:
 def _load_runtime() -> ctypes.CDLL:
     flags = ("-std=c++17", "-O2", "-w", f"-I{SOURCES}", _STACK)
 
+    def make() -> bytes:
+        return compiler_or_raise().image(SOURCES / "fibers.cpp", flags)
+
     def use(image: bytes) -> ctypes.CDLL:
         return load_library(image, "libfuser_emulator", ctypes.RTLD_GLOBAL)
 
-    return kept(_key(flags, "runtime"), lambda: _compile(SOURCES / "fibers.cpp", flags), use)
+    return kept(_key(flags, "runtime"), make, use)
 
 
 _CACHE: CompileCache[EmulatedKernel] = CompileCache()

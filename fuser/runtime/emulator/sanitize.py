@@ -123,7 +123,7 @@ _RUNTIMES: CompileCache[list[Path]] = CompileCache()
 
 
 def _build(source: str, kernel: str, sanitizer: Sanitizer, place: Path) -> Path:
-    """The program of a kernel, in a directory of its own."""
+    """The program of a kernel, in a directory of its own; run by name, so its files stay there."""
     place.mkdir(exist_ok=True)
     text, program = place / f"{kernel}.cpp", place / "program"
     text.write_text(emulator_text(source, kernel))
