@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
 from fuser.schedule.carried import Lane, carry
 from fuser.schedule.counts import point_count
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.heuristics import CudaParameters, block_shape
-from fuser.schedule.index import affine_parts
+from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_tree import Binding, Launch, Loop, LoopNest, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_points
@@ -54,7 +53,7 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
             block=block,
             max_threads=parameters.threads * (1 if len(extents) <= 1 else 2),
         ),
-        index_dtype=_index_dtype(segment, body),
+        index_dtype=index_dtype(segment, body.indices(), elements(body)),
         parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
     )
 
@@ -88,7 +87,7 @@ def _tiled_cuda(
         prologue=body.prologue,
         body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
         launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
-        index_dtype=_index_dtype(segment, body),
+        index_dtype=index_dtype(segment, body.indices(), elements(body)),
         parameters=f"cuda pointwise: {described}, {parameters}",
     )
 
@@ -151,12 +150,3 @@ def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> 
     if outer:
         blocks *= -(-outer.pop() // block[1])
     return blocks * math.prod(outer)
-
-
-def _index_dtype(segment: Segment, body: Body) -> DataType:
-    """Int32 where every offset, every index and every rounded-up loop variable fits."""
-    offsets = [memory.last_offset for memory in segment.memory.values()]
-    parts = [part for index in body.indices() for part in affine_parts(index)]
-    sizes = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
-    largest = max(*offsets, *sizes, elements(body))
-    return DataType.Int32 if largest < 2**31 - 2**16 else DataType.Int

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CudaRowParameters
-from fuser.schedule.index import ZERO, Axis, affine_parts
+from fuser.schedule.index import ZERO, Axis
+from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -71,10 +72,6 @@ def map_rows(
 ) -> LoopNest:
     """The loop nest of a row body."""
     return _Mapping(segment, body, alignments, parameters).run()
-
-
-LARGEST = 2**31 - 2**27
-"""Loop variables may step past their end by all threads of the grid."""
 
 
 class _Mapping:
@@ -245,14 +242,9 @@ class _Mapping:
         return tuple(nodes)
 
     def _index_dtype(self) -> DataType:
-        """Int32 where every offset, every index and every rounded-up loop variable fits."""
-        offsets = [memory.last_offset for memory in self._segment.memory.values()]
         indices = [index for sweep in self._body.sweeps for index in sweep.indices()]
-        parts = [part for index in indices for part in affine_parts(index)]
-        bounds = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
         longest = max((point_count(sweep.axes) for sweep in self._body.stages), default=1)
-        largest = max(*offsets, *bounds, longest, self._parts())
-        return DataType.Int32 if largest < LARGEST else DataType.Int
+        return index_dtype(self._segment, indices, longest, self._parts())
 
     def _parts(self) -> int:
         """How many parts of a fold lie in a workspace."""

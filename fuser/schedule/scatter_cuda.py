@@ -14,11 +14,11 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CudaRowParameters
-from fuser.schedule.index import Axis, Index, affine_parts
+from fuser.schedule.index import Axis, Index
+from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -34,7 +34,7 @@ from fuser.schedule.loop_tree import (
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
-from fuser.schedule.row_cuda import LARGEST, map_rows
+from fuser.schedule.row_cuda import map_rows
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.scatter_trace import PointBody, trace_points
@@ -111,13 +111,15 @@ def _nest(
     warps: int,
     words: str,
 ) -> LoopNest:
+    sweeps = Sweep((), body.code, (), ()), body.sweep
+    indices = [index for sweep in sweeps for index in sweep.indices()]
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=axes,
         prologue=body.prologue,
         body=(node,),
         launch=Launch((-(-warps // WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
-        index_dtype=_index_dtype(segment, body, warps),
+        index_dtype=index_dtype(segment, indices, warps * 32),
         parameters=words,
         team=Team.WARP,
     )
@@ -168,13 +170,3 @@ def _divided(at: Index, inner: Axis) -> tuple[Index, Index]:
 
 def _no_folds(fold: Fold, sweep: Sweep) -> Accumulate:
     raise AssertionError("a scatter folds nothing")
-
-
-def _index_dtype(segment: Segment, body: PointBody, warps: int) -> DataType:
-    """Int32 where every offset, every index and every number of a point fits."""
-    offsets = [memory.last_offset for memory in segment.memory.values()]
-    sweeps = Sweep((), body.code, (), ()), body.sweep
-    parts = [part for sweep in sweeps for index in sweep.indices() for part in affine_parts(index)]
-    bounds = [abs(bound) for part in parts for bound in (part.constant, *part.bounds())]
-    largest = max(*offsets, *bounds, warps * 32)
-    return DataType.Int32 if largest < LARGEST else DataType.Int

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Tensor
 
 
 def test_a_small_domain_far_into_a_large_range_takes_64_bits() -> None:
@@ -24,3 +29,32 @@ def test_large_meta_tensors_take_64_bits_and_small_ones_32() -> None:
     large = fd.plan([torch.empty(2**31, device="meta")], target="cuda:sm_90").kernels[0]
     assert "const int32 n0" in small.source
     assert "const int64 n0" in large.source
+
+
+def total(fd: FusionDefinition, x: Tensor) -> Tensor:
+    return fd.ops.sum(x, [0])
+
+
+def squares(fd: FusionDefinition, x: Tensor) -> Tensor:
+    return x * x
+
+
+def added(fd: FusionDefinition, x: Tensor) -> Tensor:
+    index = fd.define_tensor(shape=[4], contiguity=True, dtype=DataType.Int)
+    return fd.ops.index_add(x, index, fd.ops.full([4], 1.0, DataType.Float), 0)
+
+
+@pytest.mark.parametrize("make", [total, squares, added])
+def test_rows_points_and_scatters_leave_room_for_steps_past_the_end(
+    make: Callable[[FusionDefinition, Tensor], Tensor],
+) -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(make(fd, fd.define_tensor(shape=[-1], contiguity=True)))
+    others = [torch.empty(4, dtype=torch.int64, device="meta")] if make is added else []
+
+    def widths(elements: int) -> set[str]:
+        plan = fd.plan([torch.empty(elements, device="meta"), *others], target="cuda:sm_90")
+        return set(re.findall(r"const (int\d\d) n0", "".join(k.source for k in plan.kernels)))
+
+    assert widths(2**31 - 2**27 - 64) == {"int32"}
+    assert widths(2**31 - 2**27 + 64) == {"int64"}
