@@ -15,15 +15,14 @@ Only what changes no bit of a result: `x + 0` stays for floating types, as -0.0 
 
 from __future__ import annotations
 
-from fuser.ir.dtypes import Category, DataType
 from fuser.ir.infer import infer, signature
+from fuser.ir.neutral import neutral_number
 from fuser.ir.nodes import (
     Cast,
     Constant,
     Full,
     Fusion,
     MetadataOperation,
-    Number,
     Operation,
     Pointwise,
     Statement,
@@ -115,35 +114,8 @@ def _is_neutral(op: Pointwise, position: int, emit: Emitter) -> bool:
     if number is None:
         return False
     compute = signature(op).args[position]
-    neutral = _neutral_number(op.op, position, compute)
+    neutral = neutral_number(op.op, compute, position)
     return neutral is not None and converted(number, compute) == Constant(neutral, compute)
-
-
-def _neutral_number(operation: str, position: int, dtype: DataType) -> Number | None:
-    """The number of type `dtype` that is neutral at `position`."""
-    if dtype.is_complex:
-        return None  # a complex product adds a multiple of 0, which may be NaN
-    one, zero = (1.0, 0.0) if dtype.is_floating else (1, 0)
-    is_bool = dtype.category is Category.BOOL
-    match operation:
-        case "mul":
-            return True if is_bool else one
-        case "div" | "truediv" if position == 1:
-            return one
-        case "sub" if position == 1:
-            return zero
-        case "add":
-            return -0.0 if dtype.is_floating else False if is_bool else zero
-        case "bitwise_or" | "bitwise_xor":
-            return False if is_bool else 0
-        case "bitwise_and" | "logical_and" if is_bool:
-            return True
-        case "logical_or" if is_bool:
-            return False
-        case "bitwise_left_shift" | "bitwise_right_shift" if position == 1:
-            return 0
-        case _:
-            return None
 
 
 # -- full tensors as scalars ---------------------------------------------------------------------

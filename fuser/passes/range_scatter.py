@@ -16,8 +16,8 @@ added to 0.0 is 0.0, and padded stays -0.0.
 
 from __future__ import annotations
 
-from fuser.ir.dtypes import Category, DataType
 from fuser.ir.infer import infer
+from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
@@ -92,7 +92,7 @@ def _added(op: Scatter, places: Range, emit: Emitter) -> Operation | Value | Non
         return _spread(op, source, places, emit.add(zero), emit)
     if infer(Pointwise("add", (op.arg, op.arg)))[0].dtype is not op.arg.dtype:
         return None
-    fill = emit.add(_neutral(op.arg.dtype))
+    fill = emit.add(Constant(zero_to_add(op.arg.dtype), op.arg.dtype))
     return Pointwise("add", (op.arg, _spread(op, source, places, fill, emit)))
 
 
@@ -108,19 +108,6 @@ def _zero(value: Value, emit: Emitter) -> Constant | None:
     if number is None or number.value != 0:
         return None
     return converted(number, value.dtype)
-
-
-def _neutral(dtype: DataType) -> Constant:
-    """What can be added to any number without changing a bit."""
-    match dtype.category:
-        case Category.BOOL:
-            return Constant(False, dtype)
-        case Category.INTEGER:
-            return Constant(0, dtype)
-        case Category.FLOAT:
-            return Constant(-0.0, dtype)
-        case Category.COMPLEX:
-            return Constant(complex(-0.0, -0.0), dtype)
 
 
 def _leading(value: Value, shape: tuple[int, ...], emit: Emitter) -> Value:

@@ -40,7 +40,10 @@ def kept_dtype(operation: str, dtype: DataType) -> DataType:
 
 
 def neutral(operation: str, dtype: DataType) -> Literal:
-    """What changes nothing when joined by a fold's operation."""
+    """What a fold starts from: it changes nothing when joined by the fold's operation.
+
+    Of "add" it is 0, not the -0.0 of `zero_to_add`: torch's sum of nothing, or of -0.0 alone, is 0.
+    """
     match operation:
         case "add" | "logical_or":
             return Literal(False if dtype is DataType.Bool else 0, dtype)

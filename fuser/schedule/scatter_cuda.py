@@ -14,8 +14,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from fuser.ir.neutral import zero_to_add
 from fuser.schedule.counts import point_count
-from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_width import index_dtype
@@ -157,7 +157,7 @@ def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: in
         place=place,
         columns=Loop(inner, Binding.TEAM, (*of_source, *each), lanes, whole=True),
         store=dataclasses.replace(store, at=along, source=source, lanes=lanes),
-        fill=Literal(-0.0, dtype) if dtype.is_floating else neutral("add", dtype),
+        fill=Literal(zero_to_add(dtype), dtype),
     )
 
 

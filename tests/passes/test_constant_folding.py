@@ -31,6 +31,7 @@ from tests.passes.drafts import NUMBERS, random_tensor
 from tests.passes.rewriting import Draft, names, rewritten
 
 SPECIAL = torch.tensor([0.0, -0.0, 1.5, -2.0, float("inf"), float("-inf"), float("nan")])
+COMPLEX = torch.complex(SPECIAL, SPECIAL.flip(0))
 
 
 def folded(draft: Draft) -> Fusion:
@@ -203,7 +204,8 @@ def test_neutral_operands_go_away(name: str, given: torch.Tensor, number: Number
         ("sub", SPECIAL, 0.0, DataType.Double, True),
         ("truediv", SPECIAL, 1.0, DataType.Double, True),
         ("mul", SPECIAL.half(), 1.0, DataType.Double, False),  # is float32
-        ("mul", SPECIAL.to(torch.complex64), 1.0, DataType.Double, False),  # inf * 0 is NaN
+        ("add", COMPLEX, complex(-0.0, -0.0), DataType.ComplexFloat, False),  # torch multiplies it
+        ("mul", COMPLEX, 1.0, DataType.Double, False),  # inf * 0 is NaN
         ("truediv", INTS, 1, DataType.Int, False),  # is float32
         ("mul", INTS, 1.0, DataType.Double, False),  # is float32
         ("logical_and", INTS, True, DataType.Bool, False),  # is Bool
