@@ -9,12 +9,10 @@ from contextlib import contextmanager
 
 import torch
 
-from fuser.ir.nodes import Fusion, Number, Output
+from fuser.ir.nodes import Fusion, Inputs, Number, Output
 
 
-def before_updates(
-    fusion: Fusion, inputs: Sequence[torch.Tensor | Number]
-) -> list[torch.Tensor | Number]:
+def before_updates(fusion: Fusion, inputs: Inputs) -> list[torch.Tensor | Number]:
     """The inputs, copied where they lie in the memory of one that is updated."""
     updated = {output.alias_of for output in fusion.outputs}
     changed = {
@@ -50,7 +48,7 @@ def without_updates(fusion: Fusion) -> Fusion:
 
 
 def all_results(
-    fusion: Fusion, inputs: Sequence[torch.Tensor | Number], outputs: Sequence[torch.Tensor]
+    fusion: Fusion, inputs: Inputs, outputs: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
     """The outputs, and the inputs that were updated where they stand in for one."""
     returned = iter(outputs)
@@ -73,7 +71,7 @@ _VALIDATING = threading.Lock()
 
 
 @contextmanager
-def drawing_again(inputs: Sequence[torch.Tensor | Number]) -> Generator[Callable[[], None]]:
+def drawing_again(inputs: Inputs) -> Generator[Callable[[], None]]:
     """A function that sets generators back to where they are now; at the end, they go on from where
     they were when it was called."""
     with _VALIDATING:
@@ -86,7 +84,7 @@ def drawing_again(inputs: Sequence[torch.Tensor | Number]) -> Generator[Callable
                 _set_random_states(states)
 
 
-def _random_states(inputs: Sequence[torch.Tensor | Number]) -> RandomStates:
+def _random_states(inputs: Inputs) -> RandomStates:
     """The states of the generators that an execution may draw from."""
     devices = {
         given.device for given in inputs if isinstance(given, torch.Tensor) and given.is_cuda

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
 
 import torch
 
@@ -20,11 +19,11 @@ from fuser.errors import (
 )
 from fuser.ir import dtypes
 from fuser.ir.dtypes import Category, DataType
-from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.nodes import Fusion, Inputs, Value
 from fuser.ir.types import DYNAMIC, Layout, ScalarType, TensorType, dims_slowest_first
 
 
-def check_inputs(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> None:
+def check_inputs(fusion: Fusion, inputs: Inputs) -> None:
     """Raises the first mistake among `inputs`: position, name, what is expected, what is given.
 
     One of InputCountError, InputKindError, InputDtypeError, InputRankError, InputSizeError,
@@ -45,7 +44,7 @@ def check_inputs(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> Non
     _check_devices(fusion, inputs)
 
 
-def check_updates(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> None:
+def check_updates(fusion: Fusion, inputs: Inputs) -> None:
     """Raises AliasUpdateError unless every updated input can hold the output written into it."""
     for output in fusion.outputs:
         if output.alias_of is None:
@@ -172,7 +171,7 @@ def _fastest_first(layout: Layout) -> list[tuple[int, bool | None]]:
     return list(paired)[::-1]
 
 
-def _check_devices(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> None:
+def _check_devices(fusion: Fusion, inputs: Inputs) -> None:
     """Tensors are on one device, but 0-dim CPU tensors go with any."""
     tensors = [
         (position, value, given)

@@ -18,8 +18,7 @@ class FusionBuilder:
         self._inputs = list(begun.inputs)
         self._statements = list(begun.statements)
         self._outputs = list(begun.outputs)
-        made = [*begun.inputs, *(out for s in begun.statements for out in s.outs)]
-        self._next_id = 1 + max((value.id for value in made), default=-1)
+        self._next_id = begun.fresh_id
 
     def input(self, type_: ValueType) -> Value:
         """Declare the next input."""

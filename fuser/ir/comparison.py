@@ -13,14 +13,12 @@ import torch
 from fuser.errors import OutputDifferenceError, ReferenceOutputError
 from fuser.ir.concretize import concretize_for
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.nodes import Fusion, Inputs, Value
 from fuser.ir.rounding_noise import rounding_noise
 from fuser.ir.tolerance import tolerance_of
 
 _NOISE_UNITS = 8.0
 """Differences allowed in units of the noise that a single rounding of every operation makes."""
-
-Inputs = Sequence["torch.Tensor | Number"]
 
 
 def check_results(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 
@@ -28,6 +28,7 @@ from fuser.ir.nodes import (
     Extern,
     Full,
     Fusion,
+    Inputs,
     Iota,
     Number,
     Operation,
@@ -79,7 +80,7 @@ def concretize(
     return _Concretizer(shapes, scalars).run(fusion)
 
 
-def concretize_for(fusion: Fusion, inputs: Sequence[torch.Tensor | Number]) -> Fusion:
+def concretize_for(fusion: Fusion, inputs: Inputs) -> Fusion:
     """`fusion` for the sizes of one call's inputs, which fit it. Raises as `concretize` does."""
     sized = size_inputs(fusion)
     shapes: dict[Value, tuple[int, ...]] = {}

@@ -47,6 +47,12 @@ class Fusion:
     def output_values(self) -> tuple[Value, ...]:
         return tuple(output.value for output in self.outputs)
 
+    @property
+    def fresh_id(self) -> int:
+        """A number above those of all values."""
+        values = (*self.inputs, *(out for statement in self.statements for out in statement.outs))
+        return 1 + max((value.id for value in values), default=-1)
+
     def shown_in(self, output: Output) -> Value | None:
         """The input as which an output is handed back: an updated one, or one it is written into.
 

@@ -24,9 +24,9 @@ from fuser.ir.nodes import (
     Fusion,
     Gather,
     GeneratorState,
+    Inputs,
     Iota,
     MetadataOperation,
-    Number,
     Operation,
     Pad,
     Permute,
@@ -53,7 +53,7 @@ Environment = dict[Value, torch.Tensor]
 
 
 def interpret(
-    fusion: Fusion, inputs: Sequence[torch.Tensor | Number], device: torch.device | None = None
+    fusion: Fusion, inputs: Inputs, device: torch.device | None = None
 ) -> list[torch.Tensor]:
     """Run `fusion` on `inputs` (in the order of `fusion.inputs`) and return its outputs.
 
@@ -255,7 +255,7 @@ def _welford(op: Reduce, tensor: torch.Tensor, dims: list[int]) -> tuple[torch.T
     return mean.reshape(squares.shape), squares, torch.full_like(squares, count, dtype=torch.int64)
 
 
-def _device_of(inputs: Sequence[torch.Tensor | Number]) -> torch.device:
+def _device_of(inputs: Inputs) -> torch.device:
     tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
     dimensioned = [tensor for tensor in tensors if tensor.dim() > 0] or tensors
     return dimensioned[0].device if dimensioned else torch.device("cpu")

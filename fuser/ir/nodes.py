@@ -33,7 +33,7 @@ from fuser.ir.operations import (
     StrideOrder,
     View,
 )
-from fuser.ir.values import Extent, Number, Value, scalar, static
+from fuser.ir.values import Extent, Inputs, Number, Value, scalar, static
 
 __all__ = [
     "Broadcast",
@@ -49,6 +49,7 @@ __all__ = [
     "Fusion",
     "Gather",
     "GeneratorState",
+    "Inputs",
     "Iota",
     "MetadataOperation",
     "Number",

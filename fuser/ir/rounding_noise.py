@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import torch
 
@@ -12,7 +11,7 @@ from fuser.ir.interpret import evaluate, in_drawing_order
 from fuser.ir.nodes import (
     Cast,
     Fusion,
-    Number,
+    Inputs,
     Operation,
     Pointwise,
     Reduce,
@@ -36,9 +35,7 @@ _SHAKEN = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 Environment = dict[Value, torch.Tensor]
 
 
-def rounding_noise(
-    fusion: Fusion, inputs: Sequence[torch.Tensor | Number]
-) -> dict[Value, torch.Tensor]:
+def rounding_noise(fusion: Fusion, inputs: Inputs) -> dict[Value, torch.Tensor]:
     """The largest change of each output's elements, in float64, among a few runs in which every
     result that had to be rounded is moved by up to its rounding error, at random.
 
@@ -59,7 +56,7 @@ def rounding_noise(
     return noise
 
 
-def _run(fusion: Fusion, inputs: Sequence[torch.Tensor | Number], number: int) -> Environment:
+def _run(fusion: Fusion, inputs: Inputs, number: int) -> Environment:
     """What every value holds in one run; run 0 changes nothing."""
     generator = torch.Generator(_CPU).manual_seed(number)
     environment: Environment = {}

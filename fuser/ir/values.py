@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import torch
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.types import ScalarType, TensorType, ValueType
 
 Number = bool | int | float | complex
+
+Inputs = Sequence[torch.Tensor | Number]
+"""What a fusion is run with: a tensor or a number for each of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)

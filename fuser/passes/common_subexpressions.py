@@ -10,8 +10,6 @@ and offset are given. `segment_set` marks a place. Neither it nor a state is mer
 
 from __future__ import annotations
 
-import dataclasses
-
 from fuser.ir import externs
 from fuser.ir.nodes import (
     Fusion,
@@ -20,9 +18,8 @@ from fuser.ir.nodes import (
     Pointwise,
     Statement,
     Value,
-    map_operands,
-    operands,
 )
+from fuser.passes.rewrite import rebuilt, renamed
 
 
 def merge_common_subexpressions(fusion: Fusion) -> Fusion:
@@ -30,19 +27,15 @@ def merge_common_subexpressions(fusion: Fusion) -> Fusion:
     first: dict[Operation, tuple[Value, ...]] = {}
     replaced: dict[Value, Value] = {}
     statements: list[Statement] = []
-    for statement in fusion.statements:
+    for original in fusion.statements:
+        statement = renamed(original, replaced)
         op = statement.op
-        if not replaced.keys().isdisjoint(operands(op)):
-            op = map_operands(op, lambda value: replaced.get(value, value))
         if _is_pure(op) and op in first:
             replaced.update(zip(statement.outs, first[op], strict=True))
             continue
         first[op] = statement.outs
-        statements.append(statement if op is statement.op else Statement(statement.outs, op))
-    outputs = tuple(
-        dataclasses.replace(o, value=replaced.get(o.value, o.value)) for o in fusion.outputs
-    )
-    return dataclasses.replace(fusion, statements=tuple(statements), outputs=outputs)
+        statements.append(statement)
+    return rebuilt(fusion, statements, replaced)
 
 
 def _is_pure(op: Operation) -> bool:

@@ -10,7 +10,7 @@ No output's strides change, whatever a rule does.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,8 +40,7 @@ class Emitter:
     """The statements a rewritten fusion has so far; a rule looks at them and adds to them."""
 
     def __init__(self, fusion: Fusion) -> None:
-        values = (*fusion.inputs, *(out for s in fusion.statements for out in s.outs))
-        self._next_id = 1 + max((value.id for value in values), default=-1)
+        self._next_id = fusion.fresh_id
         self._definitions: dict[Value, Statement] = {}
         self._added: dict[Operation, Value] = {}
         self.statements: list[Statement] = []
@@ -122,13 +121,8 @@ class _Rewrite:
 
     def run(self) -> Fusion:
         for statement in self._fusion.statements:
-            self._visit(_renamed(statement, self._replaced))
-        outputs = tuple(
-            dataclasses.replace(output, value=self._replaced.get(output.value, output.value))
-            for output in self._fusion.outputs
-        )
-        statements = tuple(self._emit.statements)
-        return dataclasses.replace(self._fusion, statements=statements, outputs=outputs)
+            self._visit(renamed(statement, self._replaced))
+        return rebuilt(self._fusion, self._emit.statements, self._replaced)
 
     def _visit(self, statement: Statement) -> None:
         emit = self._emit
@@ -211,7 +205,19 @@ class _Rewrite:
         return {*self._inputs, *outputs}
 
 
-def _renamed(statement: Statement, replaced: dict[Value, Value]) -> Statement:
+def rebuilt(
+    fusion: Fusion, statements: Iterable[Statement], replaced: dict[Value, Value]
+) -> Fusion:
+    """`fusion` with other statements, its outputs among what was replaced too."""
+    outputs = tuple(
+        dataclasses.replace(output, value=replaced.get(output.value, output.value))
+        for output in fusion.outputs
+    )
+    return dataclasses.replace(fusion, statements=tuple(statements), outputs=outputs)
+
+
+def renamed(statement: Statement, replaced: dict[Value, Value]) -> Statement:
+    """`statement`, reading what its operands were replaced by."""
     if not replaced or replaced.keys().isdisjoint(operands(statement.op)):
         return statement
     op = map_operands(statement.op, lambda value: replaced.get(value, value))

@@ -65,8 +65,7 @@ class _Choice:
         self._definitions = fusion.definitions()
         self._uses = fusion.uses()
         self._statements: list[Statement] = []
-        values = (*fusion.inputs, *(out for s in fusion.statements for out in s.outs))
-        self._next = 1 + max((value.id for value in values), default=-1)
+        self._next = fusion.fresh_id
 
     def run(self) -> Fusion:
         for statement in self._fusion.statements:

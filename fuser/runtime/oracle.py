@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import torch
 
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Fusion, Number, Value
+from fuser.ir.nodes import Fusion, Inputs, Value
 
 
-def oracle_runner(
-    fusion: Fusion, device: torch.device
-) -> Callable[[Sequence[torch.Tensor | Number]], list[torch.Tensor]]:
+def oracle_runner(fusion: Fusion, device: torch.device) -> Callable[[Inputs], list[torch.Tensor]]:
     """A function that returns the outputs and updates inputs, as kernels would."""
 
-    def run(inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
+    def run(inputs: Inputs) -> list[torch.Tensor]:
         pairs = zip(fusion.inputs, inputs, strict=True)
         held = {value: given for value, given in pairs if isinstance(given, torch.Tensor)}
         with torch.no_grad():

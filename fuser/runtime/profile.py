@@ -9,7 +9,7 @@ from statistics import median
 
 import torch
 
-from fuser.ir.nodes import Number
+from fuser.ir.nodes import Inputs
 from fuser.runtime.executor import Runner
 from fuser.runtime.plan import Plan, Step
 from fuser.runtime.stopwatch import Stopwatch, stopwatch_for
@@ -18,8 +18,6 @@ from fuser.segmenter import Segment, byte_count
 
 _COLD_BYTES = 256 << 20
 """Written before a cold run: more than caches hold."""
-
-Inputs = Sequence["torch.Tensor | Number"]
 
 
 @dataclass(frozen=True, slots=True)
