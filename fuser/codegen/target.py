@@ -12,7 +12,6 @@ from fuser.ir.dtypes import DataType
 class Target:
     """Spellings. In `infinity` and `not_a_number`, by floating type; in `pointer`, {} is a type."""
 
-    name: str
     library: DeviceLibrary
     restrict: str
     infinity: dict[DataType, str]
@@ -20,7 +19,6 @@ class Target:
 
 
 CPU = Target(
-    name="cpu",
     library=load(
         *("common.h", "random.h", "cpu.h", "cpu_lanes.h", "cpu_memory.h", "cpu_random.h"),
         "scan_cpu.h",
@@ -31,7 +29,6 @@ CPU = Target(
 )
 
 CUDA = Target(
-    name="cuda",
     library=load("common.h", "random.h", "cuda.h", "scan_cuda.h"),
     restrict="__restrict__",
     infinity={

@@ -61,7 +61,8 @@ def tolerance(dtype: DataType, reduction_length: int = 1) -> tuple[float, float]
 
     Rounding errors of a sum of n terms in any order grow like the square root of n, as they are
     independent. 16-bit results are computed in float32 and rounded once. The absolute part is for
-    results that cancel, and assumes numbers of size about 1 per summand.
+    results that cancel, and assumes numbers of size about 1 per summand. Tests ask this, which know
+    what one kernel does; `tolerance_of` finds that in a fusion.
     """
     real = dtype.real
     if real not in _EPSILON:

@@ -65,7 +65,7 @@ class OutputPool:
             return tensor.set_(storage, 0, sizes, strides)  # pyright: ignore[reportArgumentType]
 
     def held_bytes(self) -> int:
-        """Bytes of all storages the pool knows, in use or not."""
+        """Bytes of all storages the pool knows, in use or not: what tests look at."""
         with self._lock:
             return self._held
 

@@ -11,7 +11,7 @@ from fuser.codegen.device_library import load
 from fuser.errors import CompilationError, TargetError
 from fuser.runtime import cuda_bindings
 from fuser.runtime.nvrtc import compile_cubin, nvrtc_version
-from fuser.runtime.sass import memory_accesses
+from tests.machine_code import memory_accesses
 
 pytest.importorskip("cuda.bindings.nvrtc")
 

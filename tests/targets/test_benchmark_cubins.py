@@ -14,8 +14,9 @@ from fuser import FusionDefinition
 from fuser.codegen import KernelSource
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.sass import disassemble, memory_accesses
+from fuser.runtime.sass import disassemble
 from tests.benchmark_kernels import BENCHMARKS
+from tests.machine_code import memory_accesses
 
 ARCHS = ("sm_80", "sm_90", "sm_100")
 REGISTERS = 65536

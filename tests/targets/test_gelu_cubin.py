@@ -7,7 +7,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.sass import memory_accesses
+from tests.machine_code import memory_accesses
 from tests.seeds import gelu, transpose
 
 ARCHS = ("sm_80", "sm_90", "sm_100")

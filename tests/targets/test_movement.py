@@ -16,8 +16,8 @@ from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
 from fuser.pipeline import Plan
 from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.sass import memory_accesses
 from fuser.schedule import CpuParameters
+from tests.machine_code import memory_accesses
 
 Made = Handle | Sequence[Handle]
 TARGETS = ("cpu", "emulator")

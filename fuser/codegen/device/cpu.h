@@ -692,9 +692,6 @@ FUSER_DEVICE float nextafter(float x, float y) { return __builtin_nextafterf(x, 
 //@ copysign(float): FUSER_DEVICE
 FUSER_DEVICE float copysign(float x, float y) { return __builtin_copysignf(x, y); }
 
-//@ hypot(float): FUSER_DEVICE
-FUSER_DEVICE float hypot(float x, float y) { return __builtin_hypotf(x, y); }
-
 //@ abs(double): FUSER_DEVICE
 FUSER_DEVICE double abs(double x) { return __builtin_fabs(x); }
 

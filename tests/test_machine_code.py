@@ -12,7 +12,7 @@ import pytest
 
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.nvrtc import compile_cubin
-from fuser.runtime.sass import elf_section, memory_accesses
+from tests.machine_code import elf_section, memory_accesses
 
 pytest.importorskip("cuda.bindings.nvrtc")
 nvidia = pytest.importorskip("nvidia")
