@@ -2,7 +2,7 @@
 
 Arguments are tensors; optional ones may be None or, at the end, left out. Options are Python
 literals and part of the operation, or scalars of the definition. Results lie in memory as torch
-likes: a step of a plan makes them contiguous.
+likes, dense in its order of dimensions (`extern_memory.py`); kernels read them there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows on a processor with lanes across rows, where memory is consecutive.
 
-for each 512 neighbouring rows: for each element of theirs: fold into 512 lanes
+for each `strip` neighbouring rows: for each element of theirs: fold into a lane each
 """
 
 from __future__ import annotations

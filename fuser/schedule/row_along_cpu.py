@@ -1,6 +1,6 @@
 """Rows on a processor with lanes along the row.
 
-for each row: for each 64 elements of it: fold into 64 lanes; join the lanes
+for each row: for each `lanes` elements of it: fold each into its lane; join the lanes
 """
 
 from __future__ import annotations

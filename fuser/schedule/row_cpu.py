@@ -1,10 +1,10 @@
 """Row body -> loop tree for a processor: rows over threads, and lanes along the row or across rows.
 
-    along     for each row: for each 64 elements of it: fold into 64 lanes; join the lanes
-    across    for each 512 neighbouring rows: for each element of theirs: fold into 512 lanes
+    along     for each row: for each `lanes` elements of it: fold each into its lane; join the lanes
+    across    for each `strip` neighbouring rows: for each element of theirs: fold into a lane each
 
 Lanes go where memory is consecutive: along the row for a sum over the last dimension, across rows
-for one over the first. Sums of float32 are kept in float64.
+for one over the first. `CpuRowParameters` has the numbers. Sums of float32 are kept in float64.
 """
 
 from __future__ import annotations

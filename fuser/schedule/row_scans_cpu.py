@@ -1,8 +1,8 @@
 """Scans along a row on a processor: chunk by chunk, and where rows are few, part by part.
 
-    row    for each 64 elements: compute them; scan them in vectors, from the carry; store them
+    row    for each `chunk`: compute it; scan it in vectors, from the carry; store it
     short  for each element: join it to the carry; store that
-    part   each thread: the total of 16,384 elements; then, from the totals before, a scan of them
+    part   each thread: the total of a `scanned_block`; then, from the totals before, a scan of it
 
 All threads do parts that follow each other at once, so that what is read twice comes from a cache.
 """
