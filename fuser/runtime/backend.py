@@ -33,6 +33,7 @@ from fuser.runtime.resources import Resources
 from fuser.runtime.sass import disassemble
 from fuser.runtime.target_name import TargetName
 from fuser.schedule import (
+    ACCESS_BYTES,
     Alignments,
     CpuParameters,
     CpuRowParameters,
@@ -52,9 +53,6 @@ from fuser.schedule import (
 )
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, place_updates
 
-_ALLOCATOR_ALIGNMENT = 64
-"""Bytes; every allocator that makes intermediate and output buffers aligns at least so."""
-
 
 class Backend(ABC):
     """The kernels of one segmented fusion, for one target.
@@ -68,8 +66,10 @@ class Backend(ABC):
     def __init__(
         self, segmented: SegmentedFusion, alignments: Alignments, sharing: Collection[Value] = ()
     ) -> None:
-        made = {value: _ALLOCATOR_ALIGNMENT for s in segmented.segments for value in s.stores}
-        results = {lies.base: _ALLOCATOR_ALIGNMENT for lies in segmented.memory.values()}
+        # Allocators align to more than a thread moves at once, and `laid_out` copies what torch
+        # hands out of the middle of an allocation.
+        made = {value: ACCESS_BYTES for s in segmented.segments for value in s.stores}
+        results = {lies.base: ACCESS_BYTES for lies in segmented.memory.values()}
         self._alignments: Mapping[Value, int] = {**results, **made, **alignments}
         self.segmented = segmented = place_updates(segmented, sharing, self._overwrite_refusal)
         """The steps, with updates of inputs placed as the kernels allow."""

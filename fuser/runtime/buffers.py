@@ -7,6 +7,7 @@ import torch
 from fuser.codegen import Workspace
 from fuser.ir.nodes import Value
 from fuser.runtime.cuda_driver import current_stream
+from fuser.schedule import ACCESS_BYTES
 from fuser.segmenter import ExternStep, SegmentedFusion
 
 
@@ -38,11 +39,21 @@ def sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:
 
 def laid_out(result: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """A result of torch under the strides that the plan has; copied if it lies otherwise."""
-    spans = zip(result.shape, result.stride(), strides, strict=True)
-    if result.numel() == 0 or all(have == want for size, have, want in spans if size > 1):
+    if _lies_right(result, strides):
         return result.as_strided(result.shape, strides) if result.stride() != strides else result
     made = torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device)
     return made.copy_(result)
+
+
+def _lies_right(result: torch.Tensor, strides: tuple[int, ...]) -> bool:
+    """Whether elements are where the plan has them, and begin where threads of a GPU can move
+    several at once."""
+    elements = result.numel()
+    if elements == 0:
+        return True
+    spans = zip(result.shape, result.stride(), strides, strict=True)
+    alike = all(have == want for size, have, want in spans if size > 1)
+    return alike and (elements == 1 or result.data_ptr() % ACCESS_BYTES == 0)
 
 
 def room(workspace: Workspace, device: torch.device) -> torch.Tensor:

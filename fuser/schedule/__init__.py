@@ -17,9 +17,10 @@ from fuser.schedule.row_cuda import schedule_rows_cuda
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
 from fuser.schedule.scatter_cuda import schedule_scatter_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of
-from fuser.schedule.vectors import Alignments
+from fuser.schedule.vectors import ACCESS_BYTES, Alignments
 
 __all__ = [
+    "ACCESS_BYTES",
     "Alignments",
     "CpuParameters",
     "CpuRowParameters",

@@ -17,7 +17,7 @@ Alignments = Mapping[Value, int]
 Access = tuple[Value, Index]
 
 ACCESS_BYTES = 16
-"""The widest that a thread moves at once."""
+"""The widest that a thread moves at once, and the alignment that it needs for that."""
 
 
 def step_along(at: Index, axis: Axis) -> int | None:

@@ -55,6 +55,29 @@ def test_counters_are_zero_again(
         assert torch.equal(before, again)
 
 
+def test_results_of_torch_that_lie_right_are_not_copied() -> None:
+    whole = torch.randn(4, 6)
+    for result in (whole, whole[1:, 2:], whole.mT, whole[2, 1], whole[1:1, 1:]):
+        assert buffers.laid_out(result, result.stride()) is result
+    assert buffers.laid_out(whole[:1], (99, 1)).data_ptr() == whole.data_ptr()
+
+
+def test_results_of_torch_that_lie_otherwise_are_copied() -> None:
+    whole = torch.randn(4, 8)
+    made = buffers.laid_out(whole, (1, 4))
+    assert made.stride() == (1, 4)
+    assert torch.equal(made, whole)
+
+
+@pytest.mark.parametrize("start", [1, 2, 3])
+def test_results_of_torch_that_begin_between_vectors_are_copied(start: int) -> None:
+    result = torch.randn(4, 8).view(-1)[start : start + 20].view(5, 4).mT
+    made = buffers.laid_out(result, result.stride())
+    assert made.data_ptr() % 16 == 0
+    assert made.stride() == result.stride()
+    assert torch.equal(made, result)
+
+
 class FakeCuda:
     """Tensors on the processor, and a current stream."""
 
