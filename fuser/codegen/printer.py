@@ -300,7 +300,7 @@ class KernelPrinter(ABC):
             self.out.line(f"const {self.expressions.type(let.dtype)} {let.name} = {source};")
 
     def _arguments(self) -> tuple[Argument, ...]:
-        read = (value for value in self.segment.loads if not self.segment.is_updated(value))
+        read = (value for value in self.segment.loads if not self.segment.is_scattered_into(value))
         loads = [Pointer(value) for value in read]
         stores = [Pointer(value) for value in self.segment.stores]
         scalars = [Scalar(value) for value in self._scalars()]

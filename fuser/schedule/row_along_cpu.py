@@ -33,7 +33,7 @@ from fuser.schedule.row_folds_cpu import (
     accumulated,
     folded_in_lanes,
     lane_parts,
-    partial_of,
+    thread_partial,
     wide,
     widened_blocks,
     without_repeats,
@@ -125,7 +125,7 @@ def _sweep_in_blocks(
 
 def _partials(sweep: Sweep) -> tuple[Partial, ...]:
     """What is kept of the folds of a row while its blocks are swept."""
-    return tuple(partial_of(dataclasses.replace(fold, slots=1)) for fold in sweep.folds_of_row)
+    return tuple(thread_partial(dataclasses.replace(fold, slots=1)) for fold in sweep.folds_of_row)
 
 
 def _blocks_of(

@@ -20,7 +20,7 @@ from fuser.schedule.row_along_cpu import along_rows, rows_alone
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
-from fuser.schedule.row_folds_cpu import partial_of, widened_blocks
+from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_memory import cost, goes_past_cache
 from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_trace import trace_rows
@@ -38,7 +38,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         nodes = across_rows(body, parameters)
     else:
         nodes = along_rows(body, parameters, may_repeat, alone)
-    partials = tuple(map(partial_of, body.folds_over_rows))
+    partials = tuple(map(thread_partial, body.folds_over_rows))
     shared = bool(body.rows) or alone  # else one thread has the only row
     nodes = (*nodes, *widened_blocks(body, 1))
     region = Region(partials, nodes, _epilogue(body), threaded=shared)
@@ -57,7 +57,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
 
 
 def _epilogue(body: RowBody) -> tuple[Node, ...]:
-    partials = {fold.name: partial_of(fold) for fold in body.folds_over_rows}
+    partials = {fold.name: thread_partial(fold) for fold in body.folds_over_rows}
     nodes: list[Node] = []
     for sweep in body.epilogue:
         finished = [Finish(partials[fold.name], fold.at) for fold in sweep.folds]

@@ -49,8 +49,8 @@ from fuser.schedule.row_slots import (
     conflict_free,
     is_of_row,
     numbering_axes,
-    partial_of,
     row_partial,
+    team_partial,
 )
 from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
@@ -88,7 +88,7 @@ class _Mapping:
         self._body = body
         self._alignments = alignments
         self._parameters = parameters
-        self._partials = {fold.name: partial_of(fold) for fold in body.folds_over_rows}
+        self._partials = {fold.name: team_partial(fold) for fold in body.folds_over_rows}
         self._stages = [part for sweep in body.stages for part in conflict_free(sweep)]
         partials = tuple(self._partials.values())
         choice = TeamChoice(segment, body, self._stages, partials, alignments, parameters)

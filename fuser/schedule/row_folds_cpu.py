@@ -49,7 +49,7 @@ def without_repeats(sweep: Sweep) -> Sweep:
 
 def accumulated(sweep: Sweep) -> list[Node]:
     """What a point of a sweep adds to folds over the rows."""
-    return [Accumulate(partial_of(fold), fold.at, fold.value) for fold in sweep.folds_over_rows]
+    return [Accumulate(thread_partial(fold), fold.at, fold.value) for fold in sweep.folds_over_rows]
 
 
 def folded_in_lanes(
@@ -86,8 +86,8 @@ def lane_parts(fold: Fold, dtype: DataType) -> dict[str, Call]:
     return parts
 
 
-def partial_of(fold: Fold) -> Partial:
-    """What a thread keeps of a fold over the rows."""
+def thread_partial(fold: Fold) -> Partial:
+    """What a thread keeps of a fold over the rows, in a wider type where roundings add up."""
     assert fold.slots is not None
     dtype = wide(fold)
     fill = neutral(fold.operation, dtype)
@@ -97,6 +97,6 @@ def partial_of(fold: Fold) -> Partial:
 
 def widened_blocks(body: RowBody, every: int) -> list[Node]:
     """Joins blocks of folds over the rows to what is kept of them, if there are any."""
-    partials = map(partial_of, body.folds_over_rows)
+    partials = map(thread_partial, body.folds_over_rows)
     blocked = tuple(partial for partial in partials if partial.in_blocks)
     return [Widen(blocked, every)] if blocked else []

@@ -18,7 +18,8 @@ from fuser.schedule.row_body import Fold, Sweep
 Axes = tuple[Axis, ...]
 
 
-def partial_of(fold: Fold) -> Partial:
+def team_partial(fold: Fold) -> Partial:
+    """What teams of threads keep of a fold over the rows, in the type of the fold."""
     assert fold.slots is not None
     fill = neutral(fold.operation, fold.dtype)
     return Partial(fold.name, fold.dtype, fold.dtype, fold.operation, fold.slots, fill)
@@ -27,7 +28,7 @@ def partial_of(fold: Fold) -> Partial:
 def row_partial(fold: Fold) -> Partial:
     """What the threads of a team keep of a fold, until the row is done."""
     name = fold.name if fold.slots is None else f"{fold.name}_row"
-    return partial_of(dataclasses.replace(fold, name=name, slots=1))
+    return team_partial(dataclasses.replace(fold, name=name, slots=1))
 
 
 PARTS_BYTES = 32 << 10

@@ -62,8 +62,8 @@ class Segment:
     def bytes_written(self) -> int:
         return bytes_read(elements_written(self.fusion), self.memory)
 
-    def is_updated(self, value: Value) -> bool:
-        """Whether a value that it reads lies in memory that it stores to."""
+    def is_scattered_into(self, value: Value) -> bool:
+        """Whether a value that it reads lies where a scatter in it stores the result."""
         lies = self.memory.get(value)
         return lies is not None and lies.base in self.stores and value not in self.stores
 

@@ -17,7 +17,7 @@ from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.rows import Refusal
 
 
-def updates(fusion: Fusion) -> dict[Value, Value]:
+def scattered_into(fusion: Fusion) -> dict[Value, Value]:
     """For each value whose memory a scatter changes: the result, which has that memory then.
 
     The last scatter comes first, so that what changes the result again is seen before.
@@ -29,9 +29,9 @@ def updates(fusion: Fusion) -> dict[Value, Value]:
     }
 
 
-def place_updated(updated: Mapping[Value, Value], placed: dict[Value, Strided]) -> None:
-    """Let what scatters change lie where their results do."""
-    for before, after in updated.items():
+def place_scattered(into: Mapping[Value, Value], placed: dict[Value, Strided]) -> None:
+    """Let what is scattered into lie where the results do."""
+    for before, after in into.items():
         placed[before] = placed[after]
 
 

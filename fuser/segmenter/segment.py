@@ -20,7 +20,7 @@ from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.plan import AliasStep, Boundary, ExternStep, Segment, SegmentedFusion, Step
 from fuser.segmenter.profit import GPU, Machine
 from fuser.segmenter.recompute import Recomputation
-from fuser.segmenter.scatters import place_updated, updates
+from fuser.segmenter.scatters import place_scattered, scattered_into
 
 
 def segment(
@@ -57,16 +57,16 @@ class _Segmenter:
         self._free, log = input_aliases(fusion, {**memory, **results})
         self._log += log
         self._orders = stride_orders(eager)
-        self._updated = updates(fusion)
+        self._scattered_into = scattered_into(fusion)
         self._placed: dict[Value, Strided] = dict(self._free)
         self._chains: list[Chain] = []
 
     def run(self) -> SegmentedFusion:
         demanded = [v for v in self._fusion.output_values if v.is_tensor]
         demanded += [v for s in self._externs for v in operands(s.op) if v.is_tensor]
-        demanded += [v for v in self._updated.values() if v not in self._updated]
+        demanded += [v for v in self._scattered_into.values() if v not in self._scattered_into]
         self._place(demanded)
-        place_updated(self._updated, self._placed)
+        place_scattered(self._scattered_into, self._placed)
         stored = [v for v in self._placed if v not in self._free and self._is_stored(v)]
         operations = build_graph(self._fusion, self._free, stored)
         grouping = Grouping(operations, stored, self._machine)
@@ -132,12 +132,12 @@ class _Segmenter:
     def _is_stored(self, value: Value) -> bool:
         """Whether a value has a buffer of its own, or is what a scatter changes in its buffer."""
         lies = self._placed.get(value)
-        return lies is not None and (lies.base is value or value in self._updated)
+        return lies is not None and (lies.base is value or value in self._scattered_into)
 
     def _is_read_from_memory(self, value: Value, own: Collection[Value]) -> bool:
         """Whether a segment that makes `own` reads a value, rather than making it."""
         lies = self._placed.get(value)
-        return lies is not None and (lies.base not in own or value in self._updated)
+        return lies is not None and (lies.base not in own or value in self._scattered_into)
 
     def _subfusion(self, results: Iterable[Value], stop: Callable[[Value], bool]) -> Fusion:
         """The statements that compute `results`, reading every value for which `stop` is true."""
