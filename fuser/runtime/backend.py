@@ -41,7 +41,6 @@ from fuser.schedule import (
     CudaRowParameters,
     LoopNest,
     Scheduler,
-    overwrite_refusal,
     print_nest,
     schedule_cpu,
     schedule_cuda,
@@ -71,6 +70,7 @@ class Backend(ABC):
         made = {value: ACCESS_BYTES for s in segmented.segments for value in s.stores}
         results = {lies.base: ACCESS_BYTES for lies in segmented.memory.values()}
         self._alignments: Mapping[Value, int] = {**results, **made, **alignments}
+        self._last_scheduled: dict[str, tuple[Segment, LoopNest]] = {}
         self.segmented = segmented = place_updates(segmented, sharing, self._overwrite_refusal)
         """The steps, with updates of inputs placed as the kernels allow."""
         self.segments = {segment.name: segment for segment in segmented.segments}
@@ -84,7 +84,7 @@ class Backend(ABC):
                 self._say_without_kernel(step)
 
     def _lower(self, segment: Segment) -> None:
-        nest = self.schedule(segment)
+        nest = self._scheduled(segment)
         source = replace(self.print(segment, nest), contracts=self._contracts)
         self.nests[segment.name], self.sources[segment.name] = nest, source
         debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
@@ -99,11 +99,15 @@ class Backend(ABC):
         """Why a segment's kernel may not store where its memory says."""
         if segment.is_empty or scheduler_of(segment) is None:
             return "no kernel computes it"
-        return overwrite_refusal(segment, self.schedule(segment), self.shortest_row())
+        return self._scheduled(segment).overwrite_refusal
 
-    def shortest_row(self) -> int | None:
-        """What rows are traced with, where nothing is reduced."""
-        return None
+    def _scheduled(self, segment: Segment) -> LoopNest:
+        """The loop nest of a segment; the one by which an update was judged, if there is one."""
+        judged, nest = self._last_scheduled.get(segment.name, (None, None))
+        if nest is None or judged != segment:
+            nest = self.schedule(segment)
+            self._last_scheduled[segment.name] = segment, nest
+        return nest
 
     def _say_without_kernel(self, step: Segment | ExternStep) -> None:
         """Why the dumps of kernels have none for a step."""
@@ -146,9 +150,6 @@ class CpuBackend(Backend):
                 return schedule_scatter_cpu(segment, CpuRowParameters())
             case _:
                 return schedule_cpu(segment, CpuParameters())
-
-    def shortest_row(self) -> int | None:
-        return CpuRowParameters().shortest_row
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         match scheduler_of(segment):

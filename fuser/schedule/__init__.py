@@ -7,7 +7,6 @@ from fuser.schedule.heuristics import (
     CudaRowParameters,
     arch_number,
 )
-from fuser.schedule.in_place import overwrite_refusal
 from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.loop_tree import LoopNest
 from fuser.schedule.point_cpu import schedule_cpu
@@ -29,7 +28,6 @@ __all__ = [
     "LoopNest",
     "Scheduler",
     "arch_number",
-    "overwrite_refusal",
     "print_nest",
     "schedule_cpu",
     "schedule_cuda",

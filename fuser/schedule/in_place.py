@@ -8,49 +8,37 @@ at an earlier one of the same thread, and every element must be stored once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
 
 from fuser.ir.nodes import Value
-from fuser.schedule.axes import arrange
-from fuser.schedule.body import trace
+from fuser.schedule.body import Body
 from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Load, LoopNest, Store
-from fuser.schedule.row_axes import arrange_rows
+from fuser.schedule.loop_tree import Load, Store
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_slots import conflict_free
-from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.schedulers import Scheduler, scheduler_of
 from fuser.segmenter import Segment
 
 
-def overwrite_refusal(segment: Segment, nest: LoopNest, shortest_row: int | None) -> str | None:
-    """Why the kernel `nest` of a segment may not store where its memory says; None if it may.
-
-    `shortest_row` is what its rows were traced with.
-    """
-    for base in segment.overwritten:
-        scheduler = scheduler_of(segment)
-        match scheduler:
-            case Scheduler.POINTWISE:
-                reason = _of_points(segment, base)
-            case Scheduler.ROWS:
-                body = arrange_rows(trace_rows(segment, shortest_row))
-                reason = _Rows(segment, body, base, by_team=nest.team is not None).refusal()
-            case Scheduler.SCATTER:
-                reason = "a scatter makes it point by point, from all of its data"
-            case None:
-                reason = "torch runs the operations that compute it"
-            case _:
-                assert_never(scheduler)
-        if reason is not None:
-            return reason
-    return None
+def points_refusal(segment: Segment, body: Body) -> str | None:
+    """Why a kernel of these points may not store where its memory says; None if it may."""
+    refusals = (_of_points(segment, body, base) for base in segment.overwritten)
+    return next(filter(None, refusals), None)
 
 
-def _of_points(segment: Segment, base: Value) -> str | None:
+def rows_refusal(segment: Segment, body: RowBody, *, by_team: bool) -> str | None:
+    """Why a kernel of these rows, each a team's or a thread's, may not; None if it may."""
+    refusals = (_Rows(segment, body, base, by_team).refusal() for base in segment.overwritten)
+    return next(filter(None, refusals), None)
+
+
+def scatter_refusal(segment: Segment) -> str | None:
+    """Why a kernel with a scatter may not; None where it reads nothing of what it stores to."""
+    reason = "a scatter makes it point by point, from all of its data"
+    return reason if segment.overwritten else None
+
+
+def _of_points(segment: Segment, body: Body, base: Value) -> str | None:
     """One thread does a point: its loads, then its stores."""
-    body = arrange(trace(segment))
     (store,) = _stores(segment, base, body.stores)
     if any(load.at != store.at for load in _loads(segment, base, body.loads)):
         return _elsewhere(base)

@@ -37,8 +37,8 @@ from fuser.schedule.loop_tree import (
     Store,
 )
 
-_IN_LINES = ("name", "axes", "prologue", "body", "parameters")
-"""Fields of a nest that the lines below its head show, or a dump of their own."""
+_IN_LINES = ("name", "axes", "prologue", "body", "parameters", "overwrite_refusal")
+"""Fields of a nest that the lines below its head show, a dump of their own, or the plan."""
 
 
 def print_nest(nest: LoopNest) -> str:

@@ -306,7 +306,8 @@ class LoopNest:
     """A kernel: a name, its loop tree, and how it is launched.
 
     `axes` run from the outermost to the innermost; `index_dtype` is Int32 where every offset fits.
-    `parameters` says in words what the heuristic chose. `team` does a row of a CUDA kernel.
+    `parameters` says in words what the heuristic chose, `overwrite_refusal` why it may not store
+    over what it reads, where the segment's memory says so. `team` does a row of a CUDA kernel.
     """
 
     name: str
@@ -316,4 +317,5 @@ class LoopNest:
     launch: Launch
     index_dtype: DataType
     parameters: str
+    overwrite_refusal: str | None
     team: Team | None = None

@@ -11,6 +11,7 @@ from fuser.schedule.body import Body, trace
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuParameters
+from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.lane_calls import calls_lanes, with_lane_calls
 from fuser.schedule.loop_tree import (
@@ -71,6 +72,7 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
         launch=launch,
         index_dtype=DataType.Int,
         parameters=f"cpu pointwise: {described}, {parameters}",
+        overwrite_refusal=points_refusal(segment, body),
     )
 
 

@@ -11,6 +11,7 @@ from fuser.schedule.carried import Lane, carry
 from fuser.schedule.counts import point_count
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.heuristics import CudaParameters, block_shape
+from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_tree import Binding, Launch, Loop, LoopNest, Node
 from fuser.schedule.names import kernel_name
@@ -55,6 +56,7 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
         ),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
         parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
+        overwrite_refusal=points_refusal(segment, body),
     )
 
 
@@ -89,6 +91,7 @@ def _tiled_cuda(
         launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
         parameters=f"cuda pointwise: {described}, {parameters}",
+        overwrite_refusal=points_refusal(segment, body),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.loop_tree import Binding, Finish, Launch, LoopNest, Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_rows
@@ -53,6 +54,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         ),
         index_dtype=DataType.Int,
         parameters=f"cpu rows, lanes {'across' if across else 'along'} rows: {parameters}",
+        overwrite_refusal=rows_refusal(segment, body, by_team=False),
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_tree import (
@@ -64,14 +65,19 @@ def schedule_rows_cuda(
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
     body = narrow_rows(use_facts(arrange_rows(trace_rows(segment))))
-    return map_rows(segment, body, alignments, parameters)
+    refusal = rows_refusal(segment, body, by_team=True)
+    return map_rows(segment, body, refusal, alignments, parameters)
 
 
 def map_rows(
-    segment: Segment, body: RowBody, alignments: Alignments, parameters: CudaRowParameters
+    segment: Segment,
+    body: RowBody,
+    overwrite_refusal: str | None,
+    alignments: Alignments,
+    parameters: CudaRowParameters,
 ) -> LoopNest:
     """The loop nest of a row body."""
-    return _Mapping(segment, body, alignments, parameters).run()
+    return _Mapping(segment, body, alignments, parameters).run(overwrite_refusal)
 
 
 class _Mapping:
@@ -94,7 +100,7 @@ class _Mapping:
         choice = TeamChoice(segment, body, self._stages, partials, alignments, parameters)
         self._team = choice.run()
 
-    def run(self) -> LoopNest:
+    def run(self, overwrite_refusal: str | None) -> LoopNest:
         team, launch = self._team, self._team.launch
         nodes: list[Node] = list(self._row_arrays())
         stages = self._stages
@@ -115,6 +121,7 @@ class _Mapping:
             index_dtype=self._index_dtype(),
             parameters=f"cuda rows: {team.team.name.lower()} of {x} x {y}, {kept}"
             f"{self._parameters}",
+            overwrite_refusal=overwrite_refusal,
             team=team.team,
         )
 

@@ -14,6 +14,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import ScatterForm
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.loop_tree import (
     Binding,
@@ -85,6 +86,7 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         launch=Launch(threaded=(shared or in_blocks) and work >= parameters.serial_work),
         index_dtype=DataType.Int,
         parameters=f"cpu scatter, point by point: {parameters}",
+        overwrite_refusal=scatter_refusal(segment),
     )
 
 
@@ -129,6 +131,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
         ),
         index_dtype=DataType.Int,
         parameters=f"cpu scatter, by lists of points: {parameters}",
+        overwrite_refusal=scatter_refusal(segment),
     )
 
 

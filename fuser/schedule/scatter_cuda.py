@@ -17,6 +17,7 @@ import math
 from fuser.ir.neutral import zero_to_add
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_tree import (
@@ -71,7 +72,8 @@ def _grid(
         parameters = dataclasses.replace(parameters, max_lane_bytes=1)  # neighbours go anywhere
     axes = (*body.outside, *body.points, *body.sweep.axes) or (Axis((), 1),)
     sweep = Sweep(axes, (*body.code, *body.sweep.code), (), body.sweep.stores)
-    nest = map_rows(segment, RowBody((), body.prologue, (sweep,), ()), alignments, parameters)
+    rows = RowBody((), body.prologue, (sweep,), ())
+    nest = map_rows(segment, rows, scatter_refusal(segment), alignments, parameters)
     return dataclasses.replace(nest, name=kernel_name("scatter", segment))
 
 
@@ -121,6 +123,7 @@ def _nest(
         launch=Launch((-(-warps // WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
         index_dtype=index_dtype(segment, indices, warps * 32),
         parameters=words,
+        overwrite_refusal=scatter_refusal(segment),
         team=Team.WARP,
     )
 

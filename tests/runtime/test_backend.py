@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 
@@ -6,6 +8,8 @@ from fuser.ir.nodes import Fusion
 from fuser.pipeline import compile_plan
 from fuser.runtime.backend import Backend, CpuBackend, CudaBackend, EmulatorBackend
 from fuser.runtime.target_name import TargetName
+from fuser.schedule import LoopNest
+from fuser.segmenter import Segment
 
 
 def backend_of(target: str, given: torch.Tensor, fusion: Fusion | None = None) -> Backend:
@@ -55,3 +59,34 @@ def test_a_slice_of_an_aligned_buffer_is_read_as_its_offset_allows():
             fd.add_output(fd.ops.neg(part))
         (source,) = backend_of("cuda", given, fd.fusion).sources.values()
         assert ("load_part_pieces" in source.code) != wide
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_an_update_is_scheduled_once(target: str, monkeypatch: pytest.MonkeyPatch):
+    kind = CpuBackend if target == "cpu" else CudaBackend
+    schedule, scheduled = kind.schedule, list[str]()
+
+    def counted(backend: Any, segment: Segment) -> LoopNest:
+        scheduled.append(segment.name)
+        return schedule(backend, segment)
+
+    monkeypatch.setattr(kind, "schedule", counted)
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(torch.empty(64, 64))
+        fd.add_output(fd.ops.neg(fd.ops.segment_set(fd.ops.exp(x))))
+        fd.add_output(x - fd.ops.mean(x, dims=[1], keepdim=True), alias_input=x)
+    backend = backend_of(target, torch.empty(64, 64), fd.fusion)
+    (update,) = backend.segmented.updates
+    assert update.refusal is None
+    assert sorted(scheduled) == sorted(backend.nests)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_what_may_not_be_overwritten_is_scheduled_where_it_lies(target: str):
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(torch.empty(64, 64))
+        fd.add_output(fd.ops.permute(x, [1, 0]) + 1.0, alias_input=x)
+    backend = backend_of(target, torch.empty(64, 64), fd.fusion)
+    (update,) = backend.segmented.updates
+    assert update.refusal == f"an element is computed from others of the old {update.into}"
+    assert [nest.overwrite_refusal for nest in backend.nests.values()] == [None]

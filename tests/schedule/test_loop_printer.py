@@ -34,7 +34,7 @@ ROWS, COLUMNS = Axis((0,), 8192), Axis((1,), 768)
 
 
 def nest(axes: tuple[Axis, ...], *body: Node) -> LoopNest:
-    return LoopNest("rows_sum", axes, (), body, Launch(threaded=True), INT, "what was chosen")
+    return LoopNest("rows_sum", axes, (), body, Launch(threaded=True), INT, "what was chosen", None)
 
 
 def lines(axes: tuple[Axis, ...], *body: Node) -> list[str]:
