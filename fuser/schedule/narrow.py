@@ -16,7 +16,7 @@ from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.body import Body
 from fuser.schedule.emit import convert
 from fuser.schedule.loop_tree import Call, CheckedIndex, Expression, IndexValue, Let, Literal, Ref
-from fuser.schedule.row_body import Code, RowBody
+from fuser.schedule.row_body import Code, RowBody, Sweep
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _NARROW, _WIDE = DataType.Int32, DataType.Int
@@ -31,8 +31,8 @@ def narrow_points(body: Body) -> Body:
 def narrow_rows(body: RowBody) -> RowBody:
     """The same for rows; what is known of a stage holds in later ones."""
     narrow = _Narrow()
-    stages = (dataclasses.replace(sweep, code=narrow.code(sweep.code)) for sweep in body.stages)
-    return dataclasses.replace(body, stages=tuple(stages))
+    stages = tuple(narrow.stage(sweep) for sweep in body.stages)
+    return dataclasses.replace(body, stages=stages)
 
 
 class _Narrow:
@@ -40,6 +40,15 @@ class _Narrow:
 
     def __init__(self) -> None:
         self._fitting: dict[str, Let] = {}
+        self._of_row: dict[Code, None] = {}
+        """What a stage without axes has made: all later stages see it."""
+
+    def stage(self, sweep: Sweep) -> Sweep:
+        """A stage with such comparisons narrow."""
+        made = tuple(node for node in self.code(sweep.code) if node not in self._of_row)
+        if not sweep.axes:
+            self._of_row.update(dict.fromkeys(made))
+        return dataclasses.replace(sweep, code=made)
 
     def code(self, nodes: Iterable[Code]) -> tuple[Code, ...]:
         """Nodes with such comparisons narrow, after what makes their operands so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -95,3 +96,19 @@ def test_a_checked_index_is_compared_in_32_bits(target: str) -> None:
     plan = fd.plan([scores, index], target=target)
     assert any("_narrow == " in kernel.source for kernel in plan.kernels)
     agrees(fd, [scores, index], target)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_what_a_row_has_narrow_is_made_once(dim: int, target: str) -> None:
+    """The number of the row, compared before a sweep and after it."""
+    x = torch.randn(ROWS, COLUMNS)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        numbers = fd.ops.iota(x.shape[1 - dim], dtype=DataType.Int)
+        weights = fd.ops.where(fd.ops.lt(numbers, 30), 1.0, 2.0)
+        total = fd.ops.sum(given * fd.ops.broadcast(weights, [dim == 0, dim == 1]), [dim])
+        fd.add_output(fd.ops.where(fd.ops.lt(numbers, 50), total, 0.0))
+    (kernel,) = fd.plan([x], target=target).kernels
+    assert len(re.findall(r"int32 \w+_index_narrow", kernel.source)) == 1
+    agrees(fd, [x], target)
