@@ -1,15 +1,12 @@
-"""The stages in order: bind, concretize, passes, segment, schedule, print, load, run."""
+"""Running a definition: a plan for each kind of inputs, its kernels loaded, and what is kept."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -17,17 +14,10 @@ from fuser import debug
 from fuser.errors import ArgumentError, TargetError, repro_note
 from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
-from fuser.ir.nodes import Fusion, Scatter
-from fuser.ir.printer import print_fusion
-from fuser.ir.strided import Strided
-from fuser.ir.verify import verify
-from fuser.passes import PASSES
-from fuser.passes.scatter_forms import choose_scatter_forms
-from fuser.runtime.backend import Backend, backend_for
+from fuser.ir.nodes import Fusion, Inputs, Scatter
+from fuser.planning import Compiled, compile_plan
 from fuser.runtime.call import (
     Device,
-    Inputs,
-    alignment,
     check_memory,
     describe_input,
     device_of,
@@ -38,35 +28,20 @@ from fuser.runtime.call import (
 )
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cuda_driver import refuse_capture
-from fuser.runtime.describe import describe, print_segments
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.oracle import oracle_runner
 from fuser.runtime.placed import Run, copied, current, moved, placed
 from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile, profile_call
-from fuser.runtime.stats import count
 from fuser.runtime.target_name import TargetName, check_runs_on, resolve_target
 from fuser.runtime.toolchain import find_compiler, warn_without_compiler
 from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
 from fuser.runtime.watching import PLANS
-from fuser.segmenter import SegmentedFusion, render, segment
-
-_CUDA_TEXT = ("cuda_kernel", "cuda_full", "cuda_to_file")
-_drawings = itertools.count()
 
 KEPT_PLANS = 4096
 """Plans one definition keeps; the oldest goes first. Their kernels stay compiled."""
 
-__all__ = ["Executor", "Plan", "compile_plan"]
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A segmented fusion and the backend that makes its kernels."""
-
-    segmented: SegmentedFusion
-    backend: Backend
-    plan: Plan
+__all__ = ["Executor", "Plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,67 +224,3 @@ def _load(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
     names = [s.name for s in segments if s.name in generated and not s.is_empty]
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         return dict(zip(names, pool.map(load, names), strict=True))
-
-
-def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
-    """The stages in order, up to kernel text; nothing is compiled to machine code or run."""
-    with _PLANNING:
-        return _compile_plan(fusion, inputs, target)
-
-
-_PLANNING = threading.Lock()
-"""One plan at a time in a process: networkx compiles its functions when they are first called, and
-two threads may not be doing so. Dumps then also stay together."""
-
-
-def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
-    count("plans_built")
-    debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
-    fusion = concretize_for(fusion, inputs)
-    debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
-    check_updates(fusion, inputs)
-    definition, fusion = fusion, _run_passes(fusion)
-    backend = _kernels_for(fusion, inputs, target)
-    if target.kind == "cpu" and any(map(debug.enabled, _CUDA_TEXT)):
-        _kernels_for(fusion, inputs, TargetName("cuda"))  # prints what CUDA tensors would get
-    segmented = backend.segmented
-    plan = describe(definition, segmented, backend, target)
-    debug.dump("segmented_fusion", "segments", lambda: print_segments(segmented))
-    debug.dump("segmenter_logging", "result", lambda: str(plan))
-    if debug.enabled("draw_segmented_fusion"):
-        text, suffix = render(segmented)
-        Path(f"segmented_fusion_{next(_drawings)}{suffix}").write_text(text)
-    return Compiled(segmented, backend, plan)
-
-
-def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName) -> Backend:
-    """The segments of a fusion that went through the passes, and their kernels' text."""
-    fusion = choose_scatter_forms(
-        fusion,
-        lists=target.kind == "cpu",
-        ordered=target.kind != "cpu" and torch.are_deterministic_algorithms_enabled(),
-    )
-    debug.dump("fusion_ir_preseg", f"for {target}", lambda: print_fusion(fusion))
-    tensors = zip(fusion.inputs, inputs, strict=True)
-    given = {v: t for v, t in tensors if isinstance(t, torch.Tensor)}
-    memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}
-    segmented = segment(fusion, memory, target.machine)
-    debug.dump("segmenter_logging", f"decisions for {target}", lambda: "\n".join(segmented.log))
-    alignments = {value: alignment(tensor) for value, tensor in given.items()}
-    updated = [fusion.inputs.index(o.alias_of) for o in fusion.outputs if o.alias_of is not None]
-    sharing = [fusion.inputs[at] for at in overlapping(inputs, updated)]
-    return backend_for(target, segmented, alignments, sharing)
-
-
-def _run_passes(fusion: Fusion) -> Fusion:
-    if debug.verifying():
-        verify(fusion, "before the passes")
-    for rewrite in PASSES:
-        before, fusion = fusion, rewrite(fusion)
-        name = rewrite.__name__
-        if debug.verifying():
-            verify(fusion, f"after {name}")
-        if fusion != before:
-            text = print_fusion(fusion)
-            debug.dump("pre_segmenter_logging", f"after {name}", text)
-    return fusion

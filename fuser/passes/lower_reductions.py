@@ -52,8 +52,7 @@ def lower_reductions(fusion: Fusion) -> Fusion:
 
 class _Lowering:
     def __init__(self, fusion: Fusion) -> None:
-        values = (*fusion.inputs, *(out for s in fusion.statements for out in s.outs))
-        self._next_id = 1 + max((value.id for value in values), default=-1)
+        self._next_id = fusion.fresh_id
         self.statements: list[Statement] = []
 
     def reduce(self, statement: Statement, op: Reduce) -> None:

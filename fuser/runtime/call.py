@@ -8,9 +8,8 @@ from numbers import Integral
 import torch
 
 from fuser.errors import ArgumentError, InputKindError, TracingError
-from fuser.ir.nodes import Fusion, Number
+from fuser.ir.nodes import Fusion, Inputs, Number
 
-Inputs = Sequence["torch.Tensor | Number"]
 Device = int | str | torch.device | None
 
 

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from fuser.ir.nodes import Fusion, Number
-from fuser.runtime.call import Inputs
+from fuser.ir.nodes import Fusion, Inputs, Number
 from fuser.runtime.cuda_driver import on_device
 
 Run = Callable[[Inputs], list[torch.Tensor]]

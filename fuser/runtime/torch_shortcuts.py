@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fuser.runtime.call import Inputs
+from fuser.ir.nodes import Inputs
 
 try:
     from torch._C._dynamo import guards as _guards  # pyright: ignore

@@ -269,7 +269,7 @@ def failing(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize("call", ["execute", "plan", "profile"])
 def test_a_failure_of_the_compiler_points_to_the_script(call: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("fuser.pipeline.segment", failing)
+    monkeypatch.setattr("fuser.planning.segment", failing)
     with FusionDefinition() as fd:
         fd.add_output(fd.ops.exp(fd.define_tensor(shape=[-1])))
     with pytest.raises(AssertionError, match="as we thought") as caught:

@@ -10,7 +10,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.codegen import KernelSource, Pointer, Workspace
 from fuser.ir.nodes import Number
-from fuser.pipeline import compile_plan
+from fuser.planning import compile_plan
 from fuser.runtime.emulator import Sanitizer, ThreadOrder, run_sanitized
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.kernel import Launcher, as_c, c_type

@@ -5,7 +5,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.ir.nodes import Fusion
-from fuser.pipeline import compile_plan
+from fuser.planning import compile_plan
 from fuser.runtime.backend import Backend, CpuBackend, CudaBackend, EmulatorBackend
 from fuser.runtime.target_name import TargetName
 from fuser.schedule import LoopNest

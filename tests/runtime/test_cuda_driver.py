@@ -174,7 +174,7 @@ given = [torch.randn(40, 20000), torch.randn(9)]
 """
 WARM = """
 import threading
-from fuser.pipeline import compile_plan
+from fuser.planning import compile_plan
 from fuser.runtime import cuda_driver, executor
 from fuser.runtime.occupancy import Capacity
 from fuser.runtime.target_name import TargetName

@@ -14,6 +14,7 @@ import torch
 
 from fuser import DataType, FusionDefinition, pipeline, stats
 from fuser.errors import IndexOutOfRangeError
+from fuser.planning import Compiled
 from fuser.runtime.executor import LoadedKernel
 from fuser.runtime.output_pool import POOLED_BYTES
 
@@ -182,7 +183,7 @@ def test_a_thread_waits_for_the_kernels_it_needs_only(monkeypatch: pytest.Monkey
     entered, release = threading.Event(), threading.Event()
     load = pipeline._load  # pyright: ignore[reportPrivateUsage]
 
-    def waiting(compiled: pipeline.Compiled, place: torch.device) -> dict[str, LoadedKernel]:
+    def waiting(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
         if compiled.plan.definition.inputs[0].shape == (7,):
             entered.set()
             assert release.wait(60)
