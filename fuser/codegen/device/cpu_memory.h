@@ -79,15 +79,13 @@ template <class T, int Count>
 __attribute__((noinline)) static void stream_some(T* __restrict to, const T (&from)[Count],
                                                   long long first, long long last) {
   constexpr int width = sizeof(stream_vector) / sizeof(T);
-  const long long past = past_alignment(to + first) / sizeof(T);
-  const long long begin = past == 0 ? first : first + width - past;
-  long long i = begin < last ? begin : last;
-  if (i > first) __builtin_memcpy(to + first, from + first, (i - first) * sizeof(T));
+  long long i = first;
+  for (; i < last && past_alignment(to + i) != 0; ++i) to[i] = from[i];
   for (; i + width <= last; i += width) {
     stream(reinterpret_cast<stream_vector*>(to + i),
            *reinterpret_cast<const stream_unaligned*>(from + i));
   }
-  if (i < last) __builtin_memcpy(to + i, from + i, (last - i) * sizeof(T));
+  for (; i < last; ++i) to[i] = from[i];
 }
 
 //@ stream_part: stream_chunk, stream_some
