@@ -124,7 +124,7 @@ class CudaPointPrinter(CudaTeamPrinter):
             return
         self._peeled.add(name)
         peel, extent = loop.peel, self.sizes.extent(loop.axis)
-        at = self.sizes.index(peel.at, f"{peel.tensor}_start")
+        at = self.sizes.index(peel.at, f"{name}_start")
         stored = peel.tensor in self.segment.stores
         pointer = f"{peel.tensor}_{'out' if stored else 'in'} + ({at})"
         call = f"{self.expressions.use('before_aligned')}<{peel.lanes}>({pointer}, {extent})"

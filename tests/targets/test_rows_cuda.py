@@ -193,3 +193,14 @@ def test_sweeps_over_the_same_axes_may_differ_in_their_lanes():
         both = fd.ops.cat([t, t], dim=3)
         fd.add_output(both - fd.ops.mean(both, [2, 3], keepdim=True))
     check(fd, [x], 128)
+
+
+def test_parts_of_one_tensor_are_peeled_from_where_each_starts():
+    x = torch.randn(70, 1000)
+    with FusionDefinition() as fd:
+        doubled = fd.from_pytorch(x) * 2.0
+        fd.add_output(fd.ops.max(fd.ops.slice(doubled, [0, 1], [70, 998]), [1]))
+        fd.add_output(fd.ops.min(fd.ops.slice(doubled, [0, 2], [70, 990]), [1]))
+    (kernel,) = fd.plan([x], target="emulator").kernels
+    assert kernel.source.count("before_aligned<4>(T0_in") == 2
+    agrees(fd, [x], "emulator")
