@@ -58,6 +58,12 @@ def _softmax(fd: FusionDefinition, x: Handle, dim: int) -> Handle:
     return e / fd.ops.sum(e, dims=[dim], keepdim=True)
 
 
+def _repeated(fd: FusionDefinition, x: Handle) -> Handle:
+    """Every row three times: its last sweep is over one more axis than those before."""
+    thrice = fd.ops.expand(fd.ops.broadcast(_softmax(fd, x, 1), [False, True, False]), [-1, 3, -1])
+    return thrice * 1.5
+
+
 def _log_softmax(fd: FusionDefinition, x: Handle) -> Handle:
     moved = x - fd.ops.max(x, dims=[1], keepdim=True)
     return moved - fd.ops.log(fd.ops.sum(fd.ops.exp(moved), dims=[1], keepdim=True))
@@ -152,6 +158,7 @@ CASES = (
     RowCase("many rows", lambda fd, x: _softmax(fd, x, 1), numbers(1100, -1)),
     RowCase("softmax of columns", lambda fd, x: _softmax(fd, x, 0), numbers(-1, 37)),
     RowCase("batches of columns", lambda fd, x: _softmax(fd, x, 1), numbers(3, -1, 18)),
+    RowCase("softmax three times", _repeated, numbers(9, -1)),
     RowCase("cross entropy", _cross_entropy, _labelled),
     RowCase("layernorm", _layernorm, _vectors(9, 2)),
     RowCase("layernorm backward", _layernorm_backward, _gradients),

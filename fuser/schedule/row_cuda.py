@@ -149,7 +149,8 @@ class _Mapping:
         vectors = Vectors() if inner else self._vectors(sweep, shared)
         *rest, last = shared
         inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, last, vectors))
-        inside = nested(rest, Binding.TEAM, (self._shared_out(last, inside, vectors),))
+        alone = sweep.axes == (self._team.axis,)
+        inside = nested(rest, Binding.TEAM, (self._shared_out(last, inside, vectors, alone),))
         loops = nested(outer, Binding.SERIAL, inside)
         if vectors.peel:
             ends = in_lanes(sweep, self._accumulate, last, Vectors())
@@ -231,9 +232,12 @@ class _Mapping:
             return vectors
         return Vectors(math.gcd(vectors.lanes, last.extent))
 
-    def _shared_out(self, axis: Axis, inside: tuple[Node, ...], vectors: Vectors) -> Loop:
-        """The loop in which every thread takes its points along an axis."""
-        room = self._team.room if axis == self._team.axis else None
+    def _shared_out(
+        self, axis: Axis, inside: tuple[Node, ...], vectors: Vectors, as_kept: bool
+    ) -> Loop:
+        """The loop in which every thread takes its points along an axis; as many of them as it
+        keeps something of, if these are the points that are kept."""
+        room = self._team.room if as_kept else None
         rounds = room.rounds if room and room.place is Place.REGISTERS else 0
         lanes, whole, peel = vectors.lanes, vectors.whole, vectors.peel
         return Loop(axis, Binding.TEAM, inside, lanes, rounds, whole, peel)
