@@ -7,13 +7,14 @@
 Every fusion follows from its seed alone, and seeds count up. They are run in batches, each by a
 process of its own: a kernel that crashes or never ends is a failure like any other. Of a fusion
 that fails, the smallest part that does is printed, as a script that repeats it. Seeds take turns in
-how kernels are mapped to threads and memory.
+how kernels are mapped to threads and memory, and in whether tensors are small.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import random
 import subprocess
@@ -30,20 +31,24 @@ from fuser import FusionDefinition
 from fuser.errors import FuserError
 from fuser.frontend.repro import form_of, repro_script
 from fuser.ir.comparison import check_results
-from fuser.ir.nodes import Fusion
+from fuser.ir.nodes import Fusion, Output
 from fuser.pipeline import Executor
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters, CpuRowParameters
 from tests import strategies
+from tests.random_values import LARGE, SMALL, Scale
 from tests.row_places import PLACES, placed
 from tests.smaller import Inputs, smallest
-from tests.strategies import POINTWISE, Definition, WriteStep, definitions
+from tests.strategies import DTYPES, NORMALIZATIONS, POINTWISE, Definition, WriteStep, definitions
 
 COUNTS = {"cpu": 20_000, "emulator": 3_000}
 BATCH = 100
-MOST_OPERATIONS = 30
+LEAST, MOST = 6, 30
+"""How many operations are drawn; those that nothing fits are left out."""
 BATCH_SECONDS = 1800
+ONE_SCALE = 50
+"""Seeds after each other that draw tensors of one scale."""
 SEED_BYTES = 1 << 14
 """More than any fusion takes to be drawn."""
 
@@ -72,13 +77,24 @@ EMULATED_PLACES = (None, *PLACES)
 
 
 def every_step() -> tuple[WriteStep, ...]:
-    """The steps of all families that `tests.strategies` names; arithmetic twice as often."""
+    """The steps of all families that `tests.strategies` names; arithmetic and rows more often."""
     families = (
         value
         for name, value in vars(strategies).items()
         if name.isupper() and isinstance(value, tuple) and all(map(callable, value))
     )
-    return (*POINTWISE, *(step for family in families for step in family))
+    return (
+        *POINTWISE,
+        *POINTWISE,
+        *NORMALIZATIONS,
+        *NORMALIZATIONS,
+        *(step for family in families for step in family),
+    )
+
+
+def scale_of(seed: int) -> Scale:
+    """How large the tensors of a seed are; of either scale there are all mappings."""
+    return LARGE if seed // ONE_SCALE % 2 else SMALL
 
 
 def definition_of(seed: int) -> Definition:
@@ -86,7 +102,7 @@ def definition_of(seed: int) -> Definition:
     drawn: list[Definition] = []
 
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(definitions(every_step(), max_operations=MOST_OPERATIONS))
+    @given(definitions(every_step(), DTYPES, MOST, LEAST, scale_of(seed), in_place=True))
     def draw(definition: Definition) -> None:
         drawn.append(definition)
 
@@ -136,16 +152,37 @@ def check(target: str, seed: int) -> str:
 
 
 def failure(fusion: Fusion, inputs: Inputs, target: str) -> Exception | None:
-    """What executing a fusion, or comparing what it gives, raises."""
+    """What executing a fusion, or comparing what it gives, raises. The inputs stay as they are."""
     before = [given.clone() if isinstance(given, torch.Tensor) else given for given in inputs]
     state = torch.get_rng_state()
     try:
-        results = Executor(fusion).execute(inputs, target=target)
+        returned = iter(Executor(fusion).execute(inputs, target=target))
         torch.set_rng_state(state)
-        check_results(fusion, before, results)
+        results = [
+            next(returned) if output.alias_of is None else _written(fusion, inputs, output)
+            for output in fusion.outputs
+        ]
+        written = {output.alias_of for output in fusion.outputs}
+        for value, given, old in zip(fusion.inputs, inputs, before, strict=True):
+            if isinstance(given, torch.Tensor) and value not in written:
+                assert torch.equal(given, old), f"{value} was changed"
+        returning_all = tuple(Output(output.value) for output in fusion.outputs)
+        check_results(dataclasses.replace(fusion, outputs=returning_all), before, results)
     except (FuserError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
         return e
+    finally:
+        for given, old in zip(inputs, before, strict=True):
+            if isinstance(given, torch.Tensor) and not torch.equal(given, old):
+                given.copy_(old)
     return None
+
+
+def _written(fusion: Fusion, inputs: Inputs, output: Output) -> torch.Tensor:
+    """The input that an output is written to."""
+    assert output.alias_of is not None
+    tensor = inputs[fusion.inputs.index(output.alias_of)]
+    assert isinstance(tensor, torch.Tensor)
+    return tensor
 
 
 def replay(target: str, seeds: Sequence[int]) -> int:

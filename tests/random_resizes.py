@@ -7,7 +7,7 @@ import math
 from hypothesis import strategies as st
 
 from fuser.frontend.handles import Handle
-from tests.random_values import MAX_ELEMENTS, Known, Writer, known
+from tests.random_values import Known, Writer, known
 
 
 def _with_dims(handle: Handle, facts: Known) -> bool:
@@ -23,9 +23,9 @@ def pad(writer: Writer) -> None:
     padded = writer.draw(st.integers(1, min(len(shape), 2)))
     widths: list[int] = []
     for size in reversed(shape[-padded:]):
-        before = writer.draw(st.integers(-size, 3))
-        widths += [before, writer.draw(st.integers(-(size + min(before, 0)), 3))]
-    if _padded(shape, widths) > MAX_ELEMENTS:
+        before = writer.draw(st.integers(-min(size, 8), 3))
+        widths += [before, writer.draw(st.integers(-min(size + min(before, 0), 8), 3))]
+    if _padded(shape, widths) > writer.scale.max_elements:
         return
     fill = writer.pick((0, 1))
     facts = writer.facts[position]
@@ -56,7 +56,7 @@ def cat(writer: Writer) -> None:
     for _ in range(writer.draw(st.integers(0, 2))):
         another = writer.operand(fits)
         parts += [] if another is None else [another]
-    if sum(math.prod(writer.shape(part)) for part in parts) > MAX_ELEMENTS:
+    if sum(math.prod(writer.shape(part)) for part in parts) > writer.scale.max_elements:
         return
     facts = [writer.facts[part] for part in parts]
     bits = [each.bits for each in facts]

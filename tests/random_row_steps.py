@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.random_values import INTEGERS, MAX_INEXACT, Known, Writer, known
-
-MAX_COUNT = 64
-"""The most elements that an index of a random gather has."""
+from tests.random_values import INTEGERS, MAX_INEXACT, MAX_RANK, Known, Writer, known
 
 MOST_FACTORS = 20
 """The most elements that are multiplied."""
@@ -157,6 +154,46 @@ def layernorm(writer: Writer) -> None:
     writer.add(step, known(2 * writer.facts[position].bound, None))
 
 
+def beside_its_rows(writer: Writer) -> None:
+    """A tensor less, or limited by, something of its rows along any dimensions."""
+    position = _reduced(writer, boolean=False)
+    if position is None:
+        return
+    facts, floating = writer.facts[position], writer.dtype(position).is_floating
+    dims, _, _ = _dims(writer, position)
+    of_row = writer.pick(("max", "min", "mean") if floating else ("max", "min"))
+    name = writer.pick(("sub", "minimum", "maximum"))
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        x = values[position]
+        return getattr(fd.ops, name)(x, getattr(fd.ops, of_row)(x, dims, keepdim=True))
+
+    writer.add(step, known(2 * facts.bound, None if of_row == "mean" else facts.bits))
+
+
+def several_times(writer: Writer) -> None:
+    """A tensor repeated along a new dimension, and computed with there."""
+    position = writer.operand(
+        lambda h, k: (
+            0 < len(h.value.shape) < MAX_RANK
+            and 3 * math.prod(h.value.shape) <= writer.scale.max_elements
+        )
+    )
+    if position is None:
+        return
+    shape, facts = writer.shape(position), writer.facts[position]
+    at, times = writer.draw(st.integers(0, len(shape))), writer.draw(st.integers(2, 3))
+    new = [d == at for d in range(len(shape) + 1)]
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        repeated = fd.ops.expand(
+            fd.ops.broadcast(values[position], new), [times if n else -1 for n in new]
+        )
+        return fd.ops.mul(repeated, 1.5)
+
+    writer.add(step, known(2 * facts.bound, None if facts.bits is None else facts.bits + 1))
+
+
 def _long(writer: Writer) -> int | None:
     return writer.operand(
         lambda h, k: (
@@ -177,8 +214,11 @@ def index_select(writer: Writer) -> None:
     if gathered is None:
         return
     position, dim, size = gathered
-    shape = writer.draw(st.sampled_from([(), (1,), (2,), (5,)]))
-    index = _index(writer, shape, size)
+    count = writer.pick(writer.scale.counts)
+    others = math.prod(writer.shape(position)) // size
+    if count * others > writer.scale.max_elements:
+        return
+    index = _index(writer, writer.pick([(), (count,), (count,)]), size)
     writer.add(
         lambda fd, v: fd.ops.index_select(v[position], v[index], dim), writer.facts[position]
     )
@@ -191,8 +231,8 @@ def gather(writer: Writer) -> None:
         return
     position, dim, size = gathered
     shape = [writer.draw(st.integers(min(1, n), n)) for n in writer.shape(position)]
-    shape[dim] = writer.draw(st.integers(1, 4))
-    if math.prod(shape) <= MAX_COUNT:
+    shape[dim] = writer.pick(writer.scale.counts)
+    if math.prod(shape) <= writer.scale.max_count:
         index = _index(writer, tuple(shape), size)
         writer.add(lambda fd, v: fd.ops.gather(v[position], v[index], dim), writer.facts[position])
 
@@ -207,8 +247,8 @@ def take_along_axis(writer: Writer) -> None:
         writer.draw(st.sampled_from((n, 1, 3) if n == 1 else (n, 1)))
         for n in writer.shape(position)
     ]
-    shape[dim] = writer.draw(st.integers(1, 4))
-    if math.prod(shape) <= MAX_COUNT:
+    shape[dim] = writer.pick(writer.scale.counts)
+    if math.prod(shape) <= writer.scale.max_count:
         index = _index(writer, tuple(shape), size, lowest=-size)
         writer.add(
             lambda fd, v: fd.ops.take_along_axis(v[position], v[index], dim),
@@ -241,10 +281,9 @@ def _index(writer: Writer, shape: tuple[int, ...], size: int, lowest: int = 0) -
     dtype = writer.pick(INTEGERS)
     count = math.prod(shape)
     if writer.draw(st.booleans()):
-        numbers = writer.draw(
-            st.lists(st.integers(lowest, size - 1), min_size=count, max_size=count)
-        )
-        given = torch.tensor(numbers, dtype=dtype.torch).reshape(shape)
+        generator = torch.Generator().manual_seed(writer.draw(st.integers(0, 1000)))
+        numbers = torch.randint(lowest, size, shape, generator=generator)
+        given = numbers.to(dtype.torch)
         writer.inputs.append(given)
         writer.add(lambda fd, _: fd.from_pytorch(given, static_sizes=True), Known(size, 0))
     else:
@@ -270,7 +309,7 @@ def scatter_add(writer: Writer) -> None:
     shape = writer.shape(position)
     same = writer.draw(st.booleans())
     sizes = tuple(1 if same and d != dim else n for d, n in enumerate(writer.shape(source)))
-    if math.prod(sizes) > MAX_COUNT:
+    if math.prod(sizes) > writer.scale.max_count:
         return
     index = _index(writer, sizes, size)
     whole = list(writer.shape(source))
@@ -331,7 +370,9 @@ def _scattered(writer: Writer, dim: int | None = None) -> tuple[int, int, int, i
         return None
     shape = writer.shape(position)
     along = writer.draw(st.integers(0, len(shape) - 1)) if dim is None else dim
-    picks = _index(writer, (writer.draw(st.integers(1, 6)),), shape[along])
+    others = math.prod(shape) // shape[along]
+    count = writer.pick([n for n in writer.scale.counts if n * others <= writer.scale.max_elements])
+    picks = _index(writer, (count,), shape[along])
     facts = writer.facts[position]
     writer.add(lambda fd, v: fd.ops.index_select(v[position], v[picks], along), facts)
     return position, len(writer.handles) - 1, along, shape[along]
@@ -347,6 +388,6 @@ def _sum_of(writer: Writer, position: int, source: int) -> Known | None:
 
 
 REDUCTIONS = (reduce_, reduce_, product, truth, variance, position_of_extreme)
-NORMALIZATIONS = (softmax, layernorm)
+NORMALIZATIONS = (softmax, layernorm, beside_its_rows, several_times)
 GATHERS = (index_select, gather, take_along_axis, select)
 SCATTERS = (scatter_add, index_add, index_put_accumulate)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.random_values import MAX_ELEMENTS, MAX_RANK, SIZES, Known, Writer, known
+from tests.random_values import MAX_RANK, SMALL, Known, Writer, known
 
 # -- steps: pointwise ----------------------------------------------------------------------------
 
@@ -173,12 +173,13 @@ def reshape(writer: Writer) -> None:
 def _factors(draw: st.DrawFn, elements: int) -> list[int]:
     """At most 4 sizes whose product is `elements`."""
     if elements == 0:
-        shape = draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=MAX_RANK))
+        shape = draw(st.lists(st.sampled_from(SMALL.sizes), min_size=1, max_size=MAX_RANK))
         shape[draw(st.integers(0, len(shape) - 1))] = 0
         return shape
     shape: list[int] = []
     while len(shape) < MAX_RANK - 1 and (elements > 1 or draw(st.booleans())):
-        divisors = [size for size in range(1, elements + 1) if elements % size == 0]
+        lower = [size for size in range(1, math.isqrt(elements) + 1) if elements % size == 0]
+        divisors = sorted({*lower, *(elements // size for size in lower)})
         shape.append(draw(st.sampled_from(divisors)))
         elements //= shape[-1]
     return [*shape, elements] if elements > 1 else shape
@@ -205,7 +206,9 @@ def flip(writer: Writer) -> None:
 def broadcast(writer: Writer) -> None:
     """A new dimension of size 1, or of size 3."""
     position = writer.operand(
-        lambda h, k: _tensor(h, k) and len(h.value.shape) < MAX_RANK and _small(h.value.shape)
+        lambda h, k: (
+            _tensor(h, k) and len(h.value.shape) < MAX_RANK and _small(writer, h.value.shape)
+        )
     )
     if position is None:
         return
@@ -224,7 +227,7 @@ def broadcast(writer: Writer) -> None:
 
 def expand(writer: Writer) -> None:
     """Dimensions of size 1 repeated; or removed."""
-    position = writer.operand(lambda h, k: 1 in h.value.shape and _small(h.value.shape))
+    position = writer.operand(lambda h, k: 1 in h.value.shape and _small(writer, h.value.shape))
     if position is None:
         return
     shape = writer.shape(position)
@@ -232,13 +235,14 @@ def expand(writer: Writer) -> None:
     if writer.draw(st.booleans()):
         writer.add(lambda fd, v: fd.ops.squeeze(v[position], [dim]), writer.facts[position])
         return
-    size = writer.pick((0, 1, 2, 5))
+    room = writer.scale.max_elements // max(math.prod(shape), 1)
+    size = writer.pick([n for n in (0, 1, 2, 5, *writer.scale.sizes) if n <= room])
     wanted = [size if d == dim else -1 for d in range(len(shape))]
     writer.add(lambda fd, v: fd.ops.expand(v[position], wanted), writer.facts[position])
 
 
-def _small(shape: tuple[int, ...]) -> bool:
-    return math.prod(shape) * 5 <= MAX_ELEMENTS
+def _small(writer: Writer, shape: tuple[int, ...]) -> bool:
+    return math.prod(shape) * 5 <= writer.scale.max_elements
 
 
 def factory(writer: Writer) -> None:
@@ -278,18 +282,43 @@ def drawn(writer: Writer) -> None:
 
 
 def slice_(writer: Writer) -> None:
-    """A span of each dimension, in steps of 1 or 2."""
+    """A span of each dimension, short or almost all of it, in steps of 1 or 2."""
     position = writer.operand(_tensor)
     if position is None:
         return
     shape = writer.shape(position)
     starts = [writer.draw(st.integers(0, 2)) for _ in shape]
-    ends = [start + writer.draw(st.integers(0, 5)) for start in starts]
+    ends = [
+        start + writer.draw(st.integers(0, 5))
+        if writer.draw(st.booleans())
+        else max(size - writer.draw(st.integers(0, 3)), start)
+        for start, size in zip(starts, shape, strict=True)
+    ]
     steps = [writer.draw(st.integers(1, 2)) for _ in shape]
     writer.add(lambda fd, v: fd.ops.slice(v[position], starts, ends, steps), writer.facts[position])
+
+
+def stencil(writer: Writer) -> None:
+    """The sum of each element and one or two places after it in some dimension."""
+    position = writer.operand(lambda h, k: any(size > 2 for size in h.value.shape))
+    if position is None:
+        return
+    shape, facts = writer.shape(position), writer.facts[position]
+    dim = writer.draw(st.sampled_from([dim for dim, size in enumerate(shape) if size > 2]))
+    shift = writer.draw(st.integers(1, 2))
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        def part(start: int) -> Handle:
+            starts = [start if d == dim else 0 for d in range(len(shape))]
+            ends = [start + n - shift if d == dim else n for d, n in enumerate(shape)]
+            return fd.ops.slice(values[position], starts, ends)
+
+        return fd.ops.add(part(0), part(shift))
+
+    writer.add(step, known(2 * facts.bound, facts.bits))
 
 
 POINTWISE = (unary, binary, binary, select, divide, cast)
 METADATA = (reshape, reshape, permute, flip, broadcast, expand)
 FACTORIES = (factory, drawn)
-SLICES = (slice_,)
+SLICES = (slice_, stencil)

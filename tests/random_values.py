@@ -18,12 +18,31 @@ FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
 INTEGERS = (DataType.Int, DataType.Int32)
 DTYPES = (*FLOATS, *INTEGERS, DataType.Bool)
 
-SIZES: tuple[int, ...] = (0, 1, 1, 2, 3, 4, 6, 8)
 MAX_RANK = 4
-MAX_ELEMENTS = 4096
 MAX_INEXACT = 64.0
-MAX_SCALED = 2.0**20
+MAX_SCALED = 2.0**23
 """No exact number, taken in units of its last fraction bit, is larger: it fits float32."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large tensors are: the sizes of dimensions, the most elements of a tensor and of an
+    index, and how many elements an index has that is as long as one likes."""
+
+    sizes: tuple[int, ...]
+    max_elements: int
+    max_count: int
+    counts: tuple[int, ...]
+
+
+SMALL = Scale((0, 1, 1, 2, 3, 4, 6, 8), 4096, 64, (1, 2, 3, 4, 5, 6))
+LARGE = Scale(
+    (
+        *(1, 2, 3, 4, 7, 8, 12, 16, 31, 32, 64, 65, 96, 100, 127, 128, 256, 384, 511, 768),
+        *(1000, 1023, 1024, 2048, 3072, 4096, 4099, 8192, 20_000, 30_522, 65_536, 100_003),
+    ),
+    *(1 << 18, 1 << 14, (1, 2, 3, 6, 33, 128, 1000)),
+)
 
 
 @dataclass(frozen=True)
@@ -59,10 +78,12 @@ class Writer:
         fd: FusionDefinition,
         dtypes: Sequence[DataType],
         inputs: list[torch.Tensor | float],
+        scale: Scale = SMALL,
     ) -> None:
         self.draw = draw
         self.fd = fd
         self.dtypes = tuple(dtypes)
+        self.scale = scale
         self.inputs = inputs
         """What the definition is executed with; a step that declares an input adds to it."""
         self.steps: list[Step] = []
@@ -99,18 +120,46 @@ class Writer:
 
 
 @st.composite
-def tensors(draw: st.DrawFn, dtypes: Sequence[DataType] = DTYPES) -> torch.Tensor:
-    """A tensor of small exact numbers: contiguous, permuted, strided or expanded."""
+def shapes(draw: st.DrawFn, scale: Scale = SMALL) -> list[int]:
+    """Up to MAX_RANK sizes of a scale."""
+    shape: list[int] = []
+    room = scale.max_elements
+    for _ in range(draw(st.integers(0, MAX_RANK))):
+        shape.append(draw(st.sampled_from([size for size in scale.sizes if size <= room])))
+        room //= max(shape[-1], 1)
+    return draw(st.permutations(shape))
+
+
+@st.composite
+def broadcast_with(draw: st.DrawFn, shape: Sequence[int]) -> list[int]:
+    """Sizes that broadcast with `shape`: some of its first are left out, some others are 1."""
+    kept = shape[draw(st.integers(0, len(shape))) :] if draw(st.booleans()) else shape
+    one = draw(st.sampled_from([None, *range(len(kept))]))
+    return [1 if dim == one else size for dim, size in enumerate(kept)]
+
+
+@st.composite
+def tensors(
+    draw: st.DrawFn,
+    dtypes: Sequence[DataType] = DTYPES,
+    sizes: st.SearchStrategy[list[int]] | None = None,
+) -> torch.Tensor:
+    """A tensor of small exact numbers: contiguous, permuted, strided, expanded, or part of a larger
+    one, which begins between vectors."""
     dtype = draw(st.sampled_from(list(dtypes)))
-    shape = draw(st.lists(st.sampled_from(SIZES), max_size=MAX_RANK))
+    shape = list(draw(shapes() if sizes is None else sizes))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
-    layout = draw(st.sampled_from(["contiguous", "permuted", "strided", "expanded"]))
+    layout = draw(st.sampled_from(["contiguous", "permuted", "strided", "expanded", "part"]))
     if layout == "strided" and shape:
         shape[-1] *= 2
+    if layout == "part" and shape:
+        shape[-1] += 1
     numbers = torch.randint(-8, 9, shape, generator=generator)
     tensor = (numbers if dtype.is_integral else numbers / 4).to(dtype.torch)
     if layout == "strided" and shape:
         return tensor[..., ::2]
+    if layout == "part" and shape:
+        return tensor[..., 1:]
     if layout == "permuted":
         return tensor.permute(draw(st.permutations(range(tensor.dim()))))
     if layout == "expanded" and 1 in shape:

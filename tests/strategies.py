@@ -26,7 +26,16 @@ from tests.random_resizes import RESIZES
 from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS, SCATTERS
 from tests.random_scans import SCANS
 from tests.random_steps import FACTORIES, METADATA, POINTWISE, SLICES
-from tests.random_values import DTYPES, Writer, facts_of, tensors
+from tests.random_values import (
+    DTYPES,
+    SMALL,
+    Scale,
+    Writer,
+    broadcast_with,
+    facts_of,
+    shapes,
+    tensors,
+)
 
 __all__ = [
     "DTYPES",
@@ -73,34 +82,68 @@ def definitions(
     steps: Sequence[WriteStep] = (*POINTWISE, *METADATA, *FACTORIES),
     dtypes: Sequence[DataType] = DTYPES,
     max_operations: int = 10,
+    min_operations: int = 1,
+    scale: Scale = SMALL,
+    in_place: bool = False,
 ) -> Definition:
-    """A definition of up to `max_operations` of these `steps`, 1 to 3 tensor inputs of `dtypes`,
-    perhaps a scalar input, inputs of indices where steps gather, and 1 to 3 outputs."""
-    inputs: list[torch.Tensor | float] = draw(st.lists(tensors(dtypes), min_size=1, max_size=3))
+    """A definition of `min_operations` to `max_operations` of these `steps`.
+
+    It has 1 to 3 tensor inputs of `dtypes`, perhaps a scalar input, inputs of indices where steps
+    gather, and 1 to 4 outputs, of which one may be written to an input (`in_place`).
+    """
+    first = draw(tensors(dtypes, shapes(scale)))
+    sizes = shapes(scale) | broadcast_with(list(first.shape))
+    inputs: list[torch.Tensor | float] = [
+        first,
+        *draw(st.lists(tensors(dtypes, sizes), max_size=2)),
+    ]
     if draw(st.booleans()):
         inputs.append(draw(st.sampled_from([-1.5, 0.25, 2.0])))
     declared = tuple(inputs)
     static = draw(st.booleans())
+    counts = [n for n in (1, 2, 4, 6, 8, 10, 20, 30) if min_operations <= n <= max_operations]
     with FusionDefinition() as scratch:
-        writer = Writer(draw, scratch, dtypes, inputs)
+        writer = Writer(draw, scratch, dtypes, inputs, scale)
         writer.handles = _declare(scratch, declared, static=True)
         writer.facts = [facts_of(handle.dtype()) for handle in writer.handles]
-        for _ in range(
-            draw(st.sampled_from([n for n in (1, 2, 4, 6, 8, 10, 20, 30) if n <= max_operations]))
-        ):
+        for _ in range(draw(st.sampled_from(counts))):
             draw(st.sampled_from(list(steps)))(writer)
         tensors_made = [i for i, handle in enumerate(writer.handles) if handle.value.is_tensor]
-        others = draw(st.lists(st.sampled_from(tensors_made), max_size=2))
-    outputs = list(dict.fromkeys([tensors_made[-1], *others]))
+        uses = scratch.fusion.uses()
+        unread = [i for i in tensors_made if writer.handles[i].value not in uses]
+        candidates = draw(st.sampled_from([unread, tensors_made]))
+        others = draw(st.lists(st.sampled_from(candidates), max_size=3))
+        outputs = list(dict.fromkeys([tensors_made[-1], *others]))
+        written = _written(draw, writer.handles, outputs, declared) if in_place else None
 
     def build(fd: FusionDefinition) -> None:
         handles = _declare(fd, declared, static)
         for step in writer.steps:
             handles.append(step(fd, handles))
         for position in outputs:
-            fd.add_output(handles[position])
+            into = None if written is None or written[0] != position else handles[written[1]]
+            fd.add_output(handles[position], alias_input=into)
 
     return Definition(build, inputs)
+
+
+def _written(
+    draw: st.DrawFn,
+    handles: Sequence[Handle],
+    outputs: Sequence[int],
+    declared: Sequence[torch.Tensor | float],
+) -> tuple[int, int] | None:
+    """An output, and the input it is written to: no output, and its elements do not overlap."""
+    fitting = [
+        (output, at)
+        for at, given in enumerate(declared)
+        if isinstance(given, torch.Tensor) and 0 not in given.stride()
+        for output in outputs
+        if handles[output].value.shape == given.shape
+        and handles[output].dtype().torch is given.dtype
+        and at not in outputs
+    ]
+    return draw(st.sampled_from([None, *fitting]))
 
 
 def _declare(

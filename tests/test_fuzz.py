@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
+from fuser.errors import OutputDifferenceError
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.runtime import backend
 from fuser.runtime.executor import Runner
 from tests import fuzz, random_row_steps, random_steps
+from tests.random_values import LARGE, SMALL
 from tests.smaller import Inputs, smallest
 
 
@@ -44,6 +46,21 @@ def test_seeds_take_turns_in_all_mappings():
     assert len(kinds) == len(fuzz.CPU_PARAMETERS)
 
 
+def test_seeds_take_turns_in_how_large_tensors_are():
+    scales = [fuzz.scale_of(seed) for seed in range(2 * fuzz.ONE_SCALE)]
+    assert set(scales) == {SMALL, LARGE}
+    mappings = len(fuzz.CPU_PARAMETERS) * len(fuzz.EMULATED_PLACES)
+    assert scales.count(LARGE) == scales.count(SMALL) >= mappings
+    sizes = [
+        given.numel()
+        for seed, scale in enumerate(scales)
+        if scale is LARGE
+        for given in fuzz.definition_of(seed).inputs
+        if isinstance(given, torch.Tensor)
+    ]
+    assert max(sizes) > SMALL.max_elements * 8
+
+
 # -- failures ------------------------------------------------------------------------------------
 
 
@@ -65,6 +82,27 @@ def test_a_wrong_result_is_printed_as_a_script_that_fails(
         exec(script, {})
     monkeypatch.undo()
     exec(script, {})
+
+
+def test_what_is_written_in_place_is_compared(monkeypatch: pytest.MonkeyPatch):
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1])
+        fd.add_output(x + 1.0, alias_input=x)
+    given = torch.ones(3)
+    assert fuzz.failure(fd.fusion, [given], "cpu") is None
+    assert given.tolist() == [1, 1, 1]
+    monkeypatch.setattr(Runner, "run", lambda *_: [])
+    assert isinstance(fuzz.failure(fd.fusion, [given], "cpu"), OutputDifferenceError)
+
+
+def test_an_input_that_is_changed_is_a_failure(monkeypatch: pytest.MonkeyPatch):
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1])
+        fd.add_output(x + 1.0)
+    given = torch.ones(3)
+    monkeypatch.setattr(Runner, "run", lambda _, inputs: [inputs[0].add_(1)])
+    assert "was changed" in str(fuzz.failure(fd.fusion, [given], "cpu"))
+    assert given.tolist() == [1, 1, 1]
 
 
 def test_a_failing_fusion_is_cut_at_both_ends():
