@@ -31,9 +31,11 @@ from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_folds_cpu import (
     accumulated,
+    accumulated_in_lanes,
     folded_in_lanes,
     lane_parts,
     thread_partial,
+    to_one_place,
     wide,
     widened_blocks,
     without_repeats,
@@ -173,7 +175,7 @@ def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> list[N
 def _point(sweep: Sweep) -> list[Node]:
     """What is done once a row."""
     assert not sweep.folds_of_row, "a fold needs points"
-    return [*sweep.code, *accumulated(sweep), *sweep.stores]
+    return [*sweep.code, *accumulated(sweep.folds_over_rows), *sweep.stores]
 
 
 def _sweep_along(
@@ -183,7 +185,7 @@ def _sweep_along(
     `may_repeat`, the last lanes are moved back to end in range. Where there is nothing to do
     for several lanes together, the loop is left to the compiler."""
     *outer, inner = sweep.axes
-    own = sweep.folds_of_row
+    own = [*sweep.folds_of_row, *to_one_place(sweep)]
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     lanes = parameters.lanes_for(inner.extent, arrays)
     drawn, code = drawn_together(sweep.code, inner, lanes)
@@ -192,13 +194,13 @@ def _sweep_along(
     rounds = may_repeat and together and not drawn and in_range
     if rounds:
         sweep = without_repeats(sweep)
-        own = sweep.folds_of_row
-    before, within, after = folded_in_lanes(own, lanes, narrow)
+    before, within, after = folded_in_lanes(sweep.folds_of_row, lanes, narrow)
+    first, to_rows, last = accumulated_in_lanes(sweep, lanes, narrow)
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
-    inside = (*ahead, *drawn, *code, *within, *accumulated(sweep), *sweep.stores)
+    inside = (*ahead, *drawn, *code, *within, *to_rows, *sweep.stores)
     binding = Binding.ROUNDS if rounds else Binding.SWEEP
     loop = Loop(inner, binding, inside, lanes) if together else Loop(inner, Binding.SIMD, inside)
-    return [*before, *nested(outer, Binding.SERIAL, (loop,)), *after]
+    return [*before, *nested(outer, Binding.SERIAL, (*first, loop, *last)), *after]
 
 
 def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:
@@ -207,11 +209,12 @@ def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list
     *outer, inner = sweep.axes
     own = sweep.folds_of_row
     if inner.extent < parameters.chunk and not (own or alone):
-        return [scanned_in_turn(sweep, accumulated(sweep))]
+        return [scanned_in_turn(sweep, accumulated(sweep.folds_over_rows))]
     before, within, after = folded_in_lanes(own, parameters.chunk, narrow=False)
-    loop = scan_loop(sweep, [*within, *accumulated(sweep)], parameters.chunk)
+    first, to_rows, last = accumulated_in_lanes(sweep, parameters.chunk, narrow=False)
+    loop = scan_loop(sweep, [*within, *to_rows], parameters.chunk)
     if alone:
         totals = _sweep_along(totals_of(sweep), parameters, narrow=False, may_repeat=False)
         return [shared_out(sweep, totals, loop, parameters.scanned_block)]
     carries = map(carry_of, sweep.scans)
-    return [*carries, *before, *nested(outer, Binding.SERIAL, (loop,)), *after]
+    return [*carries, *before, *nested(outer, Binding.SERIAL, (*first, loop, *last)), *after]

@@ -2,6 +2,7 @@
 
     T1_lanes[lane] = T1_lanes[lane] + T0
     T2_lanes[lane] = T2_lanes[lane] > T0 ? T2_lanes[lane] : T0       NaN has lanes of its own
+    T3_part[i1] = T3_part[i1] + T0                                   over rows, i1 along the lanes
 
 Long sums of float32 are kept in float64.
 """
@@ -9,7 +10,7 @@ Long sums of float32 are kept in float64.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
@@ -27,6 +28,7 @@ from fuser.schedule.loop_tree import (
     Widen,
 )
 from fuser.schedule.row_body import Fold, RowBody, Sweep
+from fuser.schedule.vectors import step_along
 
 
 def wide(fold: Fold) -> DataType:
@@ -47,9 +49,37 @@ def without_repeats(sweep: Sweep) -> Sweep:
     return dataclasses.replace(sweep, folds=tuple(map(changed, sweep.folds)))
 
 
-def accumulated(sweep: Sweep) -> list[Node]:
+def accumulated(folds: Iterable[Fold]) -> list[Node]:
     """What a point of a sweep adds to folds over the rows."""
-    return [Accumulate(thread_partial(fold), fold.at, fold.value) for fold in sweep.folds_over_rows]
+    return [Accumulate(thread_partial(fold), fold.at, fold.value) for fold in folds]
+
+
+def to_one_place(sweep: Sweep) -> list[Fold]:
+    """The folds over the rows to which all points of the innermost loop add in one place."""
+    return [fold for fold in sweep.folds_over_rows if step_along(fold.at, sweep.axes[-1]) == 0]
+
+
+def accumulated_in_lanes(
+    sweep: Sweep, lanes: int, narrow: bool
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """What a sweep adds to folds over the rows before its innermost loop, in each of its lanes, and
+    after it. Lanes that would all add to one place are folded first."""
+    to_one = to_one_place(sweep)
+    apart = [fold for fold in sweep.folds_over_rows if fold not in to_one]
+    of_loop = [_of_loop(fold) for fold in to_one]
+    before, within, after = folded_in_lanes(of_loop, lanes, narrow)
+    joined = [
+        dataclasses.replace(fold, value=Ref(own.name, own.dtype))
+        for fold, own in zip(to_one, of_loop, strict=True)
+    ]
+    return before, [*within, *accumulated(apart)], [*after, *accumulated(joined)]
+
+
+def _of_loop(fold: Fold) -> Fold:
+    """What the innermost loop alone adds to a fold over the rows."""
+    partial = thread_partial(fold)
+    dtype = fold.dtype if partial.in_blocks else partial.kept
+    return dataclasses.replace(fold, name=f"{fold.name}_own", dtype=dtype, slots=None)
 
 
 def folded_in_lanes(

@@ -32,6 +32,7 @@ from fuser.schedule.loop_tree import (
 )
 from fuser.schedule.row_body import Fold
 from fuser.schedule.row_folds_cpu import wide
+from fuser.schedule.vectors import step_along
 from tests.schedule.rows import Define, layernorm, segment_of, softmax
 
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
@@ -151,6 +152,32 @@ def test_a_sweep_that_folds_over_the_rows_only_is_a_plain_loop():
     (added,) = found(with_columns, Accumulate)
     assert isinstance(added, Accumulate)
     assert REPEATED.name not in refs(added.value)
+
+
+def in_blocks_of_columns(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    y = fd.ops.reshape(x, [-1, 10, 300])
+    return [fd.ops.sum(y, [1, 2]), fd.ops.sum(y, [0, 2]), fd.ops.max(y, [0, 1, 2])]
+
+
+def scanned_too(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.cumsum(x, 1), fd.ops.sum(x, [0, 1]), fd.ops.max(x, [0])]
+
+
+def centred_too(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    y = x - fd.ops.mean(x, [1], keepdim=True)
+    return [y, fd.ops.sum(y * y, [0, 1])]
+
+
+@pytest.mark.parametrize("define", [columns_too, in_blocks_of_columns, scanned_too, centred_too])
+def test_lanes_of_a_loop_do_not_add_to_one_place(define: Define):
+    made = nest(define, empty(500, 3000))
+    to_one = [n for n in found(made, Accumulate) if isinstance(n, Accumulate) and n.at == ZERO]
+    assert to_one
+    together = (Binding.SIMD, Binding.SWEEP, Binding.ROUNDS, Binding.SCAN)
+    for loop in found(made, Loop):
+        assert isinstance(loop, Loop)
+        for node in walk(loop.body) if loop.binding in together else ():
+            assert not isinstance(node, Accumulate) or step_along(node.at, loop.axis)
 
 
 def test_where_nothing_else_tells_of_nan_it_has_lanes_of_its_own():

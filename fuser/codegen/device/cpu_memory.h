@@ -137,8 +137,11 @@ static inline void round_chunk(bfloat16 (&rounded)[Count], const float (&from)[C
     const floats high = *reinterpret_cast<const floats*>(from + i + 16);
     special |= __builtin_ia32_fpclassps512_mask(low, nan_or_subnormal, 0xffff);
     special |= __builtin_ia32_fpclassps512_mask(high, nan_or_subnormal, 0xffff);
-    *reinterpret_cast<stored*>(rounded + i) =
-        pairs(__builtin_ia32_cvtne2ps2bf16_v32hi(high, low));
+#if defined(__clang__)
+    *reinterpret_cast<stored*>(rounded + i) = pairs(__builtin_ia32_cvtne2ps2bf16_512(high, low));
+#else
+    *reinterpret_cast<stored*>(rounded + i) = pairs(__builtin_ia32_cvtne2ps2bf16_v32hi(high, low));
+#endif
   }
   if (special == 0) return;
 #endif
