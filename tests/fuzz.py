@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import dataclasses
 import os
-import random
 import subprocess
 import sys
 import time
@@ -25,7 +24,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
 
 from fuser import FusionDefinition
 from fuser.errors import FuserError
@@ -40,7 +38,15 @@ from tests import strategies
 from tests.random_values import LARGE, SMALL, Scale
 from tests.row_places import PLACES, placed
 from tests.smaller import Inputs, smallest
-from tests.strategies import DTYPES, NORMALIZATIONS, POINTWISE, Definition, WriteStep, definitions
+from tests.strategies import (
+    DTYPES,
+    NORMALIZATIONS,
+    POINTWISE,
+    Definition,
+    WriteStep,
+    definitions,
+    drawn,
+)
 
 COUNTS = {"cpu": 20_000, "emulator": 3_000}
 BATCH = 100
@@ -49,8 +55,6 @@ LEAST, MOST = 6, 30
 BATCH_SECONDS = 1800
 ONE_SCALE = 50
 """Seeds after each other that draw tensors of one scale."""
-SEED_BYTES = 1 << 14
-"""More than any fusion takes to be drawn."""
 
 SMALL_ROWS = CpuRowParameters(
     serial_work=0,
@@ -99,16 +103,8 @@ def scale_of(seed: int) -> Scale:
 
 def definition_of(seed: int) -> Definition:
     """The random definition of a seed."""
-    drawn: list[Definition] = []
-
-    @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(definitions(every_step(), DTYPES, MOST, LEAST, scale_of(seed), in_place=True))
-    def draw(definition: Definition) -> None:
-        drawn.append(definition)
-
-    draw.hypothesis.fuzz_one_input(random.Random(seed).randbytes(SEED_BYTES))
-    (definition,) = drawn
-    return definition
+    steps = every_step()
+    return drawn(definitions(steps, DTYPES, MOST, LEAST, scale_of(seed), in_place=True), seed)
 
 
 @contextlib.contextmanager

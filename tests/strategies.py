@@ -14,10 +14,12 @@ correct implementations differ by no more than the rounding of each output's dty
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
@@ -51,8 +53,12 @@ __all__ = [
     "SLICES",
     "Definition",
     "definitions",
+    "drawn",
     "tensors",
 ]
+
+_SEED_BYTES = 1 << 14
+"""More than any definition takes to be drawn."""
 
 WriteStep = Callable[[Writer], None]
 
@@ -125,6 +131,20 @@ def definitions(
             fd.add_output(handles[position], alias_input=into)
 
     return Definition(build, inputs)
+
+
+def drawn(strategy: st.SearchStrategy[Definition], seed: int) -> Definition:
+    """What a strategy draws by a seed: the same every time, whatever else runs."""
+    found: list[Definition] = []
+
+    @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(strategy)
+    def draw(definition: Definition) -> None:
+        found.append(definition)
+
+    draw.hypothesis.fuzz_one_input(random.Random(seed).randbytes(_SEED_BYTES))
+    (definition,) = found
+    return definition
 
 
 def _written(
