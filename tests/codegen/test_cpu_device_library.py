@@ -11,6 +11,7 @@ import math
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -545,6 +546,23 @@ def test_every_section_names_what_it_needs(tmp_path: Path, key: str) -> None:
     (tmp_path / "section.cpp").write_text(LIBRARY.text([key]) + "\n")
     command = [COMPILER.path, *FLAGS, "-fsyntax-only", str(tmp_path / "section.cpp")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("processor", ["x86_64", "haswell", "sapphirerapids"])
+def test_every_section_compiles_with_clang(tmp_path: Path, processor: str) -> None:
+    pytest.importorskip("ziglang", reason="needs a clang++: pip install ziglang")
+    names = ("common.h", "random.h", *(path.name for path in HEADERS.glob("*cpu*.h")))
+    library = device_library.load(*names)
+    (tmp_path / "all.cpp").write_text(library.text(sorted(library.sections)) + "\n")
+    flags = [flag for flag in FLAGS if flag not in ("-march=native", "-fno-thread-jumps")]
+    wanted = ["-target", "x86_64-linux-gnu", f"-march={processor}", "-c", "-o", "all.o", "all.cpp"]
+    command = [sys.executable, "-m", "ziglang", "c++", *flags, *wanted]
+    zig_cache = {"ZIG_GLOBAL_CACHE_DIR": str(tmp_path), "ZIG_LOCAL_CACHE_DIR": str(tmp_path)}
+    environment = os.environ | zig_cache
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
