@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Value
+from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Value, operands
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.profit import operation_cost
@@ -53,11 +53,8 @@ def find_rows(
     scans = [m for m in members if m in operations.scanned]
     if not reductions and not scans:
         return None
-    atoms = operations.atoms
-    candidates = dict.fromkeys(operations.kept[m] for m in (*reductions, *scans))
-    most_rows_first = sorted(candidates, key=lambda kept: (-atoms.elements(kept), sorted(kept)))
     furthest, refusal = -1, None
-    for kept in most_rows_first:
+    for kept in _candidates(operations, [*reductions, *scans]):
         walk = _Walk(operations, kept)
         found = walk.run(members, stores)
         if isinstance(found, Rows):
@@ -65,6 +62,29 @@ def find_rows(
         if walk.visited > furthest:
             furthest, refusal = walk.visited, found
     return refusal
+
+
+def _candidates(operations: OperationGraph, members: Sequence[int]) -> list[AtomSet]:
+    """Guesses at the rows of a group with these reductions and scans, the best first.
+
+    Where they keep different atoms, rows along the last dimension of the largest tensor come first:
+    of the others, neighbours in memory are not neighbours in a row. No reduction need keep them:
+    sums over columns and over everything are both sums over the rows.
+    """
+    atoms = operations.atoms
+    candidates = dict.fromkeys(operations.kept[member] for member in members)
+    last = NONE
+    if len(candidates) > 1:
+        values = [operations.nodes[member].outs[0] for member in members]
+        values += [v for m in members for v in operands(operations.nodes[m].op) if v.is_tensor]
+        largest = max(values, key=lambda value: atoms.elements(atoms.of(value)))
+        factors = [factor for factor in atoms.factors(largest) if factor]
+        last = frozenset(factors[-1][-1:]) if factors else NONE
+        candidates |= dict.fromkeys(atoms.of(largest) - kept for kept in list(candidates))
+    return sorted(
+        candidates,
+        key=lambda kept: (not kept.isdisjoint(last), -atoms.elements(kept), sorted(kept)),
+    )
 
 
 class _Walk:

@@ -214,3 +214,19 @@ def test_a_variance_over_rows_takes_another_kernel():
     segmented = d.segment(d.ops.var(d.ops.sum(d.handles[0], [1]), [0]))
     assert kernels(segmented) == ["sum", "var"]
     assert "a variance over rows, has to know their mean first" in refusals(segmented)
+
+
+def rows_of(shape: tuple[int, ...], *dims: list[int]) -> list[int]:
+    """The sizes of the rows of the only kernel that sums over these."""
+    d = Definition(shape)
+    (segment,) = d.segment(*(d.ops.sum(d.handles[0], each) for each in dims)).segments
+    assert segment.rows is not None
+    return segment.atoms.sizes(segment.rows)
+
+
+def test_rows_go_along_the_last_dimension_where_reductions_keep_different_ones():
+    # of [6, 8], rows of 8: neighbours in memory; that there are more columns than rows is no reason
+    assert rows_of((6, 8), [0], [1]) == [6]
+    assert rows_of((6, 8), [0], [0, 1]) == [6]  # which neither keeps
+    assert rows_of((6, 8), [0]) == [8]
+    assert rows_of((3, 7, 2, 2), [0, 2, 3], [1]) == [7]
