@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,13 @@ def compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled
 _PLANNING = threading.Lock()
 """One plan at a time in a process: networkx compiles its functions when they are first called, and
 two threads may not be doing so. Dumps then also stay together."""
+
+if hasattr(os, "register_at_fork"):  # a child has no thread that would end another's plan
+    os.register_at_fork(
+        before=_PLANNING.acquire,
+        after_in_parent=_PLANNING.release,
+        after_in_child=_PLANNING.release,
+    )
 
 
 def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:

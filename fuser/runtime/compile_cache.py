@@ -1,11 +1,17 @@
-"""Make once: results by key, with several threads waiting for the one that makes what they need."""
+"""Make once: results by key, with several threads waiting for the one that makes what they need.
+
+A child process has only the thread that forked it. What other threads were making in the parent is
+not being made there: who needs it, makes it.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
@@ -21,6 +27,7 @@ class CompileCache(Generic[Result]):
         self._being_made: dict[Hashable, Future[Result]] = {}
         self.find = self._made.get
         """`find(key)` is what was made for a key, or None."""
+        _CACHES.add(self)
 
     def get(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """What `make` returned for `key`, now or earlier."""
@@ -35,13 +42,30 @@ class CompileCache(Generic[Result]):
             result = make()
         except BaseException as error:  # an interrupt too: other threads wait for the result
             with self._lock:
-                del self._being_made[key]
+                self._being_made.pop(key, None)
             mine.set_exception(error)
             raise
         with self._lock:
             if self._capacity is not None and len(self._made) >= self._capacity:
                 del self._made[next(iter(self._made))]
             self._made[key] = result
-            del self._being_made[key]
+            self._being_made.pop(key, None)
         mine.set_result(result)
         return result
+
+    def without_others(self) -> None:
+        """In a forked process: nothing is being made, and nobody holds the lock."""
+        self._lock = threading.Lock()
+        self._being_made.clear()
+
+
+_CACHES: weakref.WeakSet[CompileCache[Any]] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for cache in _CACHES:
+        cache.without_others()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

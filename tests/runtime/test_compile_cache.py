@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -51,6 +54,44 @@ def test_another_key_is_made_while_one_is_being_made():
     assert cache.get("quick", lambda: 1) == 1
     release.set()
     slow.join()
+
+
+FORKED = """
+import os, sys, threading
+from fuser.runtime.compile_cache import CompileCache
+
+cache, entered, release = CompileCache(), threading.Event(), threading.Event()
+
+def make():
+    entered.set()
+    release.wait(60)
+    return "parent's"
+
+thread = threading.Thread(target=lambda: cache.get("a", make))
+cache.get("b", lambda: "made before")
+thread.start()
+entered.wait(60)
+child = os.fork()
+if child == 0:
+    print(cache.get("a", lambda: "child's"), cache.get("b", lambda: "again"), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+release.set()
+thread.join()
+print(cache.get("a", lambda: "again"))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_does_not_wait_for_what_its_parent_makes():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == ["child's made before", "parent's"], done.stderr
 
 
 def test_a_failure_is_raised_and_tried_again():

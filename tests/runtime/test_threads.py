@@ -202,3 +202,41 @@ def test_a_thread_waits_for_the_kernels_it_needs_only(monkeypatch: pytest.Monkey
     release.set()
     slow.join()
     assert results[0].tolist() == [-1.0] * 7
+
+
+FORKED_WHILE_PLANNING = """
+import os, threading, time
+import torch
+from fuser import FusionDefinition, planning
+
+entered = threading.Event()
+
+def plan():
+    with planning._PLANNING:
+        entered.set()
+        time.sleep(0.2)
+
+thread = threading.Thread(target=plan)
+thread.start()
+entered.wait(60)
+if os.fork() == 0:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1]) + 1.0)
+    print(fd.execute([torch.ones(2)])[0].tolist(), flush=True)
+    os._exit(0)
+os.wait()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_plans_though_its_parent_was_planning():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED_WHILE_PLANNING],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == "[2.0, 2.0]\n", done.stderr
