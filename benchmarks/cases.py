@@ -71,6 +71,7 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (row.SUM_INNER, MATRIX),
     (row.SUM_OUTER, MATRIX),
     (row.SUM_ALL, MATRIX),
+    (row.SUMS, (*MATRIX, Sized((2048, 8192)))),
     (scan.ALONG_ROWS, MATRIX),
     (scan.ALONG_COLUMNS, MATRIX),
     (scatter.EMBEDDING_BACKWARD, (WORDS,)),

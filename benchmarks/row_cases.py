@@ -97,3 +97,28 @@ def sum_kind(words: str, dims: list[int], goal: float) -> Kind:
 SUM_INNER = sum_kind("inner", [1], 1.0)
 SUM_OUTER = sum_kind("outer", [0], 2.0)
 SUM_ALL = sum_kind("all", [0, 1], 1.0)
+
+
+def define_sums(fd: FusionDefinition, x: Handle) -> tuple[Handle, ...]:
+    return tuple(fd.ops.sum(x, dims) for dims in ALL_DIMS)
+
+
+def sums(x: torch.Tensor) -> Tensors:
+    return [x.sum(dims) for dims in ALL_DIMS]
+
+
+def sums_into(outs: Tensors, scratch: Scratch, x: torch.Tensor) -> None:
+    for out, dims in zip(outs, ALL_DIMS, strict=True):
+        torch.sum(x, dims, out=out)
+
+
+ALL_DIMS = ([1], [0], [0, 1])
+SUMS = Kind(
+    name="sums inner, outer and all",
+    define=define_sums,
+    inputs=lambda make: [make.normal()],
+    written=sums,
+    eager={"sum": sums},
+    into={"sum": sums_into},
+    exact=sums,
+)
