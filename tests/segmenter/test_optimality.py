@@ -23,11 +23,14 @@ from tests.strategies import (
 
 MOST_NODES = 9
 SEEDS = 400
+WORSE = [89, 144, 230]
+"""Here two short slices of one tensor stay apart from the kernel that makes it, which stores all of
+it: operations move over a boundary one by one."""
 
 
 def check(machine: Machine) -> None:
-    """Divisions of random fusions with so few that all can be tried: one in fifty may be worse than
-    the best. Merges are taken one by one, and two slices do not move to what they cut together."""
+    """Divisions of random fusions with so few that all can be tried are the best, but for the known
+    ones."""
     tried, worse = 0, []
     for seed in range(SEEDS):
         definition = drawn(definitions(STEPS, max_operations=20), seed)
@@ -43,7 +46,7 @@ def check(machine: Machine) -> None:
             except AssertionError:
                 worse.append(seed)
     assert tried > SEEDS / 2
-    assert len(worse) <= tried / 50, worse
+    assert worse == WORSE
 
 
 STEPS = (*POINTWISE, *POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS, *REDUCTIONS, *SCANS)
