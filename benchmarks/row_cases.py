@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from case import Goals, Kind, Scratch, Tensors
 from liger import liger_softmax
@@ -66,59 +64,32 @@ LOG_SOFTMAX = Kind(
 # -- sums ----------------------------------------------------------------------------------------
 
 
-def define_sum(dims: list[int]) -> Callable[[FusionDefinition, Handle], Handle]:
-    def define(fd: FusionDefinition, x: Handle) -> Handle:
-        return fd.ops.sum(x, dims)
+def sum_kind(name: str, *each_dims: list[int], goal: float = 1.0) -> Kind:
+    """A sum over each of these dimensions."""
 
-    return define
+    def define(fd: FusionDefinition, x: Handle) -> tuple[Handle, ...]:
+        return tuple(fd.ops.sum(x, dims) for dims in each_dims)
 
+    def sums(x: torch.Tensor) -> Tensors:
+        return [x.sum(dims) for dims in each_dims]
 
-def sum_kind(words: str, dims: list[int], goal: float) -> Kind:
-    """A sum over `dims`."""
-
-    def total(x: torch.Tensor) -> torch.Tensor:
-        return x.sum(dims)
-
-    def total_into(outs: Tensors, scratch: Scratch, x: torch.Tensor) -> None:
-        torch.sum(x, dims, out=outs[0])
+    def sums_into(outs: Tensors, scratch: Scratch, x: torch.Tensor) -> None:
+        for out, dims in zip(outs, each_dims, strict=True):
+            torch.sum(x, dims, out=out)
 
     return Kind(
-        name=f"sum {words}",
-        define=define_sum(dims),
+        name=name,
+        define=define,
         inputs=lambda make: [make.normal()],
-        written=total,
-        eager={"sum": total},
-        into={"sum": total_into},
-        exact=total,
+        written=sums,
+        eager={"sum": sums},
+        into={"sum": sums_into},
+        exact=sums,
         goals=Goals(cpu=goal),
     )
 
 
-SUM_INNER = sum_kind("inner", [1], 1.0)
-SUM_OUTER = sum_kind("outer", [0], 2.0)
-SUM_ALL = sum_kind("all", [0, 1], 1.0)
-
-
-def define_sums(fd: FusionDefinition, x: Handle) -> tuple[Handle, ...]:
-    return tuple(fd.ops.sum(x, dims) for dims in ALL_DIMS)
-
-
-def sums(x: torch.Tensor) -> Tensors:
-    return [x.sum(dims) for dims in ALL_DIMS]
-
-
-def sums_into(outs: Tensors, scratch: Scratch, x: torch.Tensor) -> None:
-    for out, dims in zip(outs, ALL_DIMS, strict=True):
-        torch.sum(x, dims, out=out)
-
-
-ALL_DIMS = ([1], [0], [0, 1])
-SUMS = Kind(
-    name="sums inner, outer and all",
-    define=define_sums,
-    inputs=lambda make: [make.normal()],
-    written=sums,
-    eager={"sum": sums},
-    into={"sum": sums_into},
-    exact=sums,
-)
+SUM_INNER = sum_kind("sum inner", [1])
+SUM_OUTER = sum_kind("sum outer", [0], goal=2.0)
+SUM_ALL = sum_kind("sum all", [0, 1])
+SUMS = sum_kind("sums inner, outer and all", [1], [0], [0, 1])
