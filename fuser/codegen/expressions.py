@@ -16,6 +16,8 @@ from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Literal, Ref, SizeValue
 
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
+_FUNCTION = re.compile(r"[a-z]\w*\(\{\d\}(, \{\d\})*\)")
+"""How an operation is spelled that is one function of its operands."""
 
 
 class ExpressionPrinter:
@@ -55,7 +57,9 @@ class ExpressionPrinter:
             case Literal():
                 return self._literal(expression.value, expression.dtype)
             case SizeValue():
-                return self._sizes.count(owner, expression.number)
+                size = self._sizes.count(owner, expression.number)
+                same = expression.dtype is self._sizes.dtype
+                return size if same else f"{self.type(expression.dtype)}({size})"
             case Convert():
                 return self._convert(expression, owner)
             case Call():
@@ -119,12 +123,13 @@ class ExpressionPrinter:
             if key is not None:
                 self.sections[key] = None
         self.type(compute)
-        args = [self._operand(arg, owner) for arg in call.args]
-        return template.format(*args)
+        operand = self.print if _FUNCTION.fullmatch(template) else self._operand
+        return template.format(*(operand(arg, owner) for arg in call.args))
 
     def _operand(self, expression: Expression, owner: str) -> str:
+        """An operand of an operator."""
         text = self.print(expression, owner)
-        if isinstance(expression, Call | IndexValue) or text.startswith("-"):
+        if _is_operator(expression) or text.startswith("-"):
             return f"({text})"
         return text
 
@@ -167,3 +172,13 @@ def _is_comparison(expression: Expression) -> bool:
             return all(arg.dtype is not DataType.Bool for arg in expression.args)
         case _:
             return False
+
+
+def _is_operator(expression: Expression) -> bool:
+    """Whether it is spelled with operators."""
+    match expression:
+        case Call():
+            compute = expression.args[-1].dtype
+            return not _FUNCTION.fullmatch(KERNEL_TABLE[expression.op].spelling(compute))
+        case _:
+            return isinstance(expression, IndexValue)

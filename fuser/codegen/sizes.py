@@ -12,7 +12,7 @@ class Sizes:
 
     def __init__(self, axes: tuple[Axis, ...], dtype: DataType) -> None:
         self._axes = axes
-        self._dtype = dtype
+        self.dtype = dtype
         self._names = {axis: f"i{depth}" for depth, axis in enumerate(axes)}
         self._parameters: dict[str, Size] = {}
         self._divisors = 0
@@ -41,9 +41,9 @@ class Sizes:
     def parameter(self, name: str, number: int) -> str:
         """Declare (once) a parameter and return its name."""
         name = self._own_name(name, number) if self.has_pieces else name
-        declared = self._parameters.setdefault(name, Size(name, number, self._dtype))
+        declared = self._parameters.setdefault(name, Size(name, number, self.dtype))
         assert declared.number == number, f"{name} is {declared.number} and {number}"
-        assert holds(self._dtype, number), f"{name} is {number}, too large for {self._dtype.name}"
+        assert holds(self.dtype, number), f"{name} is {number}, too large for {self.dtype.name}"
         return name
 
     def _own_name(self, name: str, number: int) -> str:

@@ -286,8 +286,8 @@ _MORE = (
     ),
     PointwiseOp("lerp", 3, "bifc", floating, torch.lerp, "lerp({0}, {1}, {2})", cost=6),
     PointwiseOp("sub_alpha", 3, "ifc", arithmetic, references.sub_alpha, "{0} - {2} * {1}", (), 2),
-    PointwiseOp("threshold", 3, "if", arithmetic, references.threshold, "{0} <= {1} ? {2} : {0}"),
-    PointwiseOp("where", 3, "bifc", selection, torch.where, "{0} ? {1} : {2}"),
+    PointwiseOp("threshold", 3, "if", arithmetic, references.threshold, "where({0} <= {1}, {2}, {0})"),
+    PointwiseOp("where", 3, "bifc", selection, torch.where, "where({0}, {1}, {2})"),
 )
 
 TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}

@@ -209,8 +209,16 @@ def convert(expression: Expression, dtype: DataType) -> Expression:
 
 
 def join(operation: str, held: Ref, value: Expression) -> Call:
-    """`held` with one more value, by a pointwise operation on numbers of its type."""
-    return Call(operation, (held, convert(value, held.dtype)), held.dtype)
+    """`held` with one more value, by a pointwise operation on numbers of its type.
+
+    Of truth values it is a choice by the one that comes: g++ vectorizes no other form.
+    """
+    more = convert(value, held.dtype)
+    if held.dtype is not DataType.Bool:
+        return Call(operation, (held, more), held.dtype)
+    if operation in ("logical_or", "maximum"):
+        return Call("where", (more, Literal(True, held.dtype), held), held.dtype)
+    return Call("where", (more, held, Literal(False, held.dtype)), held.dtype)
 
 
 def _number_as(value: bool | int | float, dtype: DataType) -> bool | int | float | complex:

@@ -110,7 +110,7 @@ def test_a_row_is_swept_in_lanes_and_the_last_ones_are_moved_back():
     text = body(lambda fd, x: fd.ops.sum(x, [1]), empty(64, 768))
     assert "#pragma omp parallel for if (threaded)" in text
     assert "float T1_lanes[32];" in text
-    assert "T1_lanes[lane] = T1_lanes[lane] + (repeated ? 0.0f : T0);" in text
+    assert "T1_lanes[lane] = T1_lanes[lane] + where(repeated, 0.0f, T0);" in text
     assert "for (; start0 + 32 <= n1; start0 += 32) {" in text
     assert "sweep0(start0 + lane, lane, false);" in text
     assert "const int done = int(start0 + 32 - n1);" in text
@@ -120,7 +120,7 @@ def test_a_row_is_swept_in_lanes_and_the_last_ones_are_moved_back():
 
 def test_an_extreme_may_meet_a_value_twice():
     text = body(lambda fd, x: fd.ops.max(x, [1]), empty(64, 768))
-    assert "T1_lanes[lane] = (T1_lanes[lane] > T0) ? T1_lanes[lane] : T0;" in text
+    assert "T1_lanes[lane] = where(T1_lanes[lane] > T0, T1_lanes[lane], T0);" in text
 
 
 def test_rows_shorter_than_the_lanes_are_done_one_by_one():
@@ -213,7 +213,7 @@ def test_one_thread_alone_has_no_room_for_more():
 def test_sums_over_the_rows_are_widened_every_32_rows_and_at_the_end():
     text = body(column_sums, empty(4096, 768))
     rows = text[text.index("#pragma omp for") :]
-    assert "T2_block[i1] = T2_block[i1] + (repeated ? 0.0f : T0);" in rows
+    assert "T2_block[i1] = T2_block[i1] + where(repeated, 0.0f, T0);" in rows
     assert rows.count("T2_block[slot] = 0.0f;") == 2
     assert rows.index("T2_block[i1]") < rows.index("if (++rows_in_blocks == 32) {")
     assert "_block" not in body(column_sums, empty(4096, 768).double())

@@ -32,7 +32,7 @@ def literal(value: complex, dtype: DataType) -> str:
 def test_operators_and_functions_come_from_the_table():
     assert text(Call("add", (X, Y), FLOAT)) == "T0 + T1"
     assert text(Call("atan2", (X, Y), FLOAT)) == "atan2(T0, T1)"
-    assert text(Call("where", (Ref("T2", DataType.Bool), X, Y), FLOAT)) == "T2 ? T0 : T1"
+    assert text(Call("where", (Ref("T2", DataType.Bool), X, Y), FLOAT)) == "where(T2, T0, T1)"
 
 
 def test_operands_that_are_expressions_are_in_parentheses():

@@ -1,4 +1,5 @@
-"""Loops over truth values are vectorized: g++ does so for comparisons, not for stored ones."""
+"""Loops over truth values and choices are vectorized: g++ does so for comparisons, not for stored
+truth values, and for choices of what is read anyway."""
 
 from __future__ import annotations
 
@@ -36,6 +37,15 @@ CASES: dict[str, Define] = {
     "two comparisons": lambda fd, x, m: fd.ops.logical_or(x > 1.0, x < 0.0) * x,
     "rows of comparisons": lambda fd, x, m: x - mean(fd, (x > 0.0) * x),
     "rows chosen by a mask": lambda fd, x, m: x - mean(fd, fd.ops.where(m, x, -1.0)),
+    "any of a mask": lambda fd, x, m: fd.ops.any(m, [1]),
+    "all of a mask": lambda fd, x, m: fd.ops.all(m, [1]),
+    "any comparison": lambda fd, x, m: fd.ops.any(x > 0.0, [1]),
+    "all comparisons": lambda fd, x, m: fd.ops.all(x > 0.0, [1]),
+    "any of columns": lambda fd, x, m: fd.ops.any(m, [0]),
+    "all of columns compared": lambda fd, x, m: fd.ops.all(x > 0.0, [0]),
+    "smallest of a mask": lambda fd, x, m: fd.ops.min(m, [1]),
+    "the first of the largest": lambda fd, x, m: fd.ops.argmax(x, 1),
+    "a size or a number": lambda fd, x, m: x - mean(fd, fd.ops.where(m, x, fd.ops.size(x, 0))),
 }
 
 

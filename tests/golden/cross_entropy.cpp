@@ -34,6 +34,13 @@ static inline int thread_number() { return omp_get_thread_num(); }
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
+// Both numbers are read, whichever is chosen: g++ does not vectorize a parameter that is read under
+// a condition.
+template <class T>
+FUSER_DEVICE T where(bool chosen, T x, T y) {
+  return chosen ? x : y;
+}
+
 template <class T>
 FUSER_DEVICE T maximum(T x, T y) {
   return y > x || y != y ? y : x;
@@ -173,7 +180,7 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
       for (int lane = 0; lane < 64; ++lane) T2_lanes[lane] = -__builtin_inff();
       const auto sweep0 = [&](const int64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
         const float T0 = T0_in[i1 + i0 * n1];
-        T2_lanes[lane] = (T2_lanes[lane] > T0) ? T2_lanes[lane] : T0;
+        T2_lanes[lane] = where(T2_lanes[lane] > T0, T2_lanes[lane], T0);
       };
       int64 start0 = 0;
       for (; start0 + 64 <= n1; start0 += 64) {
@@ -195,7 +202,7 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
           const float T0 = T0_in[i1 + i0 * n1];
           const float T3 = T0 - T2;
           const float T4 = exp_nonpositive(T3);
-          T5_lanes[lane] = T5_lanes[lane] + (repeated ? 0.0f : T4);
+          T5_lanes[lane] = T5_lanes[lane] + where(repeated, 0.0f, T4);
         };
         int64 start1 = block;
         for (; start1 + 64 <= block_end; start1 += 64) {
@@ -213,14 +220,14 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
         T5_part[0] = T5_part[0] + T5;
       }
       const float T5 = float(T5_part[0]);
-      const int64 T11 = T9 ? T1 : 0LL;
+      const int64 T11 = where(T9, T1, 0LL);
       const long long T22_index = checked_index(T11, T22_index_size, false, 1, errors);
       const float T0_1 = T0_in[i0 * n1 + T22_index];
       const float T23 = T0_1 - T2;
       const float T6 = log(T5);
       const float T13 = T23 - T6;
       const float T15 = -T13;
-      const float T17 = T9 ? T15 : 0.0f;
+      const float T17 = where(T9, T15, 0.0f);
       T20_part[0] = T20_part[0] + double(T17);
     }
   }

@@ -10,6 +10,13 @@ typedef long long int64;
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
+// Both numbers are read, whichever is chosen: g++ does not vectorize a parameter that is read under
+// a condition.
+template <class T>
+FUSER_DEVICE T where(bool chosen, T x, T y) {
+  return chosen ? x : y;
+}
+
 template <class T>
 FUSER_DEVICE T maximum(T x, T y) {
   return y > x || y != y ? y : x;
@@ -171,7 +178,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       for (int lane = 0; lane < 32; ++lane) T1_lanes[lane] = -__builtin_inff();
       const auto sweep0 = [&](const int64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
         const float T0 = T0_in[i0 * n1 + i1];
-        T1_lanes[lane] = (T1_lanes[lane] > T0) ? T1_lanes[lane] : T0;
+        T1_lanes[lane] = where(T1_lanes[lane] > T0, T1_lanes[lane], T0);
       };
       int64 start0 = 0;
       for (; start0 + 32 <= n1; start0 += 32) {
@@ -191,7 +198,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
         const float T2 = T0 - T1;
         const float T3 = exp_nonpositive(T2);
         T3_row[i1] = T3;
-        T4_lanes[lane] = T4_lanes[lane] + (repeated ? 0.0f : T3);
+        T4_lanes[lane] = T4_lanes[lane] + where(repeated, 0.0f, T3);
       };
       int64 start1 = 0;
       for (; start1 + 32 <= n1; start1 += 32) {

@@ -226,6 +226,20 @@ def test_sizes_as_numbers(target: str):
 
 
 @TARGETS
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda dtype: dtype.name)
+def test_sizes_as_numbers_of_every_type(dtype: DataType, target: str):
+    def build(fd: FusionDefinition, t: Handle) -> list[Handle]:
+        rows = fd.ops.cast(fd.ops.size(t, 0), dtype)
+        chosen = fd.ops.where(fd.ops.eq(t, rows), t, rows)
+        return [chosen, fd.ops.mul(t, rows), *([] if dtype.is_complex else [extreme(fd, t, rows)])]
+
+    def extreme(fd: FusionDefinition, t: Handle, rows: Handle) -> Handle:
+        return fd.ops.maximum(t, fd.ops.minimum(rows, t))
+
+    run(build, [(torch.arange(24) - 3).reshape(4, 6).to(dtype.torch)], [], target)
+
+
+@TARGETS
 def test_lengths_from_runtime_scalars(target: str):
     with FusionDefinition() as fd:
         n = fd.define_scalar(DataType.Int)

@@ -17,6 +17,14 @@ FUSER_DEVICE bool truth(const bool& stored) {
   return reinterpret_cast<const unsigned char&>(stored) != 0;
 }
 
+//@ where: FUSER_DEVICE
+// Both numbers are read, whichever is chosen: g++ does not vectorize a parameter that is read under
+// a condition.
+template <class T>
+FUSER_DEVICE T where(bool chosen, T x, T y) {
+  return chosen ? x : y;
+}
+
 // -- integers -------------------------------------------------------------------------------------
 
 //@ clamped: FUSER_DEVICE
