@@ -286,7 +286,9 @@ _MORE = (
     ),
     PointwiseOp("lerp", 3, "bifc", floating, torch.lerp, "lerp({0}, {1}, {2})", cost=6),
     PointwiseOp("sub_alpha", 3, "ifc", arithmetic, references.sub_alpha, "{0} - {2} * {1}", (), 2),
-    PointwiseOp("threshold", 3, "if", arithmetic, references.threshold, "where({0} <= {1}, {2}, {0})"),
+    PointwiseOp(
+        "threshold", 3, "if", arithmetic, references.threshold, "where({0} <= {1}, {2}, {0})"
+    ),
     PointwiseOp("where", 3, "bifc", selection, torch.where, "where({0}, {1}, {2})"),
 )
 
