@@ -35,6 +35,9 @@ from fuser.segmenter import Segment
 _LINES = 128
 """Bytes of two lines of the cache."""
 
+_JOINED_ROWS = 16
+"""How many rows of a strip are joined side by side."""
+
 
 class CpuRowPrinter(CpuScanPrinter):
     """`extern "C" void name(..., const bool threaded)`."""
@@ -116,8 +119,12 @@ class CpuRowPrinter(CpuScanPrinter):
 
     def combine(self, node: Combine) -> None:
         given = ", ".join((self.joiner(node.operation, node.kept, node.name), *node.arrays))
-        lanes = f"{self.expressions.use('join_lanes')}<{node.count}>({given})"
-        self._result(node.name, node.dtype, lanes, node.kept)
+        if self.rows_of_strip:
+            given = f"{given}, {self.lanes_used(node.count)}"
+            joined = f"{self.expressions.use('join_rows')}<{_JOINED_ROWS}>({given})"
+        else:
+            joined = f"{self.expressions.use('join_lanes')}<{node.count}>({given})"
+        self._result(node.name, node.dtype, joined, node.kept)
 
     def accumulate(self, node: Accumulate) -> None:
         partial = node.partial

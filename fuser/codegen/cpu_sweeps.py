@@ -11,6 +11,9 @@ from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
 from fuser.schedule.loop_tree import Binding, Load, Loop, LoopNest, Prefetch, Store
 from fuser.segmenter import Segment
 
+_ROWS = "rows"
+"""The variable that holds how many rows a strip has."""
+
 _OVER_THREADS = (Binding.PARALLEL, Binding.STRIP, Binding.BLOCKS)
 
 
@@ -64,6 +67,11 @@ class CpuSweepPrinter(CpuPrinter):
         write = self.expressions.use(self.chunk_store(store))
         rest = f"moved, {past_cache}" if self._stored_part else past_cache
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {rest});")
+
+    @property
+    def rows_of_strip(self) -> bool:
+        """Whether lanes are those of the rows of a strip, which may be fewer."""
+        return self._lanes_used == _ROWS
 
     def lanes_used(self, count: int) -> str:
         return self._lanes_used or super().lanes_used(count)
@@ -229,9 +237,9 @@ class CpuSweepPrinter(CpuPrinter):
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {name} += tile)"):
             left = f"{extent} - {name}"
-            self.out.line(f"const int rows = {left} < tile ? {left} : tile;")
+            self.out.line(f"const int {_ROWS} = {left} < tile ? {left} : tile;")
             self.sizes.name_axis(lanes_of(loop.axis, loop.step)[0], "lane")
-            self._lanes_used = "rows"
+            self._lanes_used = _ROWS
             self.nodes(loop.body)
             self._lanes_used = None
 
@@ -248,7 +256,7 @@ class CpuSweepPrinter(CpuPrinter):
     @contextmanager
     def _rows_of_strip(self) -> Generator[None]:
         self.out.line("#pragma omp simd")
-        with self.out.block("for (int lane = 0; lane < rows; ++lane)"):
+        with self.out.block(f"for (int lane = 0; lane < {_ROWS}; ++lane)"):
             yield
 
 

@@ -1,20 +1,36 @@
 """Rows on a processor with lanes across rows, where memory is consecutive.
 
 for each `strip` neighbouring rows: for each element of theirs: fold into a lane each
+
+Where all rows of a strip are folded into one place over the rows, each is folded into a lane of its
+own first; then the lanes are joined.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import point_count
 from fuser.schedule.emit import convert, join
 from fuser.schedule.folds import neutral
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, lanes_of
-from fuser.schedule.loop_tree import Binding, Expression, Lanes, Let, Loop, Node, Ref, nested
+from fuser.schedule.loop_tree import (
+    Binding,
+    Combine,
+    Expression,
+    Lanes,
+    Let,
+    Loop,
+    Node,
+    Ref,
+    nested,
+)
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, as_lane, dtype_of
-from fuser.schedule.row_folds_cpu import wide
+from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
 
 
@@ -29,28 +45,32 @@ def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]
             nodes += _sweep_across(sweep, lane, parameters)
         else:
             nodes += _point_across(sweep, lane)
+    nodes += widened_blocks(body, parameters.row_block)
     strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip)
     return nested(outer, Binding.PARALLEL, (strip,))
 
 
 def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
     """What is done once a row; later stages read it lane by lane."""
-    arrays: list[Node] = [Lanes(node.name, dtype_of(node), lane.extent) for node in sweep.code]
-    within = (*map(as_lane, sweep.code), *sweep.stores)
-    return [*arrays, Loop(lane, Binding.STRIP_LANES, within)]
+    arrays = [Lanes(node.name, dtype_of(node), lane.extent) for node in sweep.code]
+    before, each, after = _over_rows(sweep.folds_over_rows, lane)
+    within = (*map(as_lane, sweep.code), *each, *sweep.stores)
+    return [*arrays, *before, Loop(lane, Binding.STRIP_LANES, within), *after]
 
 
 @dataclass(frozen=True, slots=True)
 class _LaneFold:
-    """A fold with a lane for each of some rows. If `in_blocks`, a block of elements is folded in
-    the type of the fold first, and joined to the wider lanes when it is done."""
+    """A fold with a lane for each of some rows, `kept` in a type. Of one `in_blocks`, a block of
+    elements is folded in the type of the fold first, and joined to the wider lanes when it is
+    done."""
 
     fold: Fold
+    kept: DataType
     in_blocks: bool
 
     @property
     def lanes(self) -> Ref:
-        return Ref(f"{self.fold.name}_lanes", wide(self.fold))
+        return Ref(f"{self.fold.name}_lanes", self.kept)
 
     @property
     def block(self) -> Ref:
@@ -82,11 +102,24 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
     the fold, over blocks in a wider one."""
     *outer, inner = sweep.axes
     count = lane.extent
-    folds = [_LaneFold(f, f.dtype is not wide(f) and not sweep.stores) for f in sweep.folds]
+    is_short = point_count(sweep.axes) <= parameters.strip_block
+
+    def in_lanes(fold: Fold) -> _LaneFold:
+        kept = fold.dtype if is_short else wide(fold)
+        return _LaneFold(fold, kept, in_blocks=kept is not fold.dtype and not sweep.stores)
+
+    by_row = [f for f in sweep.folds_over_rows if not any(map(f.at.coefficient, sweep.axes))]
+    by_point = [fold for fold in sweep.folds_over_rows if fold not in by_row]
+    of_row = [in_lanes(fold) for fold in sweep.folds_of_row]
+    own = [in_lanes(replace(fold, name=f"{fold.name}_own", slots=None)) for fold in by_row]
+    folds = (*of_row, *own)
     blocked = [fold for fold in folds if fold.in_blocks]
-    body = (*point_by_point(sweep.code), *(fold.joined() for fold in folds), *sweep.stores)
-    if sweep.stores:
-        loop = Loop(inner, Binding.SERIAL, (Loop(lane, Binding.STRIP_LANES, body),))
+
+    own_arrays, each, after_point = _over_rows(by_point, lane)
+    body = (*point_by_point(sweep.code), *(fold.joined() for fold in folds), *each, *sweep.stores)
+    if sweep.stores or after_point:
+        lanes = Loop(lane, Binding.STRIP_LANES, body)
+        loop = Loop(inner, Binding.SERIAL, (lanes, *after_point))
     else:
         loop = Loop(inner, Binding.UNROLLED, body, parameters.unrolled)
     if blocked:
@@ -94,9 +127,38 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
         flush = Loop(lane, Binding.STRIP_LANES, tuple(fold.flushed() for fold in blocked))
         loop = Loop(inner, Binding.BLOCKS, (*arrays, loop, flush), parameters.strip_block)
     carries = (Lanes(c.name, c.dtype, count, c.fill) for c in map(carry_of, sweep.scans))
-    before = (*(fold.array(fold.lanes, count) for fold in folds), *carries)
-    nodes = [*before, *nested(outer, Binding.SERIAL, (loop,))]
-    if folds:
-        nodes += (Lanes(fold.name, fold.dtype, count) for fold in sweep.folds)
-        nodes.append(Loop(lane, Binding.STRIP_LANES, tuple(fold.result() for fold in folds)))
+    nodes = [*(fold.array(fold.lanes, count) for fold in folds), *carries, *own_arrays]
+    nodes += nested(outer, Binding.SERIAL, (loop,))
+    if of_row:
+        nodes += (Lanes(held.fold.name, held.fold.dtype, count) for held in of_row)
+        nodes.append(Loop(lane, Binding.STRIP_LANES, tuple(held.result() for held in of_row)))
+    for fold, held in zip(by_row, own, strict=True):
+        nodes += _joined_rows(fold, held.lanes, lane)
     return nodes
+
+
+def _over_rows(folds: Iterable[Fold], lane: Axis) -> tuple[list[Node], list[Node], list[Node]]:
+    """What folds over the rows do at a point: before the lanes of its rows, in each, and after."""
+    before: list[Node] = []
+    each: list[Node] = []
+    after: list[Node] = []
+    for fold in folds:
+        if fold.at.coefficient(lane):
+            each += accumulated([fold])
+            continue
+        own = Ref(f"{fold.name}_own", fold.dtype)
+        before.append(Lanes(own.name, own.dtype, lane.extent))
+        each.append(Let(own.name, own.dtype, convert(fold.value, own.dtype), in_lanes=True))
+        after += _joined_rows(fold, own, lane)
+    return before, each, after
+
+
+def _joined_rows(fold: Fold, held: Ref, lane: Axis) -> list[Node]:
+    """Folds what lanes hold over the rows: into a place of each, or, joined, into that of all."""
+    if fold.at.coefficient(lane):
+        each = accumulated([replace(fold, value=held)])
+        return [Loop(lane, Binding.STRIP_LANES, tuple(each))]
+    whole = Ref(f"{fold.name}_strip", held.dtype)
+    arrays = (held.name,)
+    combine = Combine(whole.name, held.dtype, arrays, held.dtype, lane.extent, fold.operation)
+    return [combine, *accumulated([replace(fold, value=whole)])]

@@ -43,7 +43,7 @@ def replace_axes(sweep: Sweep, replaced: dict[Axis, Index]) -> Sweep:
 
 def lanes_across_rows(body: RowBody) -> bool:
     """Whether neighbouring rows, and not neighbouring elements of a row, are next in memory."""
-    if not body.rows or any(fold.slots for sweep in body.stages for fold in sweep.folds):
+    if not body.rows:
         return False
     along = across = 0
     for sweep in body.stages:

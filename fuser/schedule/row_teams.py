@@ -69,7 +69,7 @@ class TeamChoice:
         together = any(sweep.folds or sweep.scans for sweep in self._body.stages)
         if not together and not self._body.rows:
             return self._grid()
-        if lanes_across_rows(self._body):
+        if not self._partials and lanes_across_rows(self._body):
             return self._column()
         return self._warp_or_block()
 

@@ -313,18 +313,43 @@ def test_all_threads_of_a_region_share_its_work(columns: int):
 
 def test_neighbouring_rows_are_folded_side_by_side():
     across = nest(lambda fd, x: softmax(fd, x, 0), empty(30, 5000))
-    largest = ["UNROLLED", "STRIP_LANES"]
-    total = ["BLOCKS", "UNROLLED", "STRIP_LANES", "STRIP_LANES"]
-    assert loops(across) == ["STRIP", *largest, *total, "STRIP_LANES", "SERIAL", "STRIP_LANES"]
+    folded = ["UNROLLED", "STRIP_LANES"]
+    assert loops(across) == ["STRIP", *folded, *folded, "STRIP_LANES", "SERIAL", "STRIP_LANES"]
     assert {node.count for node in found(across, Lanes)} == {2048}
     kept = [node.dtype for node in found(across, Lanes) if node.fill is not None]
-    assert kept == [DataType.Float, DataType.Double, DataType.Float]
+    assert kept == [DataType.Float, DataType.Float]
     assert "across" in across.parameters
+
+
+def test_long_columns_are_summed_in_blocks():
+    across = nest(lambda fd, x: softmax(fd, x, 0), empty(100, 5000))
+    folded = ["UNROLLED", "STRIP_LANES"]
+    total = ["BLOCKS", *folded, "STRIP_LANES"]
+    assert loops(across) == ["STRIP", *folded, *total, "STRIP_LANES", "SERIAL", "STRIP_LANES"]
+    kept = [node.dtype for node in found(across, Lanes) if node.fill is not None]
+    assert kept == [DataType.Float, DataType.Double, DataType.Float]
 
 
 def test_batches_of_columns_are_parallel_too():
     across = nest(lambda fd, x: softmax(fd, x, 1), empty(7, 30, 50))
     assert loops(across)[:2] == ["PARALLEL", "STRIP"]
+
+
+def test_neighbouring_rows_are_joined_where_they_fold_to_one_place():
+    def normalized(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        y = softmax(fd, x, 0)
+        return [y, fd.ops.sum(y * y), fd.ops.max(y, [1])]
+
+    across = nest(normalized, empty(30, 5000))
+    assert "across" in across.parameters
+    nodes = (node for node in walk(across.body) if isinstance(node, Loop))
+    last = {node.binding: node.body[-2:] for node in nodes if isinstance(node.body[-1], Accumulate)}
+    for binding, slots in ((Binding.SERIAL, 30), (Binding.STRIP, 1)):
+        joined, added = last[binding]
+        assert isinstance(joined, Combine)
+        assert isinstance(added, Accumulate)
+        assert added.partial.slots == slots
+    assert [node.operation for node in found(across, Combine)] == ["maximum", "add"]
 
 
 def test_row_values_between_sweeps_have_an_array_each():
@@ -351,7 +376,11 @@ def test_folds_over_the_rows_are_joined_at_last():
 
 
 def test_few_rows_with_folds_over_them_are_not_shared_out():
-    assert loops(nest(columns_too, empty(3, 1 << 20)))[0] == "PARALLEL"
+    def parts_of_rows(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        parts = x / fd.ops.sum(x, [1], keepdim=True)
+        return [parts, fd.ops.max(parts)]
+
+    assert loops(nest(parts_of_rows, empty(3, 1 << 20)))[0] == "PARALLEL"
 
 
 def test_a_body_without_reductions_has_rows_as_it_is_stored():

@@ -297,6 +297,19 @@ def test_any_fold_over_the_rows(fold: str, dtype: torch.dtype):
     run(define, numbers((9, 6), dtype))
 
 
+@pytest.mark.parametrize("fold", ["sum", "max", "min", "any", "all"])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 70, 33), (1, 100, 5000), (2, 3, 70_000)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bfloat16], ids=str)
+def test_any_fold_over_columns_side_by_side(fold: str, shape: tuple[int, ...], dtype: torch.dtype):
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        over_rows = getattr(fd.ops, fold)
+        parts = x * 2 - fd.ops.max(x, [1], keepdim=True)
+        places = [over_rows(parts, dims) for dims in ([0], [0, 1], [1, 2], [0, 2], [2], [0, 1, 2])]
+        return [parts, *places, over_rows(fd.ops.max(x, [1]), [0])]
+
+    run(define, numbers(shape, dtype), length=max(shape) * 100)
+
+
 def test_many_outputs_of_one_kernel():
     def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
         y = softmax(fd, x, 1)

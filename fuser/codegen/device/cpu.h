@@ -839,6 +839,20 @@ static inline T join_lanes(Join join, T* lanes, const Others*... others) {
   return join_halves<count>(join, lanes);
 }
 
+//@ join_rows: join_lanes
+// The lanes of as many rows as there are, as one.
+template <int count, class T, class Join>
+static inline T join_rows(Join join, T* lanes, int rows) {
+  const int whole = rows - rows % count;
+  for (int row = count; row < whole; row += count) {
+    #pragma omp simd
+    for (int lane = 0; lane < count; ++lane) lanes[lane] = join(lanes[lane], lanes[row + lane]);
+  }
+  T all = whole > 0 ? join_halves<count>(join, lanes) : lanes[0];
+  for (int row = whole > 0 ? whole : 1; row < rows; ++row) all = join(all, lanes[row]);
+  return all;
+}
+
 //@ quotient: FUSER_DEVICE
 // Of an index that is not negative, exact while index + divisor is below 2^53. Unlike a division of
 // integers, it is done in vector lanes, and outside of loops that do not change it: it cannot trap.
