@@ -86,6 +86,25 @@ def _labelled(n: int, dtype: torch.dtype) -> Tensors:
     return [random((37, n), dtype), labels]
 
 
+def _pixel_loss(fd: FusionDefinition, x: Handle, labels: Handle) -> tuple[Handle, ...]:
+    """The cross entropy of classes along the second dimension, and its largest part."""
+    images, _, *pixels = x.shape()
+    at = fd.ops.broadcast_in_dim(labels, [images, 1, *pixels], [0, 2, 3])
+    losses = -fd.ops.take_along_axis(_log_softmax(fd, x), at, 1)
+    return fd.ops.mean(losses, dims=[0, 1, 2, 3]), fd.ops.max(losses), losses
+
+
+def _labelled_pixels(n: int, dtype: torch.dtype) -> Tensors:
+    return [random((2, n, 7, 11), dtype), torch.randint(0, n, (2, 7, 11))]
+
+
+def _column_extremes(fd: FusionDefinition, x: Handle) -> tuple[Handle, ...]:
+    """The least of every column, and what is folded over columns beside it."""
+    least = fd.ops.min(x, dims=[1], keepdim=True)
+    above = x - least
+    return fd.ops.max(above), fd.ops.max(least, dims=[0]), fd.ops.any(fd.ops.gt(above, 3.0))
+
+
 def _normalized(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle]:
     variance, mean = fd.ops.var_mean(x, dims=[1], correction=0, keepdim=True)
     scale = fd.ops.rsqrt(variance + 1e-5)
@@ -158,6 +177,8 @@ CASES = (
     RowCase("many rows", lambda fd, x: _softmax(fd, x, 1), numbers(1100, -1)),
     RowCase("softmax of columns", lambda fd, x: _softmax(fd, x, 0), numbers(-1, 37)),
     RowCase("batches of columns", lambda fd, x: _softmax(fd, x, 1), numbers(3, -1, 18)),
+    RowCase("cross entropy of pixels", _pixel_loss, _labelled_pixels),
+    RowCase("extremes of columns", _column_extremes, numbers(3, -1, 45)),
     RowCase("softmax three times", _repeated, numbers(9, -1)),
     RowCase("cross entropy", _cross_entropy, _labelled),
     RowCase("layernorm", _layernorm, _vectors(9, 2)),

@@ -33,6 +33,8 @@ class CudaRowPrinter(CudaScanPrinter):
     def __init__(self, segment: Segment, nest: LoopNest, *, reports_indices: bool = False) -> None:
         super().__init__(segment, nest, reports_indices=reports_indices)
         self._parts_in_shared = False
+        self._kept_over_rows: set[str] = set()
+        """Folds over the rows."""
         self._held: set[str] = set()
         """Folds over the rows of which a thread has its lanes in registers."""
 
@@ -55,6 +57,7 @@ class CudaRowPrinter(CudaScanPrinter):
             self.out.line("extern __shared__ __align__(16) unsigned char row_memory[];")
         arrays = [partial for partial in node.partials if partial.slots > 1]
         self._parts_in_shared = shared_parts_bytes(node.partials) > 0
+        self._kept_over_rows.update(partial.name for partial in node.partials)
         for partial in node.partials:
             self._own_part(partial)
         if arrays:
@@ -71,8 +74,11 @@ class CudaRowPrinter(CudaScanPrinter):
             held = f"{partial.name}_held[lane]"
         elif partial.slots > 1:
             held += f"[{self.sizes.index(node.at, partial.name)}]"
+        conditions = [] if self._sharing else [self._is_first()]
+        if self._team is Team.COLUMN and partial.name in self._kept_over_rows:
+            conditions.append("active")
         line = f"{held} = {self._joined(partial, held, node.value)};"
-        self.out.line(line if self._sharing else f"if ({self._is_first()}) {line}")
+        self.out.line(f"if ({' && '.join(conditions)}) {line}" if conditions else line)
 
     def finish(self, node: Finish) -> None:
         if self._in_rows:
@@ -142,7 +148,7 @@ class CudaRowPrinter(CudaScanPrinter):
 
     def _finish_rows(self, node: Region) -> None:
         """Each block leaves its parts; the last one joins them, and does the epilogue."""
-        if self._team is Team.WARP:
+        if self._team in (Team.WARP, Team.COLUMN):
             self._thread = "block_thread"
             self.out.line("const int block_thread = threadIdx.y * 32 + threadIdx.x;")
         for partial in node.partials:

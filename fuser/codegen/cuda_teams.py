@@ -54,7 +54,7 @@ class CudaTeamPrinter(CudaPrinter):
         self.out.line(f"{name} = {call}{wraps});")
 
     def store(self, store: Store) -> None:
-        conditions = ["active"] if self._team is Team.COLUMN else []
+        conditions = ["active"] if self._in_rows and self._team is Team.COLUMN else []
         if not self._sharing:
             conditions.append(self._is_first())
         if not conditions:

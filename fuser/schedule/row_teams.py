@@ -69,7 +69,8 @@ class TeamChoice:
         together = any(sweep.folds or sweep.scans for sweep in self._body.stages)
         if not together and not self._body.rows:
             return self._grid()
-        if not self._partials and lanes_across_rows(self._body):
+        # Neighbouring rows are other threads', which would be in each other's way in an array.
+        if lanes_across_rows(self._body) and not self._has_arrays():
             return self._column()
         return self._warp_or_block()
 
