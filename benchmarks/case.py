@@ -7,6 +7,7 @@ list of what is measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -111,13 +112,12 @@ class Maker:
         return made
 
     def targets(self, ignored: int) -> torch.Tensor:
-        """A column for each row; each 97th row from the fifth on has `ignored` instead."""
-        rows, columns = self.shape
-        made = torch.randint(
-            0, columns, (rows,), generator=self._generator, device=self._device, dtype=torch.int64
-        )
+        """A place along the second dimension for each of the others; each 97th from the fifth on is
+        `ignored` instead."""
+        rows, columns, *others = self.shape
+        made = self.indices(rows * math.prod(others), columns, hot=False)
         made[4::97] = ignored
-        return made
+        return made.view(rows, *others)
 
 
 class Scratch:

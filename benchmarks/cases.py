@@ -68,6 +68,7 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (loss.FORWARD, VOCABULARIES),
     (loss.BACKWARD, VOCABULARIES),
     (loss.BOTH, VOCABULARIES),
+    (loss.PIXELS, (Sized((16, 21, 512, 512), cpu_rows=4),)),
     (row.SUM_INNER, MATRIX),
     (row.SUM_OUTER, MATRIX),
     (row.SUM_ALL, MATRIX),
@@ -80,7 +81,7 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
 )
 
 SMALL_GELU = Case(pointwise.PLAIN_GELU, (64,), torch.float32, "cpu")
-SMALL = {pointwise.PERMUTE.name: (24, 8, 4), **shift.SMALL}
+SMALL = {pointwise.PERMUTE.name: (24, 8, 4), loss.PIXELS.name: (2, 5, 4, 6), **shift.SMALL}
 SMALL_SHAPE = (8, 48)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from case import Goals, Kind, Maker, Scratch, Tensors
 from liger import liger_cross_entropy, liger_cross_entropy_both
@@ -17,7 +19,8 @@ IGNORED = -100
 
 
 def define_forward(fd: FusionDefinition, x: Handle, target: Handle) -> Handle:
-    """The mean loss from logits and targets, as torch.compile's graph has it."""
+    """The mean loss from logits and targets, classes along the second dimension, as torch.compile's
+    graph has it."""
     ops = fd.ops
     shifted = x - ops.max(x, [1], keepdim=True)
     logs = shifted - ops.log(ops.sum(ops.exp(shifted), [1], keepdim=True))
@@ -28,7 +31,8 @@ def define_forward(fd: FusionDefinition, x: Handle, target: Handle) -> Handle:
 def _mean_loss(
     fd: FusionDefinition, logs: Handle, target: Handle, kept: Handle, count: Handle
 ) -> Handle:
-    index = fd.ops.broadcast(fd.ops.where(kept, target, 0), [False, True])
+    beside_classes = [dim == 1 for dim in range(len(fd.ops.shape(logs)))]
+    index = fd.ops.broadcast(fd.ops.where(kept, target, 0), beside_classes)
     picked = fd.ops.squeeze(fd.ops.gather(logs, index, 1), [1])
     return fd.ops.sum(fd.ops.where(kept, fd.ops.neg(picked), 0.0)) / count
 
@@ -54,6 +58,8 @@ FORWARD = Kind(
     goals=Goals(cpu=2.0, copied=0.95, long_rows=True),
     liger=liger_cross_entropy,
 )
+
+PIXELS = replace(FORWARD, name="cross entropy of pixels", liger=None)
 
 
 # -- its gradient --------------------------------------------------------------------------------

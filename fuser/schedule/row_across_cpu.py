@@ -8,6 +8,7 @@ own first; then the lanes are joined.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import (
     Binding,
+    CheckedIndex,
     Combine,
     Expression,
     Lanes,
@@ -54,8 +56,12 @@ def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
     """What is done once a row; later stages read it lane by lane."""
     arrays = [Lanes(node.name, dtype_of(node), lane.extent) for node in sweep.code]
     before, each, after = _over_rows(sweep.folds_over_rows, lane)
-    within = (*map(as_lane, sweep.code), *each, *sweep.stores)
-    return [*arrays, *before, Loop(lane, Binding.STRIP_LANES, within), *after]
+    # A check has branches: in a loop of its own, it keeps no other loop from being vectors.
+    runs = itertools.groupby(sweep.code, lambda node: isinstance(node, CheckedIndex))
+    parts = [tuple(map(as_lane, run)) for _, run in runs]
+    last = (*each, *sweep.stores)
+    loops = [Loop(lane, Binding.STRIP_LANES, part) for part in (*parts, last) if part]
+    return [*arrays, *before, *loops, *after]
 
 
 @dataclass(frozen=True, slots=True)
