@@ -126,6 +126,20 @@ def _layernorm_backward(
     return dx, fd.ops.sum(g * normal, dims=[0]), fd.ops.sum(g, dims=[0])
 
 
+def _groupnorm_backward(fd: FusionDefinition, g: Handle, x: Handle) -> tuple[Handle, ...]:
+    """Groups of channels are rows; the channels' gradients are of a part of each, over images."""
+    variance, mean = fd.ops.var_mean(x, dims=[2, 3], correction=0, keepdim=True)
+    scale = fd.ops.rsqrt(variance + 1e-5)
+    normal = (x - mean) * scale
+    along = fd.ops.mean(g * normal, dims=[2, 3], keepdim=True)
+    dx = (g - fd.ops.mean(g, dims=[2, 3], keepdim=True) - normal * along) * scale
+    return dx, fd.ops.sum(g * normal, dims=[0, 3]), fd.ops.sum(g, dims=[0, 3])
+
+
+def _grouped(n: int, dtype: torch.dtype) -> Tensors:
+    return [random((3, 2, 4, n), dtype), random((3, 2, 4, n), dtype)]
+
+
 def _embedded(fd: FusionDefinition, table: Handle, at: Handle, x: Handle) -> Handle:
     return fd.ops.tanh(fd.ops.index_select(table, at, 0) * 2.0 + x)
 
@@ -183,6 +197,7 @@ CASES = (
     RowCase("cross entropy", _cross_entropy, _labelled),
     RowCase("layernorm", _layernorm, _vectors(9, 2)),
     RowCase("layernorm backward", _layernorm_backward, _gradients),
+    RowCase("groupnorm backward", _groupnorm_backward, _grouped),
     RowCase("column sums", lambda fd, x: fd.ops.sum(x, dims=[0]), numbers(-1, 70)),
     RowCase("long column sums", lambda fd, x: fd.ops.sum(x, dims=[0]), numbers(300, -1)),
     RowCase("full sum", lambda fd, x: fd.ops.sum(x, dims=[0, 1]), numbers(40, -1)),

@@ -118,13 +118,16 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.out.line(f"const {type_} {node.name} = {kept};")
 
     def combine(self, node: Combine) -> None:
-        given = ", ".join((self.joiner(node.operation, node.kept, node.name), *node.arrays))
         if self.rows_of_strip:
-            given = f"{given}, {self.lanes_used(node.count)}"
-            joined = f"{self.expressions.use('join_rows')}<{_JOINED_ROWS}>({given})"
-        else:
-            joined = f"{self.expressions.use('join_lanes')}<{node.count}>({given})"
-        self._result(node.name, node.dtype, joined, node.kept)
+            kept = self.expressions.type(node.dtype)
+            join = f"{self.expressions.use('join_rows')}<{_JOINED_ROWS}, {kept}>"
+            given = self.joiner(node.operation, node.dtype, node.name), *node.arrays
+            joined = f"{join}({', '.join(given)}, {self.lanes_used(node.count)})"
+            self._result(node.name, node.dtype, joined, node.dtype)
+            return
+        given = ", ".join((self.joiner(node.operation, node.kept, node.name), *node.arrays))
+        lanes = f"{self.expressions.use('join_lanes')}<{node.count}>({given})"
+        self._result(node.name, node.dtype, lanes, node.kept)
 
     def accumulate(self, node: Accumulate) -> None:
         partial = node.partial

@@ -164,7 +164,6 @@ def _joined_rows(fold: Fold, held: Ref, lane: Axis) -> list[Node]:
     if fold.at.coefficient(lane):
         each = accumulated([replace(fold, value=held)])
         return [Loop(lane, Binding.STRIP_LANES, tuple(each))]
-    whole = Ref(f"{fold.name}_strip", held.dtype)
-    arrays = (held.name,)
-    combine = Combine(whole.name, held.dtype, arrays, held.dtype, lane.extent, fold.operation)
+    whole, arrays = Ref(f"{fold.name}_strip", wide(fold)), (held.name,)
+    combine = Combine(whole.name, whole.dtype, arrays, held.dtype, lane.extent, fold.operation)
     return [combine, *accumulated([replace(fold, value=whole)])]

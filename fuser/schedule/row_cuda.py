@@ -11,8 +11,9 @@ Folds over the rows are kept by each block until it has done its rows, and joine
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
@@ -145,6 +146,13 @@ class _Mapping:
             return self._point(sweep)
         if sweep.scans:
             return self._scanned(sweep)
+        if numbering := self._taken_in_turn(sweep):
+            return self._slot_by_slot(sweep, numbering)
+        own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
+        return self._folded(own, self._loops(sweep))
+
+    def _loops(self, sweep: Sweep) -> tuple[Node, ...]:
+        """The loops in which a team shares out the points of a sweep."""
         outer, shared, inner = self._divided(sweep)
         vectors = Vectors() if inner else self._vectors(sweep, shared)
         *rest, last = shared
@@ -155,15 +163,32 @@ class _Mapping:
         if vectors.peel:
             ends = in_lanes(sweep, self._accumulate, last, Vectors())
             loops = (*loops, Loop(last, Binding.ENDS, ends, peel=vectors.peel))
-        return self._folded(sweep, loops)
+        return loops
 
-    def _folded(self, sweep: Sweep, loops: tuple[Node, ...]) -> list[Node]:
-        """The loops of a sweep, and what a team then makes of its folds."""
+    def _folded(self, folds: Sequence[Fold], loops: tuple[Node, ...]) -> list[Node]:
+        """Loops in which the threads of a team fold, and what the team then makes of that."""
+        finished = [Finish(row_partial(fold), ZERO) for fold in folds]
+        after = [self._to_rows(fold) for fold in folds if fold.slots is not None]
+        partials = tuple(map(row_partial, folds))
+        return [Region(partials, loops, (*finished, *after))] if folds else list(loops)
+
+    def _taken_in_turn(self, sweep: Sweep) -> Axes:
+        """The axes that number slots of folds over the rows, if these are so few, and the points of
+        each so many, that a team does better to take one after the other than each thread its own.
+        """
+        numbering, threads = numbering_axes(sweep), self._team.threads
+        others = [axis for axis in sweep.axes if axis not in numbering]
+        few = point_count(numbering) < threads <= point_count(others)
+        return numbering if few and self._team.team is Team.BLOCK else ()
+
+    def _slot_by_slot(self, sweep: Sweep, numbering: Axes) -> list[Node]:
+        """A sweep, one slot of its folds over the rows after the other."""
+        axes = tuple(axis for axis in sweep.axes if axis not in numbering)
+        slot = dataclasses.replace(sweep, axes=axes)
         own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
-        finished = [Finish(row_partial(fold), ZERO) for fold in own]
-        after = [self._to_rows(fold) for fold in own if fold.slots is not None]
-        partials = tuple(map(row_partial, own))
-        return [Region(partials, loops, (*finished, *after))] if own else list(loops)
+        of_slot = [fold for fold in sweep.folds if fold not in own and is_of_row(fold, slot)]
+        inside = self._folded(of_slot, self._loops(slot))
+        return self._folded(own, nested(numbering, Binding.SERIAL, tuple(inside)))
 
     def _scanned(self, sweep: Sweep) -> list[Node]:
         """A sweep that scans, in rounds of the team; few long rows in a part for each block."""
@@ -176,11 +201,13 @@ class _Mapping:
         carries = tuple(map(carry_of, sweep.scans))
         _, parts, _ = self._team.launch.grid
         if parts == 1:
-            return self._folded(sweep, (*carries, *nested(outer, Binding.SERIAL, (loop,))))
+            own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
+            return self._folded(own, (*carries, *nested(outer, Binding.SERIAL, (loop,))))
         summed = totals_of(sweep)
         alone = aligned if aligned.lanes == lanes else Vectors()
         inside = in_lanes(summed, self._accumulate, last, alone)
-        totals = self._folded(summed, (Loop(last, Binding.TEAM, inside, alone.lanes),))
+        own = [fold for fold in summed.folds if is_of_row(fold, summed)]
+        totals = self._folded(own, (Loop(last, Binding.TEAM, inside, alone.lanes),))
         each = lanes * self._team.threads
         share = -(-last.extent // (parts * each)) * each
         return [Share(last, carries, tuple(totals), (loop,), share)]
@@ -222,7 +249,7 @@ class _Mapping:
     def _vectors(self, sweep: Sweep, shared: Axes) -> Vectors:
         """How a thread takes neighbouring elements along the last of the axes shared out."""
         last = sweep.axes[-1]
-        if len(sweep.axes) == 1:
+        if len(sweep.axes) == 1 and last in self._team.vectors:
             return self._team.vectors[last]
         if self._team.team is Team.COLUMN or last is not shared[-1]:
             return Vectors()

@@ -103,7 +103,7 @@ class _Walk:
         self._along: tuple[int, ...] = ()
         """The atoms along which the row is scanned, outermost first."""
         self._over_rows: list[tuple[Value, AtomSet, AtomSet]] = []
-        """Results of reductions over the rows, with what they sweep of a row and what they keep."""
+        """Results of reductions over the rows, with what they sweep of a row and keep of that."""
         self._swept_again = False
         self._repeated = 0
         self.visited = 0
@@ -207,9 +207,9 @@ class _Walk:
             self._row_bound.update(outs)
         elif op.op in ("var", "var_mean"):
             return Refusal(f"{outs[0]}, a variance over rows, has to know their mean first")
-        elif self._kept and self._kept <= held and kept.isdisjoint(self._kept):
+        elif self._kept and self._kept <= held and not self._kept <= kept:
             self._final.update(outs)
-            self._over_rows.append((outs[0], held - self._kept, kept))
+            self._over_rows.append((outs[0], held - self._kept, kept - self._kept))
         else:
             return Refusal(
                 f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "

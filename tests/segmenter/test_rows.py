@@ -190,12 +190,29 @@ def test_a_mask_per_row_is_stored_by_the_kernel_that_has_the_rows():
     assert len(segmented.segments) == 1
 
 
-def test_reductions_of_reductions_over_one_row_are_two_kernels_that_say_why():
+def test_reductions_of_rows_to_fewer_dimensions_are_one_kernel():
     d = Definition((4, 6, 5))
-    y = d.ops.sum(d.ops.max(d.handles[0], [2]), [0])
-    segmented = d.segment(y)
-    assert kernels(segmented) == ["max", "sum"]
-    assert "T2 is reduced to rows of 6, while others are reduced to rows of 4 x 6" in refusals(
+    (x,) = d.handles
+    segmented = d.segment(d.ops.sum(d.ops.max(x, [2]), [0]), d.ops.min(x, [0, 2]))
+    assert kernels(segmented) == ["max sum min"]
+
+
+def test_so_are_gradients_of_channels_beside_those_of_their_groups():
+    # a group is two channels: rows are 4 images x 3 groups, channels are 3 x 2
+    d = Definition((4, 3, 2, 5), (4, 3, 2, 5))
+    x, grad = d.handles
+    normal = d.ops.sub(x, d.ops.mean(x, [2, 3], keepdim=True))
+    of_channels = [d.ops.sum(d.ops.mul(grad, normal), [0, 3]), d.ops.sum(grad, [0, 3])]
+    segmented = d.segment(d.ops.mul(grad, normal), *of_channels)
+    assert len(segmented.segments) == 1
+
+
+def test_reductions_of_what_rows_share_are_two_kernels_that_say_why():
+    d = Definition((4, 6, 5), (6, 5))
+    x, y = d.handles
+    segmented = d.segment(d.ops.mul(d.ops.max(x, [2]), d.ops.sum(y, [1])))
+    assert kernels(segmented) == ["sum", "max mul"]
+    assert "T3 is reduced to rows of 6, while others are reduced to rows of 4 x 6" in refusals(
         segmented
     )
 

@@ -325,3 +325,17 @@ def test_sums_of_equal_numbers(shape: tuple[int, ...], dims: list[int]):
             fd.add_output(fd.ops.sum(fd.from_pytorch(x), dims))
         (total,) = fd.execute([x])
         torch.testing.assert_close(total.double(), x.double().sum(dims), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(60, 40000), (300, 4001), (5, 1 << 18)], ids=str)
+def test_sums_of_equal_numbers_over_columns_side_by_side(shape: tuple[int, ...]):
+    for number in (0.1, 0.3, 0.7, 1e-3, 0.43):
+        x = torch.full(shape, number)
+        with FusionDefinition() as fd:
+            t = fd.from_pytorch(x)
+            same = t * (t / fd.ops.max(t, [0], keepdim=True))
+            for dims in ([1], [0, 1]):
+                fd.add_output(fd.ops.sum(same, dims))
+        of_rows, total = fd.execute([x])
+        torch.testing.assert_close(of_rows.double(), x.double().sum(1), rtol=1e-6, atol=0)
+        torch.testing.assert_close(total.double(), x.double().sum(), rtol=1e-6, atol=0)

@@ -840,16 +840,21 @@ static inline T join_lanes(Join join, T* lanes, const Others*... others) {
 }
 
 //@ join_rows: join_lanes
-// The lanes of as many rows as there are, as one.
-template <int count, class T, class Join>
-static inline T join_rows(Join join, T* lanes, int rows) {
-  const int whole = rows - rows % count;
-  for (int row = count; row < whole; row += count) {
-    #pragma omp simd
-    for (int lane = 0; lane < count; ++lane) lanes[lane] = join(lanes[lane], lanes[row + lane]);
+// The lanes of as many rows as there are, as one number of type `Kept`.
+template <int count, class Kept, class T, class Join>
+static inline Kept join_rows(Join join, const T* lanes, int rows) {
+  Kept all = Kept(lanes[0]);
+  int row = 1;
+  if (rows >= count) {
+    Kept held[count];
+    for (int lane = 0; lane < count; ++lane) held[lane] = Kept(lanes[lane]);
+    for (row = count; row + count <= rows; row += count) {
+      #pragma omp simd
+      for (int lane = 0; lane < count; ++lane) held[lane] = join(held[lane], Kept(lanes[row + lane]));
+    }
+    all = join_halves<count>(join, held);
   }
-  T all = whole > 0 ? join_halves<count>(join, lanes) : lanes[0];
-  for (int row = whole > 0 ? whole : 1; row < rows; ++row) all = join(all, lanes[row]);
+  for (; row < rows; ++row) all = join(all, Kept(lanes[row]));
   return all;
 }
 
