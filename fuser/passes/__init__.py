@@ -11,6 +11,7 @@ from fuser.passes.compose_metadata import compose_metadata
 from fuser.passes.constant_folding import fold_constants
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.gather_above_pointwise import move_gathers_up
+from fuser.passes.lone_elements import take_lone_elements
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.passes.one_hot_sums import take_one_hot_sums
 from fuser.passes.range_gather import slice_range_gathers
@@ -44,6 +45,7 @@ PASSES: tuple[Pass, ...] = (
     # A variance is two sums, one after the other: what shares a kernel depends on it.
     lower_reductions,
     # After means are sums.
+    take_lone_elements,
     take_one_hot_sums,
     # After ranges, which become pads; before views and slices are composed.
     simplify_resizes,

@@ -35,10 +35,12 @@ static inline int thread_number() { return omp_get_thread_num(); }
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
 // Both numbers are read, whichever is chosen: g++ does not vectorize a parameter that is read under
-// a condition.
+// a condition. Written without ?:, which takes the address of one of two 16-bit floats.
 template <class T>
 FUSER_DEVICE T where(bool chosen, T x, T y) {
-  return chosen ? x : y;
+  T taken = y;
+  if (chosen) taken = x;
+  return taken;
 }
 
 template <class T>

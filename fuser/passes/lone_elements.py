@@ -1,0 +1,47 @@
+"""Folds of one element are that element.
+
+T2 = fd.ops.sum(T1, dims=[0])        T1: Float[1, 768]
+->
+T3 = T1 + 0.0
+T2 = fd.ops.squeeze(T3, dims=[0])
+
+Gradients over a batch of one are such: they need no kernel of rows.
+"""
+
+from __future__ import annotations
+
+from fuser.ir.nodes import (
+    Cast,
+    Constant,
+    Fusion,
+    Operation,
+    Pointwise,
+    Reduce,
+    Squeeze,
+    Statement,
+    Value,
+)
+from fuser.passes.rewrite import Emitter, rewrite
+
+_FOLDS = ("sum", "prod", "max", "min", "any", "all")
+
+
+def take_lone_elements(fusion: Fusion) -> Fusion:
+    """`fusion` without folds of one element; reductions are folds already."""
+    return rewrite(fusion, _element, may_copy=True)
+
+
+def _element(statement: Statement, emit: Emitter) -> Operation | Value | None:
+    op = statement.op
+    if not isinstance(op, Reduce) or op.op not in _FOLDS or op.arg.dtype.is_complex:
+        return None
+    if any(op.arg.shape[dim] != 1 for dim in op.dims):
+        return None
+    element = op.arg
+    if op.op == "sum" and element.dtype.is_floating:
+        # The sum of -0.0 alone is 0.
+        zero = emit.add(Constant(0.0, element.dtype))
+        element = emit.add(Pointwise("add", (element, zero)))
+    if element.dtype is not statement.out.dtype:
+        element = emit.add(Cast(element, statement.out.dtype))
+    return element if op.keepdim or not op.dims else emit.add(Squeeze(element, op.dims))

@@ -1,0 +1,57 @@
+"""Folds of one element become that element, with the oracle's numbers and strides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Fusion, Reduce
+from fuser.passes.lone_elements import take_lone_elements
+from fuser.passes.lower_reductions import lower_reductions
+from tests.segmented import concrete
+
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+KINDS = ("sum", "prod", "max", "min", "any", "all")
+
+
+def folds(fusion: Fusion) -> list[str]:
+    return [s.op.op for s in fusion.statements if isinstance(s.op, Reduce)]
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.bool], ids=str)
+def test_what_has_one_element_is_not_folded(dtype: torch.dtype, keepdim: bool):
+    x = torch.tensor([[3.0, -0.0, -2.0, 0.5], [1.0, 2.0, 4.0, 0.0]]).to(dtype)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x.T.unsqueeze(0).unsqueeze(2))
+        made = [getattr(fd.ops, kind)(given, [0, 2], keepdim=keepdim) for kind in KINDS]
+        if dtype.is_floating_point:
+            made.append(fd.ops.mean(given, [0, 2], keepdim=keepdim))
+            made += fd.ops.var_mean(given, [0, 2], correction=0, keepdim=keepdim)
+            made.append(fd.ops.argmax(given, 0, keepdim=keepdim))
+        for out in made:
+            fd.add_output(out)
+    inputs = [x.T.unsqueeze(0).unsqueeze(2)]
+    before = concrete(fd.fusion, inputs)
+    after = take_lone_elements(lower_reductions(before))
+    assert folds(after) == []
+    for got, want in zip(interpret(after, inputs), interpret(before, inputs), strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+        assert got.stride() == want.stride()
+
+
+def test_longer_ones_are_folded():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([1, -1])
+        fd.add_output(fd.ops.sum(x, [0, 1]))
+    after = take_lone_elements(concrete(fd.fusion, [torch.ones(1, 2)]))
+    assert folds(after) == ["sum"]
+
+
+def test_a_sum_of_a_negative_zero_alone_is_zero():
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.define_tensor([1, -1]), [0]))
+    (total,) = fd.execute([torch.tensor([[-0.0, 1.0]])])
+    assert not total.signbit().any()
