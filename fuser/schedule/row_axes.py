@@ -57,7 +57,12 @@ def lanes_across_rows(body: RowBody) -> bool:
 
 
 def _arranged(sweep: Sweep) -> Sweep:
-    axes = sweep.axes if sweep.scans else _by_stride(sweep.axes, _reference(sweep))
+    axes = sweep.axes
+    if not sweep.scans:
+        reference = _reference(sweep)
+        axes = _by_stride(axes, reference)
+        # Elements that are repeated are read again, rather than one by one for every repetition.
+        axes.sort(key=lambda axis: reference.coefficient(axis) != 0)
     merged, replaced = merge_axes(axes, sweep.indices())
     return dataclasses.replace(replace_axes(sweep, replaced), axes=merged)
 

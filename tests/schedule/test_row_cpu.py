@@ -22,6 +22,7 @@ from fuser.schedule.loop_tree import (
     Kept,
     Lanes,
     Let,
+    Load,
     Loop,
     Node,
     Prefetch,
@@ -350,6 +351,18 @@ def test_neighbouring_rows_are_joined_where_they_fold_to_one_place():
         assert isinstance(added, Accumulate)
         assert added.partial.slots == slots
     assert [node.operation for node in found(across, Combine)] == ["maximum", "add"]
+
+
+def test_repeated_elements_are_read_again_in_their_order():
+    def repeated(fd: FusionDefinition, x: Handle) -> Handle:
+        thrice = fd.ops.expand(fd.ops.broadcast(x, [False, True, False]), [-1, 3, -1])
+        return fd.ops.max(thrice, [1, 2])
+
+    made = nest(repeated, empty(64, 1000))
+    (load,) = found(made, Load)
+    assert isinstance(load, Load)
+    *_, inner = (node for node in walk(made.body) if isinstance(node, Loop))
+    assert load.at.coefficient(inner.axis) == 1
 
 
 def test_row_values_between_sweeps_have_an_array_each():
