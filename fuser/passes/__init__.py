@@ -10,6 +10,7 @@ from fuser.passes.common_subexpressions import merge_common_subexpressions
 from fuser.passes.compose_metadata import compose_metadata
 from fuser.passes.constant_folding import fold_constants
 from fuser.passes.dead_code import remove_dead_code
+from fuser.passes.empty_values import fill_empty_values
 from fuser.passes.gather_above_pointwise import move_gathers_up
 from fuser.passes.lone_elements import take_lone_elements
 from fuser.passes.lower_reductions import lower_reductions
@@ -45,6 +46,7 @@ PASSES: tuple[Pass, ...] = (
     # A variance is two sums, one after the other: what shares a kernel depends on it.
     lower_reductions,
     # After means are sums.
+    fill_empty_values,
     take_lone_elements,
     take_one_hot_sums,
     # After ranges, which become pads; before views and slices are composed.
