@@ -93,7 +93,7 @@ def test_a_step_that_torch_runs_has_no_kernel_and_the_dumps_say_so(
     with FusionDefinition() as fd:
         made = fd.ops.argsort(fd.from_pytorch(x) * 2.0, 1)
         fd.add_output(made)
-        fd.add_output(fd.ops.sum(fd.define_tensor([-1, -1]), [1]))
+        fd.add_output(fd.ops.cumsum(fd.define_tensor([-1, -1]), 1))
     fd.plan([x, torch.ones(0, 3)])
     out = capsys.readouterr().out
     for dump in ("cuda_kernel", "cpu_kernel", "kernel_ir"):
