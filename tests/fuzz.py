@@ -67,12 +67,16 @@ SMALL_ROWS = CpuRowParameters(
     shortest_row=2,
     online_bytes=16,
     online_block=6,
+    whole_rows=2,
 )
-STREAMED_ROWS = CpuRowParameters(serial_work=0, stream_bytes=0, chunked_run=64)
+STREAMED_ROWS = CpuRowParameters(serial_work=0, stream_bytes=0, chunked_run=64, whole_row=0)
 CPU_PARAMETERS: Sequence[tuple[CpuParameters, CpuRowParameters] | None] = (
     None,
     (CpuParameters(serial_work=0), SMALL_ROWS),
-    (CpuParameters(serial_work=0, stream_bytes=0, stream_row_bytes=8), STREAMED_ROWS),
+    (
+        CpuParameters(serial_work=0, stream_bytes=0, stream_row_bytes=8, interleaved=1),
+        STREAMED_ROWS,
+    ),
 )
 EMULATED_PLACES = (None, *PLACES)
 

@@ -124,6 +124,8 @@ class CpuPrinter(CpuTilePrinter):
             self._for(loop)
 
     def _for(self, loop: Loop) -> None:
+        if loop.binding is Binding.SIMD:
+            self.sizes.in_lanes(loop.axis)
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         index = self.index
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; ++{name})"):

@@ -36,6 +36,8 @@ class CpuSweepPrinter(CpuPrinter):
         """Where sweeps over an axis start and end, where that is not at its ends."""
 
     def loop(self, loop: Loop) -> None:
+        if loop.binding in (Binding.SIMD, Binding.SWEEP, Binding.ROUNDS):
+            self.sizes.in_lanes(loop.axis)
         match loop.binding:
             case Binding.PARALLEL | Binding.STRIP | Binding.BLOCKS:
                 self._over_threads(loop)

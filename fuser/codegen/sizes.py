@@ -6,6 +6,9 @@ from fuser.codegen.kernel_source import Size
 from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.index import Axis, Clamped, Index, Quotient, Remainder, Term
 
+SHORT_STEP = 8
+"""The longest step of vector lanes through memory that is a number of the text."""
+
 
 class Sizes:
     """The size parameters of one kernel, in the order of their first use."""
@@ -22,6 +25,8 @@ class Sizes:
         """Variables that hold one number a lane."""
         self.has_pieces = False
         """Whether axes are those of several pieces, not one inside the other."""
+        self._lanes: set[Axis] = set()
+        """Axes whose neighbours are in vector lanes."""
 
     @property
     def parameters(self) -> tuple[Size, ...]:
@@ -34,20 +39,25 @@ class Sizes:
     def axis(self, axis: Axis) -> str:
         return self._names[axis]
 
+    def in_lanes(self, axis: Axis) -> None:
+        """From now on, short steps along an axis are numbers of the text: a compiler then moves
+        whole vectors and permutes them, instead of one element at a time."""
+        self._lanes.add(axis)
+
     def extent(self, axis: Axis) -> str:
         """`n0` for `i0`."""
         return self.parameter(f"n{self._names[axis][1:]}", axis.extent)
 
     def parameter(self, name: str, number: int) -> str:
         """Declare (once) a parameter and return its name."""
-        name = self._own_name(name, number) if self.has_pieces else name
+        name = self._own_name(name, number)
         declared = self._parameters.setdefault(name, Size(name, number, self.dtype))
-        assert declared.number == number, f"{name} is {declared.number} and {number}"
+        assert declared.number == number
         assert holds(self.dtype, number), f"{name} is {number}, too large for {self.dtype.name}"
         return name
 
     def _own_name(self, name: str, number: int) -> str:
-        """A name for a number that other pieces may have another of: `T0_offset`, `T0_offset_2`."""
+        """A name for a number of which there may be another: `T0_offset`, `T0_offset_2`."""
         own, copies = name, 1
         while own in self._parameters and self._parameters[own].number != number:
             copies += 1
@@ -62,8 +72,12 @@ class Sizes:
     def index(self, index: Index, owner: str) -> str:
         """The text of an index; parameters it needs are named after `owner`, the value accessed."""
         parts = [self._product(term, coefficient, owner) for term, coefficient in index.terms]
-        if index.constant:
-            parts.append(self.parameter(f"{owner}_offset", index.constant))
+        step = next((step for term, step in index.terms if self._is_short(term, step)), 1)
+        beside = index.constant % step
+        if index.constant != beside:
+            parts.append(self.parameter(f"{owner}_offset", index.constant - beside))
+        if beside:
+            parts.append(str(beside))
         return " + ".join(parts).replace("+ -", "- ") or "0"
 
     def _product(self, term: Term, coefficient: int, owner: str) -> str:
@@ -77,8 +91,14 @@ class Sizes:
             name = f"{term.name}[lane]" if term.name in self.lane_arrays else term.name
         if coefficient in (1, -1):
             return name if coefficient == 1 else f"-{name}"
+        if self._is_short(term, coefficient):
+            return f"{name} * {coefficient}"
         nested = self._nested(term, coefficient) if isinstance(term, Axis) else None
         return f"{name} * {nested or self._stride(name, coefficient, owner)}"
+
+    def _is_short(self, term: Term, coefficient: int) -> bool:
+        """Whether a coefficient is a number of the text."""
+        return isinstance(term, Axis) and term in self._lanes and 1 < coefficient <= SHORT_STEP
 
     def _nested(self, axis: Axis, coefficient: int) -> str | None:
         """The stride of an axis of a row-major tensor: the product of the extents inside it."""

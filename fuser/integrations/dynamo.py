@@ -161,8 +161,11 @@ def decompositions() -> dict[Any, Any]:
         aten._native_batch_norm_legit,
         aten._native_batch_norm_legit_functional,
         aten._native_batch_norm_legit_no_training,
+        aten.linalg_vector_norm,
+        aten.dist,
     ]
     found: dict[Any, Any] = {**core_aten_decompositions(), **decompositions_of(more)}
+    found.pop(aten.select_scatter.default, None)  # compares every place; here it is a pad
     # Gives attention weights where its backward wants a logsumexp: for inference only.
     found.pop(aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     return found

@@ -24,10 +24,22 @@ REPEATED = Ref("repeated", DataType.Bool)
 range, so that they are vectors too, and what they repeat must not change what was folded."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal:
+    """A number of the text. A zero is not equal to the negative zero."""
+
     value: Number
     dtype: DataType
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        is_negative_zero = self.value == 0 and str(self.value).startswith("-")
+        return self.value, is_negative_zero, self.dtype
 
 
 @dataclass(frozen=True, slots=True)

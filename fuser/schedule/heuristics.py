@@ -12,8 +12,9 @@ class CpuParameters:
     `stream_bytes`: output size from which stores bypass the cache. `stream_row_bytes`: shortest row
     a pure copy streams. `chunk`: elements computed in registers before they are streamed, fewer in
     shorter rows of whole lines. `pieces`: the most that a domain is cut into where pads and
-    concatenations change what they read. `tile_read_bytes`, `tile_line_bytes`: what a tile has of
-    each row that is read, and of each that is stored."""
+    concatenations change what they read. `interleaved`: the most neighbouring elements that one
+    iteration does where the innermost axes are short. `tile_read_bytes`, `tile_line_bytes`: what a
+    tile has of each row that is read, and of each that is stored."""
 
     serial_work: int = 1 << 17
     stream_bytes: int = 8 << 20
@@ -22,6 +23,7 @@ class CpuParameters:
     tile_read_bytes: int = 64
     tile_line_bytes: int = 256
     pieces: int = 24
+    interleaved: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class CpuRowParameters:
     stay in its cache. `kept_bytes`: the most that is kept of one row between sweeps, on the stack.
     `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`:
     how far ahead rows are asked for, at least one row. `shortest_row`: elements from which
-    something stored in a row is done row by row though nothing is folded."""
+    something stored in a row is done row by row though nothing is folded. `whole_row`: the most
+    elements of a row that one lane does, `whole_rows`: how many neighbouring rows that takes."""
 
     serial_work: int = 1 << 17
     lanes: int = 64
@@ -57,6 +60,8 @@ class CpuRowParameters:
     stream_bytes: int = 8 << 20
     ahead_bytes: int = 4096
     shortest_row: int = 64
+    whole_row: int = 8
+    whole_rows: int = 16
 
     def lanes_for(self, extent: int, arrays: int = 1) -> int:
         """Lanes along a row of that many elements, of each of some arrays: joining them should cost

@@ -36,11 +36,11 @@ def pieces(body: Body, most: int) -> list[Body]:
         if parts is None:
             done.append(piece)
         else:
-            waiting += map(_refined, reversed(parts))
+            waiting += map(refined, reversed(parts))
     return done
 
 
-def _refined(piece: Body) -> Body:
+def refined(piece: Body) -> Body:
     """A piece whose axes are merged and split anew, now that fewer indices are in the way."""
     piece = coalesce(resolve(piece))
     while found := next(filter(None, map(clean_cut, piece.indices())), None):
@@ -61,7 +61,7 @@ def _cut(piece: Body) -> list[Body] | None:
             points = deciding(index, threshold, axis)
             if points:
                 spans = itertools.pairwise([0, *points, axis.extent])
-                return [_part(piece, axis, *part) for part in enumerate(spans)]
+                return [part_of(piece, axis, *part) for part in enumerate(spans)]
     return None
 
 
@@ -92,8 +92,8 @@ def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
     return sorted(inside) if last - first <= 1 else []
 
 
-def _part(piece: Body, axis: Axis, number: int, span: tuple[int, int]) -> Body:
-    """A piece where `axis` is in a span."""
+def part_of(piece: Body, axis: Axis, number: int, span: tuple[int, int]) -> Body:
+    """A piece where `axis` is in a span, as the so manieth of its parts."""
     start, end = span
     own = Axis((*axis.path, 2 + number), end - start)
     axes = tuple(own if each == axis else each for each in piece.axes)

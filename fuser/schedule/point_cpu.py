@@ -13,6 +13,7 @@ from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuParameters
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
+from fuser.schedule.interleave import interleaved
 from fuser.schedule.lane_calls import calls_lanes, with_lane_calls
 from fuser.schedule.loop_tree import (
     Binding,
@@ -53,7 +54,7 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     if turned is not None:
         nodes, described = _tiles(turned, past_cache, parameters)
     else:
-        parts = pieces(body, parameters.pieces)
+        parts = interleaved(pieces(body, parameters.pieces), parameters.interleaved)
         if len(parts) > 1:
             parts = [_with_an_axis(number, part) for number, part in enumerate(parts)]
         rows = [

@@ -47,7 +47,7 @@ def resolve(body: Body) -> Body:
     for let in body.lets:
         outcome = _decided(found[let.name]) if let.name in found else None
         if outcome is None:
-            expression = _replaced(let.expression, known)
+            expression = replaced(let.expression, known)
         else:
             expression = Literal(outcome, DataType.Bool)
         if isinstance(expression, Ref | Literal) and expression.dtype is let.dtype:
@@ -55,7 +55,7 @@ def resolve(body: Body) -> Body:
         else:
             lets.append(dataclasses.replace(let, expression=expression))
     stores = [
-        dataclasses.replace(store, source=_replaced(store.source, known)) for store in body.stores
+        dataclasses.replace(store, source=replaced(store.source, known)) for store in body.stores
     ]
     return _only_read(dataclasses.replace(body, lets=tuple(lets), stores=tuple(stores)))
 
@@ -85,15 +85,15 @@ def _decided(comparison: Comparison) -> bool | None:
     return comparison.below if high < comparison.threshold else None
 
 
-def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+def replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
     """An expression with what is known put in, and its selections made where that decides them."""
     match expression:
         case Ref():
             return known.get(expression.name, expression)
         case Convert():
-            return dataclasses.replace(expression, of=_replaced(expression.of, known))
+            return dataclasses.replace(expression, of=replaced(expression.of, known))
         case Call():
-            args = tuple(_replaced(arg, known) for arg in expression.args)
+            args = tuple(replaced(arg, known) for arg in expression.args)
             chosen = _chosen(args) if expression.op == "where" else None
             return chosen or dataclasses.replace(expression, args=args)
         case Literal() | SizeValue() | IndexValue():

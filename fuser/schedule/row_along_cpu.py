@@ -105,7 +105,7 @@ def _stage(
     if alone or (is_long and widens and inner.extent >= parameters.long_run):
         own = not (alone and sweep.stores)  # else lanes are moved into another thread's block
         return _sweep_in_blocks(sweep, parameters, alone, may_repeat and own)
-    return _sweep_along(sweep, parameters, narrow=not is_long, may_repeat=may_repeat)
+    return sweep_along(sweep, parameters, narrow=not is_long, may_repeat=may_repeat)
 
 
 def _sweep_in_blocks(
@@ -138,7 +138,7 @@ def _blocks_of(
         fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
     )
     one = dataclasses.replace(sweep, axes=sweep.axes[-1:], folds=folds)
-    swept = _sweep_along(one, parameters, narrow=True, may_repeat=may_repeat)
+    swept = sweep_along(one, parameters, narrow=True, may_repeat=may_repeat)
     return *swept, *(Accumulate(p, ZERO, Ref(p.name, p.kept)) for p in partials)
 
 
@@ -152,7 +152,7 @@ def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> list[N
     risen = Raise(fold.name, held, Ref(block.name, held.kept), sums_held)
     summed = dataclasses.replace(sums, ahead=tuple(ask_for(largest, parameters.online_block)))
     loops = (
-        *_sweep_along(found, parameters, narrow=True, may_repeat=True),
+        *sweep_along(found, parameters, narrow=True, may_repeat=True),
         risen,
         Loop(
             axis,
@@ -178,7 +178,7 @@ def _point(sweep: Sweep) -> list[Node]:
     return [*sweep.code, *accumulated(sweep.folds_over_rows), *sweep.stores]
 
 
-def _sweep_along(
+def sweep_along(
     sweep: Sweep, parameters: CpuRowParameters, narrow: bool, may_repeat: bool
 ) -> list[Node]:
     """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements
@@ -214,7 +214,7 @@ def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list
     first, to_rows, last = accumulated_in_lanes(sweep, parameters.chunk, narrow=False)
     loop = scan_loop(sweep, [*within, *to_rows], parameters.chunk)
     if alone:
-        totals = _sweep_along(totals_of(sweep), parameters, narrow=False, may_repeat=False)
+        totals = sweep_along(totals_of(sweep), parameters, narrow=False, may_repeat=False)
         return [shared_out(sweep, totals, loop, parameters.scanned_block)]
     carries = map(carry_of, sweep.scans)
     return [*carries, *before, *nested(outer, Binding.SERIAL, (*first, loop, *last)), *after]

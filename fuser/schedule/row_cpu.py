@@ -2,9 +2,11 @@
 
     along     for each row: for each `lanes` elements of it: fold each into its lane; join the lanes
     across    for each `strip` neighbouring rows: for each element of theirs: fold into a lane each
+    whole     for each row, in a lane: all elements of it, one after the other
 
 Lanes go where memory is consecutive: along the row for a sum over the last dimension, across rows
-for one over the first. `CpuRowParameters` has the numbers. Sums of float32 are kept in float64.
+for one over the first; rows of a few elements are whole. `CpuRowParameters` has the numbers. Sums
+of float32 are kept in float64.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_memory import cost, goes_past_cache
 from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.row_whole_cpu import are_whole, whole_rows
 from fuser.segmenter import Segment
 
 
@@ -32,10 +35,13 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     """The loop nest of a segment with reductions or gathers."""
     body = arrange_rows(trace_rows(segment, parameters.shortest_row))
     body = drop_repeated_nan(narrow_rows(use_facts(body)))
-    across = lanes_across_rows(body)
+    whole = are_whole(body, parameters)
+    across = whole or lanes_across_rows(body)
     may_repeat = not segment.overwritten  # values that are new then
     alone = not across and rows_alone(body, parameters)
-    if across:
+    if whole:
+        nodes = whole_rows(body, parameters, may_repeat)
+    elif across:
         nodes = across_rows(body, parameters)
     else:
         nodes = along_rows(body, parameters, may_repeat, alone)

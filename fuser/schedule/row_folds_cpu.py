@@ -66,7 +66,7 @@ def accumulated_in_lanes(
     after it. Lanes that would all add to one place are folded first."""
     to_one = to_one_place(sweep)
     apart = [fold for fold in sweep.folds_over_rows if fold not in to_one]
-    of_loop = [_of_loop(fold) for fold in to_one]
+    of_loop = [_of_loop(fold, number) for number, fold in enumerate(to_one)]
     before, within, after = folded_in_lanes(of_loop, lanes, narrow)
     joined = [
         dataclasses.replace(fold, value=Ref(own.name, own.dtype))
@@ -75,11 +75,12 @@ def accumulated_in_lanes(
     return before, [*within, *accumulated(apart)], [*after, *accumulated(joined)]
 
 
-def _of_loop(fold: Fold) -> Fold:
-    """What the innermost loop alone adds to a fold over the rows."""
+def _of_loop(fold: Fold, number: int) -> Fold:
+    """What the innermost loop alone adds to a fold over the rows, at one of its places."""
     partial = thread_partial(fold)
     dtype = fold.dtype if partial.in_blocks else partial.kept
-    return dataclasses.replace(fold, name=f"{fold.name}_own", dtype=dtype, slots=None)
+    name = f"{fold.name}_own{number or ''}"
+    return dataclasses.replace(fold, name=name, dtype=dtype, slots=None)
 
 
 def folded_in_lanes(

@@ -3,8 +3,6 @@ truth values, and for choices of what is read anyway."""
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +11,8 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.runtime.cpu import flags
-from fuser.runtime.toolchain import find_compiler
+from tests.vector_notes import assert_vectorized, needs_notes
 
-COMPILER = find_compiler()
 ROWS, COLUMNS = 64, 1000
 
 Define = Callable[[FusionDefinition, Handle, Handle], Handle]
@@ -49,7 +45,7 @@ CASES: dict[str, Define] = {
 }
 
 
-@pytest.mark.skipif(COMPILER is None or "clang" in COMPILER.version, reason="notes are g++'s")
+@needs_notes
 @pytest.mark.parametrize("name", CASES)
 def test_every_loop_is_vectorized(name: str, tmp_path: Path) -> None:
     x, m = torch.randn(ROWS, COLUMNS), torch.rand(ROWS, COLUMNS) > 0.5
@@ -59,26 +55,4 @@ def test_every_loop_is_vectorized(name: str, tmp_path: Path) -> None:
     fd.validate([x, m])
     (kernel,) = fd.plan([x, m]).kernels
     assert kernel.kernel_source is not None
-    text = kernel.kernel_source.text
-    source = tmp_path / "kernel.cpp"
-    source.write_text(text)
-    assert COMPILER is not None
-    notes = subprocess.run(
-        [
-            COMPILER.path,
-            *flags(kernel.kernel_source),
-            "-fopt-info-vec",
-            "-c",
-            source,
-            "-o",
-            "/dev/null",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
-    kernel_begins = text.index('extern "C" void')
-    begin = text[:kernel_begins].count("\n")
-    lines = map(int, re.findall(r":(\d+):\d+: optimized: loop vectorized", notes))
-    loops = [line for line in lines if line > begin]
-    assert len(loops) >= len(re.findall("#pragma omp .*simd", text[kernel_begins:])) > 0, text
+    assert_vectorized(kernel.kernel_source, tmp_path)

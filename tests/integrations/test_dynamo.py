@@ -165,6 +165,26 @@ def test_open_sizes_are_scalars_of_the_definition(function: Any) -> None:
     assert all(report.percent == 100 for report in dynamo.reports()), dynamo.reports()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[..., ::2].exp() * x[..., 1::2],
+        lambda x: x[:, 1::3].exp(),
+        lambda x: x[:, :4:3].exp() * x[:, 1:2],
+        lambda x: torch.stack((x[..., 0] * x[..., -1], x[..., 2].exp())),
+    ],
+)
+def test_gradients_of_slices_are_pads(function: Any) -> None:
+    x = torch.randn(4, 7, 12)
+    (ours,), (theirs,) = gradients(compiled(function), x), gradients(function, x)
+    torch.testing.assert_close(ours, theirs)
+    (report,) = (report for report in dynamo.reports() if "backward" in report.graph)
+    (partition,) = report.partitions
+    (kernel,) = partition.plan().kernels
+    assert "pad" in kernel.operations
+    assert not {"index_select", "iota"} & set(kernel.operations)
+
+
 def test_loss_writes_no_probabilities() -> None:
     loss = nn.CrossEntropyLoss()
     scores, targets = torch.randn(64, 1024), torch.randint(0, 1024, (64,))

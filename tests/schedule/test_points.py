@@ -155,7 +155,7 @@ def test_parameters_can_be_overridden():
 
 
 def test_cpu_loops_are_parallel_outside_and_vectors_inside():
-    given = torch.empty_strided((8, 6, 5), (100, 10, 1), device="meta")
+    given = torch.empty_strided((8, 6, 9), (100, 10, 1), device="meta")
     nest = schedule_cpu(segment_of(exp_of(given), given), CpuParameters())
     assert bindings(nest) == [Binding.PARALLEL, Binding.PARALLEL, Binding.SIMD]
     assert not nest.launch.threaded

@@ -139,8 +139,9 @@ def dropped(fd: FusionDefinition, x: Handle) -> Handle:
 
 @pytest.mark.parametrize(("define", "columns"), [(total, 3), (dropped, 1000)])
 def test_what_is_drawn_and_what_is_short_is_not_moved_back(define: Define, columns: int):
-    assert "SWEEP" in loops(nest(define, empty(50, columns)))
-    assert "ROUNDS" not in loops(nest(define, empty(50, columns)))
+    made = nest(define, empty(50, columns), whole_row=0)
+    assert "SWEEP" in loops(made)
+    assert "ROUNDS" not in loops(made)
 
 
 def test_a_sweep_that_folds_over_the_rows_only_is_a_plain_loop():
@@ -195,7 +196,7 @@ def test_where_nothing_else_tells_of_nan_it_has_lanes_of_its_own():
 def test_short_rows_have_fewer_lanes(extent: int, lanes: int):
     assert CpuRowParameters().lanes_for(extent) == lanes
     if extent > 1:
-        (array,) = found(nest(total, empty(50, extent)), Lanes)
+        (array,) = found(nest(total, empty(50, extent), whole_row=0), Lanes)
         assert array.count == lanes
 
 

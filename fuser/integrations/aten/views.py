@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Kind, Row, row
 from fuser.integrations.fx_types import NO_END
 from fuser.integrations.lowering import Lowering
+from fuser.ir.dtypes import DataType
+from fuser.ir.shapes import row_major_strides
 
 _aten: Any = torch.ops.aten
 
@@ -22,6 +25,23 @@ def _view(b: Lowering, self: Any, size: Sequence[Any]) -> Handle:
 
 def _reshape(b: Lowering, self: Any, shape: Sequence[Any]) -> Handle:
     return _view(b, self, shape)
+
+
+def _as_strided(
+    b: Lowering, self: Any, size: Sequence[Any], stride: Sequence[int], storage_offset: Any
+) -> Handle:
+    return _view(b, self, size)
+
+
+def _no_reshape(node: Any, **given: Any) -> str | None:
+    """Decompositions view dense tensors by strides; as a function of elements it is a reshape."""
+    x, sizes = given["self"].meta["val"], list(given["size"])
+    known = all(isinstance(size, int) for size in (*sizes, *x.shape))
+    dense = known and x.is_contiguous() and x.numel() == math.prod(sizes)
+    if dense and list(given["stride"]) == list(row_major_strides(sizes)):
+        begins = given["storage_offset"] in (None, x.storage_offset())
+        return None if begins else "it begins elsewhere in memory"
+    return "it is another view of memory than a reshape"
 
 
 def _permute(b: Lowering, self: Any, dims: Sequence[int]) -> Handle:
@@ -231,19 +251,44 @@ def _placed(b: Lowering, self: Any, src: Any, dim: int, start: Any, end: Any, st
     """slice_scatter: into zeros a pad, else the parts one after the other."""
     dim, size = dim % b.tensor(self).ndim, b.tensor(self).value.shape[dim % b.tensor(self).ndim]
     whole = [0 if start is None else start, NO_END if end is None else end]
-    if size < 0 or step != 1 or not all(isinstance(place, int) for place in whole):
+    if size < 0 or not all(isinstance(place, int) for place in (*whole, step)):
         return _slice_scatter(b, self, src, dim, start, end, step)
     low, high = (_wrapped(place, size) for place in whole)
-    x, source = b.exact(self), b.ops.cast(b.tensor(src), b.dtype)
-    if high <= low:
+    return _put(b, self, b.ops.cast(b.tensor(src), b.dtype), dim, range(low, high, step))
+
+
+def _put(b: Lowering, self: Any, source: Handle, dim: int, places: range) -> Handle:
+    """`self` with `source` at some places along `dim`."""
+    x, size, fill = b.exact(self), b.tensor(self).value.shape[dim], filled_with(self)
+    if not places:
         return b.ops.set(x)
-    fill = filled_with(self)
+    if len(places) > 1 and places.step > 1:
+        spread = _spread(b, source, dim, places, size, 0 if fill is None else fill)
+        if fill is not None:
+            return spread
+        each = b.ops.full([len(places)], True, DataType.Bool)
+        taken = _spread(b, each, 0, places, size, False)
+        return b.ops.where(along(b, taken, dim, x.ndim), spread, x)
+    low, high = places[0], places[-1] + 1
     if fill is not None:
         widths = [0, 0] * (x.ndim - 1 - dim) + [low, size - high]
         return b.ops.pad(source, widths, fill)
     ends = [sliced(b, x, dim, 0, low)] * (low > 0), [sliced(b, x, dim, high, size)] * (high < size)
     parts = [*ends[0], source, *ends[1]]
     return b.ops.cat(parts, dim) if len(parts) > 1 else b.ops.set(source)
+
+
+def _spread(b: Lowering, x: Handle, dim: int, places: range, size: int, fill: float) -> Handle:
+    """`x` at some places along `dim`, which becomes `size`, and `fill` between, before and after:
+    each element is padded to a block of its own, then all of them are."""
+    step, sizes = places.step, b.sizes(x)
+    blocks, within = divmod(places[0], step)
+    before, after = blocks * step, size - (blocks + len(places)) * step
+    inner = [0, 0] * (x.ndim - 1 - dim)
+    apart = b.ops.broadcast(x, [at == dim + 1 for at in range(x.ndim + 1)])
+    apart = b.ops.pad(apart, [*inner, within, step - 1 - within], fill)
+    sizes[dim] = len(places) * step
+    return b.ops.pad(b.ops.reshape(apart, sizes), [*inner, before, after], fill)
 
 
 def filled_with(node: Any) -> float | None:
@@ -255,10 +300,13 @@ def filled_with(node: Any) -> float | None:
 
 def _select_scatter(b: Lowering, self: Any, src: Any, dim: int, index: int) -> Handle:
     x = b.tensor(self)
-    place = b.ops.iota(b.size(x, dim % x.ndim))
-    at = index + x.value.shape[dim % x.ndim] if index < 0 else index
-    chosen = along(b, b.ops.eq(place, at), dim % x.ndim, x.ndim)
-    source = b.ops.broadcast(b.tensor(src), [axis == dim % x.ndim for axis in range(x.ndim)])
+    dim, size = dim % x.ndim, x.value.shape[dim % x.ndim]
+    source = b.ops.broadcast(b.tensor(src), [axis == dim for axis in range(x.ndim)])
+    if size >= 0:
+        at = index % size
+        return _put(b, self, b.ops.cast(source, b.dtype), dim, range(at, at + 1))
+    at = b.ops.add(b.size(x, dim), index) if index < 0 else index
+    chosen = along(b, b.ops.eq(b.ops.iota(b.size(x, dim)), at), dim, x.ndim)
     return b.ops.where(chosen, source, x)
 
 
@@ -266,6 +314,7 @@ ROWS: tuple[Row, ...] = (
     row(_aten.view.default, _view, Kind.VIEW),
     row(_aten._unsafe_view.default, _view, Kind.VIEW),
     row(_aten.reshape.default, _reshape, Kind.VIEW),
+    row(_aten.as_strided.default, _as_strided, Kind.VIEW, _no_reshape),
     row(_aten.permute.default, _permute, Kind.VIEW),
     row(_aten.transpose.int, _transpose, Kind.VIEW),
     row(_aten.t.default, _t, Kind.VIEW),

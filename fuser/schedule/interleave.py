@@ -1,0 +1,77 @@
+"""Short innermost axes: their elements are done one after the other, their neighbours in lanes.
+
+    for i < 64: for j < 2: out[2 i + j] = x[i]
+->  for i < 64: out[2 i] = x[i]; out[2 i + 1] = x[i]
+
+Few iterations make no vectors. Beside each other, the elements read common operands once, and what
+they store is consecutive again. Pieces that are one element wide are interleaved in the same way: a
+stack of two tensors along its last dimension is one loop that stores pairs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+from fuser.schedule.body import Body
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Let, Load
+from fuser.schedule.pieces import part_of, refined
+from fuser.schedule.straight_line import StraightLine
+from fuser.schedule.vectors import step_along
+
+
+def interleaved(parts: Sequence[Body], most: int) -> list[Body]:
+    """`parts` in the same order, with up to `most` neighbouring elements in the body of a loop."""
+    groups: list[list[Body]] = []
+    for part in parts:
+        units = _units(part, most)
+        if groups and _fit(groups[-1][-1], units[0], most) and len(groups[-1] + units) <= most:
+            groups[-1] += units
+        else:
+            groups.append(units)
+    return [_side_by_side(group) for group in groups]
+
+
+def _units(part: Body, most: int) -> list[Body]:
+    """A part cut into the elements of its innermost axes, as many as are no more than `most`."""
+    units = [part]
+    while len(part.axes) > 1 and 0 < len(units) * part.axes[-1].extent <= most:
+        inner = part.axes[-1]
+        if any(load.drawn for load in part.loads):
+            break
+        cuts = [[_element(unit, inner, place) for place in range(inner.extent)] for unit in units]
+        units = list(itertools.chain.from_iterable(cuts))
+        if any(unit.axes != units[0].axes for unit in units):
+            return [part]
+        part = units[0]
+    return units
+
+
+def _element(unit: Body, axis: Axis, place: int) -> Body:
+    return refined(part_of(unit, axis, place, (place, place + 1)))
+
+
+def _fit(one: Body, other: Body, most: int) -> bool:
+    """Whether two bodies store over each other, element by element of the same axes."""
+    if one.axes != other.axes or not one.axes:
+        return False
+    steps = (step_along(store.at, one.axes[-1]) for store in (*one.stores, *other.stores))
+    return all(step is not None and 1 < step <= most for step in steps)
+
+
+def _side_by_side(bodies: Sequence[Body]) -> Body:
+    """Bodies over the same axes as one; what several load or compute is loaded or computed once."""
+    first, *others = bodies
+    if not others:
+        return first
+    line = StraightLine()
+    for body in bodies:
+        line.add((*body.loads, *body.lets), body.stores)
+    return dataclasses.replace(
+        first,
+        loads=tuple(node for node in line.code if isinstance(node, Load)),
+        lets=tuple(node for node in line.code if isinstance(node, Let)),
+        stores=tuple(line.stores),
+    )

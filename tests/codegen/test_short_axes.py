@@ -1,0 +1,157 @@
+"""Short innermost axes and short rows: their neighbours are in vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.ir.interpret import interpret
+from tests.vector_notes import assert_vectorized, needs_notes
+
+ROWS, COLUMNS = 64, 1000
+
+Define = Callable[[FusionDefinition, Handle], Handle | list[Handle]]
+
+
+def repeated_in_pairs(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.expand(fd.ops.broadcast(x, [False, False, True]), [-1, -1, 2]) * 1.5
+
+
+def interleaved(fd: FusionDefinition, x: Handle) -> Handle:
+    halves = [fd.ops.broadcast(y, [False, False, True]) for y in (x * 2.0, fd.ops.exp(x))]
+    return fd.ops.cat(halves, 2)
+
+
+def rotated_in_pairs(fd: FusionDefinition, x: Handle) -> Handle:
+    even, odd = (fd.ops.slice(x, [0, start], [ROWS, COLUMNS], [1, 2]) for start in (0, 1))
+    pairs = [fd.ops.broadcast(y, [False, False, True]) for y in (even - odd, even + odd)]
+    return fd.ops.cat(pairs, 2)
+
+
+def biased(fd: FusionDefinition, x: Handle) -> Handle:
+    bias = fd.ops.slice(x, [0, 0], [1, 8], [1, 1])
+    y = fd.ops.reshape(x, [ROWS, -1, 8])
+    return y + fd.ops.broadcast(bias, [False, True, False])
+
+
+def pooled(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.mean(fd.ops.reshape(x, [ROWS // 2, 2, -1, 2]), dims=[1, 3])
+
+
+def softmax_of(fd: FusionDefinition, x: Handle, shape: list[int], dim: int) -> Handle:
+    y = fd.ops.reshape(x, shape)
+    e = fd.ops.exp(y - fd.ops.max(y, [dim], keepdim=True))
+    return e / fd.ops.sum(e, [dim], keepdim=True)
+
+
+def normalized(fd: FusionDefinition, x: Handle) -> Handle:
+    y = fd.ops.reshape(x, [-1, 8])
+    var, mean = fd.ops.var_mean(y, [1], correction=0, keepdim=True)
+    return (y - mean) * fd.ops.rsqrt(var + 1e-5)
+
+
+def dice(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    """Sums over the rows, some for each place in a row, some for all."""
+    p = softmax_of(fd, x, [8, 4, -1], 1)
+    return [fd.ops.sum(p, [0, 2]), fd.ops.sum(p * p, [0, 1, 2]), fd.ops.max(p, [2])]
+
+
+def any_of_pairs(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.any(fd.ops.reshape(x, [-1, 2]) > 1.0, [1])
+
+
+CASES: dict[str, Define] = {
+    "repeated in pairs": repeated_in_pairs,
+    "interleaved": interleaved,
+    "rotated in pairs": rotated_in_pairs,
+    "biased": biased,
+    "pooled": pooled,
+    "softmax of pairs": lambda fd, x: softmax_of(fd, x, [-1, 2], 1),
+    "softmax of fours": lambda fd, x: softmax_of(fd, x, [-1, 4], 1),
+    "softmax between": lambda fd, x: softmax_of(fd, x, [16, 4, -1], 1),
+    "normalized": normalized,
+    "any of pairs": any_of_pairs,
+    "over the rows too": dice,
+}
+
+
+def defined(name: str, x: torch.Tensor) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        made = CASES[name](fd, fd.from_pytorch(x))
+        for out in made if isinstance(made, list) else [made]:
+            fd.add_output(out)
+    return fd
+
+
+@needs_notes
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", CASES)
+def test_every_loop_is_vectorized(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    x = torch.randn(ROWS, COLUMNS).to(dtype)
+    fd = defined(name, x)
+    fd.validate([x])
+    (kernel,) = fd.plan([x]).kernels
+    assert kernel.kernel_source is not None
+    assert_vectorized(kernel.kernel_source, tmp_path)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_special_numbers_come_through(name: str) -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    for place, number in enumerate((torch.nan, torch.inf, -torch.inf, -0.0)):
+        x[place::7, place::5] = number
+    defined(name, x).validate([x])
+
+
+def test_what_neighbours_share_is_loaded_and_computed_once() -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    with FusionDefinition() as fd:
+        y = fd.ops.exp(fd.from_pytorch(x))
+        fd.add_output(fd.ops.expand(fd.ops.broadcast(y, [False, False, True]), [-1, -1, 3]) * 2.0)
+    (kernel,) = fd.plan([x]).kernels
+    text = kernel.source[kernel.source.index('extern "C"') :]
+    assert text.count("exp(") == text.count("T0_in[") == 1
+    assert [f"i0 * 3{place}] = " in text for place in ("", " + 1", " + 2")] == [True] * 3
+
+
+def test_zeros_of_both_signs_stay_apart() -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        chosen = [fd.ops.where(given > 0.0, given, zero) for zero in (0.0, -0.0)]
+        fd.add_output(fd.ops.cat([fd.ops.broadcast(z, [False, False, True]) for z in chosen], 2))
+    (out,) = fd.execute([x])
+    (expected,) = interpret(fd.fusion, [x])
+    assert torch.equal(out.signbit(), expected.signbit())
+
+
+@pytest.mark.parametrize("rows", [16, 17, 33, 1000])
+@pytest.mark.parametrize("length", [2, 3, 5, 7, 8])
+def test_short_rows_of_any_number(rows: int, length: int) -> None:
+    x = torch.randn(rows, length, dtype=torch.float64)
+    with FusionDefinition() as fd:
+        y = fd.from_pytorch(x)
+        e = fd.ops.exp(y - fd.ops.max(y, [1], keepdim=True))
+        fd.add_output(e / fd.ops.sum(e, [1], keepdim=True))
+        fd.add_output(fd.ops.prod(y, [1]))
+        fd.add_output(fd.ops.sum(y * y, [0]))
+        fd.add_output(fd.ops.min(y, [0, 1]))
+    fd.validate([x])
+    (kernel,) = fd.plan([x]).kernels
+    assert "T0_at_1" in kernel.source
+
+
+def test_rows_updated_in_place_are_read_before() -> None:
+    x = torch.randn(100, 4)
+    expected = torch.softmax(x, 1)
+    with FusionDefinition() as fd:
+        y = fd.from_pytorch(x)
+        e = fd.ops.exp(y - fd.ops.max(y, [1], keepdim=True))
+        fd.add_output(e / fd.ops.sum(e, [1], keepdim=True), alias_input=y)
+    fd.execute([x])
+    torch.testing.assert_close(x, expected)
