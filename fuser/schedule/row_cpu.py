@@ -40,11 +40,11 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     may_repeat = not segment.overwritten  # values that are new then
     alone = not across and rows_alone(body, parameters)
     if whole:
-        nodes = whole_rows(body, parameters, may_repeat)
+        lanes, nodes = "a row a lane", whole_rows(body, parameters, may_repeat)
     elif across:
-        nodes = across_rows(body, parameters)
+        lanes, nodes = "lanes across rows", across_rows(body, parameters)
     else:
-        nodes = along_rows(body, parameters, may_repeat, alone)
+        lanes, nodes = "lanes along rows", along_rows(body, parameters, may_repeat, alone)
     partials = tuple(map(thread_partial, body.folds_over_rows))
     shared = bool(body.rows) or alone  # else one thread has the only row
     nodes = (*nodes, *widened_blocks(body, 1))
@@ -59,7 +59,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
             past_cache=goes_past_cache(body, parameters),
         ),
         index_dtype=DataType.Int,
-        parameters=f"cpu rows, lanes {'across' if across else 'along'} rows: {parameters}",
+        parameters=f"cpu rows, {lanes}: {parameters}",
         overwrite_refusal=rows_refusal(segment, body, by_team=False),
     )
 
