@@ -81,7 +81,10 @@ class CpuTilePrinter(KernelPrinter):
         owner = f"{prefetch.name}_ahead" if prefetch.there else prefetch.name
         at = self.sizes.index(prefetch.at, owner)
         ask = self.expressions.use(function)
-        self.out.line(f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});")
+        asked = f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});"
+        if prefetch.pays is not None:
+            asked = f"if ({self.sizes.parameter('asks_ahead', int(prefetch.pays))}) {asked}"
+        self.out.line(asked)
 
     def _columns(self, node: FillTile | DrainTile) -> str:
         """The first column of a tile, and what says where each lies in memory."""

@@ -38,9 +38,10 @@ class CpuRowParameters:
     `scanned_block`: elements of a row that a thread scans before it meets the others; they should
     stay in its cache. `kept_bytes`: the most that is kept of one row between sweeps, on the stack.
     `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`:
-    how far ahead rows are asked for, at least one row. `shortest_row`: elements from which
-    something stored in a row is done row by row though nothing is folded. `whole_row`: the most
-    elements of a row that one lane does, `whole_rows`: how many neighbouring rows that takes."""
+    how far ahead rows are asked for, at least one row; `ahead_from_bytes`: the least memory that is
+    summed before what comes soon is asked for. `shortest_row`: elements from which something
+    stored in a row is done row by row though nothing is folded. `whole_row`: the most elements of a
+    row that one lane does, `whole_rows`: how many neighbouring rows that takes."""
 
     serial_work: int = 1 << 17
     lanes: int = 64
@@ -59,6 +60,7 @@ class CpuRowParameters:
     chunked_run: int = 512
     stream_bytes: int = 8 << 20
     ahead_bytes: int = 4096
+    ahead_from_bytes: int = 48 << 20
     shortest_row: int = 64
     whole_row: int = 8
     whole_rows: int = 16

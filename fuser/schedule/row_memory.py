@@ -18,6 +18,7 @@ from collections.abc import Container, Iterator
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.counts import point_count
 from fuser.schedule.draw import drawn_together
+from fuser.schedule.folds import is_extreme
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import with_lane_calls
@@ -77,17 +78,17 @@ def _soon_after(
     sweep: Sweep, rows: tuple[Axis, ...], parameters: CpuRowParameters
 ) -> Iterator[Prefetch]:
     """Where rows follow each other in memory, or are so long that their ends do not matter. Only
-    for folds of words: what takes longer for a line of memory is not faster by it, or slower."""
-    if sweep.stores:
+    for sums of words, and only of more than caches hold: nothing else is faster by it."""
+    if sweep.stores or any(is_extreme(fold.operation) for fold in sweep.folds):
         return
     points = point_count(sweep.axes)
-    for load in _placed(sweep):
-        size = load.tensor.dtype.itemsize
-        if size < _WORD:
-            continue
-        is_long = points * size >= 4 * parameters.ahead_bytes
+    loads = [load for load in _placed(sweep) if load.tensor.dtype.itemsize >= _WORD]
+    read = sum(load.tensor.dtype.itemsize for load in loads) * points * point_count(rows)
+    for load in loads:
+        is_long = points * load.tensor.dtype.itemsize >= 4 * parameters.ahead_bytes
         if is_long or (rows and load.at.coefficient(rows[-1]) == points):
-            yield Prefetch(load.name, load.tensor, load.at, 1)
+            pays = read >= parameters.ahead_from_bytes
+            yield Prefetch(load.name, load.tensor, load.at, 1, pays=pays)
 
 
 def ask_for(sweep: Sweep, ahead: int) -> Iterator[Prefetch]:

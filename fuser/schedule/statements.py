@@ -106,13 +106,14 @@ class LaneCall:
 @dataclass(frozen=True, slots=True)
 class Prefetch:
     """Asks for memory that the load `name` of `tensor` reads soon after the `lanes` elements at
-    `at`; if `there`, for these."""
+    `at`; if `there`, for these. Where that depends on sizes, they say whether it `pays`."""
 
     name: str
     tensor: Value
     at: Index
     lanes: int
     there: bool = False
+    pays: bool | None = None
 
 
 # -- tiles ---------------------------------------------------------------------------------------

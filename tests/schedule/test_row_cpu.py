@@ -219,15 +219,18 @@ def test_the_costly_sweep_asks_for_the_next_row():
     assert "T3" in [node.name for node in fold.body if isinstance(node, Let)]
     (far,) = found(nest(softmax, empty(4096, 64)), Prefetch)
     assert far.at.constant == 16 * 64
-    (soon,) = found(nest(softmax, empty(4, 768)), Prefetch)
-    assert not soon.there
 
 
-def test_the_only_sweep_asks_for_what_it_reads_soon_if_these_are_words():
+def test_a_sum_asks_for_the_words_it_reads_soon_if_these_are_many():
     (asked,) = found(nest(total, empty(4096, 768)), Prefetch)
     assert isinstance(asked, Prefetch)
     assert not asked.there
     assert asked.lanes == 32
+    assert asked.pays is False
+    (asked,) = found(nest(total, empty(40_960, 768)), Prefetch)
+    assert isinstance(asked, Prefetch)
+    assert asked.pays is True
+    assert not found(nest(lambda fd, x: fd.ops.max(x, [1]), empty(40_960, 768)), Prefetch)
     assert len(found(nest(total, empty(1 << 20)), Prefetch)) == 1
     assert not found(nest(total, empty(4096, 768, dtype=torch.bfloat16)), Prefetch)
     with_gaps = empty(4096, 1536)[:, :768]
