@@ -25,12 +25,13 @@ from fuser.schedule.loop_tree import (
     Loop,
     Node,
     Ref,
+    Running,
     Store,
     nested,
 )
 from fuser.schedule.row_along_cpu import sweep_along
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Fold, RowBody, Sweep, variables_of
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, variables_of
 from fuser.schedule.row_folds_cpu import widened_blocks
 from fuser.schedule.straight_line import StraightLine
 from fuser.schedule.vectors import step_along
@@ -43,7 +44,7 @@ def are_whole(body: RowBody, parameters: CpuRowParameters) -> bool:
     inner, most = body.rows[-1], parameters.whole_row
     return any(sweep.axes for sweep in body.stages) and all(
         point_count(sweep.axes) <= most
-        and all(isinstance(node, Load | Let) for node in sweep.code)
+        and all(isinstance(node, Load | Let | Running) for node in sweep.code)
         and all(_is_near(access, inner, most) for access in _accesses(sweep))
         and not any(fold.at.coefficient(inner) for fold in sweep.folds)
         for sweep in body.stages
@@ -70,8 +71,10 @@ def _straight(body: RowBody) -> Sweep:
     for sweep in body.stages:
         for fold in sweep.folds_of_row:
             line.let(fold.name, fold.dtype, neutral(fold.operation, fold.dtype))
+        for scan in sweep.scans:
+            line.let(scan.carry, scan.dtype, neutral(scan.operation, scan.dtype))
         for point in _points(sweep):
-            line.add((node for node in point.code if isinstance(node, Load | Let)), point.stores)
+            line.add(itertools.chain.from_iterable(map(_scanned, point.code)), point.stores)
             for fold in point.folds_of_row:
                 line.let(fold.name, fold.dtype, _joined(fold, Ref(fold.name, fold.dtype)))
             for fold in point.folds_over_rows:
@@ -81,6 +84,17 @@ def _straight(body: RowBody) -> Sweep:
                     more = dataclasses.replace(more, value=_joined(more, held.value))
                 places[fold.name, fold.at] = more
     return Sweep(body.rows[-1:], tuple(line.code), tuple(places.values()), tuple(line.stores))
+
+
+def _scanned(node: Code) -> Iterator[Load | Let]:
+    """A node of a point; of a scan, what it comes to there."""
+    if isinstance(node, Load | Let):
+        yield node
+    elif isinstance(node, Running):
+        held = Ref(node.carry, node.dtype)
+        operands = held, convert(node.value, node.dtype)
+        yield Let(held.name, held.dtype, Call(node.operation, operands, held.dtype))
+        yield Let(node.name, node.dtype, held)
 
 
 def _joined(fold: Fold, held: Expression) -> Call:

@@ -106,7 +106,7 @@ class GroupMaker:
             live=1 + len(reads),
             requests=outs if isinstance(op, Pointwise) and op.op == "segment_set" else (),
             moved=self._moved(loads, used),
-            rows=_rows_or_none(find_rows(self.operations, (index,), used)),
+            rows=_rows_or_none(find_rows(self.operations, (index,), used, self._machine)),
             scatters=isinstance(op, Scatter),
         )
 
@@ -184,7 +184,7 @@ class GroupMaker:
             refusal = scatter_refusal(self.operations, group.members, group.stores)
             if refusal is not None:
                 return refusal
-        rows = find_rows(self.operations, group.members, group.stores)
+        rows = find_rows(self.operations, group.members, group.stores, self._machine)
         if isinstance(rows, Refusal):
             return rows
         refusal = _domains_differ(group, related) if rows is None else None

@@ -30,6 +30,13 @@ class Machine:
     processors_of_a_row: int
     """Those that can share a row which is swept more than once."""
 
+    folds_in_strips: bool = False
+    """Whether neighbouring columns are folded side by side, in the order of memory."""
+
+    few_columns: int = 0
+    """The most elements of a row that are done one after the other, while neighbouring rows are
+    side by side: what folds such rows into each other does so row by row."""
+
     def kernel_cost(self, moved: int, own: int, repeated: int, rows: int | None = None) -> int:
         """The cost, in bytes, of one kernel: its launch, and the bytes it moves or, if that takes
         longer, the arithmetic it does meanwhile.
@@ -60,6 +67,8 @@ PROCESSOR = Machine(
     hidden=32,
     busy_processors=1,
     processors_of_a_row=1,
+    folds_in_strips=True,
+    few_columns=8,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
 rows."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Value, operands
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
-from fuser.segmenter.profit import operation_cost
+from fuser.segmenter.profit import Machine, operation_cost
 
 MAX_EPILOGUE = 1 << 16
 """Elements that one block may be left to finish after all rows are done."""
@@ -45,7 +45,10 @@ class Rows:
 
 
 def find_rows(
-    operations: OperationGraph, members: Sequence[int], stores: Collection[Value]
+    operations: OperationGraph,
+    members: Sequence[int],
+    stores: Collection[Value],
+    machine: Machine,
 ) -> Rows | Refusal | None:
     """The rows of a group; None if it neither reduces nor scans. `members` are in the fusion's
     order."""
@@ -54,7 +57,7 @@ def find_rows(
     if not reductions and not scans:
         return None
     furthest, refusal = -1, None
-    for kept in _candidates(operations, [*reductions, *scans]):
+    for kept in _candidates(operations, [*reductions, *scans], machine):
         walk = _Walk(operations, kept)
         found = walk.run(members, stores)
         if isinstance(found, Rows):
@@ -64,26 +67,43 @@ def find_rows(
     return refusal
 
 
-def _candidates(operations: OperationGraph, members: Sequence[int]) -> list[AtomSet]:
+def _candidates(
+    operations: OperationGraph, members: Sequence[int], machine: Machine
+) -> list[AtomSet]:
     """Guesses at the rows of a group with these reductions and scans, the best first.
 
     Where they keep different atoms, rows along the last dimension of the largest tensor come first:
     of the others, neighbours in memory are not neighbours in a row. No reduction need keep them:
-    sums over columns and over everything are both sums over the rows.
+    sums over columns and over everything are both sums over the rows. So are sums over columns
+    alone where these are few. A machine that folds columns in strips rather takes columns for rows,
+    unless something else than one number is folded over these.
     """
     atoms = operations.atoms
-    candidates = dict.fromkeys(operations.kept[member] for member in members)
-    last = NONE
-    if len(candidates) > 1:
-        values = [operations.nodes[member].outs[0] for member in members]
-        values += [v for m in members for v in operands(operations.nodes[m].op) if v.is_tensor]
-        largest = max(values, key=lambda value: atoms.elements(atoms.of(value)))
-        factors = [factor for factor in atoms.factors(largest) if factor]
-        last = frozenset(factors[-1][-1:]) if factors else NONE
-        candidates |= dict.fromkeys(atoms.of(largest) - kept for kept in list(candidates))
+    all_kept = [operations.kept[member] for member in members]
+    distinct = list(dict.fromkeys(all_kept))
+    values = [operations.nodes[member].outs[0] for member in members]
+    values += [v for m in members for v in operands(operations.nodes[m].op) if v.is_tensor]
+    largest = max(values, key=lambda value: atoms.elements(atoms.of(value)))
+    factors = [factor for factor in atoms.factors(largest) if factor]
+    last = frozenset(factors[-1][-1:]) if factors else NONE
+
+    def are_columns(kept: AtomSet) -> bool:
+        return not kept.isdisjoint(last)
+
+    def are_few(kept: AtomSet) -> bool:
+        return are_columns(kept) and atoms.elements(kept) <= machine.few_columns
+
+    def in_strips(kept: AtomSet) -> bool:
+        others = {each for each in all_kept if each != kept}
+        columns = machine.folds_in_strips and are_columns(kept) and not are_few(kept)
+        return columns and kept in distinct and others <= {NONE}
+
+    if len(distinct) == 1 and not are_few(distinct[0]):
+        return distinct
+    complements = (atoms.of(largest) - kept for kept in distinct)
     return sorted(
-        candidates,
-        key=lambda kept: (not kept.isdisjoint(last), -atoms.elements(kept), sorted(kept)),
+        dict.fromkeys((*distinct, *complements)),
+        key=lambda k: (not in_strips(k), are_columns(k), -atoms.elements(k), sorted(k)),
     )
 
 

@@ -77,6 +77,8 @@ CASES: dict[str, Define] = {
     "normalized": normalized,
     "any of pairs": any_of_pairs,
     "over the rows too": dice,
+    "scanned": lambda fd, x: fd.ops.cumsum(fd.ops.reshape(x, [-1, 4]), 1),
+    "extremes so far": lambda fd, x: fd.ops.cummax(fd.ops.reshape(x, [16, 8, -1]), 1),
 }
 
 
