@@ -175,7 +175,8 @@ class _Walk:
         if isinstance(statement.op, Reduce):
             return self._reduce(member, statement.op, final)
         if final is not None:
-            whole = self._atoms.of(out) <= self._atoms.of(final)
+            in_place = not any(read.misplaced for read in own if read.value in self._final)
+            whole = in_place and self._atoms.of(out) <= self._atoms.of(final)
             if not whole or not isinstance(statement.op, Pointwise | Cast):
                 return Refusal(f"{out} needs {final}, which is known when all rows are done")
             self._final.update(statement.outs)

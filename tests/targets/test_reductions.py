@@ -295,6 +295,16 @@ def test_the_text_of_a_place_has_no_sizes(target: str):
 # -- sums of many numbers ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(8, 6), (40, 3), (300, 100)], ids=str)
+def test_some_of_what_is_folded_over_the_rows_is_read(target: str, shape: tuple[int, int]):
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        columns, all_ = fd.ops.sum(x, [0]), fd.ops.sum(x, [0, 1])
+        return [all_ * 2.0, fd.ops.exp(fd.ops.slice(columns, [0], [1])), fd.ops.flip(columns, [0])]
+
+    run(define, torch.randn(shape), target=target)
+
+
 @pytest.mark.parametrize("shape", [(1 << 26,), (1 << 13, 1 << 13)], ids=str)
 def test_a_sum_of_sixty_seven_million(shape: tuple[int, ...]):
     x = torch.rand(shape, generator=torch.Generator().manual_seed(7))
