@@ -19,7 +19,11 @@ def scan(writer: Writer) -> None:
     grown = facts.bound * count if name == "cumsum" else facts.bound
     if name == "cumsum" and not facts.exact and grown > MAX_INEXACT:
         return
-    writer.add(lambda fd, v: getattr(fd.ops, name)(v[position], dim), known(grown, facts.bits))
+    reverse = writer.draw(st.booleans())
+    writer.add(
+        lambda fd, v: getattr(fd.ops, name)(v[position], dim, reverse=reverse),
+        known(grown, facts.bits),
+    )
 
 
 def running_product(writer: Writer) -> None:

@@ -58,7 +58,8 @@ class CpuScanPrinter(CpuSweepPrinter):
     def _scan_lanes(self, node: ScanLanes) -> None:
         join = self.expressions.use(_JOINS[node.carry.operation])
         none = self.expressions.print(node.carry.fill, node.array)
-        call = f"{self.expressions.use('scan_lanes')}<{join}>"
+        function = "scan_lanes_back" if self.turned else "scan_lanes"
+        call = f"{self.expressions.use(function)}<{join}>"
         self.out.line(f"{call}({node.array}, count, {none}, {node.carry.name});")
 
     def _scan_chunks(self, loop: Loop) -> None:
@@ -67,12 +68,15 @@ class CpuScanPrinter(CpuSweepPrinter):
         index, name = self.index, self.sizes.axis(loop.axis)
         first, extent = self.range_of(loop.axis)
         known = set(self.expressions.lane_arrays)
-        head = f"const auto scan{number} = [&](const {index} {name}, const int count)"
+        given = "begin" if loop.turned else name
+        head = f"const auto scan{number} = [&](const {index} {given}, const int count)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self._chunk_axis, self._lanes_used = loop.axis, "count"
+            self._chunk_axis, self._lanes_used, self.turned = loop.axis, "count", loop.turned
+            if loop.turned:
+                self.out.line(f"const {index} {name} = begin + count - 1;")
             self.out.line(f"const {index} first = {name};")
             self.nodes(loop.body)
-            self._chunk_axis, self._lanes_used = None, None
+            self._chunk_axis, self._lanes_used, self.turned = None, None, False
         self.expressions.lane_arrays.intersection_update(known)
         length = f"length{number}"
         self.out.line(f"int {length} = {self._first_chunk(loop, first)};")
@@ -93,8 +97,11 @@ class CpuScanPrinter(CpuSweepPrinter):
             return str(loop.step)
         self.expressions.use("stream_vector")
         at = self.sizes.index(substitute(store.at, {loop.axis: ZERO}), store.tensor.name)
-        offsets = [text for text in (at, first) if text != "0"]
-        place = " + ".join([f"{store.tensor}_out", *offsets])
+        place = f"{store.tensor}_out" if at == "0" else f"{store.tensor}_out + {at}"
+        if first != "0":
+            place += f" - {first}" if loop.turned else f" + {first}"
+        if loop.turned:  # chunks end before what is given
+            return f"{self.expressions.use('down_to_alignment')}({place} + 1, {loop.step})"
         return f"{self.expressions.use('up_to_alignment')}({place}, {loop.step})"
 
     # -- a row on all threads --------------------------------------------------------------------

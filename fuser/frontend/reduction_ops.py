@@ -166,21 +166,21 @@ class ReductionOps(OperationGroup):
         """The index of the first smallest element along one dimension, or in row-major order."""
         return self._arg_reduce("argmin", arg, dims, keepdim, older)
 
-    def cumsum(self, arg: Handle, dim: int, init: None = None) -> Handle:
-        """Running sums along `dim`."""
-        return self._scan("cumsum", arg, dim, init)
+    def cumsum(self, arg: Handle, dim: int, init: None = None, *, reverse: bool = False) -> Handle:
+        """Running sums along `dim`; in `reverse`, from its last element on."""
+        return self._scan("cumsum", arg, dim, init, reverse)
 
-    def cumprod(self, arg: Handle, dim: int, init: None = None) -> Handle:
-        """Running products along `dim`."""
-        return self._scan("cumprod", arg, dim, init)
+    def cumprod(self, arg: Handle, dim: int, init: None = None, *, reverse: bool = False) -> Handle:
+        """Running products along `dim`; in `reverse`, from its last element on."""
+        return self._scan("cumprod", arg, dim, init, reverse)
 
-    def cummax(self, arg: Handle, dim: int, init: None = None) -> Handle:
-        """Running maxima along `dim`; the values only."""
-        return self._scan("cummax", arg, dim, init)
+    def cummax(self, arg: Handle, dim: int, init: None = None, *, reverse: bool = False) -> Handle:
+        """Running maxima along `dim`, in `reverse` from its last element on; the values only."""
+        return self._scan("cummax", arg, dim, init, reverse)
 
-    def cummin(self, arg: Handle, dim: int, init: None = None) -> Handle:
-        """Running minima along `dim`; the values only."""
-        return self._scan("cummin", arg, dim, init)
+    def cummin(self, arg: Handle, dim: int, init: None = None, *, reverse: bool = False) -> Handle:
+        """Running minima along `dim`, in `reverse` from its last element on; the values only."""
+        return self._scan("cummin", arg, dim, init, reverse)
 
     def _reduce(
         self,
@@ -224,7 +224,7 @@ class ReductionOps(OperationGroup):
             return index
         return self._recorder.add(name, Broadcast(index.value, (True,) * len(value.shape)))
 
-    def _scan(self, name: str, arg: Handle, dim: int, init: object) -> Handle:
+    def _scan(self, name: str, arg: Handle, dim: int, init: object, reverse: bool) -> Handle:
         if init is not None:
             raise ArgumentError(
                 operation=name,
@@ -232,9 +232,10 @@ class ReductionOps(OperationGroup):
                 got=init,
                 expected="a first value cannot be given; combine it with the result instead",
             )
-        value = self._recorder.tensor(name, "arg", arg)
+        value, back = self._recorder.tensor(name, "arg", arg), boolean(name, "reverse", reverse)
         if value.shape:
-            return self._recorder.add(name, Scan(name, value, self._recorder.dim(name, value, dim)))
+            along = self._recorder.dim(name, value, dim)
+            return self._recorder.add(name, Scan(name, value, along, back))
         check_zero_dim(name, value, [dim])
         row = self._recorder.add(name, View(value, (1,)))
         scanned = self._recorder.add(name, Scan(name, row.value, 0))

@@ -194,8 +194,10 @@ def _laid_out(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
 
 def _scan(op: Scan, tensor: torch.Tensor) -> torch.Tensor:
     (type_,) = infer(op)
-    result = getattr(torch, op.op)(tensor.to(type_.dtype.torch), op.dim)
-    return result if isinstance(result, torch.Tensor) else result.values
+    given = tensor.to(type_.dtype.torch)
+    result = getattr(torch, op.op)(given.flip(op.dim) if op.reverse else given, op.dim)
+    scanned = result if isinstance(result, torch.Tensor) else result.values
+    return scanned.flip(op.dim) if op.reverse else scanned
 
 
 def _pad(

@@ -171,11 +171,12 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """cumsum, cumprod, cummax or cummin along `dim`."""
+    """cumsum, cumprod, cummax or cummin along `dim`; in `reverse`, from its last element on."""
 
     op: str
     arg: Value
     dim: int
+    reverse: bool = False
 
 
 @dataclass(frozen=True, slots=True)

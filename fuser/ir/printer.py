@@ -155,7 +155,8 @@ def print_operation(op: Operation) -> str:
         case Reduce():
             return _reduce(op)
         case Scan():
-            return f"fd.ops.{op.op}({op.arg}, dim={op.dim})"
+            reverse = ", reverse=True" if op.reverse else ""
+            return f"fd.ops.{op.op}({op.arg}, dim={op.dim}{reverse})"
         case Pad():
             flat = [width for pair in reversed(op.widths) for width in pair]
             return f"fd.ops.pad({op.arg}, pad_widths={_list(flat)}, value={op.fill})"

@@ -17,6 +17,7 @@ from fuser.passes.lower_reductions import lower_reductions
 from fuser.passes.one_hot_sums import take_one_hot_sums
 from fuser.passes.range_gather import slice_range_gathers
 from fuser.passes.range_scatter import pad_range_scatters
+from fuser.passes.reverse_scans import scan_in_reverse
 from fuser.passes.scatter_where import compare_in_scatters
 from fuser.passes.simple_resizes import simplify_resizes
 
@@ -49,6 +50,7 @@ PASSES: tuple[Pass, ...] = (
     fill_empty_values,
     take_lone_elements,
     take_one_hot_sums,
+    scan_in_reverse,
     # After ranges, which become pads; before views and slices are composed.
     simplify_resizes,
     # Again, for the constants, casts, slices and permutes that came of index operations.

@@ -127,6 +127,7 @@ class Loop:
 
     Of a `TEAM`: each thread does `rounds` of them, a number of the text; 0 for one of the launch.
     If `whole`, the `step` elements of every iteration are there. `peel` says which iterations are.
+    Of a `SCAN`, if `turned`, lanes are from its last point to its first: in the order of memory.
     """
 
     axis: Axis
@@ -136,6 +137,7 @@ class Loop:
     rounds: int = 0
     whole: bool = False
     peel: Peel | None = None
+    turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

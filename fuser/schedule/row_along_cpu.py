@@ -27,6 +27,7 @@ from fuser.schedule.loop_tree import (
     RowArray,
     nested,
 )
+from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_folds_cpu import (
@@ -42,7 +43,7 @@ from fuser.schedule.row_folds_cpu import (
 )
 from fuser.schedule.row_memory import ask_ahead, ask_for, chunks, in_chunks, store_last
 from fuser.schedule.row_online import online_pair
-from fuser.schedule.row_scans import carry_of, independent, totals_of
+from fuser.schedule.row_scans import carry_of, independent, is_turned, totals_of
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn, shared_out
 
 
@@ -54,6 +55,8 @@ def along_rows(
 
     Rows `alone` are shared out over the threads one by one: see `rows_alone`.
     """
+    if any(map(is_turned, body.stages)):
+        body = turned_axes(body, body.rows)
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes)
     together = may_repeat and not alone and online_pair(body, parameters)

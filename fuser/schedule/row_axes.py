@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fuser.schedule.axes import merge_axes, moved
 from fuser.schedule.counts import point_count
-from fuser.schedule.index import Axis, Index, substitute
+from fuser.schedule.index import Axis, Index, of_axis, substitute
 from fuser.schedule.loop_tree import Load, Store
 from fuser.schedule.row_body import RowBody, Sweep
 
@@ -39,6 +39,13 @@ def replace_axes(sweep: Sweep, replaced: dict[Axis, Index]) -> Sweep:
         stores=tuple(moved(store, replaced) for store in sweep.stores),
         ahead=tuple(moved(asked, replaced) for asked in sweep.ahead),
     )
+
+
+def turned_axes(body: RowBody, axes: Iterable[Axis]) -> RowBody:
+    """`body` with axes walked the other way."""
+    turned = {axis: Index(axis.extent - 1) + of_axis(axis) * -1 for axis in axes}
+    stages = tuple(replace_axes(stage, turned) for stage in body.stages)
+    return dataclasses.replace(body, stages=stages)
 
 
 def lanes_across_rows(body: RowBody) -> bool:

@@ -21,6 +21,7 @@ from fuser.schedule.loop_tree import (
     Kept,
     Lanes,
     Let,
+    Load,
     Loop,
     Node,
     Ref,
@@ -29,7 +30,7 @@ from fuser.schedule.loop_tree import (
     Store,
 )
 from fuser.schedule.row_body import Code, Fold, Sweep, as_lane, dtype_of, names_in
-from fuser.schedule.vectors import lanes_to_store
+from fuser.schedule.vectors import lanes_to_store, step_along
 
 Phase = tuple[Code, ...]
 LaneLoop = Callable[[tuple[Node, ...]], Loop]
@@ -39,6 +40,15 @@ def carry_of(scan: Running) -> Carry:
     """What a scan has come to: of float32, a float64, except where nothing is rounded."""
     dtype = kept_dtype(scan.operation, scan.dtype)
     return Carry(scan.carry, dtype, scan.operation, neutral(scan.operation, dtype))
+
+
+def is_turned(sweep: Sweep) -> bool:
+    """Whether a sweep that scans goes back through memory."""
+    if not sweep.scans:
+        return False
+    accesses = (node for node in (*sweep.code, *sweep.stores) if isinstance(node, Load | Store))
+    steps = [step_along(access.at, sweep.axes[-1]) for access in accesses]
+    return steps.count(-1) > steps.count(1)
 
 
 def scanned_lanes(

@@ -29,14 +29,16 @@ from fuser.schedule.loop_tree import (
     nested,
 )
 from fuser.schedule.row_body import Sweep
-from fuser.schedule.row_scans import carry_of, scanned_lanes
+from fuser.schedule.row_scans import carry_of, is_turned, scanned_lanes
 from fuser.schedule.vectors import step_along, unrounded
 
 
 def scan_loop(sweep: Sweep, within: Sequence[Node], count: int) -> Loop:
     """The innermost loop of a sweep that scans, `count` elements at a time; each does `within`."""
     inner = sweep.axes[-1]
-    whole = [store for store in sweep.stores if step_along(store.at, inner) == 1]
+    turned = is_turned(sweep)
+    along = -1 if turned else 1
+    whole = [store for store in sweep.stores if step_along(store.at, inner) == along]
     single = (store for store in sweep.stores if store not in whole)
     moved = [dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in whole]
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
@@ -45,7 +47,7 @@ def scan_loop(sweep: Sweep, within: Sequence[Node], count: int) -> Loop:
         return Loop(inner, Binding.SIMD, body, count)
 
     lanes = scanned_lanes(sweep, (*within, *single), moved, count, lane_loop, filled=False)
-    return Loop(inner, Binding.SCAN, (*ahead, *lanes), count)
+    return Loop(inner, Binding.SCAN, (*ahead, *lanes), count, turned=turned)
 
 
 def scanned_in_turn(sweep: Sweep, within: Sequence[Node]) -> Region:

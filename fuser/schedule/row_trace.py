@@ -9,8 +9,9 @@ from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
 from fuser.schedule.folds import FOLDS
-from fuser.schedule.index import linear
+from fuser.schedule.index import Axis, linear
 from fuser.schedule.loop_tree import Ref, Store
+from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
 from fuser.schedule.row_elements import Elements, Key
 from fuser.segmenter import Segment
@@ -66,7 +67,8 @@ class _RowTracer(Elements):
             self._known[self._final[fold.name]] = Ref(fold.name, fold.dtype)
         rows = tuple(map(self._axis, sorted(self._kept)))
         epilogue = self._epilogue(final, {f.name: f for stage in stages for f in stage.folds})
-        return RowBody(rows, tuple(self._prologue), tuple(stages), epilogue)
+        body = RowBody(rows, tuple(self._prologue), tuple(stages), epilogue)
+        return turned_axes(body, self._scanned_from_the_end())
 
     def _goals(self) -> tuple[list[_Goal], list[Value]]:
         """What the rows are walked for, by level, and the stores left for the epilogue.
@@ -126,6 +128,11 @@ class _RowTracer(Elements):
                 if sorted(along) == list(swept):
                     return along
         return swept
+
+    def _scanned_from_the_end(self) -> list[Axis]:
+        scans = [s.op for s in self._fusion.statements if isinstance(s.op, Scan) and s.op.reverse]
+        scanned = (self._atoms.factors(op.arg)[op.dim] for op in scans)
+        return [self._axis(atom) for atom in dict.fromkeys(a for along in scanned for a in along)]
 
     def _epilogue(self, final: list[Value], folds: dict[str, Fold]) -> tuple[Sweep, ...]:
         """Sweeps over what is stored when all rows are done."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Value, operands
+from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Value, operands
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.profit import Machine, operation_cost
@@ -122,6 +122,8 @@ class _Walk:
         """Values that follow from a scan, point by point of the row."""
         self._along: tuple[int, ...] = ()
         """The atoms along which the row is scanned, outermost first."""
+        self._reverse = False
+        """Whether it is scanned from its end."""
         self._over_rows: list[tuple[Value, AtomSet, AtomSet]] = []
         """Results of reductions over the rows, with what they sweep of a row and keep of that."""
         self._swept_again = False
@@ -202,9 +204,11 @@ class _Walk:
                 f"{out} is scanned in {self._words(kept)}, while others have "
                 f"{self._words(self._kept)}"
             )
-        if self._along not in ((), along):
+        op = self._operations.nodes[member].op
+        reverse = isinstance(op, Scan) and op.reverse
+        if self._along and (self._along, self._reverse) != (along, reverse):
             return Refusal(f"{out} is scanned in another order than the rest of its row")
-        self._along = along
+        self._along, self._reverse = along, reverse
         self._running.add(out)
         return None
 

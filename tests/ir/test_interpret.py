@@ -68,6 +68,7 @@ CASES: list[tuple[Make, object]] = [
     (lambda x, i, s: Reduce("prod", i, (0,)), I.prod(0)),
     (lambda x, i, s: Scan("cumsum", i, 1), I.cumsum(1)),
     (lambda x, i, s: Scan("cummin", x, 1), X.cummin(1).values),
+    (lambda x, i, s: Scan("cumsum", i, 1, reverse=True), I.flip(1).cumsum(1).flip(1)),
     (
         lambda x, i, s: Pad(x, ((1, 0), (0, -1)), s),
         torch.nn.functional.pad(X, (0, -1, 1, 0), value=0.5),

@@ -413,7 +413,7 @@ def test_a_body_without_reductions_has_rows_as_it_is_stored():
 # -- scans ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("columns", "in_turn"), [(8, True), (63, True), (64, False)])
+@pytest.mark.parametrize(("columns", "in_turn"), [(9, True), (63, True), (64, False)])
 def test_rows_shorter_than_a_chunk_are_scanned_point_by_point(columns: int, in_turn: bool):
     made = nest(lambda fd, x: fd.ops.cumsum(x, 1), empty(1000, columns))
     expected = ["PARALLEL", "SERIAL"] if in_turn else ["PARALLEL", "SCAN", "SIMD"]

@@ -83,6 +83,61 @@ def test_any_dimension_and_length(shape: tuple[int, ...], dim: int, target: str)
 
 
 @TARGETS
+@pytest.mark.parametrize(("shape", "dim"), SHAPES, ids=str)
+def test_from_the_end(shape: tuple[int, ...], dim: int, target: str):
+    x = near_one(shape, torch.float32)
+    x[..., 0] += 1.0
+    run(lambda fd, x: fd.ops.cumsum(x, dim, reverse=True), x, target=target)
+    run(
+        lambda fd, x: [
+            getattr(fd.ops, name)(x, dim, reverse=True) * (x + 1.0)
+            for name in ("cumprod", "cummax")
+        ],
+        x,
+        target=target,
+    )
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64, torch.bool], ids=str)
+def test_any_type_from_the_end(dtype: torch.dtype, target: str):
+    x = near_one((23, 130), dtype)
+    run(lambda fd, x: fd.ops.cumsum(x, 1, reverse=True), x, target=target)
+
+
+@TARGETS
+def test_a_gradient_of_a_running_sum_is_one_kernel(target: str):
+    def define(fd: FusionDefinition, x: Handle, kept: Handle) -> Handle:
+        back = fd.ops.set(fd.ops.flip(fd.ops.cumsum(fd.ops.flip(fd.ops.exp(x), [1]), 1), [1]))
+        return fd.ops.where(kept, back, 0.0)
+
+    for columns in (6, 50, 1000):
+        x = torch.randn(40, columns)
+        run(define, x, x > 0.0, target=target)
+
+
+@TARGETS
+def test_scans_in_both_directions_are_two_kernels(target: str):
+    x = torch.randn(40, 300)
+    run(
+        lambda fd, x: fd.ops.cumsum(x, 1) + fd.ops.cumsum(x, 1, reverse=True),
+        x,
+        target=target,
+        kernels=2,
+    )
+
+
+@TARGETS
+def test_sums_and_places_beside_a_scan_from_the_end(target: str):
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        scanned = fd.ops.cumsum(x, 1, reverse=True)
+        place = fd.ops.broadcast(fd.ops.iota(300, dtype=DataType.Float), [True, False])
+        return [scanned * place, fd.ops.sum(scanned, [1]), fd.ops.sum(x, [0]), fd.ops.max(x, [1])]
+
+    run(define, torch.randn(40, 300), target=target)
+
+
+@TARGETS
 @pytest.mark.parametrize(
     "dtype",
     [

@@ -103,6 +103,50 @@ static inline __attribute__((always_inline)) void scan_lanes(T* lanes, int count
   }
 }
 
+//@ scan_lanes_back: scan_lanes
+// The same from the last lane to the first.
+template <class T>
+static inline typename scan_vector<T>::type turned(typename scan_vector<T>::type x) {
+  constexpr int width = scan_vector<T>::width;
+#if defined(__clang__)
+  typename scan_vector<T>::type back;
+  for (int i = 0; i < width; ++i) back[i] = x[width - 1 - i];
+  return back;
+#else
+  typename scan_vector<T>::numbers from;
+  for (int i = 0; i < width; ++i) from[i] = width - 1 - i;
+  return __builtin_shuffle(x, from);
+#endif
+}
+template <class Join, class T, class Carry>
+static inline __attribute__((always_inline)) void scan_lanes_back(T* lanes, int count, Carry none,
+                                                                  Carry& carry) {
+  typedef scan_vector<Carry> vector;
+  typedef typename scan_lane<T>::type kept
+      __attribute__((vector_size(vector::width * sizeof(T)), aligned(sizeof(T)), may_alias));
+  const Join join;
+  int lane = count;
+  for (; lane >= vector::width; lane -= vector::width) {
+    kept* const place = reinterpret_cast<kept*>(lanes + lane - vector::width);
+    const auto own = turned<Carry>(__builtin_convertvector(*place, typename vector::type));
+    const auto upto = scanned<Carry, 1>(own, vector::filled(none), join);
+    *place = __builtin_convertvector(turned<Carry>(join(vector::filled(carry), upto)), kept);
+    carry = join(carry, Carry(upto[vector::width - 1]));
+  }
+  for (; lane > 0; --lane) {
+    carry = join(carry, Carry(lanes[lane - 1]));
+    lanes[lane - 1] = T(carry);
+  }
+}
+
+//@ down_to_alignment: stream_vector
+// Elements back to the last place where a store past the cache may end; `all` if that is here.
+template <class T>
+static inline int down_to_alignment(const T* end, int all) {
+  const unsigned long long past = past_alignment(end);
+  return past == 0 ? all : int(past / sizeof(T));
+}
+
 //@ up_to_alignment: stream_vector
 // Elements before the first place where a store past the cache may begin; `all` if that is here.
 template <class T>
