@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import loss_cases as loss
 import movement_cases as movement
 import norm_cases as norm
+import pair_cases as pair
 import pointwise_cases as pointwise
 import random_cases as random
 import row_cases as row
@@ -56,6 +57,8 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (shift.SHIFT_BACKWARD, SCORES),
     (shift.ROTARY, HEADS),
     (shift.ROTARY_BACKWARD, HEADS),
+    (pair.ROTARY, HEADS),
+    (pair.POOL, (Sized((32, 64, 128, 128), cpu_rows=16),)),
     (row.SOFTMAX, (NARROW, Sized((4096, 32768), 512), Sized((2048, 131072), 128))),
     (row.LOG_SOFTMAX, (NARROW,)),
     (norm.LAYERNORM, (NARROW, WIDE)),
@@ -75,13 +78,19 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (row.SUMS, (*MATRIX, Sized((2048, 8192)))),
     (scan.ALONG_ROWS, MATRIX),
     (scan.ALONG_COLUMNS, MATRIX),
+    (scan.BACKWARD, MATRIX),
     (scatter.EMBEDDING_BACKWARD, (WORDS,)),
     (scatter.HOT_EMBEDDING_BACKWARD, (WORDS,)),
     (scatter.SCATTER_ADD, (NARROW,)),
 )
 
 SMALL_GELU = Case(pointwise.PLAIN_GELU, (64,), torch.float32, "cpu")
-SMALL = {pointwise.PERMUTE.name: (24, 8, 4), loss.PIXELS.name: (2, 5, 4, 6), **shift.SMALL}
+SMALL: dict[str, Shape] = {
+    pointwise.PERMUTE.name: (24, 8, 4),
+    loss.PIXELS.name: (2, 5, 4, 6),
+    **shift.SMALL,
+    **pair.SMALL,
+}
 SMALL_SHAPE = (8, 48)
 
 

@@ -1,4 +1,4 @@
-"""Running sums along the rows and along the columns of a matrix."""
+"""Running sums along the rows and along the columns of a matrix, and their gradient."""
 
 from __future__ import annotations
 
@@ -35,3 +35,27 @@ def cumsum_kind(words: str, dim: int) -> Kind:
 
 ALONG_ROWS = cumsum_kind("along rows", 1)
 ALONG_COLUMNS = cumsum_kind("along columns", 0)
+
+
+def define_backward(fd: FusionDefinition, g: Handle) -> Handle:
+    return fd.ops.flip(fd.ops.cumsum(fd.ops.flip(g, [1]), 1), [1])
+
+
+def backward(g: torch.Tensor) -> torch.Tensor:
+    """As autograd runs it."""
+    return g.flip(1).cumsum(1).flip(1)
+
+
+def backward_into(outs: Tensors, scratch: Scratch, g: torch.Tensor) -> None:
+    outs[0].copy_(torch.cumsum(g.flip(1), 1, out=scratch.like(g, "scanned")).flip(1))
+
+
+BACKWARD = Kind(
+    name="cumsum along rows backward",
+    define=define_backward,
+    inputs=lambda make: [make.normal()],
+    written=backward,
+    eager={"as autograd": backward},
+    into={"as autograd": backward_into},
+    exact=backward,
+)

@@ -218,6 +218,14 @@ def _sums(x: torch.Tensor) -> torch.Tensor:
     return x.cumsum(1)
 
 
+def _sums_from_the_end(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.cumsum(x, 1, reverse=True)
+
+
+def _from_the_end(x: torch.Tensor) -> torch.Tensor:
+    return x.flip(1).cumsum(1).flip(1)
+
+
 def _column_sums(x: torch.Tensor) -> torch.Tensor:
     return x.cumsum(0)
 
@@ -308,6 +316,7 @@ FAMILIES = (
     Family("dropout in rows", _noisy_norm, _noisy_norm_exact, random((19, 136))),
     Family("dropout in peeled rows", _noisy_norm, _noisy_norm_exact, random((9, 1603))),
     Family("scan", lambda fd, x: fd.ops.cumsum(x, 1), _sums, positive((19, 333))),
+    Family("scan from the end", _sums_from_the_end, _from_the_end, positive((19, 333))),
     Family("long scan", lambda fd, x: fd.ops.cumsum(x, 1), _sums, positive((3, 17001))),
     Family("scan of columns", lambda fd, x: fd.ops.cumsum(x, 0), _column_sums, positive((67, 40))),
     Family("gather", _rows_in_turn, lambda x: x[torch.arange(40) * 7 % 11].exp(), random((11, 24))),

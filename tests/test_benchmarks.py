@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pair_cases
 import pytest
 import shift_cases
 import torch
@@ -21,7 +22,7 @@ SMALL = list({str(case): case for case in (small(c, "cpu") for c in cases("cpu")
 ODD = [
     Case(case.kind, (ROWS, COLUMNS), case.dtype, "cpu")
     for case in SMALL
-    if case.kind.name not in ("gelu", "permute", *shift_cases.SMALL)  # of fixed factors
+    if case.kind.name not in ("gelu", "permute", *shift_cases.SMALL, *pair_cases.SMALL)  # fixed
 ]
 TARGETS = {"cpu": "cpu", "cuda": "cuda:sm_90"}
 EVERY = [case for device in TARGETS for case in cases(device)]
@@ -152,6 +153,9 @@ def test_the_table_has_what_was_asked_for() -> None:
         "relative shift backward": ["4, 16, 512, 1024"],
         "rotary embedding": ["4, 32, 2048, 128"],
         "rotary embedding backward": ["4, 32, 2048, 128"],
+        "rotary embedding of pairs": ["4, 32, 2048, 128"],
+        "average pool": ["32, 64, 128, 128"],
+        "cumsum along rows backward": ["8192, 3072"],
         **{f"sum {part}": ["8192, 3072"] for part in ("inner", "outer", "all")},
     }
     assert {f"{name} [{shape}]" for name, shapes in asked.items() for shape in shapes} <= names
