@@ -78,17 +78,17 @@ def _soon_after(
     sweep: Sweep, rows: tuple[Axis, ...], parameters: CpuRowParameters
 ) -> Iterator[Prefetch]:
     """Where rows follow each other in memory, or are so long that their ends do not matter. Only
-    for sums of words, and only of more than caches hold: nothing else is faster by it."""
-    if sweep.stores or any(is_extreme(fold.operation) for fold in sweep.folds):
+    for sums of words of one tensor, and only of more than caches hold: nothing else is faster by
+    it."""
+    loads = list(_placed(sweep))
+    if sweep.stores or len(loads) != 1 or any(is_extreme(fold.operation) for fold in sweep.folds):
         return
-    points = point_count(sweep.axes)
-    loads = [load for load in _placed(sweep) if load.tensor.dtype.itemsize >= _WORD]
-    read = sum(load.tensor.dtype.itemsize for load in loads) * points * point_count(rows)
-    for load in loads:
-        is_long = points * load.tensor.dtype.itemsize >= 4 * parameters.ahead_bytes
-        if is_long or (rows and load.at.coefficient(rows[-1]) == points):
-            pays = read >= parameters.ahead_from_bytes
-            yield Prefetch(load.name, load.tensor, load.at, 1, pays=pays)
+    (load,), points = loads, point_count(sweep.axes)
+    size = load.tensor.dtype.itemsize
+    is_long = points * size >= 4 * parameters.ahead_bytes
+    if size >= _WORD and (is_long or (rows and load.at.coefficient(rows[-1]) == points)):
+        pays = points * point_count(rows) * size >= parameters.ahead_from_bytes
+        yield Prefetch(load.name, load.tensor, load.at, 1, pays=pays)
 
 
 def ask_for(sweep: Sweep, ahead: int) -> Iterator[Prefetch]:
