@@ -18,7 +18,7 @@ from fuser.schedule.body import Body
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Let, Load
 from fuser.schedule.pieces import part_of, refined
-from fuser.schedule.straight_line import StraightLine
+from fuser.schedule.straight_line import MOST_STATEMENTS, StraightLine
 from fuser.schedule.vectors import step_along
 
 
@@ -36,11 +36,12 @@ def interleaved(parts: Sequence[Body], most: int) -> list[Body]:
 
 def _units(part: Body, most: int) -> list[Body]:
     """A part cut into the elements of its innermost axes, as many as are no more than `most`."""
-    units = [part]
+    units, statements = [part], len(part.loads) + len(part.lets)
+    if any(load.drawn for load in part.loads):
+        return units
+    most = min(most, MOST_STATEMENTS // max(statements, 1))
     while len(part.axes) > 1 and 0 < len(units) * part.axes[-1].extent <= most:
         inner = part.axes[-1]
-        if any(load.drawn for load in part.loads):
-            break
         cuts = [[_element(unit, inner, place) for place in range(inner.extent)] for unit in units]
         units = list(itertools.chain.from_iterable(cuts))
         if any(unit.axes != units[0].axes for unit in units):

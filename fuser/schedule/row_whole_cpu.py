@@ -33,7 +33,7 @@ from fuser.schedule.row_along_cpu import sweep_along
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, variables_of
 from fuser.schedule.row_folds_cpu import widened_blocks
-from fuser.schedule.straight_line import StraightLine
+from fuser.schedule.straight_line import MOST_STATEMENTS, StraightLine
 from fuser.schedule.vectors import step_along
 
 
@@ -42,6 +42,8 @@ def are_whole(body: RowBody, parameters: CpuRowParameters) -> bool:
     if not body.rows or body.rows[-1].extent < parameters.whole_rows:
         return False
     inner, most = body.rows[-1], parameters.whole_row
+    if sum(point_count(s.axes) * len(s.code) for s in body.stages) > MOST_STATEMENTS:
+        return False
     return any(sweep.axes for sweep in body.stages) and all(
         point_count(sweep.axes) <= most
         and all(isinstance(node, Load | Let | Running) for node in sweep.code)

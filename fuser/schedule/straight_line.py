@@ -9,6 +9,9 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.loop_tree import Expression, Let, Literal, Load, Ref, Store
 from fuser.schedule.resolve import replaced
 
+MOST_STATEMENTS = 1000
+"""More than that in an iteration take long to compile, and are kept in no registers."""
+
 
 class StraightLine:
     """Loads, lets and stores in order; what several points load or compute is made once."""

@@ -157,3 +157,24 @@ def test_rows_updated_in_place_are_read_before() -> None:
         fd.add_output(e / fd.ops.sum(e, [1], keepdim=True), alias_input=y)
     fd.execute([x])
     torch.testing.assert_close(x, expected)
+
+
+def test_long_code_is_not_repeated_for_each_element() -> None:
+    def sines(fd: FusionDefinition, x: torch.Tensor) -> Handle:
+        y = given = fd.from_pytorch(x)
+        for _ in range(150):
+            y = fd.ops.sin(y) + given
+        return y
+
+    def turned(fd: FusionDefinition, x: torch.Tensor) -> Handle:
+        return fd.ops.stride_order(fd.ops.permute(sines(fd, x), [1, 0, 2]), [2, 1, 0])
+
+    defined = (
+        (lambda fd, x: fd.ops.sum(sines(fd, x), [1]), torch.randn(2000, 8)),
+        (turned, torch.randn(50, 40, 8)),
+    )
+    for define, x in defined:
+        with FusionDefinition() as fd:
+            fd.add_output(define(fd, x))
+        (kernel,) = fd.plan([x]).kernels
+        assert kernel.source.count("= sin(") == 150
