@@ -58,7 +58,7 @@ class CpuScanPrinter(CpuSweepPrinter):
     def _scan_lanes(self, node: ScanLanes) -> None:
         join = self.expressions.use(_JOINS[node.carry.operation])
         none = self.expressions.print(node.carry.fill, node.array)
-        function = "scan_lanes_back" if self.turned else "scan_lanes"
+        function = "scan_lanes_back" if self._turned else "scan_lanes"
         call = f"{self.expressions.use(function)}<{join}>"
         self.out.line(f"{call}({node.array}, count, {none}, {node.carry.name});")
 
@@ -71,12 +71,12 @@ class CpuScanPrinter(CpuSweepPrinter):
         given = "begin" if loop.turned else name
         head = f"const auto scan{number} = [&](const {index} {given}, const int count)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self._chunk_axis, self._lanes_used, self.turned = loop.axis, "count", loop.turned
+            self._chunk_axis, self._lanes_used, self._turned = loop.axis, "count", loop.turned
             if loop.turned:
                 self.out.line(f"const {index} {name} = begin + count - 1;")
             self.out.line(f"const {index} first = {name};")
             self.nodes(loop.body)
-            self._chunk_axis, self._lanes_used, self.turned = None, None, False
+            self._chunk_axis, self._lanes_used, self._turned = None, None, False
         self.expressions.lane_arrays.intersection_update(known)
         length = f"length{number}"
         self.out.line(f"int {length} = {self._first_chunk(loop, first)};")

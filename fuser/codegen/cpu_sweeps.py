@@ -27,7 +27,7 @@ class CpuSweepPrinter(CpuPrinter):
     _sweeps = 0
     _chunk_axis: Axis | None = None
     """The axis along which a chunk is at hand."""
-    turned = False
+    _turned = False
     """Whether the lanes of the chunk at hand are from its last point to its first."""
     _lanes_used: str | None = None
     """How many lanes have a point, of a strip or of a chunk, if not all may."""
@@ -222,7 +222,7 @@ class CpuSweepPrinter(CpuPrinter):
         index, name = self.index, self.sizes.axis(loop.axis)
         self.out.line("#pragma omp simd")
         with self.out.block(f"for (int lane = 0; lane < {self.lanes_used(loop.step)}; ++lane)"):
-            self.out.line(f"const {index} {name} = first {'-' if self.turned else '+'} lane;")
+            self.out.line(f"const {index} {name} = first {'-' if self._turned else '+'} lane;")
             self.nodes(loop.body)
 
     def _choose_strip(self, loop: Loop) -> None:

@@ -51,8 +51,7 @@ class Sizes:
     def parameter(self, name: str, number: int) -> str:
         """Declare (once) a parameter and return its name."""
         name = self._own_name(name, number)
-        declared = self._parameters.setdefault(name, Size(name, number, self.dtype))
-        assert declared.number == number
+        self._parameters.setdefault(name, Size(name, number, self.dtype))
         assert holds(self.dtype, number), f"{name} is {number}, too large for {self.dtype.name}"
         return name
 

@@ -93,7 +93,7 @@ def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
 
 
 def part_of(piece: Body, axis: Axis, number: int, span: tuple[int, int]) -> Body:
-    """A piece where `axis` is in a span, as the so manieth of its parts."""
+    """A piece where `axis` is in a span. `number` tells the parts of one axis apart."""
     start, end = span
     own = Axis((*axis.path, 2 + number), end - start)
     axes = tuple(own if each == axis else each for each in piece.axes)

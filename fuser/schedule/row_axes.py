@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from fuser.schedule.axes import merge_axes, moved
 from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis, Index, of_axis, substitute
-from fuser.schedule.loop_tree import Load, Store
+from fuser.schedule.loop_tree import Load
 from fuser.schedule.row_body import RowBody, Sweep
 
 
@@ -54,12 +54,11 @@ def lanes_across_rows(body: RowBody) -> bool:
         return False
     along = across = 0
     for sweep in body.stages:
-        for access in (*sweep.code, *sweep.stores):
-            if isinstance(access, Load | Store) and sweep.axes:
-                walked = [a for a in (*body.rows, *sweep.axes) if access.at.coefficient(a)]
-                elements = point_count(walked)
-                along += elements * (access.at.coefficient(sweep.axes[-1]) == 1)
-                across += elements * (access.at.coefficient(body.rows[-1]) == 1)
+        for access in sweep.accesses if sweep.axes else ():
+            walked = [a for a in (*body.rows, *sweep.axes) if access.at.coefficient(a)]
+            elements = point_count(walked)
+            along += elements * (access.at.coefficient(sweep.axes[-1]) == 1)
+            across += elements * (access.at.coefficient(body.rows[-1]) == 1)
     return across > along
 
 

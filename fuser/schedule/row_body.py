@@ -71,9 +71,14 @@ class Sweep:
     stores: tuple[Store, ...]
     ahead: tuple[Prefetch, ...] = ()
 
+    @property
+    def accesses(self) -> tuple[Load | Store, ...]:
+        """What it loads, and what it stores."""
+        return (*(node for node in self.code if isinstance(node, Load)), *self.stores)
+
     def indices(self) -> list[Index]:
         """Every index in it, of folds too."""
-        found = [node.at for node in (*self.code, *self.stores) if isinstance(node, Load | Store)]
+        found = [access.at for access in self.accesses]
         lets = [node.expression for node in self.code if isinstance(node, Let)]
         found += [value.index for value in lets if isinstance(value, IndexValue)]
         return found + [fold.at for fold in self.folds]

@@ -21,7 +21,6 @@ from fuser.schedule.loop_tree import (
     Kept,
     Lanes,
     Let,
-    Load,
     Loop,
     Node,
     Ref,
@@ -46,8 +45,7 @@ def is_turned(sweep: Sweep) -> bool:
     """Whether a sweep that scans goes back through memory."""
     if not sweep.scans:
         return False
-    accesses = (node for node in (*sweep.code, *sweep.stores) if isinstance(node, Load | Store))
-    steps = [step_along(access.at, sweep.axes[-1]) for access in accesses]
+    steps = [step_along(access.at, sweep.axes[-1]) for access in sweep.accesses]
     return steps.count(-1) > steps.count(1)
 
 

@@ -47,7 +47,7 @@ def are_whole(body: RowBody, parameters: CpuRowParameters) -> bool:
     return any(sweep.axes for sweep in body.stages) and all(
         point_count(sweep.axes) <= most
         and all(isinstance(node, Load | Let | Running) for node in sweep.code)
-        and all(_is_near(access, inner, most) for access in _accesses(sweep))
+        and all(_is_near(access, inner, most) for access in sweep.accesses)
         and not any(fold.at.coefficient(inner) for fold in sweep.folds)
         for sweep in body.stages
     )
@@ -102,12 +102,6 @@ def _scanned(node: Code) -> Iterator[Load | Let]:
 def _joined(fold: Fold, held: Expression) -> Call:
     operands = convert(held, fold.dtype), convert(fold.value, fold.dtype)
     return Call(fold.operation, operands, fold.dtype)
-
-
-def _accesses(sweep: Sweep) -> Iterator[Load | Store]:
-    for node in (*sweep.code, *sweep.stores):
-        if isinstance(node, Load | Store):
-            yield node
 
 
 def _is_near(access: Load | Store, inner: Axis, most: int) -> bool:

@@ -81,6 +81,8 @@ def _candidates(
     atoms = operations.atoms
     all_kept = [operations.kept[member] for member in members]
     distinct = list(dict.fromkeys(all_kept))
+    if len(distinct) == 1 and atoms.elements(distinct[0]) > machine.few_columns:
+        return distinct
     values = [operations.nodes[member].outs[0] for member in members]
     values += [v for m in members for v in operands(operations.nodes[m].op) if v.is_tensor]
     largest = max(values, key=lambda value: atoms.elements(atoms.of(value)))
