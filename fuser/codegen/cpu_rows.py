@@ -10,7 +10,6 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
     Call,
-    CheckedIndex,
     Combine,
     Convert,
     Expression,
@@ -98,10 +97,6 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{type_}* const {name} = {room};")
         each = f"for (long long slot = 0; slot < {count}; ++slot)"
         self.out.line(f"{each} {name}[slot] = {self.expressions.print(fill, name)};")
-
-    def checked_index(self, node: CheckedIndex) -> None:
-        name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
-        self.out.line(f"{name} = {self.reported_index(node)};")
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
         array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)

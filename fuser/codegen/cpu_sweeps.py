@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from fuser.codegen.cpu import CpuPrinter
+from fuser.codegen.cpu_checks import CpuCheckPrinter
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
 from fuser.schedule.loop_tree import Binding, Load, Loop, LoopNest, Prefetch, Store
@@ -17,7 +17,7 @@ _ROWS = "rows"
 _OVER_THREADS = (Binding.PARALLEL, Binding.STRIP, Binding.BLOCKS)
 
 
-class CpuSweepPrinter(CpuPrinter):
+class CpuSweepPrinter(CpuCheckPrinter):
     """Loops over rows, and over the elements of rows."""
 
     _threads_started = False
@@ -46,7 +46,7 @@ class CpuSweepPrinter(CpuPrinter):
             case Binding.SWEEP | Binding.ROUNDS:
                 self._sweep(loop)
             case Binding.STRIP_LANES:
-                with self._rows_of_strip():
+                with self.side_by_side(loop, "simd"), self.out.block(self._each_row()):
                     self.nodes(loop.body)
             case Binding.UNROLLED:
                 self._unrolled(loop)
@@ -57,8 +57,8 @@ class CpuSweepPrinter(CpuPrinter):
             case Binding.SIMD:
                 alone = not self._dividing and not self._threads_started
                 threads = "parallel for simd if (parallel : threaded)" if alone else "simd"
-                self.out.line(f"#pragma omp {threads}")
-                self._for(loop)
+                with self.side_by_side(loop, threads, self._has_points(loop)):
+                    self._for(loop)
             case _:
                 self._for(loop)
 
@@ -141,6 +141,10 @@ class CpuSweepPrinter(CpuPrinter):
 
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""
+        with self.in_own_lanes(loop, self._has_points(loop)):
+            self._rounds(loop)
+
+    def _rounds(self, loop: Loop) -> None:
         body, start, extent = self._element(loop)
         may_repeat, step = loop.binding is Binding.ROUNDS, loop.step
         lanes = f"for (int lane = 0; lane < {step}; ++lane)"
@@ -220,8 +224,8 @@ class CpuSweepPrinter(CpuPrinter):
     def _lanes_of_chunk(self, loop: Loop) -> None:
         """The elements of a chunk side by side; inside, the axis is that of the element."""
         index, name = self.index, self.sizes.axis(loop.axis)
-        self.out.line("#pragma omp simd")
-        with self.out.block(f"for (int lane = 0; lane < {self.lanes_used(loop.step)}; ++lane)"):
+        lanes = f"for (int lane = 0; lane < {self.lanes_used(loop.step)}; ++lane)"
+        with self.side_by_side(loop, "simd"), self.out.block(lanes):
             self.out.line(f"const {index} {name} = first {'-' if self._turned else '+'} lane;")
             self.nodes(loop.body)
 
@@ -260,8 +264,15 @@ class CpuSweepPrinter(CpuPrinter):
     @contextmanager
     def _rows_of_strip(self) -> Generator[None]:
         self.out.line("#pragma omp simd")
-        with self.out.block(f"for (int lane = 0; lane < {_ROWS}; ++lane)"):
+        with self.out.block(self._each_row()):
             yield
+
+    def _each_row(self) -> str:
+        return f"for (int lane = 0; lane < {_ROWS}; ++lane)"
+
+    def _has_points(self, loop: Loop) -> str:
+        first, end = self.range_of(loop.axis)
+        return f"{first} < {end}"
 
 
 def _of_round(loop: Loop) -> list[Load | Prefetch]:

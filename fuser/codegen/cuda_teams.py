@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 from fuser.codegen.cuda import CudaPrinter
-from fuser.ir.dtypes import DataType
-from fuser.schedule.emit import convert
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, LoopNest, Store, Team
 from fuser.segmenter import Segment
@@ -44,14 +42,10 @@ class CudaTeamPrinter(CudaPrinter):
 
     def checked_index(self, node: CheckedIndex) -> None:
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
-        if self._reports_indices:
+        if self._reports_indices and node.reports:
             self.out.line(f"{name} = {self.reported_index(node)};")
             return
-        value = self.expressions.print(convert(node.value, DataType.Int), node.name)
-        size = self.sizes.parameter(f"{node.name}_size", node.size)
-        call = f"{self.expressions.use('index_in_range')}({value}, {size}, "
-        wraps = "true" if node.wraps else "false"
-        self.out.line(f"{name} = {call}{wraps});")
+        self.out.line(f"{name} = {self.index_in_range(node)};")
 
     def store(self, store: Store) -> None:
         conditions = ["active"] if self._in_rows and self._team is Team.COLUMN else []

@@ -219,11 +219,28 @@ class KernelPrinter(ABC):
 
     def reported_index(self, node: CheckedIndex) -> str:
         """An index that is reported where it is out of range, and 0 then."""
-        self.checks.append(IndexCheck(node.operation, node.size, node.wraps))
+        return (
+            f"{self.expressions.use('checked_index')}({self.given_index(node)}, {self.check(node)})"
+        )
+
+    def index_in_range(self, node: CheckedIndex) -> str:
+        """An index that is 0 where it is out of range, and not reported."""
+        return f"{self.expressions.use('index_in_range')}({self.given_index(node)})"
+
+    def given_index(self, node: CheckedIndex) -> str:
+        """What a check is told of an index: its value, the size, and whether it wraps."""
         value = self.expressions.print(convert(node.value, DataType.Int), node.name)
+        return f"{value}, {self.range_of_index(node)}"
+
+    def range_of_index(self, node: CheckedIndex) -> str:
+        """The size of the dimension that an index counts, and whether it wraps."""
         size = self.sizes.parameter(f"{node.name}_size", node.size)
-        check = f"{'true' if node.wraps else 'false'}, {len(self.checks)}, errors"
-        return f"{self.expressions.use('checked_index')}({value}, {size}, {check})"
+        return f"{size}, {'true' if node.wraps else 'false'}"
+
+    def check(self, node: CheckedIndex) -> str:
+        """What a report is told: the number of the check, and where to write."""
+        self.checks.append(IndexCheck(node.operation, node.size, node.wraps))
+        return f"{len(self.checks)}, errors"
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
         """Print what a row keeps between sweeps."""

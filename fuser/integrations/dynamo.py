@@ -15,8 +15,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
-from torch._decomp import get_decompositions as decompositions_of  # pyright: ignore[reportUnknownVariableType]
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import (
     _BACKENDS,  # pyright: ignore[reportPrivateUsage]
@@ -30,6 +28,7 @@ from torch.fx import GraphModule
 
 from fuser.errors import BackendOptionError
 from fuser.integrations.coverage import Coverage, Reports, coverage
+from fuser.integrations.decompositions import decompositions
 from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
@@ -145,30 +144,6 @@ def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[
 
 def _call(part: Partition, name: str, how: Compilation) -> PartitionCall:
     return PartitionCall(part.graph(), name, how.options.target, in_torch=not how.run)
-
-
-def decompositions() -> dict[Any, Any]:
-    """Core ATen's, and those of what partitions are to see the inside of."""
-    aten: Any = torch.ops.aten
-    more = [
-        aten._softmax,
-        aten._log_softmax,
-        aten.native_layer_norm,
-        aten.gelu,
-        aten.native_dropout,
-        aten.native_group_norm,
-        aten.native_batch_norm,
-        aten._native_batch_norm_legit,
-        aten._native_batch_norm_legit_functional,
-        aten._native_batch_norm_legit_no_training,
-        aten.linalg_vector_norm,
-        aten.dist,
-    ]
-    found: dict[Any, Any] = {**core_aten_decompositions(), **decompositions_of(more)}
-    found.pop(aten.select_scatter.default, None)  # compares every place; here it is a pad
-    # Gives attention weights where its backward wants a logsumexp: for inference only.
-    found.pop(aten._scaled_dot_product_flash_attention_for_cpu.default, None)
-    return found
 
 
 def watching_reports(watcher: Callable[[Coverage], None]) -> AbstractContextManager[None]:

@@ -5,6 +5,7 @@ other there. A graph without a backward is rewritten by the same rules.
 
     index_select(x, 3, arange(n))                          -> slice(x, 3, 0, n)
     index_put(full(0), [None, arange(n)], g, accumulate)   -> slice_scatter(full(0), g, 1, 0, n)
+    index(x, [None, abs(arange(-1, n))])                   -> cat(slices of x): known_places.py
     full_like(x, 0)                                        -> full(sizes of x, 0)
     clone(x), where that copies what lies the same         -> x
     addmm(bias, a, b), where only partitions read it       -> mm(a, b) + bias
@@ -22,6 +23,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fuser.integrations.aten.row import arguments
 from fuser.integrations.fx_types import is_static, meta_of, tensor_of
+from fuser.integrations.known_places import Piece, added, pieces_of, places_of, taken
 from fuser.integrations.readers import readers_of
 
 _aten: Any = torch.ops.aten
@@ -104,14 +106,15 @@ def _sliced(node: Node, x: Node, dim: int, index: object) -> Node | None:
 
 
 def _index_select(node: Node) -> Node | None:
-    x, dim, index = node.args
-    return _sliced(node, cast("Node", x), cast("int", dim), index)
+    x, dim, index = cast("tuple[Node, int, Node]", node.args)
+    return _sliced(node, x, dim, index) or _read_at_known(node, x, {dim: index})
 
 
 def _index(node: Node) -> Node | None:
     x, indices = cast("tuple[Node, Sequence[Node | None]]", node.args)
     found = _only(indices)
-    return None if found is None else _sliced(node, x, *found)
+    sliced = None if found is None else _sliced(node, x, *found)
+    return sliced or _read_at_known(node, x, _one_by_one(indices))
 
 
 def _only(indices: Sequence[Node | None]) -> tuple[int, Node] | None:
@@ -120,19 +123,83 @@ def _only(indices: Sequence[Node | None]) -> tuple[int, Node] | None:
     return given[0] if len(given) == 1 else None
 
 
+def _one_by_one(indices: Sequence[Node | None]) -> dict[int, Node]:
+    """Indices of neighbouring dimensions, each of which goes along a dimension of its own of the
+    result, in their order; none, if any does not."""
+    given = {dim: index for dim, index in enumerate(indices) if index is not None}
+    shapes = [tensor_of(index).shape for index in given.values()]
+    if any(not is_static(size) for shape in shapes for size in shape):
+        return {}
+    rank = max(map(len, shapes))
+    along = [[rank - len(s) + dim for dim, size in enumerate(s) if size != 1] for s in shapes]
+    neighbours = list(given) == list(range(min(given), min(given) + len(given)))
+    own = all(set(dims) <= {number} for number, dims in enumerate(along))
+    return given if neighbours and own and rank == len(given) else {}
+
+
+def _read_at_known(node: Node, x: Node, indices: Mapping[int, Node]) -> Node | None:
+    """`x` read at places that are known."""
+    found = _known_pieces(x, indices)
+    if found is None:
+        return None
+    read = x
+    for dim, pieces in found.items():
+        read = taken(read, dim, pieces)
+    alike = _same(tensor_of(read).stride(), tensor_of(node).stride())
+    return read if alike and read is not x and not _is_view(read) else None
+
+
+def _is_view(node: Node) -> bool:
+    return node.target in (_aten.slice.Tensor, _aten.expand.default)
+
+
+def _known_pieces(x: Node, indices: Mapping[int, Node]) -> dict[int, list[Piece]] | None:
+    """For each dimension, the pieces of its index; None if any is not known or has too many."""
+    shape = tensor_of(x).shape
+    found: dict[int, list[Piece]] = {}
+    for dim, index in indices.items():
+        places = places_of(index, int(shape[dim])) if is_static(shape[dim]) else None
+        pieces = pieces_of(places) if places is not None else None
+        if pieces is None:
+            return None
+        found[dim % len(shape)] = pieces
+    return found or None
+
+
 def _index_put(node: Node) -> Node | None:
     given = arguments(node)
-    found = _only(given["indices"])
-    if found is None or (given["accumulate"] and not _is_zeros(given["self"])):
+    x, indices, values, adds = (given[k] for k in ("self", "indices", "values", "accumulate"))
+    if adds and not _is_zeros(x):
         return None
-    return _placed(node, given["self"], *found, given["values"])
+    found = _only(indices)
+    placed = None if found is None else _placed(node, x, *found, values)
+    if placed is not None or not adds:
+        return placed
+    return _added_at_known(node, x, _one_by_one(indices), values)
 
 
 def _index_add(node: Node) -> Node | None:
     given = arguments(node)
     if not _is_zeros(given["self"]) or given["alpha"] != 1:
         return None
-    return _placed(node, given["self"], given["dim"], given["index"], given["source"])
+    x, dim, index, source = (given[name] for name in ("self", "dim", "index", "source"))
+    placed = _placed(node, x, dim, index, source)
+    return placed or _added_at_known(node, x, {dim: index}, source)
+
+
+def _added_at_known(node: Node, x: Node, indices: Mapping[int, Node], source: Node) -> Node | None:
+    """`source` added to zeros of the sizes of `x` at places that are known."""
+    old, new = tensor_of(x), tensor_of(source)
+    found = _known_pieces(x, indices)
+    if found is None or new.dtype != old.dtype or new.dim() != old.dim():
+        return None
+    length = {dim: sum(piece.length for piece in pieces) for dim, pieces in found.items()}
+    if not _same(new.shape, [length.get(dim, size) for dim, size in enumerate(old.shape)]):
+        return None
+    total = source
+    for dim, pieces in reversed(found.items()):
+        total = added(total, dim, pieces, int(old.shape[dim]))
+    return total if _same(tensor_of(total).stride(), tensor_of(node).stride()) else None
 
 
 def _placed(node: Node, x: Node, dim: int, index: object, source: Node) -> Node | None:
@@ -233,7 +300,9 @@ def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
 _RULES: dict[Any, Rule] = {
     _aten.index_select.default: _index_select,
     _aten.index.Tensor: _index,
+    _aten._unsafe_index.Tensor: _index,
     _aten.index_put.default: _index_put,
+    _aten._unsafe_index_put.default: _index_put,
     _aten.index_add.default: _index_add,
     _aten.clone.default: _clone,
     _aten.full_like.default: _full_like,

@@ -8,7 +8,6 @@ own first; then the lanes are joined.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -31,9 +30,10 @@ from fuser.schedule.loop_tree import (
     nested,
 )
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Fold, RowBody, Sweep, as_lane, dtype_of
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
+from fuser.schedule.row_vectors import divided
 
 
 def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
@@ -56,11 +56,8 @@ def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
     """What is done once a row; later stages read it lane by lane."""
     arrays = [Lanes(node.name, dtype_of(node), lane.extent) for node in sweep.code]
     before, each, after = _over_rows(sweep.folds_over_rows, lane)
-    # A check has branches: in a loop of its own, it keeps no other loop from being vectors.
-    runs = itertools.groupby(sweep.code, lambda node: isinstance(node, CheckedIndex))
-    parts = [tuple(map(as_lane, run)) for _, run in runs]
-    last = (*each, *sweep.stores)
-    loops = [Loop(lane, Binding.STRIP_LANES, part) for part in (*parts, last) if part]
+    parts = tuple(map(as_lane, sweep.code)), (*each, *sweep.stores)
+    loops = [Loop(lane, Binding.STRIP_LANES, part) for part in parts if part]
     return [*arrays, *before, *loops, *after]
 
 
@@ -122,10 +119,11 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
     blocked = [fold for fold in folds if fold.in_blocks]
 
     own_arrays, each, after_point = _over_rows(by_point, lane)
-    body = (*point_by_point(sweep.code), *(fold.joined() for fold in folds), *each, *sweep.stores)
-    if sweep.stores or after_point:
+    shared, own_code = _code_across(sweep, lane)
+    body = (*point_by_point(own_code), *(fold.joined() for fold in folds), *each, *sweep.stores)
+    if sweep.stores or after_point or _checks(sweep):
         lanes = Loop(lane, Binding.STRIP_LANES, body)
-        loop = Loop(inner, Binding.SERIAL, (lanes, *after_point))
+        loop = Loop(inner, Binding.SERIAL, (*shared, lanes, *after_point))
     else:
         loop = Loop(inner, Binding.UNROLLED, body, parameters.unrolled)
     if blocked:
@@ -141,6 +139,19 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
     for fold, held in zip(by_row, own, strict=True):
         nodes += _joined_rows(fold, held.lanes, lane)
     return nodes
+
+
+def _checks(sweep: Sweep) -> bool:
+    return any(isinstance(node, CheckedIndex) for node in sweep.code)
+
+
+def _code_across(sweep: Sweep, lane: Axis) -> tuple[list[Code], list[Code]]:
+    """What a point does once for all of its rows, and what in the lane of each. Compilers find the
+    former themselves, but for checks of an index and what follows from them."""
+    if not _checks(sweep):
+        return [], list(sweep.code)
+    shared, _ = divided(sweep.code, lane)
+    return shared, [node for node in sweep.code if node not in shared]
 
 
 def _over_rows(folds: Iterable[Fold], lane: Axis) -> tuple[list[Node], list[Node], list[Node]]:

@@ -7,22 +7,23 @@ from collections.abc import Iterable, Sequence
 
 from fuser.schedule.axes import merge_axes, moved
 from fuser.schedule.counts import point_count
-from fuser.schedule.index import Axis, Index, of_axis, substitute
+from fuser.schedule.index import Axis, Index, Variable, of_axis, substitute
 from fuser.schedule.loop_tree import Load
-from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_body import RowBody, Sweep, indices_in, names_in
 
 
 def arrange_rows(body: RowBody) -> RowBody:
     """`body` with its rows and the axes of every sweep from the slowest to the fastest, merged."""
-    stages = tuple(map(_arranged, body.stages))
+    steps = _Steps(body)
+    references = [_reference(stage, steps) for stage in body.stages]
+    stages = tuple(map(_arranged, body.stages, references))
     indices = [index for stage in stages for index in stage.indices()]
-    reference = max((_reference(stage) for stage in stages), key=lambda at: len(at.terms))
-    rows, replaced = merge_axes(_by_stride(body.rows, reference), indices)
+    rows, replaced = merge_axes(_by_stride(body.rows, max(references, key=len)), indices)
     return dataclasses.replace(
         body,
         rows=rows,
         stages=tuple(replace_axes(stage, replaced) for stage in stages),
-        epilogue=tuple(map(_arranged, body.epilogue)),
+        epilogue=tuple(_arranged(sweep, _reference(sweep, steps)) for sweep in body.epilogue),
     )
 
 
@@ -52,33 +53,57 @@ def lanes_across_rows(body: RowBody) -> bool:
     """Whether neighbouring rows, and not neighbouring elements of a row, are next in memory."""
     if not body.rows:
         return False
+    steps = _Steps(body)
     along = across = 0
     for sweep in body.stages:
         for access in sweep.accesses if sweep.axes else ():
-            walked = [a for a in (*body.rows, *sweep.axes) if access.at.coefficient(a)]
-            elements = point_count(walked)
-            along += elements * (access.at.coefficient(sweep.axes[-1]) == 1)
-            across += elements * (access.at.coefficient(body.rows[-1]) == 1)
+            walked = steps.of(access.at)
+            elements = point_count([a for a in (*body.rows, *sweep.axes) if a in walked])
+            along += elements * (walked.get(sweep.axes[-1]) == 1)
+            across += elements * (walked.get(body.rows[-1]) == 1)
     return across > along
 
 
-def _arranged(sweep: Sweep) -> Sweep:
+class _Steps:
+    """How far accesses move for a step of each axis that they depend on."""
+
+    def __init__(self, body: RowBody) -> None:
+        self._axes: dict[str, frozenset[Axis]] = {}
+        """The axes that each name depends on."""
+        for node in (node for sweep in body.sweeps for node in sweep.code):
+            self._axes[node.name] = frozenset[Axis]().union(
+                (axis for index in indices_in(node) for axis in self.of(index)),
+                *(self._axes.get(name, ()) for name in names_in((node,))),
+            )
+
+    def of(self, at: Index) -> dict[Axis, int]:
+        """The step of each axis. An index that is computed moves by one line at the least."""
+        steps: dict[Axis, int] = {}
+        for term, step in at.terms:
+            moved = [term] if isinstance(term, Axis) else []
+            if isinstance(term, Variable):
+                moved += self._axes.get(term.name, ())
+            for axis in moved:
+                steps[axis] = max(steps.get(axis, 0), abs(step))
+        return steps
+
+
+def _arranged(sweep: Sweep, reference: dict[Axis, int]) -> Sweep:
     axes = sweep.axes
     if not sweep.scans:
-        reference = _reference(sweep)
         axes = _by_stride(axes, reference)
         # Elements that are repeated are read again, rather than one by one for every repetition.
-        axes.sort(key=lambda axis: reference.coefficient(axis) != 0)
+        axes.sort(key=lambda axis: axis in reference)
     merged, replaced = merge_axes(axes, sweep.indices())
     return dataclasses.replace(replace_axes(sweep, replaced), axes=merged)
 
 
-def _reference(sweep: Sweep) -> Index:
+def _reference(sweep: Sweep, steps: _Steps) -> dict[Axis, int]:
     """The access whose memory the axes follow: of those over the most axes, the last."""
     accesses = [store.at for store in sweep.stores]
     accesses = [node.at for node in sweep.code if isinstance(node, Load)] + accesses
-    return max(reversed(accesses), key=lambda at: len(at.terms), default=Index())
+    return max(map(steps.of, [*reversed(accesses), Index()]), key=len)
 
 
-def _by_stride(axes: Sequence[Axis], at: Index) -> list[Axis]:
-    return sorted(axes, key=lambda axis: -abs(at.coefficient(axis)))
+def _by_stride(axes: Sequence[Axis], steps: dict[Axis, int]) -> list[Axis]:
+    return sorted(axes, key=lambda axis: -steps.get(axis, 0))

@@ -78,10 +78,8 @@ class Sweep:
 
     def indices(self) -> list[Index]:
         """Every index in it, of folds too."""
-        found = [access.at for access in self.accesses]
-        lets = [node.expression for node in self.code if isinstance(node, Let)]
-        found += [value.index for value in lets if isinstance(value, IndexValue)]
-        return found + [fold.at for fold in self.folds]
+        of_code = [index for node in self.code for index in indices_in(node)]
+        return of_code + [node.at for node in (*self.stores, *self.folds)]
 
     @property
     def folds_of_row(self) -> tuple[Fold, ...]:
@@ -144,6 +142,17 @@ def as_lane(node: Code) -> Load | Let | CheckedIndex:
 def variables_of(at: Coordinates) -> list[Variable]:
     parts = (part for index in at for part in affine_parts(index))
     return [term for part in parts for term, _ in part.terms if isinstance(term, Variable)]
+
+
+def indices_in(node: Code) -> list[Index]:
+    """Where a node loads, or the index that it computes."""
+    match node:
+        case Load():
+            return [node.at]
+        case Let(expression=IndexValue() as place):
+            return [place.index]
+        case _:
+            return []
 
 
 def names_in(nodes: Iterable[Code | Fold | Store]) -> Iterable[str]:

@@ -13,7 +13,7 @@ import dataclasses
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.loop_tree import Call, Keep, Kept, Let, Load, Running
+from fuser.schedule.loop_tree import Call, CheckedIndex, Keep, Kept, Let, Load
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in
 
 Made = Let | Load
@@ -47,7 +47,12 @@ def _dtype(node: Made) -> DataType:
     return node.dtype if isinstance(node, Let) else node.tensor.dtype
 
 
-def _is_costly(node: Made) -> bool:
+def _is_costly(node: Made, sweep: Sweep) -> bool:
+    """Whether keeping a value costs less than making it: what is gathered along a row is put
+    together from elements all over memory."""
+    if isinstance(node, Load) and node.drawn is None:
+        chosen = {code.name for code in sweep.code if isinstance(code, CheckedIndex)}
+        return not chosen.isdisjoint(names_in((node,)))
     if isinstance(node, Load):
         return node.drawn is not None and node.drawn.cost >= COSTLY
     return isinstance(node.expression, Call) and KERNEL_TABLE[node.expression.op].cost >= COSTLY
@@ -60,7 +65,7 @@ def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str
     made = {node.name for node in earlier.code if isinstance(node, Made)}
     shared: dict[str, Made] = {}
     for node in later.code:
-        if isinstance(node, Made) and node.name in made and _is_costly(node):
+        if isinstance(node, Made) and node.name in made and _is_costly(node, later):
             needed = 0 if node.name in kept else _row_bytes(later, node)
             if needed <= room:
                 shared[node.name] = node
@@ -89,7 +94,8 @@ def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     needed = set(names_in((*sweep.folds, *sweep.stores)))
     live: list[Code] = []
     for node in reversed(code):
-        if isinstance(node, Load | Let | Kept | Running) and node.name not in needed:
+        reports = isinstance(node, Keep) or (isinstance(node, CheckedIndex) and node.reports)
+        if node.name not in needed and not reports:
             continue
         live.insert(0, node)
         needed.update(names_in((node,)))

@@ -33,6 +33,8 @@ class Elements(Emitter):
         self._places: dict[Value, list[Coordinates]] = {}
         self._scanned: Counter[str] = Counter()
         """How many sweeps make a scan."""
+        self._reported: set[str] = set()
+        """Indices that are reported where they are out of range."""
         self._prologue: list[Let] = []
         self._known: dict[Key, Expression] = {}
         """What every later stage of the row may use."""
@@ -80,9 +82,7 @@ class Elements(Emitter):
         statement = self._definitions.get(value)
         if statement is not None and isinstance(statement.op, CheckIndex):
             op, name = statement.op, self.name(value, at)
-            checked = CheckedIndex(name, self.get(op.arg, at), op.size, op.operation, wraps=False)
-            self._target.append(checked)
-            return Ref(name, DataType.Int)
+            return self._checked(name, self.get(op.arg, at), op.size, op.operation, wraps=False)
         if statement is not None and isinstance(statement.op, Scan) and at[statement.op.dim].terms:
             op, name, dtype = statement.op, self.name(value, at), value.dtype
             assert at == self._natural(value), f"{value} is read at {at}"
@@ -110,8 +110,16 @@ class Elements(Emitter):
         assert isinstance(index, Value)
         wraps = op.mode in ("select", "take_along_axis", "index_put_accumulate")
         value = self.get(index, at)
-        self._target.append(CheckedIndex(variable.name, value, variable.extent, op.mode, wraps))
-        return Ref(variable.name, DataType.Int)
+        return self._checked(variable.name, value, variable.extent, op.mode, wraps)
+
+    def _checked(
+        self, name: str, value: Expression, size: int, operation: str, wraps: bool
+    ) -> Expression:
+        """An index in range. Later sweeps that make it again need not report it again."""
+        reports = name not in self._reported
+        self._reported.add(name)
+        self._target.append(CheckedIndex(name, value, size, operation, wraps, reports))
+        return Ref(name, DataType.Int)
 
     def _lasts(self, key: Key) -> bool:
         """Whether an element is the same all along the row."""

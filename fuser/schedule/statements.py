@@ -70,9 +70,10 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class CheckedIndex:
-    """`name` = an index as a number from 0 to `size` - 1; another one is an error of `operation`.
+    """`name` = an index as a number from 0 to `size` - 1; another one is an error of `operation`,
+    and 0. With `wraps`, negative numbers count from the end.
 
-    With `wraps`, negative numbers count from the end.
+    One that `reports` nothing is the same as an earlier one at every point.
     """
 
     name: str
@@ -80,6 +81,7 @@ class CheckedIndex:
     size: int
     operation: str
     wraps: bool
+    reports: bool = True
     in_lanes: bool = False
 
 

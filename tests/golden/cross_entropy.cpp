@@ -116,16 +116,37 @@ static inline void prefetch_lanes(const T* at) {
   }
 }
 
-// An index in range; one that is not is reported, and 0 taken instead. The first thread reports.
-static inline long long checked_index(long long index, long long size, bool wraps, long long check,
-                                      long long* errors) {
-  const long long at = wraps && index < 0 ? index + size : index;
-  if (at >= 0 && at < size) return at;
+// An index counted from the start; one that is out of range is `size` or more.
+static inline unsigned long long index_from_start(long long index, long long size, bool wraps) {
+  return static_cast<unsigned long long>(wraps && index < 0 ? index + size : index);
+}
+
+// An index counted from the start, 0 in place of one that is out of range.
+static inline long long index_or_zero(unsigned long long at, long long size) {
+  return at < static_cast<unsigned long long>(size) ? static_cast<long long>(at) : 0;
+}
+
+// An index in range; 0 in place of one that is not.
+static inline long long index_in_range(long long index, long long size, bool wraps) {
+  return index_or_zero(index_from_start(index, size, wraps), size);
+}
+
+// Reports an index, counted from the start, that is out of range. The first thread reports.
+static inline void report_index(unsigned long long at, long long size, bool wraps, long long check,
+                                long long* errors) {
+  if (at < static_cast<unsigned long long>(size)) return;
   long long none = 0;
   if (__atomic_compare_exchange_n(errors, &none, check, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    errors[1] = index;
+    const long long index = static_cast<long long>(at);
+    errors[1] = wraps && index < 0 ? index - size : index;
   }
-  return 0;
+}
+
+// An index in range; one that is not is reported, and 0 taken instead.
+static inline long long checked_index(long long index, long long size, bool wraps, long long check,
+                                      long long* errors) {
+  report_index(index_from_start(index, size, wraps), size, wraps, check, errors);
+  return index_in_range(index, size, wraps);
 }
 
 // x = m 2^exponent with m in [sqrt(1/2), sqrt(2)), for positive finite x.

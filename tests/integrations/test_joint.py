@@ -39,6 +39,38 @@ def rewritten(function: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
             lambda x: aten.index_add(torch.full((9, 6), 0.0), 0, torch.arange(2, 6), x) + 1,
             ["full", "slice_scatter", "add"],
         ),
+        # Places that are known, if they are no range.
+        (lambda x: aten.index_select(x, 1, torch.arange(5, -1, -1)) + 1, ["flip", "add"]),
+        (
+            lambda x: aten.index.Tensor(x, [None, torch.arange(-1, 6).abs()]) + 1,
+            ["slice", "flip", "slice", "cat", "add"],
+        ),
+        (
+            lambda x: aten.index.Tensor(x, [torch.arange(8) // 2]) + 1,
+            ["unsqueeze", "expand", "clone", "view", "add"],
+        ),
+        (
+            lambda x: (
+                aten.index.Tensor(x, [torch.arange(8)[:, None] // 2, torch.arange(5, -1, -2)]) + 1
+            ),
+            ["unsqueeze", "expand", "clone", "view", "slice", "flip", "add"],
+        ),
+        (
+            lambda x: aten.index_put(torch.full((2, 6), 0.0), [torch.arange(4) // 2], x, True) + 1,
+            ["reshape", "sum", "add"],
+        ),
+        (
+            lambda x: (
+                aten.index_put(torch.full((4, 3), 0.0), [None, torch.arange(-3, 3)], x, True) + 1
+            ),
+            ["slice", "slice", "add", "add"],
+        ),
+        (
+            lambda x: (
+                aten.index_add(torch.full((4, 9), 0.0), 1, torch.arange(8, -1, -1)[:6], x) + 1
+            ),
+            ["flip", "constant_pad_nd", "add"],
+        ),
         (lambda x: aten.full_like(x, 0) + 1, ["full", "add"]),
         (lambda x: x.exp().clone() + 1, ["exp", "add"]),
     ],
@@ -55,9 +87,13 @@ def test_ranges_become_slices_and_copies_go(function: Any, expected: list[str]) 
         (lambda x: x.exp().clone().view(-1), "clone"),
         # The copy lies otherwise.
         (lambda x: x.t().clone(memory_format=torch.contiguous_format).view(-1) + 1, "clone"),
-        # Numbers that are no range, or fall.
-        (lambda x: aten.index_select(x, 1, torch.arange(6) * 0) + 1, "index_select"),
-        (lambda x: aten.index_select(x, 1, torch.arange(5, -1, -1)) + 1, "index_select"),
+        # Places that are too many pieces, that follow from an input, or that are not integers.
+        (lambda x: aten.index_select(x, 1, torch.arange(12) * 7 % 5) + 1, "index_select"),
+        (lambda x: aten.index_select(x, 1, x[0].long().clamp(0, 5)) + 1, "index_select"),
+        # Two indices that go along the same dimension.
+        (lambda x: aten.index.Tensor(x, [torch.arange(4), torch.arange(4)]) + 1, "index"),
+        # What lies otherwise than a read of it would.
+        (lambda x: aten.index.Tensor(x, [None, torch.arange(6)]), "index"),
         # Added to what is not zero.
         (
             lambda x: aten.index_put(torch.full((4, 9), 1.0), [None, torch.arange(6)], x, True) + 1,

@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuser.integrations.aten import RANDOM, factories, pointwise, views
-from fuser.integrations.dynamo import decompositions
+from fuser.integrations.decompositions import decompositions
 from fuser.integrations.fx_types import meta_of, tensors_of
 from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.support import PRODUCTS, Role, Support, support

@@ -1,0 +1,112 @@
+"""Indices that kernels for processors check: in vectors, once, and reported wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.codegen.kernel_source import KernelSource
+from fuser.errors import IndexOutOfRangeError
+from fuser.frontend.handles import Handle
+from fuser.ir.interpret import interpret
+from tests.vector_notes import assert_vectorized, needs_notes
+
+ROWS, COLUMNS, TABLE = 24, 1000, 40
+
+Define = Callable[..., Handle]
+
+
+def chosen(fd: FusionDefinition, table: Handle, index: Handle) -> Handle:
+    """One column of a table, at an index for each element of a row."""
+    column = fd.ops.slice(fd.ops.index_select(table, index, 0), [0, 1], [COLUMNS, 2])
+    return fd.ops.reshape(column, [1, COLUMNS])
+
+
+def biased_softmax(fd: FusionDefinition, x: Handle, table: Handle, index: Handle) -> Handle:
+    y = x + chosen(fd, table, index)
+    e = fd.ops.exp(y - fd.ops.max(y, [1], keepdim=True))
+    return e / fd.ops.sum(e, [1], keepdim=True)
+
+
+def biased(fd: FusionDefinition, x: Handle, table: Handle, index: Handle) -> Handle:
+    bias = fd.ops.index_select(table, index, 0)
+    return x * fd.ops.broadcast(
+        fd.ops.squeeze(fd.ops.slice(bias, [0, 1], [COLUMNS, 2]), [1]), [1, 0]
+    )
+
+
+def summed_over_rows(fd: FusionDefinition, x: Handle, table: Handle, index: Handle) -> Handle:
+    return fd.ops.sum(biased(fd, x, table, index), [0])
+
+
+def bags(fd: FusionDefinition, x: Handle, table: Handle, index: Handle) -> Handle:
+    """Sums of 50 lines of a table each: the index is the same for all elements of a line."""
+    lines = fd.ops.index_select(table, index, 0)
+    return fd.ops.sum(fd.ops.reshape(lines, [COLUMNS // 50, 50, -1]), [1])
+
+
+def inputs(bad: dict[int, int] | None = None) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    index = torch.randint(0, TABLE, (COLUMNS,))
+    for place, wrong in (bad or {}).items():
+        index[place] = wrong
+    return [torch.randn(ROWS, COLUMNS), torch.randn(TABLE, 96), index]
+
+
+def fusion(define: Define) -> FusionDefinition:
+    given = inputs()
+    with FusionDefinition() as fd:
+        fd.add_output(define(fd, *(fd.from_pytorch(x) for x in given)))
+    return fd
+
+
+def kernel(define: Define) -> KernelSource:
+    (step,) = fusion(define).plan(inputs(), target="cpu").kernels
+    assert step.kernel_source is not None
+    return step.kernel_source
+
+
+CASES = [biased_softmax, biased, summed_over_rows, bags]
+
+
+@pytest.mark.parametrize("define", CASES)
+def test_gathers_agree_with_the_oracle(define: Define) -> None:
+    fd = fusion(define)
+    expected = interpret(fd.fusion, inputs())
+    torch.testing.assert_close(fd.execute(inputs(), target="cpu"), expected)
+
+
+@needs_notes  # of bags, lanes are copied besides: by memcpy, of which there is no note
+@pytest.mark.parametrize("define", [case for case in CASES if case is not bags])
+def test_loops_that_gather_are_vectors(define: Define, tmp_path: Path) -> None:
+    assert_vectorized(kernel(define), tmp_path)
+
+
+@pytest.mark.parametrize("define", CASES)
+@pytest.mark.parametrize("place", [0, 7, 500, COLUMNS - 1])
+@pytest.mark.parametrize("wrong", [-1, TABLE, 2**63 - 1, -(2**63)])
+def test_a_wrong_index_is_reported_from_any_lane(define: Define, place: int, wrong: int) -> None:
+    with pytest.raises(IndexOutOfRangeError, match=rf"index {wrong} .* 0 to {TABLE - 1}"):
+        fusion(define).execute(inputs({place: wrong}), target="cpu")
+
+
+def test_one_of_several_wrong_indices_is_reported() -> None:
+    with pytest.raises(IndexOutOfRangeError, match=r"index (-3|70) "):
+        fusion(biased).execute(inputs({3: -3, 4: 70}), target="cpu")
+
+
+def test_later_sweeps_report_nothing_again() -> None:
+    text = kernel(biased_softmax).code.partition('extern "C" void')[2]
+    assert text.count("report_largest(") == 1
+    assert text.count("index_from_start(") == 1
+
+
+def test_an_index_of_whole_lines_is_checked_once_a_line() -> None:
+    text = kernel(bags).code.partition('extern "C" void')[2]
+    check = text.index("checked_index(")
+    assert "#pragma omp simd" in text[check:]
+    assert text.index("T2_in[") < check < text.index("T1_in[")

@@ -1,0 +1,142 @@
+"""What tracing replaces by other operations: the same numbers, and in partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its name everywhere
+
+from fuser.integrations import dynamo
+from fuser.integrations.known_places import Piece, pieces_of
+
+aten: Any = torch.ops.aten
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ([3], [Piece(3, 1, 1, 1)]),
+        ([0, 1, 2, 3], [Piece(0, 1, 4, 1)]),
+        ([7, 5, 3], [Piece(7, -2, 3, 1)]),
+        ([0, 0, 1, 1, 2, 2], [Piece(0, 1, 3, 2)]),
+        ([4, 4, 4], [Piece(4, 1, 1, 3)]),
+        ([2, 1, 0, 1, 2, 3, 2], [Piece(2, -1, 3, 1), Piece(1, 1, 3, 1), Piece(2, 1, 1, 1)]),
+        ([0, 0, 0, 1, 1, 2, 2, 3], [Piece(0, 1, 1, 3), Piece(1, 1, 2, 2), Piece(3, 1, 1, 1)]),
+    ],
+)
+def test_places_are_pieces(places: list[int], expected: list[Piece]) -> None:
+    found = pieces_of(places)
+    assert found == expected
+    assert [
+        piece.first + number * piece.step
+        for piece in found
+        for number in range(piece.count)
+        for _ in range(piece.repeats)
+    ] == places
+
+
+def test_no_places_and_too_many_pieces_stay_an_index() -> None:
+    assert pieces_of([]) is None
+    assert pieces_of([0, 2, 3, 7, 1, 0, 5, 2, 4]) is None
+
+
+def forward_and_backward(function: Callable[..., torch.Tensor], x: torch.Tensor) -> None:
+    """Compares with eager, and asserts that partitions have all of it."""
+    results: list[list[torch.Tensor]] = []
+    for run in (function, torch.compile(function, backend="fuser")):
+        given = x.detach().clone().requires_grad_()
+        y = run(given)
+        weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view(y.shape)
+        (grad,) = torch.autograd.grad((y * weights).sum(), given)
+        results.append([y.detach(), grad])
+        assert run is function or y.stride() == results[0][0].stride()
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert [report.percent for report in dynamo.reports()] == [100.0, 100.0]
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_pads_that_copy_elements_and_their_gradients(mode: str, rank: int) -> None:
+    x = torch.randn(2, 3, *(5 + number for number in range(rank)))
+    widths = [1, 2, 3, 0, 2, 2][: 2 * rank]
+    forward_and_backward(lambda x: F.pad(x, widths, mode=mode) * 1.5, x)
+
+
+@pytest.mark.parametrize(
+    "options", [{"scale_factor": 2.0}, {"scale_factor": 3.0}, {"size": (7, 9)}]
+)
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_resized_images(mode: str, options: dict[str, Any]) -> None:
+    x = torch.randn(2, 3, 5, 6)
+    forward_and_backward(lambda x: F.interpolate(x, mode=mode, **options) * 1.5, x)
+
+
+def test_resized_images_read_no_index() -> None:
+    texts: list[str] = []
+    run = torch.compile(lambda x: F.interpolate(x, scale_factor=2.0) + 1, backend="fuser")
+    run(torch.randn(2, 3, 8, 8))
+    for report in dynamo.reports():
+        texts += [str(part.definition) for part in report.partitions]
+    assert texts
+    assert not any("index" in text for text in texts)
+
+
+def lists() -> list[list[torch.Tensor]]:
+    """Three lists of two tensors, all positive."""
+    torch.manual_seed(0)
+    return [[torch.rand(3, 4) + 0.5, torch.rand(5) + 0.5] for _ in range(3)]
+
+
+FOREACH: list[Callable[..., Sequence[torch.Tensor]]] = [
+    lambda x, y, z: torch._foreach_add(x, 2),
+    lambda x, y, z: torch._foreach_add(x, [2.0, 3.0]),
+    lambda x, y, z: torch._foreach_add(x, y, alpha=0.5),
+    lambda x, y, z: torch._foreach_add(x, y[0].sum(), alpha=0.5),
+    lambda x, y, z: torch._foreach_sub(x, y, alpha=2),
+    lambda x, y, z: torch._foreach_mul(x, y[0].sum()),
+    lambda x, y, z: torch._foreach_div(x, y),
+    lambda x, y, z: torch._foreach_lerp(x, y, 0.1),
+    torch._foreach_lerp,
+    lambda x, y, z: torch._foreach_addcmul(x, y, z, value=0.5),
+    lambda x, y, z: torch._foreach_addcmul(x, y, z, [0.5, 0.25]),
+    lambda x, y, z: torch._foreach_addcdiv(x, y, z, -0.5),
+    lambda x, y, z: torch._foreach_pow(x, 2.0),
+    lambda x, y, z: torch._foreach_pow(2.0, x),
+    lambda x, y, z: torch._foreach_pow(x, y),
+    lambda x, y, z: torch._foreach_maximum(x, 0.9),
+    lambda x, y, z: torch._foreach_minimum(x, y),
+    lambda x, y, z: torch._foreach_clamp_max(x, [0.9, 1.0]),
+    lambda x, y, z: torch._foreach_norm(x),
+    lambda x, y, z: torch._foreach_norm(x, 1, dtype=torch.float64),
+    lambda x, y, z: torch._foreach_sqrt(torch._foreach_neg(torch._foreach_neg(x))),
+]
+
+
+def test_operations_on_lists_are_those_on_each_tensor() -> None:
+    def results(*given: list[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
+        return [tuple(function(*given)) for function in FOREACH]
+
+    found = torch.compile(results, backend="fuser")(*lists())
+    torch.testing.assert_close(found, results(*lists()))
+    assert [report.percent for report in dynamo.reports()] == [100.0]
+
+
+def test_an_optimizer_on_lists_updates_its_parameters() -> None:
+    def trained(step: Callable[[torch.optim.Optimizer], Callable[[], Any]]) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        parameters = [torch.nn.Parameter(torch.randn(size)) for size in ((4, 5), (6,))]
+        optimizer = torch.optim.AdamW(parameters, lr=0.1, foreach=True)
+        run = step(optimizer)
+        for _ in range(3):
+            for parameter in parameters:
+                parameter.grad = parameter.detach().cos()
+            run()
+        return [parameter.detach() for parameter in parameters]
+
+    theirs = trained(lambda optimizer: optimizer.step)
+    ours = trained(lambda optimizer: torch.compile(optimizer.step, backend="fuser"))
+    torch.testing.assert_close(ours, theirs)
