@@ -303,6 +303,7 @@ FAMILIES = (
     Family("rows", _softmax(1), lambda x: torch.softmax(x, 1), random((19, 130))),
     Family("long rows", _softmax(1), lambda x: torch.softmax(x, 1), random((9, 1601))),
     Family("columns", _softmax(0), lambda x: torch.softmax(x, 0), random((67, 40))),
+    Family("columns of lines", _softmax(0), lambda x: torch.softmax(x, 0), random((1027, 40))),
     Family(
         "split columns",
         lambda fd, x: fd.ops.mean(x, dims=[0]),

@@ -48,6 +48,10 @@ class CpuSweepPrinter(CpuCheckPrinter):
             case Binding.STRIP_LANES:
                 with self.side_by_side(loop, "simd"), self.out.block(self._each_row()):
                     self.nodes(loop.body)
+            case Binding.COLUMNS:
+                with self.out.block(""):
+                    self.out.line(f"const int {_ROWS} = int({self.sizes.extent(loop.axis)});")
+                    self._strip(loop)
             case Binding.UNROLLED:
                 self._unrolled(loop)
             case Binding.CHUNKS:
@@ -246,10 +250,14 @@ class CpuSweepPrinter(CpuCheckPrinter):
         with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {name} += tile)"):
             left = f"{extent} - {name}"
             self.out.line(f"const int {_ROWS} = {left} < tile ? {left} : tile;")
-            self.sizes.name_axis(lanes_of(loop.axis, loop.step)[0], "lane")
-            self._lanes_used = _ROWS
-            self.nodes(loop.body)
-            self._lanes_used = None
+            self._strip(loop)
+
+    def _strip(self, loop: Loop) -> None:
+        """What is done with a strip, of which the number of rows is known."""
+        self.sizes.name_axis(lanes_of(loop.axis, loop.step)[0], "lane")
+        self._lanes_used = _ROWS
+        self.nodes(loop.body)
+        self._lanes_used = None
 
     def _unrolled(self, loop: Loop) -> None:
         """Some elements of every row of a strip at a time: its lanes are read and written less."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions
 from torch._decomp import get_decompositions as decompositions_of  # pyright: ignore[reportUnknownVariableType]
-from torch._ops import OpOverload, OpOverloadPacket
+from torch._ops import OpOverload
 
 _aten: Any = torch.ops.aten
 
@@ -87,7 +87,7 @@ def _of_lists() -> Iterator[tuple[OpOverload, Callable[..., Any]]]:
     for name in (name for name in dir(_aten) if name.startswith("_foreach_")):
         packet: Any = getattr(_aten, name)
         of_one = _OF_ONE.get(name) or getattr(_aten, name.removeprefix("_foreach_"), None)
-        if of_one is None or not isinstance(packet, OpOverloadPacket):
+        if of_one is None:
             continue
         for overload in packet.overloads():
             operation: Any = getattr(packet, overload)

@@ -23,6 +23,7 @@ class Binding(Enum):
     ROUNDS = auto()  # `step` lanes at a time; the last are moved back: see `REPEATED`
     BLOCKS = auto()  # `step` elements of a long row an iteration, over threads; swept inside
     STRIP = auto()  # up to `step` neighbouring rows an iteration, over threads
+    COLUMNS = auto()  # once: all rows, at most `step`, are a strip
     STRIP_LANES = auto()  # the rows of a strip
     UNROLLED = auto()  # `step` iterations at a time for each row of a strip; the rest one by one
     TEAMS = auto()  # a row for each team of threads, together with the loop inside

@@ -41,7 +41,9 @@ class CpuRowParameters:
     how far ahead rows are asked for, at least one row; `ahead_from_bytes`: the least memory that is
     summed before what comes soon is asked for. `shortest_row`: elements from which something
     stored in a row is done row by row though nothing is folded. `whole_row`: the most elements of a
-    row that one lane does, `whole_rows`: how many neighbouring rows that takes."""
+    row that one lane does, `whole_rows`: how many neighbouring rows that takes. Neighbouring rows
+    between `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of
+    lines, which are done one by one if they have `wide_line` of them."""
 
     serial_work: int = 1 << 17
     lanes: int = 64
@@ -64,6 +66,10 @@ class CpuRowParameters:
     shortest_row: int = 64
     whole_row: int = 8
     whole_rows: int = 16
+    fewest_columns: int = 16
+    most_columns: int = 1 << 11
+    wide_line: int = 48
+    fewest_lines: int = 1024
 
     def lanes_for(self, extent: int, arrays: int = 1) -> int:
         """Lanes along a row of that many elements, of each of some arrays: joining them should cost

@@ -24,6 +24,7 @@ from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
+from fuser.schedule.row_lines_cpu import are_lines, lines
 from fuser.schedule.row_memory import cost, goes_past_cache
 from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_trace import trace_rows
@@ -39,27 +40,32 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     across = whole or lanes_across_rows(body)
     may_repeat = not segment.overwritten  # values that are new then
     alone = not across and rows_alone(body, parameters)
-    if whole:
-        lanes, nodes = "a row a lane", whole_rows(body, parameters, may_repeat)
-    elif across:
-        lanes, nodes = "lanes across rows", across_rows(body, parameters)
+    if across and not whole and are_lines(body, parameters):
+        described, nodes = "columns of lines", lines(body, parameters, may_repeat)
+        shared = True
     else:
-        lanes, nodes = "lanes along rows", along_rows(body, parameters, may_repeat, alone)
-    partials = tuple(map(thread_partial, body.folds_over_rows))
-    shared = bool(body.rows) or alone  # else one thread has the only row
-    nodes = (*nodes, *widened_blocks(body, 1))
-    region = Region(partials, nodes, _epilogue(body), threaded=shared)
+        if whole:
+            described, nodes = "a row a lane", whole_rows(body, parameters, may_repeat)
+        elif across:
+            described, nodes = "lanes across rows", across_rows(body, parameters)
+        else:
+            described = "lanes along rows"
+            nodes = along_rows(body, parameters, may_repeat, alone)
+        partials = tuple(map(thread_partial, body.folds_over_rows))
+        shared = bool(body.rows) or alone  # else one thread has the only row
+        nodes = (*nodes, *widened_blocks(body, 1))
+        nodes = (Region(partials, nodes, _epilogue(body), threaded=shared),)
     return LoopNest(
         name=kernel_name("rows", segment),
         axes=body.axes,
         prologue=body.prologue,
-        body=(region,),
+        body=nodes,
         launch=Launch(
             threaded=shared and _work(body) >= parameters.serial_work,
             past_cache=goes_past_cache(body, parameters),
         ),
         index_dtype=DataType.Int,
-        parameters=f"cpu rows, {lanes}: {parameters}",
+        parameters=f"cpu rows, {described}: {parameters}",
         overwrite_refusal=rows_refusal(segment, body, by_team=False),
     )
 

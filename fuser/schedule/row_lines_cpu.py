@@ -1,0 +1,163 @@
+"""Few neighbouring rows on a processor: columns of long lines of memory, which threads share out.
+
+    mean and variance of the columns of T0 [25088, 256]; rows are columns, a line has 256 of them
+      lines over threads: for each column: fold T0 into the thread's part of it      join the parts
+      for each column: T2 = T1 / count
+      lines over threads: for each column: fold (T0 - T2)^2                          join the parts
+      lines over threads: for each column: store (T0 - T2) * T3
+
+A strip of few rows would be a short piece of every line. Here each sweep goes over its lines as
+rows, and what was a row is a place in them, of which a thread has a fold of its own. What rows know
+after a sweep is kept in arrays, an element a row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import point_count
+from fuser.schedule.emit import join
+from fuser.schedule.folds import neutral
+from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.index import Axis, lanes_of, of_axis
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    CheckedIndex,
+    Finish,
+    Keep,
+    Kept,
+    Lanes,
+    Let,
+    Loop,
+    Node,
+    Partial,
+    Ref,
+    Region,
+    RowArray,
+    Store,
+    nested,
+)
+from fuser.schedule.row_along_cpu import along_rows
+from fuser.schedule.row_axes import replace_axes
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, dtype_of, names_in
+from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
+
+
+def are_lines(body: RowBody, parameters: CpuRowParameters) -> bool:
+    """Whether rows, which neighbour each other in memory, are few, and long."""
+    swept = [sweep for sweep in body.stages if sweep.axes]
+    return (
+        len(body.rows) == 1
+        and parameters.fewest_columns <= body.rows[0].extent <= parameters.most_columns
+        and bool(swept)
+        and all(point_count(sweep.axes) >= parameters.fewest_lines for sweep in swept)
+        and not body.folds_over_rows
+        and not body.epilogue
+        and not any(map(_is_in_order, body.stages))
+    )
+
+
+def _is_in_order(sweep: Sweep) -> bool:
+    """Whether points of a row have to come one after the other, or lines have to be found."""
+    return bool(sweep.scans) or any(isinstance(node, CheckedIndex) for node in sweep.code)
+
+
+def lines(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
+    """For each sweep a loop over lines; in between, loops over columns."""
+    mapping = _Lines(body, parameters, may_repeat)
+    return tuple(node for number in range(len(body.stages)) for node in mapping.stage(number))
+
+
+class _Lines:
+    def __init__(self, body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> None:
+        self._body = body
+        (self._columns,) = body.rows
+        self._lane, _ = lanes_of(self._columns, parameters.most_columns)
+        self._parameters = parameters
+        self._may_repeat = may_repeat
+        self._known: dict[str, DataType] = {}
+        """What every column knows."""
+
+    def stage(self, number: int) -> list[Node]:
+        """The loops of one stage."""
+        sweep = self._body.stages[number]
+        later = set(names_in(_parts(self._body.stages[number + 1 :])))
+        if not sweep.axes:
+            made = {node.name: dtype_of(node) for node in sweep.code if node.name in later}
+            inside = (*self._read(sweep, self._columns), *sweep.code, *self._keep(made))
+            loop = Loop(self._columns, Binding.SIMD, (*inside, *sweep.stores))
+            return [*self._arrays(made), loop]
+        over = [dataclasses.replace(f, slots=self._columns.extent) for f in sweep.folds]
+        swept = self._in_lines(sweep, over) if self._is_wide else self._in_blocks(sweep, over)
+        partials = tuple(map(self._partial, over))
+        if not over:
+            return [Region((), swept, ())]
+        made = {fold.name: fold.dtype for fold in over}
+        finished = [Finish(partial, of_axis(self._columns)) for partial in partials]
+        joined = Loop(self._columns, Binding.SERIAL, (*finished, *self._keep(made)))
+        return [*self._arrays(made), Region(partials, swept, (joined,))]
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether a line has enough columns for a loop of its own."""
+        return self._columns.extent >= self._parameters.wide_line
+
+    def _in_lines(self, sweep: Sweep, over: list[Fold]) -> tuple[Node, ...]:
+        """A sweep line by line, in the order of memory."""
+        own = dataclasses.replace(
+            sweep,
+            axes=self._body.rows,
+            code=(*self._read(sweep, self._columns), *sweep.code),
+            folds=tuple(dataclasses.replace(f, at=of_axis(self._columns)) for f in over),
+        )
+        body = RowBody(sweep.axes, (), (own,), ())
+        nodes = along_rows(body, self._parameters, self._may_repeat, alone=False)
+        return (*nodes, *widened_blocks(body, 1))
+
+    def _in_blocks(self, sweep: Sweep, over: list[Fold]) -> tuple[Node, ...]:
+        """A sweep of some lines at a time, for each column: what a block of them folds to, in the
+        type of the fold, is joined to what the thread has of it."""
+        lane, count = self._lane, self._parameters.most_columns
+        sweep = replace_axes(sweep, {self._columns: of_axis(lane)})
+        *outer, inner = sweep.axes
+        arrays: list[Node] = []
+        each: list[Node] = []
+        flush: list[Node] = []
+        for fold, own in zip(sweep.folds, over, strict=True):
+            block = Ref(f"{fold.name}_block", fold.dtype)
+            fill = neutral(fold.operation, block.dtype)
+            arrays.append(Lanes(block.name, block.dtype, count, fill))
+            joined = join(fold.operation, block, fold.value)
+            each.append(Let(block.name, block.dtype, joined, in_lanes=True))
+            flush.append(Accumulate(self._partial(own), of_axis(lane), block))
+        code = (*self._read(sweep, lane), *sweep.code, *each, *sweep.stores)
+        lines = Loop(inner, Binding.UNROLLED, code, self._parameters.unrolled)
+        flushed = (Loop(lane, Binding.STRIP_LANES, tuple(flush)),) if flush else ()
+        strip = Loop(self._columns, Binding.COLUMNS, (*arrays, lines, *flushed), count)
+        block = Loop(inner, Binding.BLOCKS, (strip,), self._parameters.strip_block)
+        return nested(outer, Binding.PARALLEL, (block,))
+
+    def _partial(self, fold: Fold) -> Partial:
+        """What a thread keeps of a fold."""
+        partial = thread_partial(fold)
+        return partial if self._is_wide else dataclasses.replace(partial, in_blocks=False)
+
+    def _read(self, sweep: Sweep, axis: Axis) -> list[Kept]:
+        """What a sweep reads of what every column knows."""
+        read = set(names_in(_parts([sweep])))
+        return [Kept(name, dtype, axis) for name, dtype in self._known.items() if name in read]
+
+    def _keep(self, made: dict[str, DataType]) -> list[Keep]:
+        """What makes values known from here on."""
+        self._known |= made
+        return [Keep(name, dtype, self._columns) for name, dtype in made.items()]
+
+    def _arrays(self, made: dict[str, DataType]) -> list[Node]:
+        return [RowArray(name, dtype, self._columns) for name, dtype in made.items()]
+
+
+def _parts(stages: Sequence[Sweep]) -> list[Code | Fold | Store]:
+    return [part for sweep in stages for part in (*sweep.code, *sweep.folds, *sweep.stores)]
