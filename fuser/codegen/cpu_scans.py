@@ -58,8 +58,8 @@ class CpuScanPrinter(CpuSweepPrinter):
     def _scan_lanes(self, node: ScanLanes) -> None:
         join = self.expressions.use(_JOINS[node.carry.operation])
         none = self.expressions.print(node.carry.fill, node.array)
-        function = "scan_lanes_back" if self._turned else "scan_lanes"
-        call = f"{self.expressions.use(function)}<{join}>"
+        backwards = "true" if self._turned else "false"
+        call = f"{self.expressions.use('scan_lanes')}<{join}, {backwards}>"
         self.out.line(f"{call}({node.array}, count, {none}, {node.carry.name});")
 
     def _scan_chunks(self, loop: Loop) -> None:

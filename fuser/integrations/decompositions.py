@@ -1,8 +1,9 @@
 """What tracing replaces operations by: core ATen's decompositions, and those of what partitions are
 to see the inside of.
 
-Of torch's own, some are left out, and gradients of pads that copy elements are given by the places
-that were copied: see `known_places.py`. Operations on lists of tensors are those on each of them.
+Of torch's own, some are left out. Gradients of pads that copy elements are given by the places that
+were copied: see `known_places.py`. Operations on lists of tensors are those on each of them, and
+`pools.py` has those of images.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import torch
 from torch._decomp import core_aten_decompositions
 from torch._decomp import get_decompositions as decompositions_of  # pyright: ignore[reportUnknownVariableType]
 from torch._ops import OpOverload
+
+from fuser.integrations.pools import POOLS
 
 _aten: Any = torch.ops.aten
 
@@ -38,7 +41,7 @@ def decompositions() -> dict[Any, Any]:
     found.pop(_aten.select_scatter.default, None)  # compares every place; here it is a pad
     # Gives attention weights where its backward wants a logsumexp: for inference only.
     found.pop(_aten._scaled_dot_product_flash_attention_for_cpu.default, None)
-    return {**found, **_PADS, **dict(_of_lists())}
+    return {**found, **POOLS, **_PADS, **dict(_of_lists())}
 
 
 # -- pads ----------------------------------------------------------------------------------------

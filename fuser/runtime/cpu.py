@@ -26,6 +26,8 @@ FLAGS = (
     "-fwrapv",
     # Else a clamp becomes a path of its own, which costs a loop more selects than the clamp.
     "-fno-thread-jumps",
+    # Else a comparison of a select is made where its outcome is known: branches, and no vectors.
+    "-fno-tree-pre",
     # Without these two, selects are not if-converted and loops with them do not vectorize. NaN and
     # infinity stay right: nothing of -ffast-math is on.
     "-fno-trapping-math",

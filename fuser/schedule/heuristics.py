@@ -71,6 +71,10 @@ class CpuRowParameters:
     wide_line: int = 48
     fewest_lines: int = 1024
 
+    def makes_row(self, elements: int) -> bool:
+        """Whether something stored that is so long is done row by row though nothing is folded."""
+        return elements >= self.shortest_row or 1 < elements <= self.whole_row
+
     def lanes_for(self, extent: int, arrays: int = 1) -> int:
         """Lanes along a row of that many elements, of each of some arrays: joining them should cost
         little beside it. Without arrays, as many as the row has."""

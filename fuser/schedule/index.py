@@ -6,6 +6,7 @@ leaves no division behind; `clean_cut` finds the axis that, split in two, remove
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -197,6 +198,19 @@ def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
             quotient, remainder = divide(substitute(term.of, replacements), term.divisor)
             parts.append((quotient if isinstance(term, Quotient) else remainder, coefficient))
     return total(parts)
+
+
+def renamed(index: Index, names: Mapping[str, str]) -> Index:
+    """`index` with variables by other names."""
+
+    def term_renamed(term: Term) -> Term:
+        if isinstance(term, Axis):
+            return term
+        if isinstance(term, Variable):
+            return dataclasses.replace(term, name=names.get(term.name, term.name))
+        return dataclasses.replace(term, of=renamed(term.of, names))
+
+    return Index(index.constant, tuple((term_renamed(t), step) for t, step in index.terms))
 
 
 def affine_parts(index: Index) -> Iterator[Index]:

@@ -50,18 +50,25 @@ def turned_axes(body: RowBody, axes: Iterable[Axis]) -> RowBody:
 
 
 def lanes_across_rows(body: RowBody) -> bool:
-    """Whether neighbouring rows, and not neighbouring elements of a row, are next in memory."""
+    """Whether neighbouring rows, and not neighbouring elements of a row, are next in memory.
+
+    Lanes go where fewer accesses are of elements apart, and of two such ways, where more elements
+    are consecutive.
+    """
     if not body.rows:
         return False
     steps = _Steps(body)
-    along = across = 0
-    for sweep in body.stages:
-        for access in sweep.accesses if sweep.axes else ():
-            walked = steps.of(access.at)
+    apart, consecutive = [0, 0], [0, 0]
+    for sweep in (sweep for sweep in body.stages if sweep.axes):
+        ways = sweep.axes[-1], body.rows[-1]
+        for at in (*(access.at for access in sweep.accesses), *(f.at for f in sweep.folds)):
+            walked = steps.of(at)
             elements = point_count([a for a in (*body.rows, *sweep.axes) if a in walked])
-            along += elements * (walked.get(sweep.axes[-1]) == 1)
-            across += elements * (walked.get(body.rows[-1]) == 1)
-    return across > along
+            for way, axis in enumerate(ways):
+                consecutive[way] += elements * (walked.get(axis) == 1)
+                apart[way] += point_count(sweep.axes) * (walked.get(axis, 0) > 1)
+    along, across = zip(apart, (-count for count in consecutive), strict=True)
+    return across < along
 
 
 class _Steps:

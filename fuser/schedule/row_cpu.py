@@ -34,7 +34,7 @@ from fuser.segmenter import Segment
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = arrange_rows(trace_rows(segment, parameters.shortest_row))
+    body = arrange_rows(trace_rows(segment, parameters.makes_row))
     body = drop_repeated_nan(narrow_rows(use_facts(body)))
     whole = are_whole(body, parameters)
     across = whole or lanes_across_rows(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fuser.ir.nodes import Reduce, Scan, Statement, Value, operands
@@ -18,26 +19,25 @@ from fuser.segmenter import Segment
 from fuser.segmenter.atoms import NONE, AtomSet
 
 
-def trace_rows(segment: Segment, shortest: int | None = None) -> RowBody:
+def trace_rows(segment: Segment, is_row: Callable[[int], bool] = lambda _: False) -> RowBody:
     """The row body of a segment, over its atoms.
 
     Where nothing is reduced or scanned there are no rows to go by. If elements of the last store
-    that are next to each other make a row of at least `shortest`, they are taken for one: what is
-    the same all along it is then computed once.
+    that are next to each other are as many as `is_row` wants, they are taken for one: what is the
+    same all along it is then computed once.
     """
-    rows = _stored_rows(segment, shortest) if segment.rows is None else segment.rows
+    rows = _stored_rows(segment, is_row) if segment.rows is None else segment.rows
     return _RowTracer(segment, rows).run()
 
 
-def _stored_rows(segment: Segment, shortest: int | None) -> AtomSet:
-    """All atoms of the last store but the one along which it is consecutive, if that is long."""
-    scans = any(isinstance(s.op, Scan) for s in segment.fusion.statements)  # of one element
-    if shortest is None or scans:
+def _stored_rows(segment: Segment, is_row: Callable[[int], bool]) -> AtomSet:
+    """All atoms of the last store but the one along which it is consecutive, if that is a row."""
+    if any(isinstance(s.op, Scan) for s in segment.fusion.statements):  # of one element
         return NONE
     last, atoms = segment.stores[-1], segment.atoms
     dims = zip(atoms.factors(last), segment.memory[last].strides, strict=True)
     inner = [dim[-1] for dim, stride in dims if dim and stride == 1]
-    if not inner or atoms.size(inner[-1]) < shortest:
+    if not inner or not is_row(atoms.size(inner[-1])):
         return NONE
     return atoms.of(last) - {inner[-1]}
 

@@ -19,6 +19,7 @@ from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import (
     Binding,
     Call,
+    CheckedIndex,
     Expression,
     Let,
     Load,
@@ -31,9 +32,9 @@ from fuser.schedule.loop_tree import (
 )
 from fuser.schedule.row_along_cpu import sweep_along
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, variables_of
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
 from fuser.schedule.row_folds_cpu import widened_blocks
-from fuser.schedule.straight_line import MOST_STATEMENTS, StraightLine
+from fuser.schedule.straight_line import MOST_STATEMENTS, Line, StraightLine
 from fuser.schedule.vectors import step_along
 
 
@@ -46,7 +47,7 @@ def are_whole(body: RowBody, parameters: CpuRowParameters) -> bool:
         return False
     return any(sweep.axes for sweep in body.stages) and all(
         point_count(sweep.axes) <= most
-        and all(isinstance(node, Load | Let | Running) for node in sweep.code)
+        and all(isinstance(node, Load | Let | CheckedIndex | Running) for node in sweep.code)
         and all(_is_near(access, inner, most) for access in sweep.accesses)
         and not any(fold.at.coefficient(inner) for fold in sweep.folds)
         for sweep in body.stages
@@ -88,9 +89,9 @@ def _straight(body: RowBody) -> Sweep:
     return Sweep(body.rows[-1:], tuple(line.code), tuple(places.values()), tuple(line.stores))
 
 
-def _scanned(node: Code) -> Iterator[Load | Let]:
+def _scanned(node: Code) -> Iterator[Line]:
     """A node of a point; of a scan, what it comes to there."""
-    if isinstance(node, Load | Let):
+    if isinstance(node, Load | Let | CheckedIndex):
         yield node
     elif isinstance(node, Running):
         held = Ref(node.carry, node.dtype)
@@ -105,12 +106,10 @@ def _joined(fold: Fold, held: Expression) -> Call:
 
 
 def _is_near(access: Load | Store, inner: Axis, most: int) -> bool:
-    """Whether an access takes short steps from row to row."""
+    """Whether an access takes short steps from row to row, or goes where an index says."""
     step = step_along(access.at, inner)
     is_drawn = isinstance(access, Load) and access.drawn is not None
-    return (
-        not is_drawn and step is not None and 0 <= step <= most and not variables_of((access.at,))
-    )
+    return not is_drawn and step is not None and 0 <= step <= most
 
 
 def _points(sweep: Sweep) -> Iterator[Sweep]:

@@ -6,38 +6,60 @@ import dataclasses
 from collections.abc import Iterable
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import Expression, Let, Literal, Load, Ref, Store
+from fuser.schedule.index import Index, renamed
+from fuser.schedule.loop_tree import (
+    CheckedIndex,
+    Expression,
+    IndexValue,
+    Let,
+    Literal,
+    Load,
+    Ref,
+    Store,
+)
 from fuser.schedule.resolve import replaced
+from fuser.schedule.row_body import variables_of
 
 MOST_STATEMENTS = 1000
 """More than that in an iteration take long to compile, and are kept in no registers."""
 
 
+Line = Load | Let | CheckedIndex
+
+
 class StraightLine:
-    """Loads, lets and stores in order; what several points load or compute is made once."""
+    """Loads, lets, checks and stores in order; what several points make is made once."""
 
     def __init__(self) -> None:
-        self.code: list[Load | Let] = []
+        self.code: list[Line] = []
         self.stores: list[Store] = []
         self._known: dict[str, Expression] = {}
         """What stands for a name of the points, at the last of them that made it."""
-        self._made: dict[Load | Let, Ref] = {}
+        self._made: dict[Line, Ref] = {}
         """By what is loaded or computed, whatever its name."""
         self._copies: dict[str, int] = {}
 
-    def add(self, code: Iterable[Load | Let], stores: Iterable[Store]) -> None:
+    def add(self, code: Iterable[Line], stores: Iterable[Store]) -> None:
         """Add one more point."""
         for node in code:
-            if isinstance(node, Load):
-                self._known[node.name] = self._named(node, node.tensor.dtype)
-            else:
-                self.let(node.name, node.dtype, node.expression)
+            match node:
+                case Load():
+                    load = dataclasses.replace(node, at=self._place(node.at))
+                    self._known[node.name] = self._named(load, node.tensor.dtype)
+                case CheckedIndex():
+                    # A later one of the same value reports nothing that the first does not.
+                    check = dataclasses.replace(node, value=self.read(node.value), reports=True)
+                    self._known[node.name] = self._named(check, DataType.Int)
+                case Let():
+                    self.let(node.name, node.dtype, node.expression)
         for store in stores:
             self.stores.append(dataclasses.replace(store, source=self.read(store.source)))
 
     def let(self, name: str, dtype: DataType, expression: Expression) -> None:
         """From now on, `name` is this expression of the names known so far."""
         made = self.read(expression)
+        if isinstance(made, IndexValue) and not made.index.terms:
+            made = Literal(made.index.constant, made.dtype)
         is_leaf = isinstance(made, Ref | Literal)
         self._known[name] = made if is_leaf else self._named(Let(name, dtype, made), dtype)
 
@@ -45,7 +67,12 @@ class StraightLine:
         """An expression by the names of the last point."""
         return replaced(expression, self._known)
 
-    def _named(self, node: Load | Let, dtype: DataType) -> Ref:
+    def _place(self, at: Index) -> Index:
+        """An index by the names of the last point."""
+        known = {name: made.name for name, made in self._known.items() if isinstance(made, Ref)}
+        return renamed(at, known) if variables_of((at,)) else at
+
+    def _named(self, node: Line, dtype: DataType) -> Ref:
         nameless = dataclasses.replace(node, name="")
         if nameless not in self._made:
             self._made[nameless] = Ref(self._own_name(node.name), dtype)

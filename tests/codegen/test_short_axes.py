@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from tests.vector_notes import assert_vectorized, needs_notes
@@ -65,6 +65,27 @@ def any_of_pairs(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.any(fd.ops.reshape(x, [-1, 2]) > 1.0, [1])
 
 
+def one_of_four(fd: FusionDefinition, x: Handle) -> Handle:
+    """Each element at a place in a row of its own that follows from it, and zeros."""
+    y = fd.ops.reshape(x, [-1, 1])
+    place = fd.ops.cast(y > 0.0, DataType.Int) + fd.ops.cast(y > 1.0, DataType.Int)
+    zeros = fd.ops.full([ROWS * COLUMNS, 4], 0.0, DataType.Float)
+    return fd.ops.scatter(zeros, place, fd.ops.cast(y, DataType.Float), 1)
+
+
+def chosen_of_four(fd: FusionDefinition, x: Handle) -> Handle:
+    y = fd.ops.reshape(x, [-1, 4])
+    first = fd.ops.slice(y, [0, 0], [ROWS * COLUMNS // 4, 2], [1, 1])
+    return fd.ops.take_along_axis(y, fd.ops.cast(first > 0.0, DataType.Int) + 2, 1) * 2.0
+
+
+def lines_of_a_table(fd: FusionDefinition, x: Handle) -> Handle:
+    table = fd.ops.reshape(fd.ops.slice(x, [0, 0], [1, 32], [1, 1]), [8, 4])
+    y = fd.ops.reshape(x, [-1])
+    place = fd.ops.cast(y > 0.0, DataType.Int) + fd.ops.cast(y > 1.0, DataType.Int) * 6
+    return fd.ops.index_select(table, place, 0) * 2.0
+
+
 CASES: dict[str, Define] = {
     "repeated in pairs": repeated_in_pairs,
     "interleaved": interleaved,
@@ -77,6 +98,9 @@ CASES: dict[str, Define] = {
     "normalized": normalized,
     "any of pairs": any_of_pairs,
     "over the rows too": dice,
+    "one of four": one_of_four,
+    "chosen of four": chosen_of_four,
+    "lines of a table": lines_of_a_table,
     "scanned": lambda fd, x: fd.ops.cumsum(fd.ops.reshape(x, [-1, 4]), 1),
     "extremes so far": lambda fd, x: fd.ops.cummax(fd.ops.reshape(x, [16, 8, -1]), 1),
 }

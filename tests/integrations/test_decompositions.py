@@ -45,6 +45,7 @@ def test_no_places_and_too_many_pieces_stay_an_index() -> None:
 
 def forward_and_backward(function: Callable[..., torch.Tensor], x: torch.Tensor) -> None:
     """Compares with eager, and asserts that partitions have all of it."""
+    dynamo.clear_reports()
     results: list[list[torch.Tensor]] = []
     for run in (function, torch.compile(function, backend="fuser")):
         given = x.detach().clone().requires_grad_()
@@ -140,3 +141,51 @@ def test_an_optimizer_on_lists_updates_its_parameters() -> None:
     theirs = trained(lambda optimizer: optimizer.step)
     ours = trained(lambda optimizer: torch.compile(optimizer.step, backend="fuser"))
     torch.testing.assert_close(ours, theirs)
+
+
+POOLED = [
+    {"kernel_size": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": 3, "stride": 1, "padding": 1},
+    {"kernel_size": (2, 3), "stride": (3, 1)},
+    {"kernel_size": (3, 2), "stride": 2, "padding": (1, 0)},
+    {"kernel_size": 2, "stride": 3},
+]
+
+
+@pytest.mark.parametrize("options", POOLED)
+@pytest.mark.parametrize("pool", [F.max_pool2d, F.avg_pool2d])
+def test_pools_and_their_gradients(pool: Any, options: dict[str, Any]) -> None:
+    forward_and_backward(lambda x: pool(x, **options), torch.randn(2, 3, 9, 11))
+
+
+def test_averages_without_padding_and_with_another_divisor() -> None:
+    x = torch.randn(3, 9, 8)
+    options: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": 1}
+    forward_and_backward(lambda x: F.avg_pool2d(x, **options, count_include_pad=False), x)
+    forward_and_backward(lambda x: F.avg_pool2d(x, **options, divisor_override=5), x)
+
+
+@pytest.mark.parametrize("options", POOLED)
+def test_the_places_of_the_largest_elements_are_torchs(options: dict[str, Any]) -> None:
+    x = torch.randint(0, 3, (2, 3, 9, 11)).float()
+    x[0, 0, ::3, ::4] = torch.nan
+    x[1] = -torch.inf
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return F.max_pool2d(x, **options, return_indices=True)
+
+    found = torch.compile(function, backend="fuser")(x)
+    torch.testing.assert_close(found, function(x), rtol=0, atol=0, equal_nan=True)
+
+
+def test_other_pools_are_torchs() -> None:
+    x = torch.randn(1, 2, 40, 40)
+    calls: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda x: F.max_pool2d(x, 3, dilation=2),
+        lambda x: F.max_pool2d(x, 3, ceil_mode=True),
+        lambda x: F.avg_pool2d(x, 3, ceil_mode=True),
+        lambda x: F.avg_pool2d(x, 7),
+    ]
+    for call in calls:
+        torch.testing.assert_close(torch.compile(call, backend="fuser")(x), call(x))

@@ -68,43 +68,8 @@ static inline typename scan_vector<T>::type moved_up(typename scan_vector<T>::ty
 #endif
 }
 
-//@ scan_lanes: scan_vector, moved_up
-// Every lane becomes what it and all before it join to, and `carry`, what came before them, that of
-// the last; all is done in the type of the carry. `none` is what joins to nothing. Vectors are
-// scanned by themselves, in as many steps as their width has bits, so that only the carry goes from
-// one to the next.
-template <class T, int by, class Join>
-static inline typename scan_vector<T>::type scanned(typename scan_vector<T>::type x,
-                                                    typename scan_vector<T>::type none, Join join) {
-  if constexpr (by < scan_vector<T>::width) {
-    return scanned<T, 2 * by>(join(moved_up<T, by>(x, none), x), none, join);
-  } else {
-    return x;
-  }
-}
-template <class Join, class T, class Carry>
-static inline __attribute__((always_inline)) void scan_lanes(T* lanes, int count, Carry none,
-                                                             Carry& carry) {
-  typedef scan_vector<Carry> vector;
-  typedef typename scan_lane<T>::type kept
-      __attribute__((vector_size(vector::width * sizeof(T)), aligned(sizeof(T)), may_alias));
-  const Join join;
-  int lane = 0;
-  for (; lane + vector::width <= count; lane += vector::width) {
-    kept* const place = reinterpret_cast<kept*>(lanes + lane);
-    const auto own = __builtin_convertvector(*place, typename vector::type);
-    const auto upto = scanned<Carry, 1>(own, vector::filled(none), join);
-    *place = __builtin_convertvector(join(vector::filled(carry), upto), kept);
-    carry = join(carry, Carry(upto[vector::width - 1]));
-  }
-  for (; lane < count; ++lane) {
-    carry = join(carry, Carry(lanes[lane]));
-    lanes[lane] = T(carry);
-  }
-}
-
-//@ scan_lanes_back: scan_lanes
-// The same from the last lane to the first.
+//@ turned: scan_vector
+// The lanes of x from the last to the first.
 template <class T>
 static inline typename scan_vector<T>::type turned(typename scan_vector<T>::type x) {
   constexpr int width = scan_vector<T>::width;
@@ -118,24 +83,42 @@ static inline typename scan_vector<T>::type turned(typename scan_vector<T>::type
   return __builtin_shuffle(x, from);
 #endif
 }
-template <class Join, class T, class Carry>
-static inline __attribute__((always_inline)) void scan_lanes_back(T* lanes, int count, Carry none,
-                                                                  Carry& carry) {
+
+//@ scan_lanes: scan_vector, moved_up, turned
+// Every lane becomes what it and all before it join to, and `carry`, what came before them, that of
+// the last; all is done in the type of the carry. `none` is what joins to nothing. `Back` begins with
+// the last lane. Vectors are scanned by themselves, in as many steps as their width has bits, so that
+// only the carry goes from one to the next.
+template <class T, int by, class Join>
+static inline typename scan_vector<T>::type scanned(typename scan_vector<T>::type x,
+                                                    typename scan_vector<T>::type none, Join join) {
+  if constexpr (by < scan_vector<T>::width) {
+    return scanned<T, 2 * by>(join(moved_up<T, by>(x, none), x), none, join);
+  } else {
+    return x;
+  }
+}
+template <class Join, bool Back, class T, class Carry>
+static inline __attribute__((always_inline)) void scan_lanes(T* lanes, int count, Carry none,
+                                                             Carry& carry) {
   typedef scan_vector<Carry> vector;
   typedef typename scan_lane<T>::type kept
       __attribute__((vector_size(vector::width * sizeof(T)), aligned(sizeof(T)), may_alias));
   const Join join;
-  int lane = count;
-  for (; lane >= vector::width; lane -= vector::width) {
-    kept* const place = reinterpret_cast<kept*>(lanes + lane - vector::width);
-    const auto own = turned<Carry>(__builtin_convertvector(*place, typename vector::type));
+  const auto in_order = [](typename vector::type x) { return Back ? turned<Carry>(x) : x; };
+  int done = 0;
+  for (; done + vector::width <= count; done += vector::width) {
+    const int lane = Back ? count - vector::width - done : done;
+    kept* const place = reinterpret_cast<kept*>(lanes + lane);
+    const auto own = in_order(__builtin_convertvector(*place, typename vector::type));
     const auto upto = scanned<Carry, 1>(own, vector::filled(none), join);
-    *place = __builtin_convertvector(turned<Carry>(join(vector::filled(carry), upto)), kept);
+    *place = __builtin_convertvector(in_order(join(vector::filled(carry), upto)), kept);
     carry = join(carry, Carry(upto[vector::width - 1]));
   }
-  for (; lane > 0; --lane) {
-    carry = join(carry, Carry(lanes[lane - 1]));
-    lanes[lane - 1] = T(carry);
+  for (; done < count; ++done) {
+    const int lane = Back ? count - 1 - done : done;
+    carry = join(carry, Carry(lanes[lane]));
+    lanes[lane] = T(carry);
   }
 }
 

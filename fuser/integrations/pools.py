@@ -1,0 +1,262 @@
+"""Pools of images as operations on elements, [..., height, width].
+
+    values[y, x]    = the largest of padded[stride y + i, stride x + j], i and j below the kernel
+    gradient[y, x]  = sum of grad[w] over the windows w that have [y, x], if its place is theirs
+
+A window's elements are slices of the padded image with steps. An element has few windows, and those
+that are the m-th before the last one to have it, for all elements, are the results repeated and
+moved by m strides. So neither direction reads an index, and both are fused with what is around.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_aten: Any = torch.ops.aten
+
+MOST_ELEMENTS = 25
+"""Windows of more are torch's: each element is code of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One of the two dimensions of an image, as windows go along it."""
+
+    dim: int
+    size: int
+    kernel: int
+    stride: int
+    padding: int
+
+    @property
+    def windows(self) -> int:
+        return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
+
+    @property
+    def behind(self) -> int:
+        """Elements behind the last window's; below 0 where that reaches into the padding."""
+        return self.size + self.padding - (self.windows - 1) * self.stride - self.kernel
+
+    def taken(self, padded: torch.Tensor, number: int) -> torch.Tensor:
+        """Element `number` of every window."""
+        end = number + (self.windows - 1) * self.stride + 1
+        return _aten.slice.Tensor(padded, self.dim, number, end, self.stride)
+
+    def of_elements(self, results: torch.Tensor, back: int, fill: float) -> torch.Tensor:
+        """For each element, the result of the window that begins `back` windows before the last one
+        that begins at it or before; `fill` where there is none."""
+        shape = list(results.shape)
+        repeated = [*shape[: self.dim + 1], self.stride, *shape[self.dim + 1 :]]
+        wide = results.unsqueeze(self.dim + 1).expand(repeated)
+        shape[self.dim] *= self.stride
+        wide = wide.clone(memory_format=torch.contiguous_format).view(shape)
+        before = back * self.stride - self.padding
+        widths = [0, 0] * (results.dim() - 1 - self.dim)
+        behind = self.size - before - shape[self.dim]
+        return _aten.constant_pad_nd(wide, [*widths, before, behind], fill)
+
+    def place(self, device: torch.device) -> torch.Tensor:
+        """The number of each element."""
+        return torch.arange(self.size, device=device)
+
+    def in_window(self, back: int, device: torch.device) -> torch.Tensor | None:
+        """Whether that window has the element; None if it always does."""
+        if self.kernel >= (back + 1) * self.stride:
+            return None
+        within = torch.remainder(self.place(device) + self.padding, self.stride)
+        return within + back * self.stride < self.kernel
+
+    @property
+    def most_windows(self) -> int:
+        """The most windows that have one element."""
+        return -(-self.kernel // self.stride)
+
+
+def _axes(
+    x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+) -> list[_Axis] | None:
+    """Height and width; None where windows are too large, or sizes are not known."""
+    sizes = x.shape[-2:]
+    if not all(type(size) is int for size in x.shape):
+        return None
+    kernels, strides, paddings = (_pair(given) for given in (kernel, stride or kernel, padding))
+    given = zip((x.dim() - 2, x.dim() - 1), sizes, kernels, strides, paddings, strict=True)
+    axes = [_Axis(*each) for each in given]
+    fits = kernels[0] * kernels[1] <= MOST_ELEMENTS and all(axis.windows > 0 for axis in axes)
+    return axes if fits else None
+
+
+def _pair(given: int | Sequence[int]) -> tuple[int, int]:
+    numbers = (given,) if isinstance(given, int) else tuple(given)
+    return (numbers[0], numbers[-1])
+
+
+def _padded(x: torch.Tensor, axes: Sequence[_Axis], fill: float) -> torch.Tensor:
+    """An image as far as its windows go."""
+    widths = [w for axis in reversed(axes) for w in (axis.padding, max(-axis.behind, 0))]
+    return _aten.constant_pad_nd(x, widths, fill) if any(widths) else x
+
+
+def _windows(x: torch.Tensor, axes: Sequence[_Axis]) -> Iterator[tuple[int, int, torch.Tensor]]:
+    """The places of the elements of a window, and each of them for all windows."""
+    rows, columns = axes
+    for i, j in itertools.product(range(rows.kernel), range(columns.kernel)):
+        yield i, j, columns.taken(rows.taken(x, i), j)
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """What sums of 16-bit numbers are of."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def _sum_over_windows(
+    axes: Sequence[_Axis], term: Callable[[tuple[int, int]], torch.Tensor]
+) -> torch.Tensor:
+    rows, columns = axes
+    backs = itertools.product(range(rows.most_windows), range(columns.most_windows))
+    first, *others = map(term, backs)
+    return sum(others, first)
+
+
+# -- averages ------------------------------------------------------------------------------------
+
+
+def avg_pool2d(
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> torch.Tensor:
+    """Means of windows [..., height', width']."""
+    axes = _axes(x, kernel_size, stride, padding)
+    if axes is None or ceil_mode or not x.is_floating_point():
+        return NotImplemented
+    first, *others = (taken for _, _, taken in _windows(_wide(_padded(x, axes, 0)), axes))
+    count = _elements(axes, x, divisor_override, count_include_pad)
+    return (sum(others, first) / count).to(x.dtype)
+
+
+def avg_pool2d_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> torch.Tensor:
+    """What windows share out to their elements."""
+    axes = _axes(x, kernel_size, stride, padding)
+    if axes is None or ceil_mode or not x.is_floating_point():
+        return NotImplemented
+    share = _wide(grad) / _elements(axes, x, divisor_override, count_include_pad)
+
+    def term(backs: tuple[int, int]) -> torch.Tensor:
+        value = share
+        for axis, back in zip(axes, backs, strict=True):
+            value = axis.of_elements(value, back, 0)
+            inside = axis.in_window(back, x.device)
+            if inside is not None:
+                shape = [axis.size if dim == axis.dim else 1 for dim in range(x.dim())]
+                value = torch.where(inside.view(shape), value, 0)
+        return value
+
+    return _sum_over_windows(axes, term).to(x.dtype)
+
+
+def _elements(
+    axes: Sequence[_Axis], x: torch.Tensor, divisor: int | None, with_padding: bool
+) -> int | torch.Tensor:
+    """How many elements each window has, or what its sum is divided by instead."""
+    if divisor is not None:
+        return divisor
+    if with_padding or not any(axis.padding for axis in axes):
+        return axes[0].kernel * axes[1].kernel
+    counts: list[torch.Tensor] = []
+    for axis in axes:
+        first = torch.arange(axis.windows, device=x.device) * axis.stride - axis.padding
+        last = torch.clamp(first + axis.kernel, max=axis.size)
+        counts.append(last - torch.clamp(first, min=0))
+    return counts[0].unsqueeze(1) * counts[1]
+
+
+# -- extremes ------------------------------------------------------------------------------------
+
+
+def max_pool2d_with_indices(
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest elements of windows [..., height', width'], and their places in the image."""
+    axes = _axes(x, kernel_size, stride, padding)
+    if axes is None or ceil_mode or _pair(dilation) != (1, 1) or not x.is_floating_point():
+        return NotImplemented
+    _, columns = axes
+    begins = [torch.arange(a.windows, device=x.device) * a.stride - a.padding for a in axes]
+    first = _numbered(begins, columns.size)
+    # A window chooses its first element in the image, until another one is larger.
+    inside = [torch.clamp(begin, min=0) for begin in begins]
+    chosen = (_numbered(inside, columns.size) - first).to(torch.int32)
+    windows = _windows(_padded(x, axes, -torch.inf), axes)
+    _, _, largest = next(windows)
+    for i, j, taken in windows:
+        beats = torch.logical_or(taken > largest, torch.isnan(taken))
+        place = torch.full((), i * columns.size + j, dtype=torch.int32, device=x.device)
+        chosen = torch.where(beats, place, chosen)
+        largest = torch.maximum(largest, taken)
+    return largest, (first + chosen).expand(largest.shape)
+
+
+def _numbered(places: Sequence[torch.Tensor], columns: int) -> torch.Tensor:
+    """The numbers in the image of all pairs of a row and a column."""
+    row, column = places
+    return (row * columns).unsqueeze(1) + column
+
+
+def max_pool2d_with_indices_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    indices: torch.Tensor,
+) -> torch.Tensor:
+    """What each element gets of the windows that chose it."""
+    axes = _axes(x, kernel_size, stride, padding)
+    if axes is None or ceil_mode or _pair(dilation) != (1, 1):
+        return NotImplemented
+    own = _numbered([axis.place(x.device) for axis in axes], axes[1].size)
+    wide = _wide(grad)
+
+    def term(backs: tuple[int, int]) -> torch.Tensor:
+        chosen, value = indices, wide
+        for axis, back in zip(axes, backs, strict=True):
+            chosen = axis.of_elements(chosen, back, -1)
+            value = axis.of_elements(value, back, 0)
+        return torch.where(chosen == own, value, 0)
+
+    return _sum_over_windows(axes, term).to(x.dtype)
+
+
+POOLS: dict[Any, Callable[..., Any]] = {
+    _aten.avg_pool2d.default: avg_pool2d,
+    _aten.avg_pool2d_backward.default: avg_pool2d_backward,
+    _aten.max_pool2d_with_indices.default: max_pool2d_with_indices,
+    _aten.max_pool2d_with_indices_backward.default: max_pool2d_with_indices_backward,
+}
+"""The decompositions."""
