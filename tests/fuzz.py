@@ -68,6 +68,10 @@ SMALL_ROWS = CpuRowParameters(
     online_bytes=16,
     online_block=6,
     whole_rows=2,
+    fewest_columns=3,
+    most_columns=40,
+    wide_line=6,
+    fewest_lines=5,
 )
 STREAMED_ROWS = CpuRowParameters(serial_work=0, stream_bytes=0, chunked_run=64, whole_row=0)
 CPU_PARAMETERS: Sequence[tuple[CpuParameters, CpuRowParameters] | None] = (

@@ -41,12 +41,14 @@ def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]
     *outer, inner = body.rows
     lane, moved = lanes_of(inner, parameters.strip)
     nodes: list[Node] = []
+    before: set[str] = set()
     for stage in body.stages:
         sweep = replace_axes(stage, moved)
         if sweep.axes:
-            nodes += _sweep_across(sweep, lane, parameters)
+            nodes += _sweep_across(sweep, lane, parameters, before)
         else:
             nodes += _point_across(sweep, lane)
+        before.update(node.name for node in (*sweep.code, *sweep.folds))
     nodes += widened_blocks(body, parameters.row_block)
     strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip)
     return nested(outer, Binding.PARALLEL, (strip,))
@@ -100,9 +102,11 @@ class _LaneFold:
         return Let(held.name, held.dtype, joined, in_lanes=True)
 
 
-def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> list[Node]:
-    """A sweep of neighbouring rows. Long ones are folded in blocks: within a block in the type of
-    the fold, over blocks in a wider one."""
+def _sweep_across(
+    sweep: Sweep, lane: Axis, parameters: CpuRowParameters, before: set[str]
+) -> list[Node]:
+    """A sweep of neighbouring rows, after what was made `before`. Long ones are folded in blocks:
+    within a block in the type of the fold, over blocks in a wider one."""
     *outer, inner = sweep.axes
     count = lane.extent
     is_short = point_count(sweep.axes) <= parameters.strip_block
@@ -119,7 +123,7 @@ def _sweep_across(sweep: Sweep, lane: Axis, parameters: CpuRowParameters) -> lis
     blocked = [fold for fold in folds if fold.in_blocks]
 
     own_arrays, each, after_point = _over_rows(by_point, lane)
-    shared, own_code = _code_across(sweep, lane)
+    shared, own_code = _code_across(sweep, lane, before)
     body = (*point_by_point(own_code), *(fold.joined() for fold in folds), *each, *sweep.stores)
     if sweep.stores or after_point or _checks(sweep):
         lanes = Loop(lane, Binding.STRIP_LANES, body)
@@ -145,12 +149,12 @@ def _checks(sweep: Sweep) -> bool:
     return any(isinstance(node, CheckedIndex) for node in sweep.code)
 
 
-def _code_across(sweep: Sweep, lane: Axis) -> tuple[list[Code], list[Code]]:
+def _code_across(sweep: Sweep, lane: Axis, before: set[str]) -> tuple[list[Code], list[Code]]:
     """What a point does once for all of its rows, and what in the lane of each. Compilers find the
     former themselves, but for checks of an index and what follows from them."""
     if not _checks(sweep):
         return [], list(sweep.code)
-    shared, _ = divided(sweep.code, lane)
+    shared, _ = divided(sweep.code, lane, before)
     return shared, [node for node in sweep.code if node not in shared]
 
 

@@ -10,7 +10,7 @@ accessed in pieces.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Value
@@ -137,11 +137,14 @@ def consecutive_loads(code: Sequence[Code], inner: Axis) -> list[Load]:
     return [node for node in divided(code, inner)[1] if isinstance(node, Load)]
 
 
-def divided(code: Sequence[Code], inner: Axis) -> tuple[list[Code], list[Load | Keep | Kept]]:
-    """What is the same for all lanes, and what moves consecutive elements."""
+def divided(
+    code: Sequence[Code], inner: Axis, before: Iterable[str] = ()
+) -> tuple[list[Code], list[Load | Keep | Kept]]:
+    """What is the same for all lanes, and what moves consecutive elements; of what was made
+    `before`, every lane has its own."""
     same: list[Code] = []
     together: list[Load | Keep | Kept] = []
-    varying: set[str] = set()
+    varying = set(before)
     for node in code:
         depends = not varying.isdisjoint(names_in((node,)))
         if isinstance(node, Keep | Kept) or (
