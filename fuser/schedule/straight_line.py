@@ -58,8 +58,10 @@ class StraightLine:
     def let(self, name: str, dtype: DataType, expression: Expression) -> None:
         """From now on, `name` is this expression of the names known so far."""
         made = self.read(expression)
-        if isinstance(made, IndexValue) and not made.index.terms:
-            made = Literal(made.index.constant, made.dtype)
+        if isinstance(made, IndexValue):
+            index = self._place(made.index)
+            made = IndexValue(index, made.dtype)
+            made = made if index.terms else Literal(index.constant, made.dtype)
         is_leaf = isinstance(made, Ref | Literal)
         self._known[name] = made if is_leaf else self._named(Let(name, dtype, made), dtype)
 

@@ -79,6 +79,14 @@ def chosen_of_four(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.take_along_axis(y, fd.ops.cast(first > 0.0, DataType.Int) + 2, 1) * 2.0
 
 
+def places_chosen_of_four(fd: FusionDefinition, x: Handle) -> Handle:
+    """A gather of what is not memory but computed where it is read."""
+    y = fd.ops.reshape(x, [-1, 4])
+    places = fd.ops.reshape(fd.ops.iota(ROWS * COLUMNS, 3, 2, DataType.Int), [-1, 4])
+    chosen = fd.ops.take_along_axis(places, fd.ops.cast(y > 0.0, DataType.Int) + 2, 1)
+    return fd.ops.cast(chosen, DataType.Float) * 2.0
+
+
 def lines_of_a_table(fd: FusionDefinition, x: Handle) -> Handle:
     table = fd.ops.reshape(fd.ops.slice(x, [0, 0], [1, 32], [1, 1]), [8, 4])
     y = fd.ops.reshape(x, [-1])
@@ -100,6 +108,7 @@ CASES: dict[str, Define] = {
     "over the rows too": dice,
     "one of four": one_of_four,
     "chosen of four": chosen_of_four,
+    "places chosen of four": places_chosen_of_four,
     "lines of a table": lines_of_a_table,
     "scanned": lambda fd, x: fd.ops.cumsum(fd.ops.reshape(x, [-1, 4]), 1),
     "extremes so far": lambda fd, x: fd.ops.cummax(fd.ops.reshape(x, [16, 8, -1]), 1),
