@@ -138,7 +138,10 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{held.name} = {self.expressions.print(joined, partial.name)};")
 
     def widen(self, node: Widen) -> None:
-        each_time = "" if node.every == 1 else f"if (++rows_in_blocks == {node.every})"
+        each_time = ""
+        if node.every > 1:
+            rows = self.sizes.parameter("rows_of_blocks", node.every)
+            each_time = f"if (++rows_in_blocks == {rows})"
         with self.out.block(each_time):
             if node.every > 1:
                 self.out.line("rows_in_blocks = 0;")

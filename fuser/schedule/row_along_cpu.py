@@ -71,7 +71,7 @@ def along_rows(
         else:
             nodes += _stage(sweep, parameters, alone, before if may_repeat else None)
         before.update(node.name for node in sweep.code)
-    nodes += widened_blocks(body, parameters.row_block)
+    nodes += widened_blocks(body, parameters.row_block, body.rows)
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
 
 

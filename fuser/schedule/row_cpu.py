@@ -28,7 +28,7 @@ from fuser.schedule.row_lines_cpu import are_lines, lines
 from fuser.schedule.row_memory import cost, goes_past_cache
 from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_whole_cpu import are_whole, whole_rows
+from fuser.schedule.row_whole_cpu import whole_order, whole_rows
 from fuser.segmenter import Segment
 
 
@@ -36,25 +36,25 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     """The loop nest of a segment with reductions or gathers."""
     body = arrange_rows(trace_rows(segment, parameters.makes_row))
     body = drop_repeated_nan(narrow_rows(use_facts(body)))
-    whole = are_whole(body, parameters)
-    across = whole or lanes_across_rows(body)
+    whole = whole_order(body, parameters)
+    body = whole or body
+    across = whole is not None or lanes_across_rows(body)
     may_repeat = not segment.overwritten  # values that are new then
     alone = not across and rows_alone(body, parameters)
-    if across and not whole and are_lines(body, parameters):
+    shared = bool(body.rows) or alone  # else one thread has the only row
+    if across and whole is None and are_lines(body, parameters):
         described, nodes = "columns of lines", lines(body, parameters, may_repeat)
-        shared = True
     else:
-        if whole:
-            described, nodes = "a row a lane", whole_rows(body, parameters, may_repeat)
+        if whole is not None:
+            described, mapped = "a row a lane", whole_rows(body, parameters, may_repeat)
         elif across:
-            described, nodes = "lanes across rows", across_rows(body, parameters)
+            described, mapped = "lanes across rows", across_rows(body, parameters)
         else:
             described = "lanes along rows"
-            nodes = along_rows(body, parameters, may_repeat, alone)
+            mapped = along_rows(body, parameters, may_repeat, alone)
         partials = tuple(map(thread_partial, body.folds_over_rows))
-        shared = bool(body.rows) or alone  # else one thread has the only row
-        nodes = (*nodes, *widened_blocks(body, 1))
-        nodes = (Region(partials, nodes, _epilogue(body), threaded=shared),)
+        mapped = (*mapped, *widened_blocks(body, 1))
+        nodes = (Region(partials, mapped, _epilogue(body), threaded=shared),)
     return LoopNest(
         name=kernel_name("rows", segment),
         axes=body.axes,

@@ -10,12 +10,15 @@ Long sums of float32 are kept in float64.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
+from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import (
     Accumulate,
     Call,
@@ -126,8 +129,21 @@ def thread_partial(fold: Fold) -> Partial:
     return Partial(fold.name, fold.dtype, dtype, fold.operation, fold.slots, fill, in_blocks)
 
 
-def widened_blocks(body: RowBody, every: int) -> list[Node]:
-    """Joins blocks of folds over the rows to what is kept of them, if there are any."""
-    partials = map(thread_partial, body.folds_over_rows)
-    blocked = tuple(partial for partial in partials if partial.in_blocks)
-    return [Widen(blocked, every)] if blocked else []
+def widened_blocks(body: RowBody, every: int, rows: Sequence[Axis] = ()) -> list[Node]:
+    """Joins blocks of folds over the rows to what is kept of them, if there are any: when `every`
+    so many values have been added at one place. As long as neighbouring `rows` add at other places,
+    there is time."""
+    folds = [fold for fold in body.folds_over_rows if thread_partial(fold).in_blocks]
+    apart = min((_rows_apart(fold, rows) for fold in folds), default=1)
+    blocked = tuple(map(thread_partial, folds))
+    return [Widen(blocked, min(every * apart, _LONGEST))] if folds else []
+
+
+_LONGEST = 1 << 30
+"""Rows are counted in 32 bits."""
+
+
+def _rows_apart(fold: Fold, rows: Sequence[Axis]) -> int:
+    """How many rows, one after the other, add at places of their own."""
+    own = itertools.takewhile(fold.at.coefficient, reversed(rows))
+    return math.prod(axis.extent for axis in own)

@@ -38,8 +38,18 @@ from fuser.schedule.straight_line import MOST_STATEMENTS, Line, StraightLine
 from fuser.schedule.vectors import step_along
 
 
-def are_whole(body: RowBody, parameters: CpuRowParameters) -> bool:
-    """Whether each lane does a whole row: rows are short, and near each other in memory."""
+def whole_order(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
+    """`body` with rows in an order in which each lane does a whole row; None if there is none."""
+    for inner in reversed(body.rows):
+        outer = tuple(axis for axis in body.rows if axis is not inner)
+        ordered = dataclasses.replace(body, rows=(*outer, inner))
+        if _are_whole(ordered, parameters):
+            return ordered
+    return None
+
+
+def _are_whole(body: RowBody, parameters: CpuRowParameters) -> bool:
+    """Whether rows are short, and near each other in memory."""
     if not body.rows or body.rows[-1].extent < parameters.whole_rows:
         return False
     inner, most = body.rows[-1], parameters.whole_row

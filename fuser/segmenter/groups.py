@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuser.ir.nodes import Pointwise, Scatter, Value
+from fuser.ir.nodes import Cat, Pad, Pointwise, Scatter, Statement, Value, static
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.graph import OperationGraph
@@ -215,7 +215,26 @@ class GroupMaker:
         few = rows is not None and rows.swept_again
         count = atoms.elements(rows.kept) if rows is not None and few else None
         own = sum(cost * elements for (elements, _), cost in group.arithmetic.items())
+        own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
         return self._machine.kernel_cost(group.moved, own, group.repeated(atoms), count)
+
+    def _chosen(self, group: Group, rows: Rows) -> int:
+        """Elements that a group chooses along its rows, by pads and concatenations."""
+        return sum(
+            statement.out.elements
+            for statement in (self.operations.nodes[member] for member in group.members)
+            if not self._changing(statement) <= rows.kept
+        )
+
+    def _changing(self, statement: Statement) -> AtomSet:
+        """The atoms along which a pad or a concatenation reads now this, now that."""
+        op, changing = statement.op, frozenset[int]()
+        if isinstance(op, Cat):
+            changing = frozenset({op.dim})
+        elif isinstance(op, Pad):
+            changing = frozenset(d for d, width in enumerate(op.widths) if static(width) != (0, 0))
+        dims = self.operations.atoms.factors(statement.out) if changing else ()
+        return frozenset(atom for dim in changing for atom in dims[dim])
 
     def boundary_asked_inside(self, group: Group) -> bool:
         """Whether a segment_set is in the group together with what reads it."""

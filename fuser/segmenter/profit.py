@@ -33,6 +33,10 @@ class Machine:
     folds_in_strips: bool = False
     """Whether neighbouring columns are folded side by side, in the order of memory."""
 
+    chosen_in_rows: int = 2
+    """Instructions for an element, in a row, that is read from one of several tensors, or not at
+    all: which of them is decided for each, where domains of points are cut into pieces."""
+
     few_columns: int = 0
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
@@ -68,6 +72,7 @@ PROCESSOR = Machine(
     busy_processors=1,
     processors_of_a_row=1,
     folds_in_strips=True,
+    chosen_in_rows=128,
     few_columns=8,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
