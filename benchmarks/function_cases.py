@@ -83,7 +83,8 @@ def norm_and_rotate(
 
 
 def axial_rotary(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
-    first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
+    pairs = x.view(*x.shape[:-1], -1, 2)
+    first, second = pairs[..., 0], pairs[..., 1]
     cos, sin = angles.cos(), angles.sin()
     pair = (first * cos - second * sin, first * sin + second * cos)
     return torch.stack(pair, -1).flatten(-2)
@@ -138,7 +139,7 @@ def joined_norm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def weight_norm(direction: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
-    return direction * (size / direction.norm(dim=1, keepdim=True))
+    return direction * (size / direction.square().sum(1, keepdim=True).sqrt())
 
 
 def unit_norm(x: torch.Tensor) -> torch.Tensor:
@@ -180,7 +181,7 @@ def short_convolution(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def maxout(x: torch.Tensor) -> torch.Tensor:
-    return x.unflatten(-1, (-1, 2)).amax(-1)
+    return torch.amax(x.view(len(x), -1, 2), -1)
 
 
 # -- images --------------------------------------------------------------------------------------

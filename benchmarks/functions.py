@@ -26,6 +26,7 @@ if __name__ == "__main__":
 
 import torch
 from buffers import keep_freed
+from case import tensors
 from checks import WrongResultError, error
 from function_cases import FUNCTIONS, Drawn, Function
 from harness import OURS, Call, Measured, alternate, machine, options, report
@@ -110,12 +111,7 @@ def _exact(tensor: torch.Tensor) -> torch.Tensor:
 
 def _check(calls: Mapping[str, Callable[[], object]], exact: Sequence[torch.Tensor]) -> None:
     """Every call is made once, and compiled by that."""
-    errors: dict[str, float] = {}
-    for name, call in calls.items():
-        made = call()
-        got = (made,) if isinstance(made, torch.Tensor) else made
-        assert isinstance(got, tuple)
-        errors[name] = error(got, exact)
+    errors = {name: error(tensors(call()), list(exact)) for name, call in calls.items()}
     if not errors[OURS] <= max(TOLERANCE, 2 * errors["eager"]):
         raise WrongResultError(f"error {errors[OURS]:.1e}, eager's {errors['eager']:.1e}")
 

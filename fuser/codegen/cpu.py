@@ -45,8 +45,8 @@ class CpuPrinter(CpuTilePrinter):
                 simd = " simd" if loop.binding is Binding.SIMD else ""
                 self.out.line(f"#pragma omp for{simd}{_collapse(loop)} nowait")
                 self._for(loop) if simd else self._inner(loop)
-            if any(map(_bypasses_cache, node.body)):
-                self.out.line(f"{self.expressions.use('stream_fence')}();")
+            if any(map(_in_chunks, node.body)):
+                self._fence()
 
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.TILE_LINES:
@@ -55,12 +55,12 @@ class CpuPrinter(CpuTilePrinter):
             self.tiled_loops(loop)
         elif self._in_region or loop.axis is not self.nest.axes[0]:
             self._inner(loop)
-        elif _bypasses_cache(loop):
+        elif _in_chunks(loop):
             self.out.line("#pragma omp parallel if (threaded)")
             with self.out.block(""):
                 self.out.line(f"#pragma omp for{_collapse(loop)}")
                 self._inner(loop)
-                self.out.line(f"{self.expressions.use('stream_fence')}();")
+                self._fence()
         elif loop.binding is Binding.SIMD:
             self.out.line("#pragma omp parallel for simd if (parallel : threaded)")
             self._for(loop)
@@ -69,10 +69,14 @@ class CpuPrinter(CpuTilePrinter):
             self._for(loop)
 
     def load(self, load: Load) -> None:
-        if load.drawn is None or load.lanes == 1:
+        if load.lanes == 1:
             if not load.in_lanes:
                 self.expressions.lane_arrays.discard(load.name)
             super().load(load)
+            return
+        if load.drawn is None:
+            self.out.line(f"{self.flag_room(load)};")
+            self.out.line(f"{self.flag_lanes(load)};")
             return
         type_ = self.expressions.type(load.tensor.dtype)
         self.out.line(f"{self.draw_room(load, load.drawn)};")
@@ -89,6 +93,18 @@ class CpuPrinter(CpuTilePrinter):
         draw, numbers = self.expressions.use("draw_lanes"), self.drawn_numbers(load, drawn)
         given = f"{load.name}_room, {self.drawn_at(load, drawn)}"
         return f"{load.name} = {draw}<{numbers}, {load.lanes}>({given})"
+
+    def flag_room(self, load: Load) -> str:
+        """The declaration of room for truth values of lanes."""
+        return f"alignas(64) int {load.name}[{load.lanes}]"
+
+    def flag_lanes(self, load: Load) -> str:
+        """What reads truth values of lanes."""
+        self.expressions.loaded(load.name, load.tensor.dtype)
+        self.expressions.lane_arrays.add(load.name)
+        at = self.sizes.index(load.at, load.name)
+        flags = f"{self.expressions.use('read_flags')}<{load.lanes}, {load.step}>"
+        return f"{flags}({load.name}, {load.tensor}_in + {at})"
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:
@@ -110,6 +126,10 @@ class CpuPrinter(CpuTilePrinter):
 
     def prefetch(self, prefetch: Prefetch) -> None:
         self.ask("prefetch_lanes" if prefetch.there else "prefetch_ahead", prefetch)
+
+    def _fence(self) -> None:
+        if self.nest.launch.past_cache:
+            self.out.line(f"{self.expressions.use('stream_fence')}();")
 
     def _inner(self, loop: Loop) -> None:
         if loop.binding is Binding.STREAM:
@@ -133,6 +153,7 @@ class CpuPrinter(CpuTilePrinter):
 
     def _chunks(self, loop: Loop) -> None:
         """Whole chunks only: the last one starts early enough to end in range."""
+        self.sizes.in_lanes(loop.axis)
         index = self.index
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         owner = f"chunks_{name[1:]}" if self._in_region else "chunks"
@@ -164,6 +185,7 @@ class CpuPrinter(CpuTilePrinter):
 
     def _lanes(self, loop: Loop) -> None:
         self.sizes.name_axis(loop.axis, "lane")
+        self.sizes.in_lanes(loop.axis)
         self.out.line("#pragma omp simd")
         with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
             self.nodes(loop.body)
@@ -188,7 +210,8 @@ def _innermost(loop: Loop) -> list[Loop]:
     return [inner for node in loop.body if isinstance(node, Loop) for inner in _innermost(node)]
 
 
-def _bypasses_cache(node: Node) -> bool:
+def _in_chunks(node: Node) -> bool:
+    """Whether rows are copied, or done in chunks."""
     assert isinstance(node, Loop)
     return any(loop.binding in (Binding.STREAM, Binding.CHUNKS) for loop in _innermost(node))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from fuser.codegen.cpu_checks import CpuCheckPrinter
 from fuser.schedule.expressions import REPEATED
@@ -145,7 +145,9 @@ class CpuSweepPrinter(CpuCheckPrinter):
 
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""
-        with self.in_own_lanes(loop, self._has_points(loop)):
+        has_flags = any(isinstance(node, Load) and not node.drawn for node in _of_round(loop))
+        room = self.out.block("") if has_flags else nullcontext()  # other sweeps have such names
+        with self.in_own_lanes(loop, self._has_points(loop)), room:
             self._rounds(loop)
 
     def _rounds(self, loop: Loop) -> None:
@@ -159,6 +161,8 @@ class CpuSweepPrinter(CpuCheckPrinter):
         if may_repeat:
             with self.out.block(f"if ({start} < {extent})"):
                 self.out.line(f"const int done = int({start} + {step} - {extent});")
+                flags = [node for node in _of_round(loop) if isinstance(node, Load)]
+                self._begin_round(loop, f"{extent} - {step}", flags)
                 self.out.line("#pragma omp simd")
                 self.out.line(f"{lanes} {body}({extent} - {step} + lane, lane, lane < done);")
             return
@@ -180,11 +184,16 @@ class CpuSweepPrinter(CpuCheckPrinter):
         body, start = f"sweep{number}", f"start{number}"
         of_round = _of_round(loop)
         for node in of_round:
-            if isinstance(node, Load) and node.drawn:
-                self.expressions.lane_arrays.add(node.name)
+            if not isinstance(node, Load):
+                continue
+            self.expressions.loaded(node.name, node.tensor.dtype)
+            self.expressions.lane_arrays.add(node.name)
+            if node.drawn:
                 type_ = self.expressions.type(node.tensor.dtype)
                 self.out.line(f"{self.draw_room(node, node.drawn)};")
                 self.out.line(f"const {type_}* {node.name};")
+            else:
+                self.out.line(f"{self.flag_room(node)};")
         repeats = f", const bool {REPEATED.name}" if loop.binding is Binding.ROUNDS else ""
         head = f"const auto {body} = [&](const {index} {name}, const int lane{repeats})"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
@@ -198,8 +207,9 @@ class CpuSweepPrinter(CpuCheckPrinter):
             index = self.index
             self.out.line(f"const {index} {self.sizes.axis(loop.axis)} = {start};")
         for node in nodes:
-            if isinstance(node, Load) and node.drawn:
-                self.out.line(f"{self.drawn_lanes(node, node.drawn)};")
+            if isinstance(node, Load):
+                lanes = self.drawn_lanes(node, node.drawn) if node.drawn else self.flag_lanes(node)
+                self.out.line(f"{lanes};")
             else:
                 self.node(node)
 

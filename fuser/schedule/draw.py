@@ -10,8 +10,6 @@ drawn number is all.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
 from typing import Protocol
 
 from fuser.ir.dtypes import DataType
@@ -20,13 +18,8 @@ from fuser.ir.random_numbers import LARGEST_UNIT
 from fuser.ir.shapes import row_major_strides
 from fuser.ir.types import TensorType
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.index import Axis, linear
+from fuser.schedule.index import linear
 from fuser.schedule.loop_tree import Call, Convert, Drawn, Expression, Let, Literal, Load, Ref
-from fuser.schedule.row_body import Code, names_in
-from fuser.schedule.vectors import step_along
-
-LEAST_TOGETHER = 8
-"""Lanes from which they are drawn together: two blocks of float32 at least."""
 
 _WIDE = DataType.Double
 
@@ -72,26 +65,6 @@ def draw(emitter: Drawer, op: Random, out: Value, at: Coordinates) -> Expression
         scaled = _as(_below(_as(Ref(f"{name}_scaled", op.dtype), compute), *ends), op.dtype)
     emitter.add(Let(name, op.dtype, scaled), is_tensor=True)
     return Ref(name, op.dtype)
-
-
-def drawn_together(code: Iterable[Code], inner: Axis, lanes: int) -> tuple[list[Load], list[Code]]:
-    """The loads that draw neighbours along `inner`, as loads of `lanes` of them, and the rest.
-
-    A processor draws whole blocks side by side, so that no word of one is thrown away.
-    """
-    held = list(code)
-    made = {node.name for node in held}
-    drawn = (node for node in held if isinstance(node, Load) and node.drawn is not None)
-    together = [
-        dataclasses.replace(load, lanes=lanes)
-        for load in drawn
-        if lanes >= LEAST_TOGETHER
-        and step_along(load.at, inner) == 1
-        and made.isdisjoint(names_in((load,)))
-    ]
-    names = {load.name for load in together}
-    rest = (node for node in held if not (isinstance(node, Load) and node.name in names))
-    return together, list(rest)
 
 
 def _capped(op: Random, unit: Expression) -> Expression:

@@ -14,7 +14,9 @@ class CpuParameters:
     shorter rows of whole lines. `pieces`: the most that a domain is cut into where pads and
     concatenations change what they read. `interleaved`: the most neighbouring elements that one
     iteration does where the innermost axes are short. `tile_read_bytes`, `tile_line_bytes`: what a
-    tile has of each row that is read, and of each that is stored."""
+    tile has of each row that is read, and of each that is stored. `vector`: elements that are done
+    together in short innermost loops over narrow types, which have fewer than `short_run` of them
+    if truth values are read."""
 
     serial_work: int = 1 << 17
     stream_bytes: int = 8 << 20
@@ -24,6 +26,8 @@ class CpuParameters:
     tile_line_bytes: int = 256
     pieces: int = 24
     interleaved: int = 8
+    vector: int = 16
+    short_run: int = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ class CpuRowParameters:
     stored in a row is done row by row though nothing is folded. `whole_row`: the most elements of a
     row that one lane does, `whole_rows`: how many neighbouring rows that takes. Neighbouring rows
     between `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of
-    lines, which are done one by one if they have `wide_line` of them."""
+    lines, which are done one by one if they have `wide_line` of them. `vector`, `short_run`: as
+    above."""
 
     serial_work: int = 1 << 17
     lanes: int = 64
@@ -70,23 +75,26 @@ class CpuRowParameters:
     most_columns: int = 1 << 11
     wide_line: int = 48
     fewest_lines: int = 1024
+    vector: int = 16
+    short_run: int = 256
 
     def makes_row(self, elements: int) -> bool:
         """Whether something stored that is so long is done row by row though nothing is folded."""
         return elements >= self.shortest_row or 1 < elements <= self.whole_row
 
-    def lanes_for(self, extent: int, arrays: int = 1) -> int:
-        """Lanes along a row of that many elements, of each of some arrays: joining them should cost
-        little beside it. Without arrays, as many as the row has."""
+    def lanes_for(self, extent: int, arrays: int = 1, joined: int | None = None) -> int:
+        """Lanes along so many elements, of each of some arrays: joining them, once in `joined`
+        points, should cost little beside these. Without arrays, as many as there are elements."""
+        points = extent if joined is None else joined
 
-        def enough(lanes: int) -> int:
-            """The shortest row for so many lanes."""
+        def enough(lanes: int) -> bool:
             if not arrays:
-                return lanes
-            return lanes * (lanes // 2 * arrays if lanes > 16 else 4)
+                return lanes <= extent
+            last = 4 * lanes  # which may be done again
+            return last <= extent and (lanes // 2 * arrays if lanes > 16 else 4) * lanes <= points
 
         lanes = self.lanes
-        while lanes > 4 and enough(lanes) > extent:
+        while lanes > 4 and not enough(lanes):
             lanes //= 2
         return lanes
 

@@ -9,7 +9,6 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
-from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuParameters
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
@@ -31,6 +30,7 @@ from fuser.schedule.narrow import narrow_points
 from fuser.schedule.pieces import pieces
 from fuser.schedule.points import scalar_nodes, store_lanes, stored_bytes, with_lanes, work
 from fuser.schedule.tiling import Turned, cpu_shape, find_turned, loops_over_tiles, tile_nodes
+from fuser.schedule.together import done_in_vectors, loads_together
 from fuser.schedule.vectors import step_along, unrounded
 from fuser.segmenter import Segment
 
@@ -102,7 +102,7 @@ def _with_an_axis(number: int, part: Body) -> Body:
 
 def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repeat: bool) -> Loop:
     """The loop over the innermost axis: a copied row, chunks if points `may_repeat`, or vector
-    lanes.
+    lanes. Short rows are a few vectors, where a compiler would do what is left one by one.
 
     Chunks of fewer elements are worth it where none has an end that shares a line with another row.
     """
@@ -115,6 +115,9 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     if chunk == parameters.chunk or (chunk and peel is None):
         asked, done = _chunk(body, chunk)
         return Loop(inner, Binding.CHUNKS, (*asked, *done), chunk, peel=peel)
+    in_rows = may_repeat and len(body.axes) > 1
+    if in_rows and done_in_vectors(body.loads, body.stores, inner, parameters):
+        return Loop(inner, Binding.CHUNKS, _lanes(body, parameters.vector), parameters.vector)
     return Loop(inner, Binding.SIMD, scalar_nodes(body))
 
 
@@ -173,12 +176,24 @@ def _chunk(body: Body, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     asked = tuple(_asked_ahead(load, body, count) for load in consecutive)
     wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
     arrays, computed, stores = store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
-    drawn, _ = drawn_together(body.loads, inner, count)
-    names = {load.name for load in drawn}
-    loads = (load for load in shifted.loads if load.name not in names)
-    within = (*loads, *shifted.lets, *computed)
+    drawn, own = _together(body, shifted, count)
+    within = (*own, *shifted.lets, *computed)
     held, phases = with_lane_calls(within, count, lambda body: Loop(lane, Binding.SIMD, body))
     return asked, (*drawn, *arrays, *held, *phases, *stores)
+
+
+def _lanes(body: Body, count: int) -> tuple[Node, ...]:
+    """`count` neighbouring elements, each stored as it is computed."""
+    lane, shifted = with_lanes(body, count)
+    together, own = _together(body, shifted, count)
+    return (*together, Loop(lane, Binding.SIMD, (*own, *shifted.lets, *shifted.stores)))
+
+
+def _together(body: Body, shifted: Body, count: int) -> tuple[list[Load], list[Load]]:
+    """The loads of `count` neighbours that are done at once, and of the others those of each."""
+    together, _ = loads_together(body.loads, body.axes[-1], count)
+    names = {load.name for load in together}
+    return together, [load for load in shifted.loads if load.name not in names]
 
 
 def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 
 from fuser.schedule.counts import point_count
-from fuser.schedule.draw import drawn_together
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import ZERO
 from fuser.schedule.loop_tree import (
@@ -45,6 +44,7 @@ from fuser.schedule.row_memory import ask_ahead, ask_for, chunks, in_chunks, sto
 from fuser.schedule.row_online import online_pair
 from fuser.schedule.row_scans import carry_of, independent, is_turned, totals_of
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn, shared_out
+from fuser.schedule.together import done_in_vectors, loads_together
 
 
 def along_rows(
@@ -186,16 +186,20 @@ def sweep_along(
 ) -> list[Node]:
     """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements
     `may_repeat`, the last lanes are moved back to end in range. Where there is nothing to do
-    for several lanes together, the loop is left to the compiler."""
+    for several lanes together, long loops are left to the compiler."""
     *outer, inner = sweep.axes
     own = [*sweep.folds_of_row, *to_one_place(sweep)]
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
-    lanes = parameters.lanes_for(inner.extent, arrays)
-    drawn, code = drawn_together(sweep.code, inner, lanes)
+    lanes = parameters.lanes_for(inner.extent, arrays, _joined_after(sweep))
+    drawn, code = loads_together(sweep.code, inner, lanes, drawn_only=True)
     together = bool(own or drawn or sweep.ahead)
+    plain = may_repeat and not together
+    if plain and done_in_vectors(sweep.code, sweep.stores, inner, parameters):
+        together, lanes = True, parameters.vector
     in_range = min(inner.extent, parameters.block) >= lanes
     rounds = may_repeat and together and not drawn and in_range
     if rounds:
+        drawn, code = loads_together(sweep.code, inner, lanes)
         sweep = without_repeats(sweep)
     before, within, after = folded_in_lanes(sweep.folds_of_row, lanes, narrow)
     first, to_rows, last = accumulated_in_lanes(sweep, lanes, narrow)
@@ -204,6 +208,13 @@ def sweep_along(
     binding = Binding.ROUNDS if rounds else Binding.SWEEP
     loop = Loop(inner, binding, inside, lanes) if together else Loop(inner, Binding.SIMD, inside)
     return [*before, *nested(outer, Binding.SERIAL, (*first, loop, *last)), *after]
+
+
+def _joined_after(sweep: Sweep) -> int:
+    """The points after which lanes are joined."""
+    if to_one_place(sweep):
+        return sweep.axes[-1].extent
+    return point_count(sweep.axes)
 
 
 def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list[Node]:

@@ -17,13 +17,13 @@ from collections.abc import Container, Iterator
 
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.counts import point_count
-from fuser.schedule.draw import drawn_together
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import with_lane_calls
 from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
+from fuser.schedule.together import loads_together
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 _WORD = 4
@@ -133,7 +133,7 @@ def chunks(sweep: Sweep, count: int, before: Container[str] = ()) -> Loop:
     inner = sweep.axes[-1]
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
-    drawn, code = drawn_together(sweep.code, inner, count)
+    drawn, code = loads_together(sweep.code, inner, count)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:

@@ -27,7 +27,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`name` = `lanes` consecutive elements of `tensor` from element `at`.
+    """`name` = `lanes` elements of `tensor` from element `at`, each `step` after the one before.
 
     What is `drawn` is computed from its number, `at`, instead of read. With `in_lanes`, one element
     into an array that `Lanes` declared. `piece` is how many of the lanes an access may move, 0 for
@@ -41,6 +41,7 @@ class Load:
     in_lanes: bool = False
     piece: int = 0
     drawn: Drawn | None = None
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)

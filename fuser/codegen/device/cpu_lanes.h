@@ -172,3 +172,60 @@ FUSER_DEVICE float_lanes silu(float_lanes x) {
   return (x < 0 ? x * small : x) / (1 + small);
 }
 #endif
+
+//@ truth_of_flag: truth
+// Of a truth value that `read_flags` has read.
+FUSER_DEVICE bool truth(const int& flag) { return flag != 0; }
+
+//@ read_flags: truth_of_flag
+// Reads truth values, each `Step` bytes after the one before, as numbers of 32 bits. No byte is read
+// beyond the last value. (g++ makes no such conversion of vectors in one instruction.)
+#if defined(__AVX2__) && !defined(__clang__)
+#define FUSER_FLAG_VECTORS
+typedef char flag_bytes __attribute__((vector_size(16), may_alias));
+typedef flag_bytes flag_bytes_anywhere __attribute__((aligned(1)));
+typedef long long flag_half __attribute__((aligned(1), may_alias));
+typedef unsigned short flag_pairs __attribute__((vector_size(16), may_alias));
+typedef flag_pairs flag_pairs_anywhere __attribute__((aligned(1)));
+typedef short signed_pairs __attribute__((vector_size(16)));
+typedef long long flag_halves __attribute__((vector_size(16)));
+typedef int eight_flags __attribute__((vector_size(32), may_alias));
+#endif
+template <int Count, int Step>
+FUSER_DEVICE void read_flags(int (&to)[Count], const bool* from) {
+#if defined(FUSER_FLAG_VECTORS) && defined(__AVX512F__)
+  if constexpr (Step == 1 && Count % 16 == 0) {
+    typedef int lanes __attribute__((vector_size(64), may_alias));
+    for (int lane = 0; lane < Count; lane += 16) {
+      const flag_bytes read = *reinterpret_cast<const flag_bytes_anywhere*>(from + lane);
+      *reinterpret_cast<lanes*>(to + lane) =
+          lanes(__builtin_ia32_pmovzxbd512_mask(read, lanes{}, 0xffff));
+    }
+    return;
+  }
+#endif
+#if defined(FUSER_FLAG_VECTORS)
+  if constexpr (Step == 1 && Count % 8 == 0) {
+    for (int lane = 0; lane < Count; lane += 8) {
+      const flag_halves read = {*reinterpret_cast<const flag_half*>(from + lane), 0};
+      *reinterpret_cast<eight_flags*>(to + lane) =
+          eight_flags(__builtin_ia32_pmovzxbd256(flag_bytes(read)));
+    }
+    return;
+  }
+  if constexpr (Step == 2 && Count % 8 == 0 && Count > 8) {
+    // Eight values are in fifteen bytes. Of the first ones the byte after them is read too, of the
+    // others the one before.
+    for (int lane = 0; lane < Count; lane += 8) {
+      const bool* first = from + 2 * lane;
+      const flag_pairs read = lane == 0
+          ? *reinterpret_cast<const flag_pairs_anywhere*>(first) & 0xff
+          : *reinterpret_cast<const flag_pairs_anywhere*>(first - 1) >> 8;
+      *reinterpret_cast<eight_flags*>(to + lane) =
+          eight_flags(__builtin_ia32_pmovzxwd256(signed_pairs(read)));
+    }
+    return;
+  }
+#endif
+  for (int lane = 0; lane < Count; ++lane) to[lane] = truth(from[lane * Step]);
+}

@@ -1,0 +1,84 @@
+"""Loads of all lanes at once, before what is done lane by lane.
+
+    lanes   T1 = load of truth values              T1 = flags of 16 truth values
+            T2 = where(T1, ...)            ->      lanes   T2 = where(T1[lane], ...)
+
+Random numbers are drawn in whole blocks, so that no word of one is thrown away. Truth values of few
+lanes become numbers as wide as the floats beside them: g++ makes loops over both as long as there
+are bytes in a vector, and no vectors of shorter ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container, Iterable
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.heuristics import CpuParameters, CpuRowParameters
+from fuser.schedule.index import Axis
+from fuser.schedule.loop_tree import Load, Store
+from fuser.schedule.row_body import Code, names_in
+from fuser.schedule.vectors import step_along
+
+LEAST_DRAWN = 8
+"""Lanes from which numbers are drawn together: two blocks of float32 at least."""
+
+MOST_FLAGS = 32
+"""Lanes up to which truth values are widened: more of them are whole vectors of bytes."""
+
+_WIDE = 4
+"""Bytes of an element from which types are not narrow."""
+
+_FLAG_STEPS = 1, 2
+"""Steps between truth values of which all lanes are read at once."""
+
+
+def loads_together(
+    code: Iterable[Code], inner: Axis, lanes: int, *, drawn_only: bool = False
+) -> tuple[list[Load], list[Code]]:
+    """The loads of neighbours along `inner` that are done for `lanes` of them at once, as such, and
+    the rest."""
+    held = list(code)
+    made = {node.name for node in held}
+    loads = (node for node in held if isinstance(node, Load))
+    moved = [_moved(load, inner, lanes, made) for load in loads]
+    together = [load for load in moved if load and (load.drawn or not drawn_only)]
+    names = {load.name for load in together}
+    rest = (node for node in held if not (isinstance(node, Load) and node.name in names))
+    return together, list(rest)
+
+
+def done_in_vectors(
+    code: Iterable[object],
+    stores: Iterable[Store],
+    inner: Axis,
+    parameters: CpuParameters | CpuRowParameters,
+) -> bool:
+    """Whether a loop along `inner` is one over vectors of a few lanes, the last of which begins
+    early enough to end in range. A compiler takes as many lanes as a vector has of the narrowest
+    type; of a loop that is shorter, or of what is left, it makes half as wide vectors or none.
+    """
+    loads = [node for node in code if isinstance(node, Load) and node.drawn is None]
+    reads_flags = any(_is_flag(load, inner) for load in loads)
+    moved = [node.tensor.dtype.itemsize for node in (*loads, *stores)]
+    if reads_flags:
+        most = parameters.short_run
+    else:
+        most = 2 * parameters.vector if min(moved, default=_WIDE) < _WIDE else 0
+    return parameters.vector <= inner.extent < most
+
+
+def _is_flag(load: Load, inner: Axis) -> bool:
+    return load.tensor.dtype is DataType.Bool and step_along(load.at, inner) in _FLAG_STEPS
+
+
+def _moved(load: Load, inner: Axis, lanes: int, made: Container[str]) -> Load | None:
+    """A load for all lanes; None if each lane has its own."""
+    step = step_along(load.at, inner)
+    if load.drawn is not None:
+        fits = lanes >= LEAST_DRAWN and step == 1
+    else:
+        fits = _is_flag(load, inner) and 1 < lanes <= MOST_FLAGS
+    if not fits or any(name in made for name in names_in((load,))):
+        return None
+    return dataclasses.replace(load, lanes=lanes, step=step or 1)

@@ -1,0 +1,133 @@
+"""Rows shorter than a vector has elements of the narrowest type, truth values above all."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.ir.interpret import interpret
+from tests.vector_notes import assert_vectorized, needs_notes
+
+Define = Callable[[FusionDefinition, Handle, Handle, Handle], Handle]
+
+OUTER, ROWS = 5, 12
+LENGTHS = (16, 17, 28, 31, 49, 63, 64, 100, 255, 256)
+
+
+def every_second(fd: FusionDefinition, m: Handle, start: int) -> Handle:
+    length = m.shape()[-1]
+    return fd.ops.slice(m, [0, 0, start], [OUTER, ROWS, length], [1, 1, 2])
+
+
+def halves_chosen(fd: FusionDefinition, x: Handle, m: Handle, start: int) -> Handle:
+    """Of pairs of truth values one chooses, from half as many numbers as there are."""
+    half = fd.ops.slice(x, [0, 0, 0], [OUTER, ROWS, x.shape()[-1] - start], [1, 1, 2])
+    return fd.ops.where(every_second(fd, m, start), every_second(fd, x, start), half * 2.0)
+
+
+def normalized(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
+    chosen = fd.ops.where(m, x, 0.0)
+    return chosen - fd.ops.mean(chosen, [0, 2], keepdim=True)
+
+
+def divided(fd: FusionDefinition, x: Handle) -> Handle:
+    return x / (1.0 + fd.ops.sum(fd.ops.abs(x), [2], keepdim=True))
+
+
+CASES: dict[str, Define] = {
+    "chosen": lambda fd, x, y, m: fd.ops.where(m, x, y),
+    "chosen bfloat16": lambda fd, x, y, m: fd.ops.cast(fd.ops.where(m, x, y), DataType.BFloat16),
+    "twice the same": lambda fd, x, y, m: fd.ops.where(m, x, y) * m,
+    "compared": lambda fd, x, y, m: fd.ops.gt(x, y),
+    "both": lambda fd, x, y, m: fd.ops.logical_and(m, fd.ops.gt(x, y)),
+    "the even": lambda fd, x, y, m: halves_chosen(fd, x, m, 0),
+    "the odd": lambda fd, x, y, m: halves_chosen(fd, x, m, 1),
+    "sums": lambda fd, x, y, m: fd.ops.sum(fd.ops.where(m, x, y), [0, 2]),
+    "sums of rows": lambda fd, x, y, m: fd.ops.sum(fd.ops.where(m, x, y), [2]),
+    "sums of masks": lambda fd, x, y, m: fd.ops.sum(m, [0, 2]),
+    "sums over rows": lambda fd, x, y, m: fd.ops.sum(fd.ops.where(m, x, y), [0, 1]),
+    "largest": lambda fd, x, y, m: fd.ops.max(fd.ops.where(m, x, y), [0, 2]),
+    "read twice": lambda fd, x, y, m: divided(fd, fd.ops.where(m, x, y)),
+    "normalized": lambda fd, x, y, m: normalized(fd, x, m),
+}
+"""What is done with numbers, others and truth values, all of [OUTER, ROWS, length]."""
+
+
+def inputs(length: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """With gaps between the rows, so that no two are one."""
+    torch.manual_seed(length)  # pyright: ignore[reportUnknownMemberType]
+    x, y = (torch.randn(OUTER, ROWS, length + gap).to(dtype)[..., :length] for gap in (3, 8))
+    return [x, y, (torch.rand(OUTER, ROWS, length + 5) > 0.5)[..., :length]]
+
+
+def defined(name: str, given: Sequence[torch.Tensor]) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        x, y, m = (fd.from_pytorch(tensor) for tensor in given)
+        fd.add_output(CASES[name](fd, x, y, m))
+    return fd
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_what_the_oracle_gives(name: str, dtype: torch.dtype) -> None:
+    for length in LENGTHS:
+        given = inputs(length, dtype)
+        fd = defined(name, given)
+        exact = [t.double() if t.is_floating_point() else t for t in given]
+        (expected,) = interpret(fd.fusion, given)
+        (wide,) = interpret(defined(name, exact).fusion, exact)
+        (made,) = fd.execute(given)
+        assert made.dtype is expected.dtype
+        bound = 2e-2 if made.dtype is torch.bfloat16 else 1e-5
+        torch.testing.assert_close(made.to(wide.dtype), wide, rtol=bound, atol=bound)
+
+
+@needs_notes
+@pytest.mark.parametrize("length", [17, 49, 196])
+@pytest.mark.parametrize("name", ["chosen", "chosen bfloat16", "the even", "the odd", "sums"])
+def test_loops_are_vectorized(name: str, length: int, tmp_path: Path) -> None:
+    given = inputs(2 * length, torch.float32)
+    (kernel,) = defined(name, given).plan(given).kernels
+    assert kernel.kernel_source is not None
+    assert_vectorized(kernel.kernel_source, tmp_path)
+
+
+def test_lengths_of_wide_types_have_one_text() -> None:
+    def text(length: int) -> str:
+        x, y, _ = inputs(length, torch.float32)
+        with FusionDefinition() as fd:
+            fd.add_output(fd.from_pytorch(x) + fd.from_pytorch(y))
+        (kernel,) = fd.plan([x, y]).kernels
+        assert kernel.kernel_source is not None
+        return kernel.kernel_source.code
+
+    assert len(set(map(text, LENGTHS))) == 1
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("length", [16, 17, 28, 40, 49])
+def test_nothing_is_read_beyond_truth_values(length: int, step: int) -> None:
+    """They end, and begin, where memory that may be read does."""
+    libc, page, rows = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE, 3
+    room = mmap.mmap(-1, 3 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    for barred in (start, start + 2 * page):
+        assert libc.mprotect(ctypes.c_void_p(barred), ctypes.c_size_t(page), 0) == 0
+    held = torch.frombuffer(room, dtype=torch.bool)[page : 2 * page]
+    held.random_(0, 2)
+    apart = length * step  # the last truth value of a row may have no neighbour
+    bytes_used = (rows - 1) * (apart + 1) + (length - 1) * step + 1
+    for first in (0, page - bytes_used):
+        m = held[first:].as_strided((rows, length), (apart + 1, step))
+        x = torch.randn(rows, length + 1)[:, :length]
+        with FusionDefinition() as fd:
+            fd.add_output(fd.ops.where(fd.from_pytorch(m), fd.from_pytorch(x), 0.0))
+        (made,) = fd.execute([m, x])
+        assert torch.equal(made, torch.where(m, x, 0.0))
