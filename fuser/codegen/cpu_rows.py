@@ -68,8 +68,8 @@ class CpuRowPrinter(CpuScanPrinter):
         with self.out.block(""):
             for partial in node.partials:
                 self._own_part(partial)
-            if any(partial.in_blocks for partial in node.partials):
-                self.out.line("int rows_in_blocks = 0;")
+                if partial.in_blocks:
+                    self.out.line(f"int {partial.name}_rows = 0;")
             self._threads_started = True
             self.nodes(node.body)
             self._threads_started = False
@@ -138,22 +138,19 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{held.name} = {self.expressions.print(joined, partial.name)};")
 
     def widen(self, node: Widen) -> None:
-        each_time = ""
+        partial, name, each_time = node.partial, node.partial.name, ""
         if node.every > 1:
-            rows = self.sizes.parameter("rows_of_blocks", node.every)
-            each_time = f"if (++rows_in_blocks == {rows})"
+            every = self.sizes.parameter(f"{name}_rows_of_block", node.every)
+            each_time = f"if (++{name}_rows == {every})"
         with self.out.block(each_time):
             if node.every > 1:
-                self.out.line("rows_in_blocks = 0;")
-            for partial in node.partials:
-                name = partial.name
-                self.out.line("#pragma omp simd")
-                each = f"for (long long slot = 0; slot < {name}_slots; ++slot)"
-                with self.out.block(each):
-                    block = Ref(f"{name}_block[slot]", partial.dtype)
-                    self._add_to(Ref(f"{name}_part[slot]", partial.kept), block, partial)
-                    fill = self.expressions.print(partial.block_fill, name)
-                    self.out.line(f"{block.name} = {fill};")
+                self.out.line(f"{name}_rows = 0;")
+            self.out.line("#pragma omp simd")
+            with self.out.block(f"for (long long slot = 0; slot < {name}_slots; ++slot)"):
+                block = Ref(f"{name}_block[slot]", partial.dtype)
+                self._add_to(Ref(f"{name}_part[slot]", partial.kept), block, partial)
+                fill = self.expressions.print(partial.block_fill, name)
+                self.out.line(f"{block.name} = {fill};")
 
     def raised(self, node: Raise) -> None:
         dtype, wide = node.largest.kept, DataType.Double

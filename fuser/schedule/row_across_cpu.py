@@ -49,9 +49,7 @@ def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]
         else:
             nodes += _point_across(sweep, lane)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
-    # Strips of one place in the outer rows add at other places than each other, or at the same.
-    apart = all(fold.at.coefficient(inner) for fold in body.folds_over_rows)
-    nodes += widened_blocks(body, parameters.row_block, outer if apart else ())
+    nodes += widened_blocks(body, parameters.row_block, outer, together=inner)
     strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip)
     return nested(outer, Binding.PARALLEL, (strip,))
 

@@ -10,8 +10,6 @@ Long sums of float32 are kept in float64.
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
 from collections.abc import Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
@@ -129,21 +127,32 @@ def thread_partial(fold: Fold) -> Partial:
     return Partial(fold.name, fold.dtype, dtype, fold.operation, fold.slots, fill, in_blocks)
 
 
-def widened_blocks(body: RowBody, every: int, rows: Sequence[Axis] = ()) -> list[Node]:
-    """Joins blocks of folds over the rows to what is kept of them, if there are any: when `every`
-    so many values have been added at one place. As long as neighbouring `rows` add at other places,
-    there is time."""
-    folds = [fold for fold in body.folds_over_rows if thread_partial(fold).in_blocks]
-    apart = min((_rows_apart(fold, rows) for fold in folds), default=1)
-    blocked = tuple(map(thread_partial, folds))
-    return [Widen(blocked, min(every * apart, _LONGEST))] if folds else []
+def widened_blocks(
+    body: RowBody, every: int, rows: Sequence[Axis] = (), together: Axis | None = None
+) -> list[Node]:
+    """Joins blocks of folds over the rows to what is kept of them: each when about `every` values
+    have been added at one place. Neighbouring `rows` are done one after the other, of those along
+    `together` several at once."""
+    nodes: list[Node] = []
+    for fold in body.folds_over_rows:
+        partial = thread_partial(fold)
+        if partial.in_blocks:
+            meets = together is not None and not fold.at.coefficient(together)
+            nodes.append(Widen(partial, every if meets else _rows_of_block(fold, rows, every)))
+    return nodes
 
 
 _LONGEST = 1 << 30
 """Rows are counted in 32 bits."""
 
 
-def _rows_apart(fold: Fold, rows: Sequence[Axis]) -> int:
-    """How many rows, one after the other, add at places of their own."""
-    own = itertools.takewhile(fold.at.coefficient, reversed(rows))
-    return math.prod(axis.extent for axis in own)
+def _rows_of_block(fold: Fold, rows: Sequence[Axis], every: int) -> int:
+    """After how many rows, one after the other, there are `every` values at a place of a fold."""
+    count, values = 1, 1
+    for axis in reversed(rows):
+        if not fold.at.coefficient(axis):
+            if values * axis.extent > every:
+                return min(count * (every // values), _LONGEST)
+            values *= axis.extent
+        count *= axis.extent
+    return min(count * every // values, _LONGEST)

@@ -103,9 +103,9 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """At every `every`-th time, joins what the blocks of some partials hold to what is kept."""
+    """At every `every`-th time, joins what the block of a partial holds to what is kept."""
 
-    partials: tuple[Partial, ...]
+    partial: Partial
     every: int = 1
 
 

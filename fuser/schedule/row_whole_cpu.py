@@ -73,7 +73,7 @@ def whole_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
         loop = Loop(inner, Binding.SIMD, (*rows.code, *rows.stores))
         return nested(outer, Binding.PARALLEL, (loop,))
     swept = sweep_along(rows, parameters, narrow=True, may_repeat=may_repeat)
-    nodes = (*swept, *widened_blocks(body, parameters.row_block))
+    nodes = (*swept, *widened_blocks(body, parameters.row_block, outer))
     blocks = Loop(inner, Binding.BLOCKS, nodes, parameters.block)
     return nested(outer, Binding.PARALLEL, (blocks,))
 

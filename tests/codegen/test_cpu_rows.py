@@ -215,7 +215,7 @@ def test_sums_over_the_rows_are_widened_every_32_rows_and_at_the_end():
     rows = text[text.index("#pragma omp for") :]
     assert "T2_block[i1] = T2_block[i1] + where(repeated, 0.0f, T0);" in rows
     assert rows.count("T2_block[slot] = 0.0f;") == 2
-    assert rows.index("T2_block[i1]") < rows.index("if (++rows_in_blocks == rows_of_blocks) {")
+    assert rows.index("T2_block[i1]") < rows.index("if (++T2_rows == T2_rows_of_block) {")
     assert "_block" not in body(column_sums, empty(4096, 768).double())
 
 
