@@ -59,7 +59,7 @@ def _are_whole(body: RowBody, parameters: CpuRowParameters) -> bool:
         point_count(sweep.axes) <= most
         and all(isinstance(node, Load | Let | CheckedIndex | Running) for node in sweep.code)
         and all(_is_near(access, inner, most) for access in sweep.accesses)
-        and not any(fold.at.coefficient(inner) for fold in sweep.folds)
+        and all(_is_near(fold, inner, most) for fold in sweep.folds)
         for sweep in body.stages
     )
 
@@ -73,7 +73,7 @@ def whole_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
         loop = Loop(inner, Binding.SIMD, (*rows.code, *rows.stores))
         return nested(outer, Binding.PARALLEL, (loop,))
     swept = sweep_along(rows, parameters, narrow=True, may_repeat=may_repeat)
-    nodes = (*swept, *widened_blocks(body, parameters.row_block, outer))
+    nodes = (*swept, *widened_blocks(body, parameters.row_block, outer, together=inner))
     blocks = Loop(inner, Binding.BLOCKS, nodes, parameters.block)
     return nested(outer, Binding.PARALLEL, (blocks,))
 
@@ -115,8 +115,9 @@ def _joined(fold: Fold, held: Expression) -> Call:
     return Call(fold.operation, operands, fold.dtype)
 
 
-def _is_near(access: Load | Store, inner: Axis, most: int) -> bool:
-    """Whether an access takes short steps from row to row, or goes where an index says."""
+def _is_near(access: Load | Store | Fold, inner: Axis, most: int) -> bool:
+    """Whether an access, or what rows are added to, takes short steps from row to row, or goes where
+    an index says."""
     step = step_along(access.at, inner)
     is_drawn = isinstance(access, Load) and access.drawn is not None
     return not is_drawn and step is not None and 0 <= step <= most
