@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from fuser.codegen.cpu_scans import CpuScanPrinter
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import join
@@ -68,8 +70,11 @@ class CpuRowPrinter(CpuScanPrinter):
         with self.out.block(""):
             for partial in node.partials:
                 self._own_part(partial)
-                if partial.in_blocks:
-                    self.out.line(f"int {partial.name}_rows = 0;")
+            for widened in _counted(node.body):
+                self.out.line(f"int {widened.partial.name}_rows = 0;")
+                if widened.span:
+                    name = widened.partial.name
+                    self.out.line(f"long long {name}_first = {name}_slots, {name}_end = 0;")
             self._threads_started = True
             self.nodes(node.body)
             self._threads_started = False
@@ -138,19 +143,37 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{held.name} = {self.expressions.print(joined, partial.name)};")
 
     def widen(self, node: Widen) -> None:
-        partial, name, each_time = node.partial, node.partial.name, ""
-        if node.every > 1:
-            every = self.sizes.parameter(f"{name}_rows_of_block", node.every)
-            each_time = f"if (++{name}_rows == {every})"
-        with self.out.block(each_time):
-            if node.every > 1:
-                self.out.line(f"{name}_rows = 0;")
-            self.out.line("#pragma omp simd")
-            with self.out.block(f"for (long long slot = 0; slot < {name}_slots; ++slot)"):
-                block = Ref(f"{name}_block[slot]", partial.dtype)
-                self._add_to(Ref(f"{name}_part[slot]", partial.kept), block, partial)
-                fill = self.expressions.print(partial.block_fill, name)
-                self.out.line(f"{block.name} = {fill};")
+        name = node.partial.name
+        if node.every == 1:
+            self._join_block(node.partial, "0", f"{name}_slots")
+            return
+        first, end = "0", f"{name}_slots"
+        if node.span:
+            first, end = f"{name}_first", f"{name}_end"
+            place, span = f"{name}_place", self.sizes.parameter(f"{name}_span", node.span)
+            self.out.line(f"const {self.index} {place} = {self.sizes.index(node.first, name)};")
+            self.out.line(f"{first} = {place} < {first} ? {place} : {first};")
+            self.out.line(f"{end} = {place} + {span} > {end} ? {place} + {span} : {end};")
+        every = self.sizes.parameter(f"{name}_rows_of_block", node.every)
+        with self.out.block(f"if (++{name}_rows == {every})"):
+            self._join_block(node.partial, first, end)
+            self.out.line(f"{name}_rows = 0;")
+            if node.span:
+                self._no_places(name)
+
+    def _no_places(self, name: str) -> None:
+        """No place of a block has been added to."""
+        self.out.line(f"{name}_first = {name}_slots;")
+        self.out.line(f"{name}_end = 0;")
+
+    def _join_block(self, partial: Partial, first: str, end: str) -> None:
+        """Joins the places of a block from `first` to before `end` to what is kept."""
+        self.out.line("#pragma omp simd")
+        with self.out.block(f"for (long long slot = {first}; slot < {end}; ++slot)"):
+            block = Ref(f"{partial.name}_block[slot]", partial.dtype)
+            self._add_to(Ref(f"{partial.name}_part[slot]", partial.kept), block, partial)
+            fill = self.expressions.print(partial.block_fill, partial.name)
+            self.out.line(f"{block.name} = {fill};")
 
     def raised(self, node: Raise) -> None:
         dtype, wide = node.largest.kept, DataType.Double
@@ -217,6 +240,15 @@ def _streams(nodes: tuple[Node, ...]) -> bool:
             case _:
                 pass
     return False
+
+
+def _counted(nodes: Iterable[Node]) -> Iterator[Widen]:
+    """What joins blocks at some rows only."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield from _counted(node.body)
+        elif isinstance(node, Widen) and node.every > 1:
+            yield node
 
 
 def _apart(partial: Partial) -> int:

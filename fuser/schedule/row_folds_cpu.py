@@ -16,7 +16,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
-from fuser.schedule.index import Axis
+from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.loop_tree import (
     Accumulate,
     Call,
@@ -138,8 +138,21 @@ def widened_blocks(
         partial = thread_partial(fold)
         if partial.in_blocks:
             meets = together is not None and not fold.at.coefficient(together)
-            nodes.append(Widen(partial, every if meets else _rows_of_block(fold, rows, every)))
+            count = every if meets else _rows_of_block(fold, rows, every)
+            first, span = (ZERO, 0) if together else _places_of_row(fold, rows)
+            nodes.append(Widen(partial, count, first, span))
     return nodes
+
+
+def _places_of_row(fold: Fold, rows: Sequence[Axis]) -> tuple[Index, int]:
+    """The first place to which a row adds, and how many there are up to the last; none if all rows
+    add to the same ones, or an index says to which."""
+    own = {term: step for term, step in fold.at.terms if isinstance(term, Axis)}
+    if len(own) < len(fold.at.terms) or own.keys().isdisjoint(rows) or min(own.values()) < 0:
+        return ZERO, 0
+    swept = {axis: step for axis, step in own.items() if axis not in rows}
+    span = 1 + sum(step * (axis.extent - 1) for axis, step in swept.items())
+    return substitute(fold.at, dict.fromkeys(swept, ZERO)), span
 
 
 _LONGEST = 1 << 30

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Expression, Literal, Ref
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import ZERO, Axis, Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,13 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """At every `every`-th time, joins what the block of a partial holds to what is kept."""
+    """At every `every`-th time, joins what the block of a partial holds to what is kept: if `span`,
+    only what may have been added to, which is so many places from `first` each time."""
 
     partial: Partial
     every: int = 1
+    first: Index = ZERO
+    span: int = 0
 
 
 @dataclass(frozen=True, slots=True)

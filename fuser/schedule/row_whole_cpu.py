@@ -116,8 +116,8 @@ def _joined(fold: Fold, held: Expression) -> Call:
 
 
 def _is_near(access: Load | Store | Fold, inner: Axis, most: int) -> bool:
-    """Whether an access, or what rows are added to, takes short steps from row to row, or goes where
-    an index says."""
+    """Whether an access, or what rows are added to, takes short steps from row to row, or goes
+    where an index says."""
     step = step_along(access.at, inner)
     is_drawn = isinstance(access, Load) and access.drawn is not None
     return not is_drawn and step is not None and 0 <= step <= most
