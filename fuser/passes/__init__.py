@@ -12,6 +12,7 @@ from fuser.passes.constant_folding import fold_constants
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.empty_values import fill_empty_values
 from fuser.passes.gather_above_pointwise import move_gathers_up
+from fuser.passes.known_choices import take_known_choices
 from fuser.passes.lone_elements import take_lone_elements
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.passes.one_hot_sums import take_one_hot_sums
@@ -38,6 +39,7 @@ PASSES: tuple[Pass, ...] = (
     # Before index operations: ranges and zeros are known by their constants, and of two equal
     # gathers both would be rewritten.
     *_SIMPLIFY,
+    take_known_choices,
     slice_range_gathers,
     pad_range_scatters,
     # After ranges: a pad at a known place reads less than a comparison with every place.

@@ -107,6 +107,11 @@ class Ranges:
         found = self._known.get(value)
         return None if found is None or any(found.steps) else found.offset
 
+    def bounds(self, value: Value) -> tuple[int, int] | None:
+        """The smallest and the largest element, if there are any."""
+        found = self._known.get(value)
+        return None if found is None or 0 in value.shape else _bounds(found, value.shape)
+
     def along(self, value: Value, dim: int) -> Range | None:
         """The range that a tensor is along `dim`, the same everywhere in the others."""
         found = self._known.get(value)
@@ -142,6 +147,16 @@ _FOLLOWED = (
     | Slice
     | Flip
 )
+
+_DECIDED: dict[str, Callable[[int, int], bool | None]] = {
+    "eq": lambda low, high: True if low == high == 0 else False if low > 0 or high < 0 else None,
+    "ne": lambda low, high: False if low == high == 0 else True if low > 0 or high < 0 else None,
+    "lt": lambda low, high: True if high < 0 else False if low >= 0 else None,
+    "le": lambda low, high: True if high <= 0 else False if low > 0 else None,
+    "gt": lambda low, high: True if low > 0 else False if high <= 0 else None,
+    "ge": lambda low, high: True if low >= 0 else False if high < 0 else None,
+}
+"""What a comparison comes to by the bounds of the difference, if that is the same everywhere."""
 
 Lookup = Callable[[Value], Linear | None]
 
@@ -216,8 +231,9 @@ def _viewed(found: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear
 
 
 def _arithmetic(op: Pointwise, shape: tuple[int, ...], known: Lookup) -> Linear | None:
-    """Sums, differences and multiples; None where an operand loses bits as it is converted."""
-    if op.op not in ("add", "sub", "mul", "neg", "set"):
+    """Sums, differences and multiples, and comparisons that come out the same everywhere; None
+    where an operand loses bits as it is converted."""
+    if op.op not in ("add", "sub", "mul", "neg", "set", *_DECIDED):
         return None
     args: list[Linear] = []
     for arg, dtype in zip(op.args, signature(op).args, strict=True):
@@ -238,6 +254,9 @@ def _arithmetic(op: Pointwise, shape: tuple[int, ...], known: Lookup) -> Linear 
             return _scaled(x, y.offset)
         case "mul", [x, y] if not any(x.steps):
             return _scaled(y, x.offset)
+        case compared, [x, y] if compared in _DECIDED:
+            chosen = _DECIDED[compared](*_bounds(_sum(x, _scaled(y, -1)), shape))
+            return None if chosen is None else Linear(int(chosen), (0,) * len(shape))
         case _:
             return None
 
@@ -259,16 +278,23 @@ def _used(found: Linear, shape: tuple[int, ...]) -> Linear:
 
 def _fits(found: Linear, shape: tuple[int, ...], dtype: DataType) -> bool:
     """Whether a type holds every element."""
-    spans = [step * max(size - 1, 0) for step, size in zip(found.steps, shape, strict=True)]
-    low = found.offset + sum(min(span, 0) for span in spans)
-    high = found.offset + sum(max(span, 0) for span in spans)
+    low, high = _bounds(found, shape)
     match dtype.category:
         case Category.INTEGER:
             return holds(dtype, low) and holds(dtype, high)
         case Category.FLOAT:
             return max(-low, high) <= 1 << _EXACT_BITS[dtype]
-        case Category.BOOL | Category.COMPLEX:
+        case Category.BOOL:
+            return low == high and low in (0, 1)
+        case Category.COMPLEX:
             return False
+
+
+def _bounds(found: Linear, shape: tuple[int, ...]) -> tuple[int, int]:
+    """The smallest and the largest element."""
+    spans = [step * max(size - 1, 0) for step, size in zip(found.steps, shape, strict=True)]
+    low = found.offset + sum(min(span, 0) for span in spans)
+    return low, found.offset + sum(max(span, 0) for span in spans)
 
 
 def _is_whole(number: float) -> bool:

@@ -28,16 +28,22 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.shapes import with_size
 from fuser.passes.constants import converted_scalar
+from fuser.passes.ranges import Ranges
 from fuser.passes.rewrite import Emitter, rewrite
 
 
 def compare_in_scatters(fusion: Fusion) -> Fusion:
     """`fusion` with scatters whose index has one element along `dim` taken as `where`."""
-    return rewrite(fusion, _compared, may_copy=True)
+    ranges = Ranges()
+
+    def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
+        ranges.note(statement)
+        return _compared(statement.op, ranges, emit)
+
+    return rewrite(fusion, rule, may_copy=True)
 
 
-def _compared(statement: Statement, emit: Emitter) -> Operation | Value | None:
-    op = statement.op
+def _compared(op: Operation, ranges: Ranges, emit: Emitter) -> Operation | Value | None:
     if not isinstance(op, Scatter) or op.mode not in ("scatter", "scatter_add"):
         return None
     size = op.arg.shape[op.dim]
@@ -51,18 +57,21 @@ def _compared(statement: Statement, emit: Emitter) -> Operation | Value | None:
         source = emit.add(Slice(source, (0,) * len(rows), rows, (1,) * len(rows)))
     if op.mode == "scatter_add":
         source = emit.add(Pointwise("add", (op.arg, source)))
-    chosen = emit.add(Pointwise("where", (_is_place(op, emit), source, op.arg)))
+    chosen = emit.add(Pointwise("where", (_is_place(op, ranges, emit), source, op.arg)))
     if chosen.dtype is op.arg.dtype:
         return chosen
     return emit.add(Cast(chosen, op.arg.dtype))
 
 
-def _is_place(op: Scatter, emit: Emitter) -> Value:
-    """Whether an element of the data is the one of its row that the index names."""
+def _is_place(op: Scatter, ranges: Ranges, emit: Emitter) -> Value:
+    """Whether an element of the data is the one of its row that the index names, which is checked
+    where constants do not say that it is in range."""
     size = op.arg.shape[op.dim]
     start, step = (emit.add(Constant(number, DataType.Int)) for number in (0, 1))
     positions = emit.add(Iota(size, start, step, op.index.dtype))
     others = tuple(dim != op.dim for dim in range(len(op.arg.shape)))
     along = emit.add(Broadcast(positions, others)) if any(others) else positions
-    checked = emit.add(CheckIndex(op.index, size, op.mode))
-    return emit.add(Pointwise("eq", (along, checked)))
+    low, high = ranges.bounds(op.index) or (-1, 0)
+    is_in_range = low >= 0 and high < size
+    index = op.index if is_in_range else emit.add(CheckIndex(op.index, size, op.mode))
+    return emit.add(Pointwise("eq", (along, index)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fuser.errors import IndexOutOfRangeError
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import CheckIndex, Full, Fusion, Number, Scatter
+from fuser.ir.nodes import Broadcast, CheckIndex, Full, Fusion, Number, Scatter
 from fuser.passes.scatter_where import compare_in_scatters
 from tests.passes.drafts import draft_of_scatter
 from tests.passes.rewriting import Draft, names, rewritten
@@ -45,6 +45,15 @@ def test_one_number_a_row_is_a_comparison():
     assert names(after) == [*COMPARED, "where"]
     (check,) = (s.op for s in after.statements if isinstance(s.op, CheckIndex))
     assert (check.arg, check.size, check.operation) == (after.inputs[1], 12, "scatter")
+
+
+@pytest.mark.parametrize(("start", "checked"), [(0, False), (4, False), (5, True), (-1, True)])
+def test_constants_in_range_are_not_checked(start: int, checked: bool):
+    draft = Draft()
+    x, source = draft.tensor(torch.randn(8, 12)), draft.tensor(torch.randn(8, 1))
+    index = draft.add(Broadcast(draft.range(8, start), (False, True)))
+    after = compared(draft.out(draft.add(Scatter(x, index, source, 1, "scatter"))))
+    assert ("check_index" in names(after)) is checked
 
 
 def test_one_number_a_column_too():
