@@ -14,6 +14,7 @@ checked against float64.
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -129,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="functions whose name has this text; not saved")
     given = parser.parse_args(arguments)
     keep_freed()
+    os.environ["FUSER_STRICT"] = "1"  # torch is not to be measured under our name
     facts, rows = machine(), list[Row]()
     # so that inductor's backward may be run more than once
     with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore

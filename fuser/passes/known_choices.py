@@ -22,9 +22,10 @@ def take_known_choices(fusion: Fusion) -> Fusion:
 
     def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
         ranges.note(statement)
-        op, out = statement.op, statement.out
+        op = statement.op
         if not isinstance(op, Pointwise) or op.op != "where":
             return None
+        out = statement.out
         condition, yes, no = op.args
         chosen = ranges.number(condition)
         if chosen is None:

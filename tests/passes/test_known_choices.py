@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Broadcast, Full, Pointwise
+from fuser.ir.nodes import Broadcast, Full, Pointwise, Reduce
 from fuser.passes.known_choices import take_known_choices
 from tests.passes.rewriting import Draft, names, rewritten
 from tests.passes.test_ranges import ranges_of
@@ -85,3 +85,11 @@ def test_numbers_and_what_is_known_at_execution_only_stay() -> None:
     by_input = draft.pointwise("ge", draft.range(4), draft.scalar(7, DataType.Int))
     other = draft.add(Pointwise("where", (by_input, x, one)))
     assert names(rewritten(take_known_choices, draft.out(one, other))).count("where") == 2
+
+
+def test_statements_with_several_results_stay() -> None:
+    draft = Draft()
+    results = draft.builder.add(
+        Reduce("var_mean", draft.tensor(torch.randn(4, 8)), (1,), correction=0)
+    )
+    assert len(take_known_choices(draft.out(*results).fusion).statements) == 1
