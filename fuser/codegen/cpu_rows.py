@@ -17,6 +17,7 @@ from fuser.schedule.loop_tree import (
     Expression,
     Finish,
     IfListed,
+    JoinGroups,
     Keep,
     Kept,
     Let,
@@ -128,6 +129,13 @@ class CpuRowPrinter(CpuScanPrinter):
         given = ", ".join((self.joiner(node.operation, node.kept, node.name), *node.arrays))
         lanes = f"{self.expressions.use('join_lanes')}<{node.count}>({given})"
         self._result(node.name, node.dtype, lanes, node.kept)
+
+    def join_groups(self, node: JoinGroups) -> None:
+        array = node.array
+        joiner = self.joiner(node.operation, array.dtype, array.name)
+        group = self.sizes.parameter("group", node.group)
+        join = self.expressions.use("join_groups")
+        self.out.line(f"{join}({joiner}, {array.name}, {self.lanes_used(1)}, {group});")
 
     def accumulate(self, node: Accumulate) -> None:
         partial = node.partial

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 
@@ -47,6 +48,9 @@ class CpuSweepPrinter(CpuCheckPrinter):
                 self._sweep(loop)
             case Binding.STRIP_LANES:
                 with self.side_by_side(loop, "simd"), self.out.block(self._each_row()):
+                    self.nodes(loop.body)
+            case Binding.STRIP_IN_TURN:
+                with self.out.block(self._each_row()):
                     self.nodes(loop.body)
             case Binding.COLUMNS:
                 with self.out.block(""):
@@ -251,7 +255,12 @@ class CpuSweepPrinter(CpuCheckPrinter):
         if strips.binding is Binding.STRIP:
             threads = f"threaded ? {self.expressions.use('thread_count')}() : 1"
             call = f"{self.expressions.use('tile_of')}({self.sizes.extent(strips.axis)}, "
-            call += f"{strips.step}, {outer.removeprefix('1 * ')}, {threads})"
+            most, apart = str(strips.step), ""
+            if strips.group > 1:
+                unit = math.lcm(16, strips.group)
+                apart = f", {self.sizes.parameter('unit', unit)}"
+                most = self.sizes.parameter("most", strips.step // unit * unit)
+            call += f"{most}, {outer.removeprefix('1 * ')}, {threads}{apart})"
             self.out.line(f"const int tile = {call};")
 
     def _strips(self, loop: Loop, index: str) -> None:

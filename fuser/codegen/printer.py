@@ -34,6 +34,7 @@ from fuser.schedule.loop_tree import (
     FillTile,
     Finish,
     IfListed,
+    JoinGroups,
     Keep,
     Kept,
     LaneCall,
@@ -151,6 +152,8 @@ class KernelPrinter(ABC):
                 self.region(node)
             case Combine():
                 self.combine(node)
+            case JoinGroups():
+                self.join_groups(node)
             case Accumulate():
                 self.accumulate(node)
             case Widen():
@@ -265,6 +268,10 @@ class KernelPrinter(ABC):
     def accumulate(self, node: Accumulate) -> None:
         """Print one more value of a fold over the rows."""
         raise AssertionError("pointwise kernels fold nothing")
+
+    def join_groups(self, node: JoinGroups) -> None:
+        """Print lanes that are joined group by group."""
+        raise AssertionError("only strips of a processor have groups")
 
     def widen(self, node: Widen) -> None:
         """Print that blocks of folds over the rows are joined to what is kept of them."""

@@ -25,6 +25,7 @@ class Binding(Enum):
     STRIP = auto()  # up to `step` neighbouring rows an iteration, over threads
     COLUMNS = auto()  # once: all rows, at most `step`, are a strip
     STRIP_LANES = auto()  # the rows of a strip
+    STRIP_IN_TURN = auto()  # the rows of a strip, one after the other
     UNROLLED = auto()  # `step` iterations at a time for each row of a strip; the rest one by one
     TEAMS = auto()  # a row for each team of threads, together with the loop inside
     TEAM = auto()  # `step` elements for each thread of a team, together with the loop inside

@@ -47,8 +47,9 @@ class CpuRowParameters:
     stored in a row is done row by row though nothing is folded. `whole_row`: the most elements of a
     row that one lane does, `whole_rows`: how many neighbouring rows that takes. Neighbouring rows
     between `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of
-    lines, which are done one by one if they have `wide_line` of them. `vector`, `short_run`: as
-    above."""
+    lines, which are done one by one if they have `wide_line` of them. Pieces of rows that are not
+    `shortest_piece` long, but with those of other rows beside them are, are columns. `vector`,
+    `short_run`: as above."""
 
     serial_work: int = 1 << 17
     lanes: int = 64
@@ -75,6 +76,7 @@ class CpuRowParameters:
     most_columns: int = 1 << 11
     wide_line: int = 48
     fewest_lines: int = 1024
+    shortest_piece: int = 64
     vector: int = 16
     short_run: int = 256
 

@@ -30,6 +30,7 @@ from fuser.schedule.row_statements import (
     Carry,
     Combine,
     Finish,
+    JoinGroups,
     Keep,
     Kept,
     Partial,
@@ -72,6 +73,7 @@ __all__ = [
     "Finish",
     "IfListed",
     "IndexValue",
+    "JoinGroups",
     "Keep",
     "Kept",
     "LaneCall",
@@ -128,6 +130,7 @@ class Loop:
     Of a `TEAM`: each thread does `rounds` of them, a number of the text; 0 for one of the launch.
     If `whole`, the `step` elements of every iteration are there. `peel` says which iterations are.
     Of a `SCAN`, if `turned`, lanes are from its last point to its first: in the order of memory.
+    A `STRIP` has whole groups of `group` neighbours.
     """
 
     axis: Axis
@@ -138,6 +141,7 @@ class Loop:
     whole: bool = False
     peel: Peel | None = None
     turned: bool = False
+    group: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +257,7 @@ Node = (
     | Kept
     | RowArray
     | Combine
+    | JoinGroups
     | Accumulate
     | Widen
     | Raise

@@ -22,6 +22,7 @@ from fuser.schedule.loop_tree import (
     CheckedIndex,
     Combine,
     Expression,
+    JoinGroups,
     Lanes,
     Let,
     Loop,
@@ -34,10 +35,12 @@ from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_o
 from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
 from fuser.schedule.row_vectors import divided
+from fuser.schedule.vectors import step_along
 
 
-def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
-    """Loops over strips of neighbouring rows, each with a lane of every fold."""
+def across_rows(body: RowBody, parameters: CpuRowParameters, group: int = 1) -> tuple[Node, ...]:
+    """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
+    share what they fold to."""
     *outer, inner = body.rows
     lane, moved = lanes_of(inner, parameters.strip)
     nodes: list[Node] = []
@@ -45,12 +48,12 @@ def across_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]
     for stage in body.stages:
         sweep = replace_axes(stage, moved)
         if sweep.axes:
-            nodes += _sweep_across(sweep, lane, parameters, before)
+            nodes += _sweep_across(sweep, lane, parameters, before, group)
         else:
             nodes += _point_across(sweep, lane)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
     nodes += widened_blocks(body, parameters.row_block, outer, together=inner)
-    strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip)
+    strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip, group=group)
     return nested(outer, Binding.PARALLEL, (strip,))
 
 
@@ -103,7 +106,7 @@ class _LaneFold:
 
 
 def _sweep_across(
-    sweep: Sweep, lane: Axis, parameters: CpuRowParameters, before: set[str]
+    sweep: Sweep, lane: Axis, parameters: CpuRowParameters, before: set[str], group: int
 ) -> list[Node]:
     """A sweep of neighbouring rows, after what was made `before`. Long ones are folded in blocks:
     within a block in the type of the fold, over blocks in a wider one."""
@@ -137,6 +140,8 @@ def _sweep_across(
     carries = (Lanes(c.name, c.dtype, count, c.fill) for c in map(carry_of, sweep.scans))
     nodes = [*(fold.array(fold.lanes, count) for fold in folds), *carries, *own_arrays]
     nodes += nested(outer, Binding.SERIAL, (loop,))
+    if group > 1:
+        nodes += (JoinGroups(held.lanes, held.fold.operation, group) for held in of_row)
     if of_row:
         nodes += (Lanes(held.fold.name, held.fold.dtype, count) for held in of_row)
         nodes.append(Loop(lane, Binding.STRIP_LANES, tuple(held.result() for held in of_row)))
@@ -176,9 +181,11 @@ def _over_rows(folds: Iterable[Fold], lane: Axis) -> tuple[list[Node], list[Node
 
 def _joined_rows(fold: Fold, held: Ref, lane: Axis) -> list[Node]:
     """Folds what lanes hold over the rows: into a place of each, or, joined, into that of all."""
+    each = tuple(accumulated([replace(fold, value=held)]))
     if fold.at.coefficient(lane):
-        each = accumulated([replace(fold, value=held)])
-        return [Loop(lane, Binding.STRIP_LANES, tuple(each))]
+        return [Loop(lane, Binding.STRIP_LANES, each)]
+    if step_along(fold.at, lane) is None:  # some to one place, others to another
+        return [Loop(lane, Binding.STRIP_IN_TURN, each)]
     whole, arrays = Ref(f"{fold.name}_strip", wide(fold)), (held.name,)
     combine = Combine(whole.name, whole.dtype, arrays, held.dtype, lane.extent, fold.operation)
     return [combine, *accumulated([replace(fold, value=whole)])]

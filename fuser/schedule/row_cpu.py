@@ -24,6 +24,7 @@ from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
+from fuser.schedule.row_groups_cpu import alternating
 from fuser.schedule.row_lines_cpu import are_lines, lines
 from fuser.schedule.row_memory import cost, goes_past_cache
 from fuser.schedule.row_nan import drop_repeated_nan
@@ -36,17 +37,21 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     """The loop nest of a segment with reductions or gathers."""
     body = arrange_rows(trace_rows(segment, parameters.makes_row))
     body = drop_repeated_nan(narrow_rows(use_facts(body)))
-    whole = whole_order(body, parameters)
-    body = whole or body
-    across = whole is not None or lanes_across_rows(body)
     may_repeat = not segment.overwritten  # values that are new then
+    whole = whole_order(body, parameters)
+    columns = None if whole or not may_repeat else alternating(body, parameters)
+    body = whole or (columns.body if columns else body)
+    across = bool(whole or columns) or lanes_across_rows(body)
     alone = not across and rows_alone(body, parameters)
     shared = bool(body.rows) or alone  # else one thread has the only row
-    if across and whole is None and are_lines(body, parameters):
+    if across and not (whole or columns) and are_lines(body, parameters):
         described, nodes = "columns of lines", lines(body, parameters, may_repeat)
     else:
         if whole is not None:
             described, mapped = "a row a lane", whole_rows(body, parameters, may_repeat)
+        elif columns is not None:
+            described = "columns of rows that alternate"
+            mapped = across_rows(body, parameters, columns.group)
         elif across:
             described, mapped = "lanes across rows", across_rows(body, parameters)
         else:

@@ -71,6 +71,16 @@ class Combine:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinGroups:
+    """Each `group` neighbouring lanes of an array, joined by a pointwise operation: in all of
+    them."""
+
+    array: Ref
+    operation: str
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
 class Partial:
     """Results of folds over the rows: `slots` of them, which each thread keeps as `kept` until all
     rows are done. `fill` is what nothing folds to.

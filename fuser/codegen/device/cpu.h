@@ -801,12 +801,13 @@ static inline int thread_count() { return omp_get_max_threads(); }
 //@ tile_of
 // How many of `rows` neighbouring rows are done side by side: at most `most`, and so that as many
 // tiles of this size as threads, or twice, three times, ... as many, are all rows. `outer`: how
-// often such rows are done.
-static inline int tile_of(long long rows, int most, long long outer, int threads) {
+// often such rows are done. Tiles are whole units.
+static inline int tile_of(long long rows, long long most, long long outer, int threads,
+                          long long unit = 16) {
   const long long apart = outer < threads ? threads : 1;
   const long long tiles = (rows + most * apart - 1) / (most * apart) * apart;
-  const long long tile = ((rows + tiles - 1) / tiles + 15) / 16 * 16;
-  return tile < most ? int(tile) : most;
+  const long long tile = ((rows + tiles - 1) / tiles + unit - 1) / unit * unit;
+  return int(tile < most ? tile : most);
 }
 
 //@ thread_number
@@ -856,6 +857,17 @@ static inline Kept join_rows(Join join, const T* lanes, int rows) {
   }
   for (; row < rows; ++row) all = join(all, Kept(lanes[row]));
   return all;
+}
+
+//@ join_groups
+// Each `group` neighbouring lanes as one, which all of them hold then.
+template <class T, class Join>
+static inline void join_groups(Join join, T* lanes, int rows, long long group) {
+  for (long long first = 0; first < rows; first += group) {
+    T all = lanes[first];
+    for (long long lane = 1; lane < group; ++lane) all = join(all, lanes[first + lane]);
+    for (long long lane = 0; lane < group; ++lane) lanes[first + lane] = all;
+  }
 }
 
 //@ quotient: FUSER_DEVICE
