@@ -113,6 +113,8 @@ class Sizes:
         return None
 
     def _stride(self, name: str, coefficient: int, owner: str) -> str:
+        """The step of an access; neighbours of one have the same, and compilers are to see that."""
+        owner = owner.partition("_at_")[0]
         suffix = name.removeprefix("i").removesuffix("[lane]")
         return self.parameter(f"{owner}_stride_{suffix}", coefficient)
 
