@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 
@@ -257,9 +256,8 @@ class CpuSweepPrinter(CpuCheckPrinter):
             call = f"{self.expressions.use('tile_of')}({self.sizes.extent(strips.axis)}, "
             most, apart = str(strips.step), ""
             if strips.group > 1:
-                unit = math.lcm(16, strips.group)
-                apart = f", {self.sizes.parameter('unit', unit)}"
-                most = self.sizes.parameter("most", strips.step // unit * unit)
+                apart = f", {self.sizes.parameter('unit', strips.group)}"
+                most = self.sizes.parameter("most", strips.step // strips.group * strips.group)
             call += f"{most}, {outer.removeprefix('1 * ')}, {threads}{apart})"
             self.out.line(f"const int tile = {call};")
 

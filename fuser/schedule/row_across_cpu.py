@@ -38,9 +38,11 @@ from fuser.schedule.row_vectors import divided
 from fuser.schedule.vectors import step_along
 
 
-def across_rows(body: RowBody, parameters: CpuRowParameters, group: int = 1) -> tuple[Node, ...]:
+def across_rows(
+    body: RowBody, parameters: CpuRowParameters, group: int = 1, unit: int = 1
+) -> tuple[Node, ...]:
     """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
-    share what they fold to."""
+    share what they fold to. Strips are multiples of `unit` rows."""
     *outer, inner = body.rows
     lane, moved = lanes_of(inner, parameters.strip)
     nodes: list[Node] = []
@@ -53,7 +55,7 @@ def across_rows(body: RowBody, parameters: CpuRowParameters, group: int = 1) -> 
             nodes += _point_across(sweep, lane)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
     nodes += widened_blocks(body, parameters.row_block, outer, together=inner)
-    strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip, group=group)
+    strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip, group=unit)
     return nested(outer, Binding.PARALLEL, (strip,))
 
 

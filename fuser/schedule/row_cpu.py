@@ -51,7 +51,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
             described, mapped = "a row a lane", whole_rows(body, parameters, may_repeat)
         elif columns is not None:
             described = "columns of rows that alternate"
-            mapped = across_rows(body, parameters, columns.group)
+            mapped = across_rows(body, parameters, columns.group, columns.unit)
         elif across:
             described, mapped = "lanes across rows", across_rows(body, parameters)
         else:

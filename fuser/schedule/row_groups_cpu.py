@@ -11,6 +11,7 @@ of its own, but some know something together, lanes are those of all channels to
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from fuser.schedule.heuristics import CpuRowParameters
@@ -22,10 +23,12 @@ from fuser.schedule.vectors import step_along
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Columns:
-    """A body whose rows are columns, of which `group` neighbours were a row."""
+    """A body whose rows are columns, of which `group` neighbours were a row. Strips are whole
+    units of columns: of groups, and of vectors."""
 
     body: RowBody
-    group: int
+    group: int = 1
+    unit: int = 1
 
 
 def alternating(body: RowBody, parameters: CpuRowParameters) -> Columns | None:
@@ -37,12 +40,13 @@ def alternating(body: RowBody, parameters: CpuRowParameters) -> Columns | None:
     if len(pieces) == 1 and not any(sweep.folds for sweep in body.stages if not sweep.axes):
         # A fold of what rows know would be one of what columns know.
         (piece,) = pieces
-        if _alternate(swept, body.rows[-1], piece, parameters):
-            return Columns(_by_column(body, body.rows[-1], piece), piece.extent)
+        unit = math.lcm(parameters.vector, piece.extent)
+        if unit <= parameters.strip and _alternate(swept, body.rows[-1], piece, parameters):
+            return Columns(_by_column(body, body.rows[-1], piece), piece.extent, unit)
     if len(body.rows) > 1:
         row, piece = body.rows[-2:]
         if _alternate(swept, row, piece, parameters):
-            return Columns(_by_column(body, row, piece), 1)
+            return Columns(_by_column(body, row, piece))
     return None
 
 
