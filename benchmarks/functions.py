@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import pinned
 
 if __name__ == "__main__":
+    os.environ["FUSER_STRICT"] = "1"  # so that torch is not measured under our name
     pinned.restart()
 
 import torch
@@ -81,7 +82,7 @@ def _forwards(
         return forward
 
     calls = {name: forward_of(run) for name, run in runs.items()}
-    _check(calls, [case.compute(*map(_exact, drawn))])
+    check(calls, [case.compute(*map(_exact, drawn))])
     return calls
 
 
@@ -102,7 +103,7 @@ def _backwards(
 
     calls = {name: backward_of(run, drawn, gradient) for name, run in runs.items()}
     exact = backward_of(case.compute, tuple(map(_exact, drawn)), _exact(gradient))()
-    _check(calls, exact)
+    check(calls, exact)
     return dict(calls)
 
 
@@ -110,8 +111,8 @@ def _exact(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _check(calls: Mapping[str, Callable[[], object]], exact: Sequence[torch.Tensor]) -> None:
-    """Every call is made once, and compiled by that."""
+def check(calls: Mapping[str, Callable[[], object]], exact: Sequence[torch.Tensor]) -> None:
+    """Every call is made once, and compiled by that. Raises WrongResultError."""
     errors = {name: error(tensors(call()), list(exact)) for name, call in calls.items()}
     if not errors[OURS] <= max(TOLERANCE, 2 * errors["eager"]):
         raise WrongResultError(f"error {errors[OURS]:.1e}, eager's {errors['eager']:.1e}")
@@ -130,7 +131,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="functions whose name has this text; not saved")
     given = parser.parse_args(arguments)
     keep_freed()
-    os.environ["FUSER_STRICT"] = "1"  # torch is not to be measured under our name
     facts, rows = machine(), list[Row]()
     # so that inductor's backward may be run more than once
     with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore

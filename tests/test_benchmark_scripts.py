@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 import cpu
+import function_cases
+import functions
 import gpu
 import gpu_all
 import models
 import pytest
 import shapes
+import torch
 from cases import cases, small
+from checks import WrongResultError
 from harness import ROOT
 
 
@@ -100,6 +104,31 @@ def test_models_have_a_row_for_each_step(capsys: pytest.CaptureFixture[str]) -> 
     assert shift.split()[:3] == ["XLNet's", "shift", "backward"]
     assert all(row.count("100.0 %") == 1 for row in (training, inference, shift))
     assert shift.split()[-1] == "2"
+
+
+def test_a_function_has_a_row_for_each_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def softplus(x: torch.Tensor) -> torch.Tensor:
+        return (x.exp() + 1).log().sum(1)
+
+    case = function_cases.Function("small", softplus, function_cases.normal((3, 5)))
+    monkeypatch.setattr(functions, "FUNCTIONS", (case,))
+    monkeypatch.setattr(functions, "PEERS", ("eager",))  # inductor takes long
+    monkeypatch.setattr(functions, "HEAD", [name for name in functions.HEAD if "ind" not in name])
+    functions.main(["--rounds", "1", "--no-save"])
+    lines = capsys.readouterr().out.splitlines()
+    forward, backward = (line.split() for line in lines if line.startswith("small"))
+    assert (forward[1], backward[1]) == ("forward", "backward")
+    assert forward[-3:-1] == backward[-3:-1] == ["100", "%"]
+    assert any(line.startswith("eager: geometric mean") for line in lines)
+
+
+def test_wrong_results_of_a_function_are_an_error() -> None:
+    exact = [torch.ones(4, dtype=torch.float64)]
+    calls = {"fuser": lambda: torch.full((4,), 1.01), "eager": lambda: torch.ones(4)}
+    with pytest.raises(WrongResultError, match=r"error 5\.0e-03, eager's 0\.0"):
+        functions.check(calls, exact)
 
 
 def test_stages_get_no_more_than_is_left() -> None:

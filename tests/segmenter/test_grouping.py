@@ -1,13 +1,15 @@
 """Which operations share a kernel. Pictures: [a b] is one kernel, `x | y` a boundary."""
 
+import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion
+from fuser.passes.lower_reductions import lower_reductions
 from fuser.segmenter import GPU, PROCESSOR, segment
 from fuser.segmenter.groups import MAX_TENSORS
-from tests.segmented import memory_of, run_segmented, segment_for
+from tests.segmented import concrete, memory_of, run_segmented, segment_for
 from tests.segmenter.definition import Definition, kernels, refusals
 
 
@@ -224,4 +226,22 @@ def test_a_processor_computes_dear_and_broadcast_values_first():
     assert any("recomputation would cost" in line for line in on_processor.log)
     (expected,) = interpret(fusion, inputs)
     (result,) = run_segmented(on_processor, inputs)
+    torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_processor_joins_rows_before_it_sweeps_them(dim: int):
+    # [cat along the row] -> T | [layernorm];     cat of rows: [cat layernorm]
+    x, y = torch.randn(512, 1024), torch.randn(512, 1024)
+    with FusionDefinition() as fd:
+        joined = fd.ops.cat([fd.from_pytorch(x), fd.from_pytorch(y)], dim)
+        var, mean = fd.ops.var_mean(joined, [1], correction=0, keepdim=True)
+        fd.add_output(fd.ops.div(fd.ops.sub(joined, mean), fd.ops.sqrt(fd.ops.add(var, 1e-5))))
+    fusion = lower_reductions(concrete(fd.fusion, [x, y]))
+    on_gpu = segment(fusion, memory_of(fusion, [x, y]), GPU)
+    on_processor = segment(fusion, memory_of(fusion, [x, y]), PROCESSOR)
+    assert len(on_gpu.segments) == 1
+    assert len(on_processor.segments) == 1 + (dim == 1)
+    (expected,) = interpret(fusion, [x, y])
+    (result,) = run_segmented(on_processor, [x, y])
     torch.testing.assert_close(result, expected)
