@@ -48,8 +48,10 @@ class CpuRowParameters:
     row that one lane does, `whole_rows`: how many neighbouring rows that takes. Neighbouring rows
     between `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of
     lines, which are done one by one if they have `wide_line` of them. Pieces of rows that are not
-    `shortest_piece` long, but with those of other rows beside them are, are columns. `vector`,
-    `short_run`: as above."""
+    `shortest_piece` long, but with those of other rows beside them are, are columns. Where
+    elements of a row are `line_bytes` or more apart in a tensor, up to `tile_rows` that are beside
+    it are done together, up to `tile_elements` of each, if that makes the `smallest_tile` at least
+    and there are no more than `most_places` rows. `vector`, `short_run`: as above."""
 
     serial_work: int = 1 << 17
     lanes: int = 64
@@ -77,6 +79,11 @@ class CpuRowParameters:
     wide_line: int = 48
     fewest_lines: int = 1024
     shortest_piece: int = 64
+    line_bytes: int = 64
+    tile_rows: int = 16
+    tile_elements: int = 256
+    smallest_tile: int = 1024
+    most_places: int = 1 << 16
     vector: int = 16
     short_run: int = 256
 

@@ -28,6 +28,7 @@ from fuser.schedule.row_groups_cpu import alternating
 from fuser.schedule.row_lines_cpu import are_lines, lines
 from fuser.schedule.row_memory import cost, goes_past_cache
 from fuser.schedule.row_nan import drop_repeated_nan
+from fuser.schedule.row_tiles_cpu import in_tiles
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_whole_cpu import whole_order, whole_rows
 from fuser.segmenter import Segment
@@ -43,6 +44,8 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     body = whole or (columns.body if columns else body)
     across = bool(whole or columns) or lanes_across_rows(body)
     alone = not across and rows_alone(body, parameters)
+    tiled = None if across or alone or not may_repeat else in_tiles(body, parameters)
+    body = tiled or body
     shared = bool(body.rows) or alone  # else one thread has the only row
     if across and not (whole or columns) and are_lines(body, parameters):
         described, nodes = "columns of lines", lines(body, parameters, may_repeat)
@@ -55,7 +58,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         elif across:
             described, mapped = "lanes across rows", across_rows(body, parameters)
         else:
-            described = "lanes along rows"
+            described = "lanes along rows" + (" of tiles" if tiled else "")
             mapped = along_rows(body, parameters, may_repeat, alone)
         partials = tuple(map(thread_partial, body.folds_over_rows))
         mapped = (*mapped, *widened_blocks(body, 1))
