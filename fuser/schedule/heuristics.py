@@ -97,10 +97,11 @@ class CpuRowParameters:
         points = extent if joined is None else joined
 
         def enough(lanes: int) -> bool:
-            if not arrays:
+            if not arrays or lanes <= 8:
                 return lanes <= extent
-            last = 4 * lanes  # which may be done again
-            return last <= extent and (lanes // 2 * arrays if lanes > 16 else 4) * lanes <= points
+            if lanes <= self.vector:
+                return (1 + arrays) * lanes <= extent
+            return 4 * lanes <= extent and lanes // 2 * arrays * lanes <= points
 
         lanes = self.lanes
         while lanes > 4 and not enough(lanes):
