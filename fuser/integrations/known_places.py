@@ -150,15 +150,17 @@ def added(source: Node, dim: int, pieces: Sequence[Piece], size: int) -> Node:
             end = start + piece.length
             part = _call(_aten.slice.Tensor, source, dim, start, end)
         start += piece.length
-        placed = _piece_placed(part, dim, piece, size)
+        placed = _piece_placed(part, dim, piece, size, alone=len(pieces) == 1)
         total = placed if total is None else _call(_aten.add.Tensor, total, placed)
     assert total is not None
     return total
 
 
-def _piece_placed(part: Node, dim: int, piece: Piece, size: int) -> Node:
+def _piece_placed(part: Node, dim: int, piece: Piece, size: int, *, alone: bool) -> Node:
     shape = list(tensor_of(part).shape)
-    if piece.repeats > 1:
+    if 1 < piece.repeats <= _FEW and not alone:
+        part = _added_up(part, dim, piece)
+    elif piece.repeats > 1:
         split = [*shape[:dim], piece.count, piece.repeats, *shape[dim + 1 :]]
         part = _call(_aten.reshape.default, part, split)
         part = _call(_aten.sum.dim_IntList, part, [dim + 1])
@@ -173,6 +175,20 @@ def _piece_placed(part: Node, dim: int, piece: Piece, size: int) -> Node:
         return part
     behind = len(shape) - dim - 1
     return _call(_aten.constant_pad_nd.default, part, [*[0, 0] * behind, piece.low, size - end], 0)
+
+
+_FEW = 4
+"""Repetitions that are added one by one beside other pieces: a fold would be a kernel by itself."""
+
+
+def _added_up(part: Node, dim: int, piece: Piece) -> Node:
+    """The sum of each few neighbours, as a sum of slices."""
+    firsts = range(piece.repeats)
+    each = [_call(_aten.slice.Tensor, part, dim, n, piece.length, piece.repeats) for n in firsts]
+    total = each[0]
+    for other in each[1:]:
+        total = _call(_aten.add.Tensor, total, other)
+    return total
 
 
 def _zeros(shape: Sequence[Any], like: Node) -> Node:
