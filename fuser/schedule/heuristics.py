@@ -24,7 +24,7 @@ class CpuParameters:
     chunk: int = 64
     tile_read_bytes: int = 64
     tile_line_bytes: int = 256
-    pieces: int = 24
+    pieces: int = 32
     interleaved: int = 8
     vector: int = 16
     short_run: int = 256
