@@ -16,6 +16,9 @@ from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Literal, Ref, SizeValue
 
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
+_CHOICES = frozenset({"where", "relu", "clamp", "maximum", "minimum"})
+"""Operations whose result is one of their operands."""
+
 _FUNCTION = re.compile(r"[a-z]\w*\(\{\d\}(, \{\d\})*\)")
 """How an operation is spelled that is one function of its operands."""
 
@@ -35,6 +38,10 @@ class ExpressionPrinter:
         """Truth values that come of a comparison, by name."""
         self._stored: set[str] = set()
         """Truth values as they are in memory, by name."""
+        self._chosen: set[str] = set()
+        """What depends on a choice, by name."""
+        self.compares_choices = False
+        """Whether something has been compared that depends on a choice."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
@@ -92,7 +99,25 @@ class ExpressionPrinter:
         self._compared.discard(name)
         if _is_comparison(expression) or self._is_compared(expression):
             self._compared.add(name)
-        return self.print(expression, name)
+        text = self.print(expression, name)
+        if self._depends_on_choice(expression):
+            self._chosen.add(name)
+        else:
+            self._chosen.discard(name)
+        return text
+
+    def _depends_on_choice(self, expression: Expression) -> bool:
+        match expression:
+            case Ref():
+                return expression.name in self._chosen
+            case Call():
+                return expression.op in _CHOICES or any(
+                    map(self._depends_on_choice, expression.args)
+                )
+            case Convert():
+                return self._depends_on_choice(expression.of)
+            case _:
+                return False
 
     def _convert(self, convert: Convert, owner: str) -> str:
         """A conversion; of a comparison to a float a choice, as g++ vectorizes nothing else."""
@@ -116,6 +141,8 @@ class ExpressionPrinter:
                 return False
 
     def _call(self, call: Call, owner: str) -> str:
+        if _is_comparison(call) and any(map(self._depends_on_choice, call.args)):
+            self.compares_choices = True
         compute = call.args[-1].dtype
         template = KERNEL_TABLE[call.op].spelling(compute)
         for name in _CALLED.findall(template):

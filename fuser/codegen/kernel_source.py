@@ -85,11 +85,13 @@ class KernelSource:
     check failed, counted from 1, and the index. They are 0 before the launch."""
     contracts: bool = True
     """Whether the compiler may round a product and a sum at once: see `rounding.py`."""
+    compares_choices: bool = False
+    """Whether something is compared that depends on a choice."""
 
     @property
     def key(self) -> str:
         """What a compiled kernel depends on, beside the target."""
-        return f"{self.contracts}\n{self.code}"
+        return f"{self.contracts} {self.compares_choices}\n{self.code}"
 
     @property
     def text(self) -> str:

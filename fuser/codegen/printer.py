@@ -108,6 +108,7 @@ class KernelPrinter(ABC):
             arguments,
             self.nest.launch,
             tuple(self.checks),
+            compares_choices=self.expressions.compares_choices,
         )
 
     def nodes(self, nodes: Sequence[Node]) -> None:

@@ -26,8 +26,6 @@ FLAGS = (
     "-fwrapv",
     # Else a clamp becomes a path of its own, which costs a loop more selects than the clamp.
     "-fno-thread-jumps",
-    # Else a comparison of a select is made where its outcome is known: branches, and no vectors.
-    "-fno-tree-pre",
     # Without these two, selects are not if-converted and loops with them do not vectorize. NaN and
     # infinity stay right: nothing of -ffast-math is on.
     "-fno-trapping-math",
@@ -39,7 +37,11 @@ FLAGS = (
 
 def flags(source: KernelSource) -> tuple[str, ...]:
     """What a kernel is compiled with."""
-    return FLAGS if source.contracts else (*FLAGS, "-ffp-contract=off")
+    separate = () if source.contracts else ("-ffp-contract=off",)
+    # Else a comparison of a choice is made where its outcome is known: branches, and no vectors.
+    # Elsewhere loops of functions would have to be without what that optimization brings.
+    plain = ("-fno-tree-pre",) if source.compares_choices else ()
+    return (*FLAGS, *separate, *plain)
 
 
 @dataclass(frozen=True, slots=True)
