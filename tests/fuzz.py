@@ -110,6 +110,11 @@ def every_step() -> tuple[WriteStep, ...]:
     )
 
 
+TOO_MANY = 1 << 24
+"""Elements of a tensor from which a fusion is left out: large tensors may be broadcast to each
+other, and the oracle stores every one."""
+
+
 def scale_of(seed: int) -> Scale:
     """How large the tensors of a seed are; of either scale there are all mappings."""
     return LARGE if seed // ONE_SCALE % 2 else SMALL
@@ -146,6 +151,8 @@ def check(target: str, seed: int) -> str:
     definition = definition_of(seed)
     with FusionDefinition() as fd:
         definition.build(fd)
+    if _most_elements(fd.fusion) > TOO_MANY:
+        return ""
     with mapped(target, seed):
         error = failure(fd.fusion, definition.inputs, target)
         if error is None:
@@ -159,6 +166,11 @@ def check(target: str, seed: int) -> str:
     forms = [form_of(given, numbers=True) for given in inputs]
     script = repro_script(fusion, forms, target=target, method="validate")
     return f"{script}\n# {type(error).__name__}: {error}\n"
+
+
+def _most_elements(fusion: Fusion) -> int:
+    outs = (out for statement in fusion.statements for out in statement.outs)
+    return max((out.elements for out in outs if out.is_tensor), default=0)
 
 
 def failure(fusion: Fusion, inputs: Inputs, target: str) -> Exception | None:
