@@ -152,10 +152,10 @@ class CpuRowPrinter(CpuScanPrinter):
 
     def widen(self, node: Widen) -> None:
         name = node.partial.name
-        if node.every == 1:
-            self._join_block(node.partial, "0", f"{name}_slots")
-            return
         first, end = "0", f"{name}_slots"
+        if node.every == 1:
+            self._join_block(node.partial, first, end)
+            return
         if node.span:
             first, end = f"{name}_first", f"{name}_end"
             place, span = f"{name}_place", self.sizes.parameter(f"{name}_span", node.span)
@@ -166,13 +166,9 @@ class CpuRowPrinter(CpuScanPrinter):
         with self.out.block(f"if (++{name}_rows == {every})"):
             self._join_block(node.partial, first, end)
             self.out.line(f"{name}_rows = 0;")
-            if node.span:
-                self._no_places(name)
-
-    def _no_places(self, name: str) -> None:
-        """No place of a block has been added to."""
-        self.out.line(f"{name}_first = {name}_slots;")
-        self.out.line(f"{name}_end = 0;")
+            if node.span:  # from here on, no place has been added to
+                self.out.line(f"{first} = {name}_slots;")
+                self.out.line(f"{end} = 0;")
 
     def _join_block(self, partial: Partial, first: str, end: str) -> None:
         """Joins the places of a block from `first` to before `end` to what is kept."""

@@ -255,9 +255,9 @@ class CpuSweepPrinter(CpuCheckPrinter):
             threads = f"threaded ? {self.expressions.use('thread_count')}() : 1"
             call = f"{self.expressions.use('tile_of')}({self.sizes.extent(strips.axis)}, "
             most, apart = str(strips.step), ""
-            if strips.group > 1:
-                apart = f", {self.sizes.parameter('unit', strips.group)}"
-                most = self.sizes.parameter("most", strips.step // strips.group * strips.group)
+            if strips.unit > 1:
+                apart = f", {self.sizes.parameter('unit', strips.unit)}"
+                most = self.sizes.parameter("most", strips.step // strips.unit * strips.unit)
             call += f"{most}, {outer.removeprefix('1 * ')}, {threads}{apart})"
             self.out.line(f"const int tile = {call};")
 

@@ -130,7 +130,7 @@ class Loop:
     Of a `TEAM`: each thread does `rounds` of them, a number of the text; 0 for one of the launch.
     If `whole`, the `step` elements of every iteration are there. `peel` says which iterations are.
     Of a `SCAN`, if `turned`, lanes are from its last point to its first: in the order of memory.
-    A `STRIP` has whole groups of `group` neighbours.
+    A `STRIP` has a multiple of `unit` neighbours, but for the last.
     """
 
     axis: Axis
@@ -141,7 +141,7 @@ class Loop:
     whole: bool = False
     peel: Peel | None = None
     turned: bool = False
-    group: int = 1
+    unit: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def across_rows(
             nodes += _point_across(sweep, lane)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
     nodes += widened_blocks(body, parameters.row_block, outer, together=inner)
-    strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip, group=unit)
+    strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip, unit=unit)
     return nested(outer, Binding.PARALLEL, (strip,))
 
 
