@@ -32,7 +32,7 @@ from case import tensors
 from checks import WrongResultError, error
 from function_cases import FUNCTIONS, Drawn, Function
 from harness import OURS, Call, Measured, alternate, machine, options, report
-from model_cases import compiled_by
+from model_cases import compiled_by, coverage
 
 from fuser.integrations import dynamo
 
@@ -119,11 +119,7 @@ def check(calls: Mapping[str, Callable[[], object]], exact: Sequence[torch.Tenso
 
 
 def _row(case: Function, step: str, calls: Mapping[str, Call], rounds: int) -> Row:
-    measured = alternate(calls, rounds)
-    reports = dynamo.reports()
-    nodes = sum(found.compute_nodes for found in reports)
-    covered = 100 * sum(found.covered for found in reports) / max(nodes, 1)
-    return Row(case.name, step, measured, covered, sum(len(r.partitions) for r in reports))
+    return Row(case.name, step, alternate(calls, rounds), *coverage())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

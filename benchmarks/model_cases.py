@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from fuser.integrations import dynamo
+
 Inputs = Mapping[str, torch.Tensor]
 STEPS = ("training", "inference")
 
@@ -69,6 +71,15 @@ def call_of(step: str, model: Any, run: Callable[..., Any], inputs: Inputs) -> C
     if step == "training":
         return lambda: train(model, run, inputs)
     return lambda: infer(run, inputs)
+
+
+def coverage() -> tuple[float, int]:
+    """Of the graphs compiled since the reports were cleared: which part of their compute nodes is in
+    fuser's partitions, in percent, and how many partitions these are."""
+    reports = dynamo.reports()
+    nodes = sum(report.compute_nodes for report in reports)
+    covered = 100 * sum(report.covered for report in reports) / max(nodes, 1)
+    return covered, sum(len(report.partitions) for report in reports)
 
 
 def compiled_by(backend: str, function: Any) -> Any:

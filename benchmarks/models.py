@@ -50,7 +50,7 @@ from harness import (
     table,
     wall_clock,
 )
-from model_cases import MODELS, SMALL, STEPS, Model, call_of, compiled_by
+from model_cases import MODELS, SMALL, STEPS, Model, call_of, compiled_by, coverage
 from products import outside_products
 from shift_cases import shift
 
@@ -135,10 +135,7 @@ def shift_row(shape: Sequence[int], device: str, peers: Sequence[str], rounds: i
 def _row(
     model: str, step: str, whole: Mapping[str, Measured], outside: Mapping[str, Measured]
 ) -> Row:
-    reports = dynamo.reports()
-    nodes = sum(report.compute_nodes for report in reports)
-    covered = 100 * sum(report.covered for report in reports) / max(nodes, 1)
-    return Row(model, step, whole, outside, covered, sum(len(r.partitions) for r in reports))
+    return Row(model, step, whole, outside, *coverage())
 
 
 def synchronized(call: Call) -> float:
