@@ -43,7 +43,7 @@ _DEVICE_PROPERTIES = {
 def torch_dtype_to_nvfuser_dtype(dtype: torch.dtype | type[Number]) -> DataType:
     """The DataType of a torch dtype, or of Python's numbers of a type.
 
-    Raises OperandDtypeError where there is none (float8, quantized, ...).
+    Raises OperandDtypeError where there is none (uint16, quantized, ...).
     """
     found = dtypes.from_torch(dtype) if isinstance(dtype, torch.dtype) else _OF_NUMBERS.get(dtype)
     if found is None:

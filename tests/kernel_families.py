@@ -250,6 +250,20 @@ def _added_exact(count: int) -> Callable[[torch.Tensor], torch.Tensor]:
     return exact
 
 
+FLOAT8 = (DataType.Float8_e4m3fn, DataType.Float8_e5m2, DataType.Float8_e8m0fnu)
+
+
+def _narrowed(fd: FusionDefinition, x: Handle) -> Handle:
+    """The sum of what three types make of a number."""
+    first, second, third = (fd.ops.cast(fd.ops.cast(x, to), DataType.Float) for to in FLOAT8)
+    return first + second + third
+
+
+def _narrowed_exact(x: torch.Tensor) -> torch.Tensor:
+    first, second, third = (x.to(to.torch).to(x.dtype) for to in FLOAT8)
+    return first + second + third
+
+
 FAMILIES = (
     Family("flat", _gelu, torch.nn.functional.gelu, random((33, 65))),
     Family("one element", _gelu, torch.nn.functional.gelu, random(())),
@@ -289,6 +303,7 @@ FAMILIES = (
         random((35, 66), (66, 40)),
     ),
     Family("division", _regrouped, _regrouped_exact, random((4, 6), (8, 3))),
+    Family("8-bit floats", _narrowed, _narrowed_exact, random((33, 130))),
     Family("slice", _sliced, lambda x: torch.exp(x[2:30:3, 1:40]), random((32, 48))),
     Family("pad", _padded, _padded_exact, random((19, 33))),
     Family("concatenation", _joined, _joined_exact, random((7, 24), (7, 40))),

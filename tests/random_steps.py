@@ -18,6 +18,7 @@ ROUNDING = ("floor", "ceil", "trunc", "round", "sign")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or")
 ARITHMETIC = ("add", "sub", "mul", "maximum", "minimum")
 BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+FLOAT8_MAX = 448
 HALF_MAX = 65504
 LITERALS = (-2, -1, 1, 2, 0.5, -1.5)
 
@@ -148,6 +149,26 @@ def cast(writer: Writer) -> None:
     elif dtype.is_integral:
         facts = Known(facts.bound, 0)
     writer.add(lambda fd, values: fd.ops.cast(values[position], dtype), facts)
+
+
+def narrow(writer: Writer) -> None:
+    """A cast to an 8-bit float, which is a leaf; exact numbers are moved and cast back."""
+    dtype = writer.pick((DataType.Float8_e4m3fn, DataType.Float8_e5m2))
+    position = writer.operand(lambda h, k: h.value.is_tensor and k.bound < FLOAT8_MAX)
+    if position is None:
+        return
+    facts = writer.facts[position]
+    if not facts.exact:
+        leaf = Known(facts.bound, None, leaf=True)
+        writer.add(lambda fd, values: fd.ops.cast(values[position], dtype), leaf)
+        return
+    dims = writer.draw(st.permutations(range(len(writer.shape(position)))))
+
+    def there_and_back(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        moved = fd.ops.permute(fd.ops.cast(values[position], dtype), dims)
+        return fd.ops.cast(moved, DataType.Float)
+
+    writer.add(there_and_back, known(2 * facts.bound, facts.bits))
 
 
 # -- steps: metadata and factories ---------------------------------------------------------------
@@ -319,6 +340,7 @@ def stencil(writer: Writer) -> None:
 
 
 POINTWISE = (unary, binary, binary, select, divide, cast)
+NARROW = (narrow, narrow)
 METADATA = (reshape, reshape, permute, flip, broadcast, expand)
 FACTORIES = (factory, drawn)
 SLICES = (slice_, stencil)

@@ -27,7 +27,7 @@ from fuser.frontend.handles import Handle
 from tests.random_resizes import RESIZES
 from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS, SCATTERS
 from tests.random_scans import SCANS
-from tests.random_steps import FACTORIES, METADATA, POINTWISE, SLICES
+from tests.random_steps import FACTORIES, METADATA, NARROW, POINTWISE, SLICES
 from tests.random_values import (
     DTYPES,
     SMALL,
@@ -44,6 +44,7 @@ __all__ = [
     "FACTORIES",
     "GATHERS",
     "METADATA",
+    "NARROW",
     "NORMALIZATIONS",
     "POINTWISE",
     "REDUCTIONS",

@@ -38,11 +38,11 @@ class ExternOps(OperationGroup):
 
         [M, K] @ [G, K, N] -> [M, N] divides rows of `mat1`, [G, M, K] @ [K, N] -> [M, N] columns of
         `mat2`, and [M, K] @ [K, N] -> [G, M, N] the inner size. What is past the last group holds
-        anything. There are no scales: torch takes them with float8 only, which fuser does not have.
+        anything. Scales are not there: what divides rows would divide them too.
         """
         for name, scale in {"scale1": scale1, "scale2": scale2}.items():
             if scale is not None:
-                expected = "expected None: torch scales groups of float8 only, which fuser has not"
+                expected = "expected None: scales of groups are not there; scale the operands"
                 raise ArgumentError(
                     operation="grouped_mm", argument=name, got=scale, expected=expected
                 )
@@ -65,6 +65,8 @@ class ExternOps(OperationGroup):
     ) -> tuple[Handle, None, None]:
         """alpha scale1 scale2 (mat1 @ mat2) + beta bias, as `dtype`; scales broadcast to [M, N].
 
+        The operands are 8-bit floats, of one type or two, or floats of one type. On a GPU with
+        products of 8-bit floats (sm_89, sm_90 for scales of rows and columns) these are used.
         The scales of output blocks, and their gamma, are not there: ArgumentError if asked for.
         """
         asked = {"output_block_scale_size": output_block_scale_size, "output_gamma": output_gamma}

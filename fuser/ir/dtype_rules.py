@@ -9,7 +9,13 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Random, Value
 from fuser.ir.pointwise import letter
 
-_CATEGORY_WORDS = {"b": "bool", "i": "integer", "f": "floating", "c": "complex"}
+_CATEGORY_WORDS = {
+    "b": "bool",
+    "i": "integer",
+    "f": "floating",
+    "c": "complex",
+    "e": "8-bit floating",
+}
 
 _ACCEPTED = {
     "all": "bifc",
@@ -31,7 +37,7 @@ _ACCEPTED = {
     "min": "bif",
     "normal": "f",
     "prod": "bifc",
-    "scaled_mm": "f",
+    "scaled_mm": "fe",
     "sdpfa_bwd": "f",
     "sdpfa_fwd": "f",
     "sum": "bifc",
@@ -48,7 +54,19 @@ def check_dtype(operation: str, dtype: DataType, args: Sequence[Value]) -> None:
     """Raises OperandDtypeError unless the operation computes in `dtype`; names `args`, if any."""
     accepted = _ACCEPTED[operation]
     if letter(dtype) not in accepted:
-        raise refused(operation, f"computes in {category_words(accepted)} types", args or [dtype])
+        reason = f"computes in {category_words(accepted)} types"
+        raise refused(operation, with_float8(reason, dtype), args or [dtype])
+
+
+def with_float8(reason: str, dtype: DataType) -> str:
+    """Why an operation does not take `dtype`, and what to do about an 8-bit float."""
+    return f"{reason}; cast 8-bit floats to Float first" if dtype.is_float8 else reason
+
+
+def check_adds(operation: str, dtype: DataType, args: Sequence[Value]) -> None:
+    """Raises OperandDtypeError unless elements of `dtype` can be added."""
+    if dtype.is_float8:
+        raise refused(operation, with_float8("it adds", dtype), args)
 
 
 def check_same_dtype(operation: str, args: Sequence[Value]) -> None:

@@ -29,6 +29,9 @@ class DataType(Enum):
     Float = (torch.float32, "float")
     Half = (torch.float16, "half")
     BFloat16 = (torch.bfloat16, "bfloat16")
+    Float8_e4m3fn = (torch.float8_e4m3fn, "float8_e4m3fn")
+    Float8_e5m2 = (torch.float8_e5m2, "float8_e5m2")
+    Float8_e8m0fnu = (torch.float8_e8m0fnu, "float8_e8m0fnu")
     Int = (torch.int64, "int64")
     Int32 = (torch.int32, "int32")
     Int16 = (torch.int16, "int16")
@@ -72,6 +75,11 @@ class DataType(Enum):
         return self.category is Category.FLOAT
 
     @property
+    def is_float8(self) -> bool:
+        """An 8-bit float: kept, moved and converted, but nothing is computed in it, as in torch."""
+        return self.is_floating and self.itemsize == 1
+
+    @property
     def is_complex(self) -> bool:
         return self.category is Category.COMPLEX
 
@@ -82,8 +90,11 @@ class DataType(Enum):
 
     @property
     def compute(self) -> DataType:
-        """The type arithmetic runs in: 16-bit floats compute, and stay, in float32."""
-        return DataType.Float if self in (DataType.Half, DataType.BFloat16) else self
+        """The type arithmetic runs in: 16-bit floats compute, and stay, in float32.
+
+        What an 8-bit float is converted to, or from, is float32 too.
+        """
+        return DataType.Float if self.is_floating and self.itemsize < 4 else self
 
     @property
     def real(self) -> DataType:
@@ -108,7 +119,7 @@ _FROM_TORCH = {dtype.torch: dtype for dtype in DataType}
 
 
 def from_torch(dtype: torch.dtype) -> DataType | None:
-    """The DataType of a torch dtype, or None where there is none (float8, quantized, ...)."""
+    """The DataType of a torch dtype, or None where there is none (uint16, quantized, ...)."""
     return _FROM_TORCH.get(dtype)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from fuser import debug
 from fuser.errors import IndexOutOfRangeError
+from fuser.ir.conversions import movable
 from fuser.ir.nodes import CheckIndex, Gather, Scatter
 from fuser.ir.shapes import broadcast
 
@@ -34,7 +35,7 @@ def gather(op: Gather, data: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
             return torch.index_select(data, op.dim, index)
         case "gather":
             check_range(op.mode, index, size)
-            return torch.gather(data, op.dim, index.long())
+            return _gathered(data, index.long(), op.dim)
         case _:
             check_range(op.mode, index, size, wraps=True)
             return _take_along_axis(data, torch.where(index < 0, index + size, index), op.dim)
@@ -57,7 +58,9 @@ def scatter(
         case "index_put_accumulate":
             return torch.index_put(data, (index,), src, accumulate=True)
         case _:
-            return torch.scatter(data, op.dim, index, src if op.src.is_tensor else src.item())
+            if not op.src.is_tensor:
+                src = src.to(data.device).expand(index.shape)
+            return _scattered(data, index, src, op.dim)
 
 
 def check_index(op: CheckIndex, index: torch.Tensor) -> torch.Tensor:
@@ -99,4 +102,14 @@ def _take_along_axis(data: torch.Tensor, index: torch.Tensor, dim: int) -> torch
     others[dim] = index.shape[dim]
     shape = broadcast("take_along_axis", [tuple(index.shape), tuple(others)])
     whole = (*shape[:dim], data.shape[dim], *shape[dim + 1 :])
-    return torch.gather(data.expand(whole), dim, index.expand(shape).long())
+    return _gathered(data.expand(whole), index.expand(shape).long(), dim)
+
+
+def _gathered(data: torch.Tensor, index: torch.Tensor, dim: int) -> torch.Tensor:
+    return torch.gather(movable(data), dim, index).view(data.dtype)
+
+
+def _scattered(
+    data: torch.Tensor, index: torch.Tensor, src: torch.Tensor, dim: int
+) -> torch.Tensor:
+    return torch.scatter(movable(data), dim, index, movable(src)).view(data.dtype)

@@ -8,12 +8,14 @@ from typing import assert_never
 from fuser.ir import externs, result_shapes, shapes
 from fuser.ir.dtype_rules import (
     category_words,
+    check_adds,
     check_drawn,
     check_dtype,
     check_fill,
     check_index,
     check_same_dtype,
     refused,
+    with_float8,
 )
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
@@ -133,12 +135,26 @@ def signature(op: Pointwise) -> Signature:
 def _signature(op: str, operand_types: tuple[Operand, ...]) -> Signature | str:
     """The signature of an operation for these operands, or why it does not take them."""
     row = TABLE[op]
-    tested = common_dtype(operand_types[1:] if op == "where" else operand_types)
+    promoted = operand_types[1:] if op == "where" else operand_types
+    if _mixes_float8(promoted):
+        return "8-bit floats are not promoted; cast the operands to one dtype"
+    tested = common_dtype(promoted)
     if letter(tested) not in row.accepts:
-        return f"takes {category_words(row.accepts)} operands, as torch does"
+        return with_float8(f"takes {category_words(row.accepts)} operands, as torch does", tested)
     if op == "where" and operand_types[0].dtype is not DataType.Bool:
         return "the condition must be Bool"
     return row.rule(operand_types)
+
+
+def _mixes_float8(operands: tuple[Operand, ...]) -> bool:
+    """Whether an 8-bit float is beside another type; scalars beside a tensor take its type."""
+    eights = [operand for operand in operands if operand.dtype.is_float8]
+    return any(
+        operand.dtype is not eight.dtype
+        for eight in eights
+        for operand in operands
+        if operand.rank is not None or eight.rank is None
+    )
 
 
 def _like(operation: str, args: tuple[Value, ...], dtype: DataType) -> ValueType:
@@ -170,6 +186,8 @@ def _scan_type(op: Scan) -> TensorType:
 
 def _scatter_type(op: Scatter) -> TensorType:
     check_index(op.mode, op.index)
+    if op.adds:
+        check_adds(op.mode, op.arg.dtype, [op.arg])
     if op.src.is_tensor:
         check_same_dtype(op.mode, (op.arg, op.src))
     else:

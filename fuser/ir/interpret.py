@@ -9,6 +9,7 @@ from typing import assert_never
 import torch
 
 from fuser.ir import externs, indexing
+from fuser.ir.conversions import converted, movable
 from fuser.ir.infer import infer, signature
 from fuser.ir.nodes import (
     Broadcast,
@@ -100,14 +101,14 @@ def evaluate(
         case Pointwise():
             return (_pointwise(op, environment),)
         case Cast():
-            return (_convert(get(op.arg), op.dtype.torch),)
+            return (converted(get(op.arg), op.dtype.torch),)
         case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice() | Flip():
             return (_relabelled(op, get(op.arg), size),)
         case StrideOrder():
             return (_laid_out(get(op.arg), op.order),)
         case Full():
             shape = [size(extent) for extent in op.shape]
-            fill = _convert(get(op.fill), op.dtype.torch).to(device)
+            fill = converted(get(op.fill), op.dtype.torch).to(device)
             return (fill.expand(shape).clone(),)
         case Iota():
             return (_iota(op, size(op.length), get(op.start), get(op.step), device),)
@@ -130,7 +131,7 @@ def evaluate(
         case Gather():
             return (indexing.gather(op, get(op.arg), get(op.index)),)
         case Scatter():
-            src = get(op.src) if op.src.is_tensor else _convert(get(op.src), op.arg.dtype.torch)
+            src = get(op.src) if op.src.is_tensor else converted(get(op.src), op.arg.dtype.torch)
             return (indexing.scatter(op, get(op.arg), get(op.index), src),)
         case CheckIndex():
             return (indexing.check_index(op, get(op.arg)),)
@@ -161,7 +162,7 @@ def _relabelled(
             check_spans(spans)
             return tensor[tuple(slice(*span) for span in spans)]
         case Flip():
-            return tensor.flip(op.dims)
+            return movable(tensor).flip(op.dims).view(tensor.dtype)
         case _:
             assert_never(op)
 
@@ -170,20 +171,11 @@ def _pointwise(op: Pointwise, environment: Environment) -> torch.Tensor:
     types = signature(op)
     held = [environment[arg] for arg in op.args]
     device = next((t.device for t, arg in zip(held, op.args, strict=True) if arg.is_tensor), None)
-    converted = [
-        _convert(tensor, dtype.torch).to(device or tensor.device)
+    operands = (
+        converted(tensor, dtype.torch).to(device or tensor.device)
         for tensor, dtype in zip(held, types.args, strict=True)
-    ]
-    return TABLE[op.op].reference(*converted).to(types.result.torch)
-
-
-def _convert(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """`tensor` as `dtype`; a complex tensor gives its real part."""
-    if tensor.is_complex() and not dtype.is_complex:
-        if dtype is torch.bool:
-            return tensor != 0
-        tensor = torch.real(tensor)
-    return tensor.to(dtype)
+    )
+    return TABLE[op.op].reference(*operands).to(types.result.torch)
 
 
 def _laid_out(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
@@ -206,7 +198,7 @@ def _pad(
     """torch.nn.functional.pad, which takes no complex fill and cuts no more than there is."""
     spans = list(zip(tensor.shape, widths, strict=True))
     shape = [size + before + after for size, (before, after) in spans]
-    result = _convert(fill, tensor.dtype).to(tensor.device).expand(shape).clone()
+    result = converted(fill, tensor.dtype).to(tensor.device).expand(shape).clone()
     kept = tensor[tuple(slice(max(-b, 0), max(n + min(a, 0), 0)) for n, (b, a) in spans)]
     starts = (max(before, 0) for before, _ in widths)
     inside = tuple(slice(s, s + n) for s, n in zip(starts, kept.shape, strict=True))
@@ -224,7 +216,7 @@ def _iota(
 
 def _reduce(op: Reduce, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     dims = list(op.dims)
-    tensor = _convert(tensor, (op.dtype or op.arg.dtype).compute.torch)
+    tensor = converted(tensor, (op.dtype or op.arg.dtype).compute.torch)
     match op.op:
         case "var_mean":
             variance = torch.var(tensor, dims, correction=op.correction, keepdim=op.keepdim)

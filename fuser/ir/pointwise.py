@@ -73,7 +73,7 @@ def predicate(operands: tuple[Operand, ...]) -> Signature:
 
 
 def identity(operands: tuple[Operand, ...]) -> Signature:
-    """The operand's own type, 16-bit floats included: a copy does no arithmetic."""
+    """The operand's own type, narrow floats included: a copy does no arithmetic."""
     return Signature((operands[0].dtype,), operands[0].dtype)
 
 
@@ -84,7 +84,7 @@ def magnitude(operands: tuple[Operand, ...]) -> Signature:
 
 
 def selection(operands: tuple[Operand, ...]) -> Signature:
-    """where: a Bool condition, then the branches in their common type, 16-bit floats included;
+    """where: a Bool condition, then the branches in their common type, narrow floats included;
     two scalars in their default width if the condition makes a tensor of them."""
     common = common_dtype(operands[1:])
     if operands[0].rank is not None and all(branch.rank is None for branch in operands[1:]):
@@ -106,8 +106,8 @@ class PointwiseOp:
     """A row of the table.
 
     `accepts` holds the letters of the categories the common operand type may have: b(ool),
-    i(nteger), f(loat), c(omplex). `code` is the C spelling; `variants` replaces it by letter.
-    `cost` is a rough count of instructions, for the segmenter's profit.
+    i(nteger), f(loat), c(omplex), e(ight bits of a float). `code` is the C spelling; `variants`
+    replaces it by letter. `cost` is a rough count of instructions, for the segmenter's profit.
     """
 
     name: str
@@ -129,7 +129,7 @@ _LETTERS = {Category.BOOL: "b", Category.INTEGER: "i", Category.FLOAT: "f", Cate
 
 def letter(dtype: DataType) -> str:
     """The category letter used by `PointwiseOp.accepts`."""
-    return _LETTERS[dtype.category]
+    return "e" if dtype.is_float8 else _LETTERS[dtype.category]
 
 
 def _unary(
@@ -202,8 +202,8 @@ _UNARY = (
     _unary("relu", "if", arithmetic, torch.relu, "{0} < 0 ? 0 : {0}"),
     _unary("round", "if", arithmetic, torch.round, "rint({0})", i="{0}"),
     _unary("rsqrt", "bifc", floating, torch.rsqrt, cost=5),
-    _unary("segment_set", "bifc", identity, references.copy, "{0}"),
-    _unary("set", "bifc", identity, references.copy, "{0}"),
+    _unary("segment_set", "bifce", identity, references.copy, "{0}"),
+    _unary("set", "bifce", identity, references.copy, "{0}"),
     _unary("sigmoid", "bifc", floating, torch.sigmoid, cost=12),
     _unary("sign", "bif", arithmetic, torch.sign),
     _unary("signbit", "bif", predicate, torch.signbit, i="{0} < 0", b="false"),
@@ -289,7 +289,7 @@ _MORE = (
     PointwiseOp(
         "threshold", 3, "if", arithmetic, references.threshold, "where({0} <= {1}, {2}, {0})"
     ),
-    PointwiseOp("where", 3, "bifc", selection, torch.where, "where({0}, {1}, {2})"),
+    PointwiseOp("where", 3, "bifce", selection, torch.where, "where({0}, {1}, {2})"),
 )
 
 TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}

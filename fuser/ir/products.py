@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from fuser.errors import ArgumentError
+from fuser.ir.conversions import converted
 from fuser.ir.dtype_rules import check_dtype, check_same_dtype, refused
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
@@ -71,7 +72,7 @@ def scaled_types(
     dtype: DataType,
 ) -> Types:
     """A matrix of `dtype`."""
-    product_dtype("scaled_mm", [mat1, mat2])
+    _check_scaled([mat1, mat2])
     left, right = mat1.shape, mat2.shape
     if len(left) != 2 or len(right) != 2 or not same_size(left[1], right[0]):
         raise product_error("scaled_mm", [mat1, mat2])
@@ -100,13 +101,67 @@ def scaled(
     *,
     dtype: DataType,
 ) -> Results:
-    """alpha scale1 scale2 (mat1 @ mat2) + beta bias. torch's own function takes float8 only."""
-    wide = torch.promote_types(mat1.dtype, torch.float32)
-    product = torch.matmul(mat1.to(wide), mat2.to(wide)) * scale1 * scale2
-    product = product if alpha is None else product * alpha
+    """alpha scale1 scale2 (mat1 @ mat2) + beta bias, computed in float32 or float64.
+
+    On a GPU, torch's product of 8-bit floats where that takes the operands.
+    """
+    plain = alpha is None and bias is None
+    if plain and mat1.is_cuda and float8_product_takes(mat1, mat2, scale1, scale2, dtype):
+        return (float8_product(mat1, mat2, scale1, scale2, dtype),)
+    wide = torch.float64 if mat1.dtype is torch.float64 else torch.float32
+    product = torch.matmul(mat1.to(wide), mat2.to(wide)) * scale1.to(wide) * scale2.to(wide)
+    product = product if alpha is None else product * alpha.to(wide)
     if bias is not None:
-        product = product + (bias if beta is None else bias * beta)
-    return (product.to(dtype.torch),)
+        product = product + (bias.to(wide) if beta is None else bias.to(wide) * beta.to(wide))
+    return (converted(product, dtype.torch),)
+
+
+def float8_product_takes(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    dtype: DataType,
+) -> bool:
+    """Whether `float8_product` multiplies these: 8-bit floats, not both e5m2, rows of the one and
+    columns of the other contiguous and of whole 16 bytes, with a scale for each or one for all."""
+    dtypes = {mat1.dtype, mat2.dtype}
+    if not dtypes <= {torch.float8_e4m3fn, torch.float8_e5m2} or dtypes == {torch.float8_e5m2}:
+        return False
+    (rows, inner), columns = mat1.shape, mat2.shape[1]
+    aligned = inner % 16 == 0 and columns % 16 == 0 and rows > 0 and inner > 0
+    laid_out = mat1.is_contiguous() and mat2.t().is_contiguous()
+    for_all = scale1.numel() == scale2.numel() == 1
+    for_each = scale1.shape == (rows, 1) and scale2.shape == (1, columns)
+    scaled = for_all or (for_each and dtype is DataType.BFloat16)
+    floats = scale1.dtype is scale2.dtype is torch.float32
+    if not (aligned and laid_out and scaled and floats):
+        return False
+    least = (8, 9) if for_all else (9, 0)
+    return not mat1.is_cuda or torch.cuda.get_device_capability(mat1.device) >= least
+
+
+def float8_product(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    dtype: DataType,
+) -> torch.Tensor:
+    """scale1 scale2 (mat1 @ mat2) by torch's product of 8-bit floats, which sums in float32."""
+    if scale1.numel() == scale2.numel() == 1:
+        scale1, scale2 = scale1.reshape(()), scale2.reshape(())
+    scales = (scale1.contiguous(), scale2.contiguous())
+    wide = dtype if dtype in (DataType.BFloat16, DataType.Half, DataType.Float) else DataType.Float
+    product = torch._scaled_mm(mat1, mat2, *scales, out_dtype=wide.torch)  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
+    return converted(product, dtype.torch)
+
+
+def _check_scaled(given: Sequence[Value]) -> None:
+    """Raises OperandDtypeError unless both are 8-bit floats, or floats of one type."""
+    if all(value.dtype.is_float8 for value in given):
+        return
+    product_dtype("scaled_mm", given)
 
 
 def _fits(shape: Sequence[int], sizes: Sequence[int]) -> bool:

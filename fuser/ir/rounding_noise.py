@@ -27,6 +27,9 @@ _WIDE = {
     DataType.Float: DataType.Double,
     DataType.Half: DataType.Double,
     DataType.BFloat16: DataType.Double,
+    DataType.Float8_e4m3fn: DataType.Double,
+    DataType.Float8_e5m2: DataType.Double,
+    DataType.Float8_e8m0fnu: DataType.Double,
     DataType.ComplexFloat: DataType.ComplexDouble,
 }
 _NARROW = {torch.float64: torch.float32, torch.complex128: torch.complex64}

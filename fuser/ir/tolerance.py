@@ -45,6 +45,9 @@ _EPSILON = {
     DataType.Float: 2.0**-23,
     DataType.Half: 2.0**-10,
     DataType.BFloat16: 2.0**-7,
+    DataType.Float8_e4m3fn: 2.0**-3,
+    DataType.Float8_e5m2: 2.0**-2,
+    DataType.Float8_e8m0fnu: 1.0,
 }
 
 _EXACT = frozenset(
@@ -60,7 +63,7 @@ def tolerance(dtype: DataType, reduction_length: int = 1) -> tuple[float, float]
     """(relative, absolute) difference to allow in results of `dtype`; (0, 0) for integers and bool.
 
     Rounding errors of a sum of n terms in any order grow like the square root of n, as they are
-    independent. 16-bit results are computed in float32 and rounded once. The absolute part is for
+    independent. Narrow results are computed in float32 and rounded once. The absolute part is for
     results that cancel, and assumes numbers of size about 1 per summand. Tests ask this, which know
     what one kernel does; `tolerance_of` finds that in a fusion.
     """
@@ -89,7 +92,7 @@ def tolerance_of(fusion: Fusion, output: Value) -> tuple[float, float]:
 @dataclass(frozen=True, slots=True)
 class _Roundings:
     """On the way to a value: how many at most, the epsilon of the coarsest type that is computed
-    in, and the sum of the epsilons of 16-bit types that results are rounded to."""
+    in, and the sum of the epsilons of narrow types that results are rounded to."""
 
     count: int = 0
     epsilon: float = 0.0

@@ -22,11 +22,12 @@ from fuser.passes.rewrite import Emitter, rewrite
 _COMPLEX = frozenset({DataType.ComplexFloat, DataType.ComplexDouble})
 _FROM_FLOAT = _COMPLEX | {DataType.Double}
 _FROM_HALF = _FROM_FLOAT | {DataType.Float}
+_FROM_FLOAT8 = _FROM_HALF | {DataType.Half, DataType.BFloat16}
 _FROM_INT16 = _FROM_HALF | {DataType.Int32, DataType.Int}
 _FROM_INT8 = _FROM_INT16 | {DataType.Half, DataType.BFloat16, DataType.Int16}
 
 PRESERVED_BY: dict[DataType, frozenset[DataType]] = {
-    DataType.Bool: frozenset(DataType),
+    DataType.Bool: frozenset(DataType) - {DataType.Float8_e8m0fnu},
     DataType.UInt8: _FROM_INT8,
     DataType.Int8: _FROM_INT8,
     DataType.Int16: _FROM_INT16,
@@ -34,6 +35,9 @@ PRESERVED_BY: dict[DataType, frozenset[DataType]] = {
     DataType.Int: frozenset(),
     DataType.Half: _FROM_HALF,
     DataType.BFloat16: _FROM_HALF,
+    DataType.Float8_e4m3fn: _FROM_FLOAT8,
+    DataType.Float8_e5m2: _FROM_FLOAT8,
+    DataType.Float8_e8m0fnu: _FROM_HALF | {DataType.BFloat16},
     DataType.Float: _FROM_FLOAT,
     DataType.Double: frozenset({DataType.ComplexDouble}),
     DataType.ComplexFloat: frozenset({DataType.ComplexDouble}),

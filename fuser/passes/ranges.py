@@ -44,7 +44,7 @@ _EXACT_BITS = {
     DataType.Half: 11,
     DataType.BFloat16: 8,
 }
-"""Floating types hold every integer of so many bits."""
+"""Floating types that hold every integer of so many bits; nobody counts in others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ def _fits(found: Linear, shape: tuple[int, ...], dtype: DataType) -> bool:
         case Category.INTEGER:
             return holds(dtype, low) and holds(dtype, high)
         case Category.FLOAT:
-            return max(-low, high) <= 1 << _EXACT_BITS[dtype]
+            return dtype in _EXACT_BITS and max(-low, high) <= 1 << _EXACT_BITS[dtype]
         case Category.BOOL:
             return low == high and low in (0, 1)
         case Category.COMPLEX:

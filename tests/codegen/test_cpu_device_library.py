@@ -217,7 +217,14 @@ extern "C" void from_{name}(const {name}* in, float* out, long long count) {{
 """
 
 PAIRED = ("pow", "atan2")
-STORED = ("half", "bfloat16")
+STORED = {
+    "half": torch.half,
+    "bfloat16": torch.bfloat16,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
+    "float8_e8m0fnu": torch.float8_e8m0fnu,
+}
+BITS = {1: torch.int8, 2: torch.int16}
 
 
 @pytest.fixture(scope="module")
@@ -292,11 +299,13 @@ def test_two_argument_functions_keep_their_error_bounds(vector_loops: Built, nam
     assert error.max() <= PAIR_BOUNDS[name]
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("half", torch.half), ("bfloat16", torch.bfloat16)])
+@pytest.mark.parametrize(("name", "dtype"), STORED.items())
 def test_storage_types_convert_as_torch_does(
     vector_loops: Built, name: str, dtype: torch.dtype
 ) -> None:
-    stored = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
+    bits = BITS[dtype.itemsize]
+    patterns = torch.arange(1 << 8 * dtype.itemsize, dtype=torch.int32)
+    stored = patterns.to(bits).view(dtype)
     wide = torch.empty(len(stored))
     getattr(vector_loops.library, f"from_{name}")(
         address(stored), address(wide), ctypes.c_longlong(len(stored))
@@ -305,7 +314,8 @@ def test_storage_types_convert_as_torch_does(
     assert torch.equal(wide.nan_to_num(7), stored.float().nan_to_num(7))
 
     near = wide.view(torch.int32)[:, None] + torch.arange(-3, 4, dtype=torch.int32)
-    ties = torch.tensor([0x8000, 0x7FFF, 0x8001, 0x1000, 0xFFF, 0x1001], dtype=torch.int32)
+    halves = torch.tensor([1 << place for place in (12, 15, 19, 20, 22)], dtype=torch.int32)
+    ties = torch.cat([halves, halves - 1, halves + 1])
     near = torch.cat([near, wide.view(torch.int32)[:, None] + ties], dim=1)
     strided = torch.arange(-(2**31), 2**31, 4099, dtype=torch.int64).to(torch.int32)
     x = torch.cat([near.flatten(), strided]).view(torch.float32)
@@ -314,7 +324,7 @@ def test_storage_types_convert_as_torch_does(
     expected = x.to(dtype)
     assert torch.equal(out.isnan(), expected.isnan())
     numbers = ~expected.isnan()
-    assert torch.equal(out[numbers].view(torch.int16), expected[numbers].view(torch.int16))
+    assert torch.equal(out.view(bits)[numbers], expected.view(bits)[numbers])
 
 
 def test_loops_over_float32_functions_are_vectorized(vector_loops: Built) -> None:

@@ -95,7 +95,8 @@ extern "C" __global__ void kernel() {{}}"""
     compile_cubin(source, "kernel", "sm_90")
 
 
-def test_every_type_converts_to_every_other() -> None:
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100"])
+def test_every_type_converts_to_every_other(arch: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     library = load("common.h", "cuda.h")
     types = [dtype.spelling for dtype in DataType]
@@ -108,13 +109,20 @@ def test_every_type_converts_to_every_other() -> None:
 extern "C" __global__ void kernel(const char* __restrict__ in, char* __restrict__ out) {{
 {casts}
 }}"""
-    compile_cubin(source, "kernel", "sm_90")
+    compile_cubin(source, "kernel", arch)
 
 
 # -- the twins that the emulator compiles --------------------------------------------------------
 
 PART_TYPES = ["float", "half", "bfloat16", "bool", "int8", "int16", "int64", "double"]
 PART_LANES = [1, 2, 4, 8, 16]
+NARROW = {
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
+    "float8_e8m0fnu": torch.float8_e8m0fnu,
+}
 
 
 @pytest.fixture(scope="session")
@@ -124,9 +132,9 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if compiler is None:
         pytest.skip("needs a C++ compiler")
     library = load("cuda.h")
-    keys = [*PART_TYPES, "half", "bfloat16", "load_part", "store_part"]
+    keys = [*PART_TYPES, *NARROW, "load_part", "store_part"]
     text = library.text([key for key in keys if key in library.sections])
-    for name in ("half", "bfloat16"):
+    for name in NARROW:
         text += f"""
 extern "C" void to_{name}(const float* from, {name}* to, long size) {{
   for (long i = 0; i < size; ++i) to[i] = {name}(from[i]);
@@ -163,25 +171,21 @@ def convert(function: Callable[..., object], x: torch.Tensor, dtype: torch.dtype
 def assert_same_bits(got: torch.Tensor, expected: torch.Tensor) -> None:
     """NaN is NaN, of any payload; all else, signed zeros included, has equal bits."""
     assert torch.equal(got.isnan(), expected.isnan())
-    bits = {2: torch.int16, 4: torch.int32}[got.dtype.itemsize]
+    bits = {1: torch.int8, 2: torch.int16, 4: torch.int32}[got.dtype.itemsize]
     assert torch.equal(got.view(bits)[~got.isnan()], expected.view(bits)[~expected.isnan()])
 
 
-SIXTEEN_BITS = pytest.mark.parametrize(
-    ("name", "dtype"), [("half", torch.float16), ("bfloat16", torch.bfloat16)]
-)
-
-
-@SIXTEEN_BITS
-def test_all_16_bit_patterns_widen_as_in_torch(
+@pytest.mark.parametrize(("name", "dtype"), NARROW.items())
+def test_all_patterns_of_narrow_types_widen_as_in_torch(
     portable: ctypes.CDLL, name: str, dtype: torch.dtype
 ) -> None:
-    x = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
+    patterns = torch.arange(1 << 8 * dtype.itemsize, dtype=torch.int32)
+    x = patterns.to({1: torch.int8, 2: torch.int16}[dtype.itemsize]).view(dtype)
     assert_same_bits(convert(portable[f"from_{name}"], x, torch.float32), x.float())
 
 
-@SIXTEEN_BITS
-def test_floats_round_to_16_bits_as_in_torch(
+@pytest.mark.parametrize(("name", "dtype"), NARROW.items())
+def test_floats_round_to_narrow_types_as_in_torch(
     portable: ctypes.CDLL, name: str, dtype: torch.dtype
 ) -> None:
     """Every sign, exponent and 8 more bits, with what decides rounding below and around them."""
@@ -196,7 +200,7 @@ def test_floats_round_to_16_bits_as_in_torch(
 
 def test_every_nan_becomes_the_one_of_the_hardware(portable: ctypes.CDLL) -> None:
     nans = torch.tensor([0x7F800001, 0x7FC00000, -1, -0x7FFFFF], dtype=torch.int32)
-    for name in ("half", "bfloat16"):
+    for name in ("half", "bfloat16"):  # of 8 bits, each keeps its sign
         bits = convert(portable[f"to_{name}"], nans.view(torch.float32), torch.int16)
         assert bits.tolist() == [0x7FFF] * 4
 

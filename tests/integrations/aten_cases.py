@@ -224,7 +224,11 @@ REFUSED = [
     (case(aten.erfinv.default, f(3).to(torch.complex64)), "takes bool, integer, floating"),
     (case(aten.sort.default, f(3)), "the table has no row"),
     (case(aten.mul.Tensor, f(3).to_sparse(), 2.0), "layout is torch.sparse_coo"),
-    (case(aten.clone.default, torch.zeros(3).to(torch.float8_e5m2)), "no DataType of torch.float8"),
+    (
+        case(aten.clone.default, torch.zeros(3).to(torch.float8_e5m2fnuz)),
+        "no DataType of torch.float8",
+    ),
+    (case(aten.abs.default, f(3).to(torch.float8_e5m2)), "cast 8-bit floats to Float first"),
     (case(aten.mul.Tensor, f(3).to(torch.complex64).conj(), 2.0), "a lazy conjugate"),
     (case(aten._to_copy.default, f(3), device=torch.device("meta")), "a tensor is on meta"),
     (case(aten.index.Tensor, f(3, 4), [b(3)]), "an index is torch.bool"),

@@ -43,7 +43,8 @@ from fuser.ir.pointwise import TABLE, letter
 from fuser.ir.types import ScalarType, TensorType
 
 DTYPES = list(DataType)
-PAIRS = list(itertools.product(DTYPES, repeat=2))
+PROMOTED = [dtype for dtype in DTYPES if not dtype.is_float8]
+PAIRS = list(itertools.product(PROMOTED, repeat=2))
 
 
 def tensor(id_: int, *shape: int, dtype: DataType = DataType.Float) -> Value:
@@ -78,7 +79,7 @@ def test_tensors_promote_as_in_torch(
     assert inferred is expected
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", PROMOTED)
 @pytest.mark.parametrize("shape", [(2,), ()])
 @pytest.mark.parametrize("literal", [True, 2, 0.5, 1j])
 def test_literals_promote_as_in_torch(

@@ -84,12 +84,12 @@ def test_scales_and_a_bias(
     assert plain.dtype is torch.bfloat16
 
 
-def test_what_only_float8_has_is_refused_by_name() -> None:
+def test_scales_of_blocks_and_groups_are_refused_by_name() -> None:
     a, ends = torch.randn(4, 4), torch.zeros(1, dtype=torch.int32)
     one = torch.ones(())
     with pytest.raises(errors.ArgumentError, match=r"scaled_mm.*output_gamma.*float8"):
         execute(lambda o, a, s: o.scaled_mm(a, a, s, s, output_gamma=True), a, one)
-    with pytest.raises(errors.ArgumentError, match=r"grouped_mm.*scale1.*float8"):
+    with pytest.raises(errors.ArgumentError, match=r"grouped_mm.*scale1.*groups"):
         execute(lambda o, a, s, e: o.grouped_mm(a, a, e, scale1=s), a, one, ends)
     with pytest.raises(errors.ArgumentError, match=r"scaled_mm.*scale2"):
         execute(lambda o, a, s, t: o.scaled_mm(a, a, s, t), a, one, torch.ones(3))

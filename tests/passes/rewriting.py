@@ -86,7 +86,7 @@ def check_same(before: Fusion, after: Fusion, inputs: Inputs, *, bits: bool = Fa
         torch.testing.assert_close(right, left, rtol=0, atol=0, equal_nan=True)
         assert _strides(right) == _strides(left)
         if bits and left.is_floating_point():
-            assert torch.equal(left.signbit(), right.signbit())
+            assert torch.equal(left.float().signbit(), right.float().signbit())
 
 
 def _run(fusion: Fusion, inputs: Inputs) -> list[torch.Tensor] | FuserError:

@@ -28,62 +28,124 @@ typedef signed char int8;
 //@ uint8
 typedef unsigned char uint8;
 
-//@ half: FUSER_MEMBER, bits_of, float_of
-// Every type is converted through float, as in torch. Copies are spelled out, and integers do the
-// work, because g++ vectorizes neither loops that assign whole structs nor _Float16.
-struct half {
-  unsigned short bits;
+//@ narrow_float: FUSER_MEMBER
+// A number kept in fewer bits than a float32; `Format` says how. Every type is converted through
+// float, as in torch. Copies are spelled out, and integers do the work, because g++ vectorizes
+// neither loops that assign whole structs nor _Float16.
+template <class Format>
+struct narrow_float {
+  typename Format::word bits;
 
-  half() = default;
-  FUSER_MEMBER half(const half& other) : bits(other.bits) {}
+  narrow_float() = default;
+  FUSER_MEMBER narrow_float(const narrow_float& other) : bits(other.bits) {}
   template <class T>
-  FUSER_MEMBER explicit half(T x) : bits(rounded(float(x))) {}
-  FUSER_MEMBER half& operator=(const half& other) {
+  FUSER_MEMBER explicit narrow_float(T x) : bits(Format::narrow(float(x))) {}
+  FUSER_MEMBER narrow_float& operator=(const narrow_float& other) {
     bits = other.bits;
     return *this;
   }
+  FUSER_MEMBER operator float() const { return Format::widen(bits); }
+};
 
-  FUSER_MEMBER operator float() const {
-    const int32 magnitude = (bits & 0x7fff) << 13, sign = (bits & 0x8000) << 16;
-    const int32 rebias = 112 << 23, least = 113 << 23;
-    const int32 normal = magnitude + (magnitude < 0x0f800000 ? rebias : 2 * rebias);
-    const int32 subnormal = bits_of(float_of(magnitude + least) - float_of(least));
-    return float_of(sign | (magnitude < 1 << 23 ? subnormal : normal));
-  }
+//@ narrow_magnitude: FUSER_DEVICE, bits_of, float_of
+// The bits of a number that is not negative where the mantissa is `Shift` bits shorter than a
+// float32's and exponents are less by `Rebias`: to nearest even. Below the least normal number the
+// addition of a number whose last place is that of subnormals rounds. Numbers above `Limit` are
+// taken for it with a minimum, and NaN is set with a mask: with choices, g++ makes branches.
+template <int Shift, int Rebias, int Limit, int Nan>
+FUSER_DEVICE int32 narrow_magnitude(int32 given) {
+  const int32 magnitude = given < Limit ? given : Limit, places = (Rebias + 1 + Shift) << 23;
+  const int32 below_half = (1 << (Shift - 1)) - 1 + ((magnitude >> Shift) & 1);
+  const int32 normal = (magnitude - (Rebias << 23) + below_half) >> Shift;
+  const int32 subnormal = bits_of(float_of(magnitude) + float_of(places)) - places;
+  const int32 finite = magnitude < (Rebias + 1) << 23 ? subnormal : normal;
+  return finite | (((0x7f800000 - given) >> 31) & Nan);
+}
 
-  // To nearest even; below 2^-14 the addition to 1/2, whose last place is 2^-24, rounds.
-  static FUSER_MEMBER unsigned short rounded(float x) {
+//@ widen_magnitude: FUSER_DEVICE, bits_of, float_of
+// The float32 of a number that is not negative, whose bits have been shifted to a float32's place;
+// from `Special` on, infinity or NaN.
+template <int Rebias, int Special>
+FUSER_DEVICE int32 widen_magnitude(int32 magnitude) {
+  const int32 least = (Rebias + 1) << 23, last = (255 << 23) - (Special & (255 << 23));
+  const int32 normal = magnitude + (magnitude < Special ? Rebias << 23 : last);
+  const int32 subnormal = bits_of(float_of(magnitude + least) - float_of(least));
+  return magnitude < 1 << 23 ? subnormal : normal;
+}
+
+//@ half: narrow_float, narrow_magnitude, widen_magnitude
+struct half_format {
+  typedef unsigned short word;
+  static FUSER_MEMBER word narrow(float x) {
     const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 16) & 0x8000;
-    const int32 normal = (magnitude - (112 << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-    const int32 subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-    const int32 finite = magnitude < 113 << 23 ? subnormal : normal;
-    const int32 limit = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
-    return (unsigned short)(sign | (magnitude < 0x47800000 ? finite : limit));
+    return word(sign | narrow_magnitude<13, 112, 0x47800000, 0x7e00>(magnitude));
+  }
+  static FUSER_MEMBER float widen(word bits) {
+    const int32 magnitude = (bits & 0x7fff) << 13, sign = (bits & 0x8000) << 16;
+    return float_of(sign | widen_magnitude<112, 31 << 23>(magnitude));
   }
 };
+typedef narrow_float<half_format> half;
 
-//@ bfloat16: FUSER_MEMBER, bits_of, float_of
+//@ bfloat16: narrow_float, bits_of, float_of
 // The upper half of a float32: rounded to nearest even, every NaN becomes 0x7fc0.
-struct bfloat16 {
-  unsigned short bits;
-
-  bfloat16() = default;
-  FUSER_MEMBER bfloat16(const bfloat16& other) : bits(other.bits) {}
-  template <class T>
-  FUSER_MEMBER explicit bfloat16(T x) : bits(rounded(float(x))) {}
-  FUSER_MEMBER bfloat16& operator=(const bfloat16& other) {
-    bits = other.bits;
-    return *this;
+struct bfloat16_format {
+  typedef unsigned short word;
+  static FUSER_MEMBER word narrow(float x) {
+    const unsigned bits = unsigned(bits_of(x));
+    const unsigned nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return word(x != x ? 0x7fc0u : nearest);
   }
+  static FUSER_MEMBER float widen(word bits) { return float_of(int32(unsigned(bits) << 16)); }
+};
+typedef narrow_float<bfloat16_format> bfloat16;
 
-  FUSER_MEMBER operator float() const { return float_of(int32(unsigned(bits) << 16)); }
-
-  static FUSER_MEMBER unsigned short rounded(float x) {
-    const unsigned word = unsigned(bits_of(x));
-    const unsigned nearest = (word + 0x7fffu + ((word >> 16) & 1u)) >> 16;
-    return (unsigned short)(x != x ? 0x7fc0u : nearest);
+//@ float8_e4m3fn: narrow_float, narrow_magnitude, widen_magnitude
+// No infinity: what is beyond 448 becomes 448, and only 0x7f is NaN, with either sign.
+struct float8_e4m3fn_format {
+  typedef unsigned char word;
+  static FUSER_MEMBER word narrow(float x) {
+    const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 24) & 0x80;
+    return word(sign | narrow_magnitude<20, 120, 0x43e00000, 0x7f>(magnitude));
+  }
+  static FUSER_MEMBER float widen(word bits) {
+    const int32 magnitude = (bits & 0x7f) << 20, sign = int32(unsigned(bits & 0x80) << 24);
+    return float_of(sign | widen_magnitude<120, 0x7f << 20>(magnitude));
   }
 };
+typedef narrow_float<float8_e4m3fn_format> float8_e4m3fn;
+
+//@ float8_e5m2: narrow_float, narrow_magnitude, widen_magnitude
+// The upper half of a half; every NaN becomes 0x7f, with its sign.
+struct float8_e5m2_format {
+  typedef unsigned char word;
+  static FUSER_MEMBER word narrow(float x) {
+    const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 24) & 0x80;
+    return word(sign | narrow_magnitude<21, 112, 0x47800000, 0x7f>(magnitude));
+  }
+  static FUSER_MEMBER float widen(word bits) {
+    const int32 magnitude = (bits & 0x7f) << 21, sign = int32(unsigned(bits & 0x80) << 24);
+    return float_of(sign | widen_magnitude<112, 31 << 23>(magnitude));
+  }
+};
+typedef narrow_float<float8_e5m2_format> float8_e5m2;
+
+//@ float8_e8m0fnu: narrow_float, bits_of, float_of
+// Powers of two, 2^-127 to 2^127, and NaN: the exponent of a float32, rounded by its mantissa
+// without regard to the sign. Where the mantissa is one half, up; of a subnormal, down.
+struct float8_e8m0fnu_format {
+  typedef unsigned char word;
+  static FUSER_MEMBER word narrow(float x) {
+    const int32 magnitude = bits_of(x) & 0x7fffffff;
+    const int32 nearest = (magnitude + (magnitude < 1 << 23 ? 0x3fffff : 0x400000)) >> 23;
+    return word(magnitude < 0x7f800000 ? nearest : 0xff);
+  }
+  static FUSER_MEMBER float widen(word bits) {
+    const int32 power = bits == 0 ? 1 << 22 : bits << 23;
+    return float_of(bits == 0xff ? 0x7fc00000 : power);
+  }
+};
+typedef narrow_float<float8_e8m0fnu_format> float8_e8m0fnu;
 
 //@ bits_of: FUSER_DEVICE, int32, int64
 FUSER_DEVICE int32 bits_of(float x) { return __builtin_bit_cast(int32, x); }

@@ -152,6 +152,92 @@ struct bfloat16 {
   FUSER_MEMBER operator float() const { return float_of_bits((unsigned int)bits << 16); }
 };
 
+//@ float8_e4m3fn_bits: FUSER_DEVICE, float_bits, float_of_bits
+// Rounds to nearest even; what is beyond 448 becomes 448, and NaN is 0x7f.
+FUSER_DEVICE unsigned char float8_e4m3fn_bits(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
+  return pair;
+#else
+  unsigned int bits = float_bits(value);
+  unsigned int sign = bits >> 24 & 0x80u;
+  unsigned int size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return 0x7f;
+  if (size >= 0x43e00000u) return sign | 0x7e;
+  // Below 2^-6 it counts units of 2^-9; so does the mantissa of a float in [2^14, 2^15).
+  if (size < 0x3c800000u) return sign | (float_bits(float_of_bits(size) + 0x1p14f) - 0x46800000u);
+  return sign | ((size - 0x3c000000u + 0x7ffffu + (size >> 20 & 1u)) >> 20);
+#endif
+}
+
+//@ float8_e4m3fn_value: FUSER_DEVICE, float_bits, float_of_bits, half_value
+FUSER_DEVICE float float8_e4m3fn_value(unsigned char bits) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  unsigned int pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)bits));
+  return half_value(pair & 0xffffu);
+#else
+  unsigned int sign = (bits & 0x80u) << 24;
+  unsigned int size = (bits & 0x7fu) << 20;
+  if (size == 0x07f00000u) return float_of_bits(sign | 0x7fc00000u);
+  if (size < 0x00800000u) return float_of_bits(sign | float_bits((bits & 7u) * 0x1p-9f));
+  return float_of_bits(sign | (size + 0x3c000000u));
+#endif
+}
+
+//@ float8_e5m2_bits: FUSER_DEVICE, float_bits, float_of_bits
+// Rounds to nearest even; infinity from 61440 on, and every NaN becomes 0x7f with its sign.
+FUSER_DEVICE unsigned char float8_e5m2_bits(float value) {
+  unsigned int bits = float_bits(value);
+  unsigned int sign = bits >> 24 & 0x80u;
+  unsigned int size = bits & 0x7fffffffu;
+  if (size >= 0x47700000u) return sign | (size > 0x7f800000u ? 0x7fu : 0x7cu);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
+  return pair;
+#else
+  // Below 2^-14 it counts units of 2^-16; so does the mantissa of a float in [2^7, 2^8).
+  if (size < 0x38800000u) return sign | (float_bits(float_of_bits(size) + 0x1p7f) - 0x43000000u);
+  return sign | ((size - 0x38000000u + 0xfffffu + (size >> 21 & 1u)) >> 21);
+#endif
+}
+
+//@ float8_e4m3fn: FUSER_MEMBER, float8_e4m3fn_bits, float8_e4m3fn_value
+struct float8_e4m3fn {
+  unsigned char bits;
+  float8_e4m3fn() = default;
+  FUSER_MEMBER explicit float8_e4m3fn(float value) : bits(float8_e4m3fn_bits(value)) {}
+  FUSER_MEMBER operator float() const { return float8_e4m3fn_value(bits); }
+};
+
+//@ float8_e5m2: FUSER_MEMBER, float8_e5m2_bits, half_value
+// The upper half of a half.
+struct float8_e5m2 {
+  unsigned char bits;
+  float8_e5m2() = default;
+  FUSER_MEMBER explicit float8_e5m2(float value) : bits(float8_e5m2_bits(value)) {}
+  FUSER_MEMBER operator float() const { return half_value((unsigned short)(bits << 8)); }
+};
+
+//@ float8_e8m0fnu: FUSER_MEMBER, float_bits, float_of_bits
+// Powers of two, 2^-127 to 2^127, and NaN: the exponent of a float32, rounded by its mantissa
+// without regard to the sign. Where the mantissa is one half, up; of a subnormal, down.
+struct float8_e8m0fnu {
+  unsigned char bits;
+  float8_e8m0fnu() = default;
+  FUSER_MEMBER explicit float8_e8m0fnu(float value) : bits(rounded(float_bits(value))) {}
+  FUSER_MEMBER operator float() const {
+    return float_of_bits(bits == 0xff ? 0x7fc00000u : bits == 0 ? 0x00400000u : (unsigned)bits << 23);
+  }
+  static FUSER_MEMBER unsigned char rounded(unsigned int word) {
+    const unsigned int size = word & 0x7fffffffu;
+    if (size >= 0x7f800000u) return 0xff;
+    return (size + (size < 0x00800000u ? 0x3fffffu : 0x400000u)) >> 23;
+  }
+};
+
 //@ packet
 // What one memory access moves. `may_alias`: packets overlay arrays of every element type.
 template <int Bytes> struct packet;
