@@ -30,6 +30,8 @@ from harness import OURS, ROOT, Call, alternate, machine, options, report
 if TYPE_CHECKING:
     from case import Case
 
+    from fuser import FusionDefinition
+
 LENGTHS = (49, 63, 100, 128, 197, 256, 384, 512, 1000)
 """Windows and patches of images, and positions of short texts."""
 
@@ -58,11 +60,13 @@ def main() -> None:
 def compare(earlier: Path, only: str, rounds: int) -> list[Sequence[str]]:
     """A row for each case; `earlier` is the root of the other tree."""
     before = [case for case in _cases(earlier) if only in str(case)]
-    definitions = [case.definition() for case in before]
+    definitions = [_definition(case) for case in before]
     now = [case for case in _cases(ROOT) if only in str(case)]
     found: list[Sequence[str]] = []
     for number, (case, old) in enumerate(zip(now, definitions, strict=True)):
         print(f"{number + 1} of {len(now)}: {case}", file=sys.stderr)
+        if old is None:
+            continue
         inputs, new = case.inputs(), case.definition()
         calls: dict[str, Call] = {
             OURS: lambda new=new, inputs=inputs: [new.execute(inputs) for _ in range(CALLS)],
@@ -73,6 +77,15 @@ def compare(earlier: Path, only: str, rounds: int) -> list[Sequence[str]]:
         ratio = f"{measured['before'].ratio:.2f}"
         found.append([case.name, case.dtype_name, *(f"{ms:.2f}" for ms in seconds), ratio])
     return found
+
+
+def _definition(case: Case) -> FusionDefinition | None:
+    """None where the earlier tree does not have what the case is made of."""
+    try:
+        return case.definition()
+    except (AttributeError, TypeError, RuntimeError) as reason:
+        print(f"left out: {case}: {reason}", file=sys.stderr)
+        return None
 
 
 def _cases(tree: Path) -> list[Case]:

@@ -16,6 +16,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.pytorch_utils import torch_dtype_to_nvfuser_dtype
 
 Shape = tuple[int, ...]
 Tensors = list[torch.Tensor]
@@ -24,11 +25,8 @@ Peer = Callable[..., object]
 Make = Callable[["Maker"], Tensors]
 
 DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16"}
-DATA_TYPES = {
-    torch.float32: DataType.Float,
-    torch.bfloat16: DataType.BFloat16,
-    torch.int64: DataType.Int,
-}
+FLOAT8 = 2.0**-4
+"""The largest `error` of a number that is rounded to 3 bits of mantissa."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +80,8 @@ class Kind:
     """Whether nothing is computed, so that results are exact."""
     drawn: bool = False
     """Whether peers draw random numbers of their own, so that their results are others."""
+    made: tuple[torch.dtype, ...] = ()
+    """The results' dtypes where they are not the case's."""
     unread: Callable[[Shape], int] = lambda _: 0
     """Of a shape: the elements of the inputs on which nothing depends."""
 
@@ -158,7 +158,12 @@ class Case:
         """The largest `error` of a right result: see `checks.error`."""
         if self.kind.unrounded:
             return 0.0
-        return self.kind.loose * {torch.float32: 2e-5, torch.bfloat16: 2**-8}[self.dtype]
+        usual = self.kind.loose * {torch.float32: 2e-5, torch.bfloat16: 2**-8}[self.dtype]
+        return usual + FLOAT8 if torch.float8_e4m3fn in self.kind.made else usual
+
+    def made(self, count: int) -> tuple[torch.dtype, ...]:
+        """The dtypes of `count` results."""
+        return self.kind.made or (self.dtype,) * count
 
     def inputs(self) -> Tensors:
         return self.kind.inputs(Maker(self, without_data=False))
@@ -171,8 +176,9 @@ class Case:
         """The definition, for inputs of these ranks and dtypes; 16-bit ones are cast and back."""
         with FusionDefinition() as fd:
             given = [_declared(fd, tensor) for tensor in self.meta_inputs()]
-            for result in results(self.kind.define(fd, *given)):
-                fd.add_output(_as(fd, result, DATA_TYPES[self.dtype]))
+            made = results(self.kind.define(fd, *given))
+            for result, dtype in zip(made, self.made(len(made)), strict=True):
+                fd.add_output(_as(fd, result, torch_dtype_to_nvfuser_dtype(dtype)))
         return fd
 
     def exact(self, inputs: Tensors) -> Tensors:
@@ -187,13 +193,17 @@ class Case:
         return (
             sum(tensor.nbytes for tensor in inputs)
             - self.kind.unread(self.shape) * self.dtype.itemsize,
-            sum(tensor.numel() for tensor in made) * self.dtype.itemsize,
+            sum(
+                tensor.numel() * dtype.itemsize
+                for tensor, dtype in zip(made, self.made(len(made)), strict=True)
+            ),
         )
 
 
 def _declared(fd: FusionDefinition, like: torch.Tensor) -> Handle:
     sizes = [1 if size == 1 else -1 for size in like.shape]
-    given = fd.define_tensor(shape=sizes, contiguity=True, dtype=DATA_TYPES[like.dtype])
+    dtype = torch_dtype_to_nvfuser_dtype(like.dtype)
+    given = fd.define_tensor(shape=sizes, contiguity=True, dtype=dtype)
     return _as(fd, given, DataType.Float) if like.dtype is torch.bfloat16 else given
 
 

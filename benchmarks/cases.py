@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+import float8_cases as float8
 import loss_cases as loss
 import movement_cases as movement
 import norm_cases as norm
@@ -68,6 +69,9 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (norm.LAYERNORM_BACKWARD, (NARROW, WIDE)),
     (norm.RMSNORM, (NARROW, WIDE)),
     (norm.RMSNORM_BACKWARD, (NARROW, WIDE)),
+    (float8.NORM, (WIDE,)),
+    (float8.BLOCKS, (WIDE,)),
+    (float8.WIDENED, (WIDE,)),
     (loss.FORWARD, VOCABULARIES),
     (loss.BACKWARD, VOCABULARIES),
     (loss.BOTH, VOCABULARIES),
@@ -88,6 +92,7 @@ SMALL_GELU = Case(pointwise.PLAIN_GELU, (64,), torch.float32, "cpu")
 SMALL: dict[str, Shape] = {
     pointwise.PERMUTE.name: (24, 8, 4),
     loss.PIXELS.name: (2, 5, 4, 6),
+    float8.BLOCKS.name: (8, 96),
     **shift.SMALL,
     **pair.SMALL,
 }

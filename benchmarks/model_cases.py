@@ -74,8 +74,8 @@ def call_of(step: str, model: Any, run: Callable[..., Any], inputs: Inputs) -> C
 
 
 def coverage() -> tuple[float, int]:
-    """Of the graphs compiled since the reports were cleared: which part of their compute nodes is in
-    fuser's partitions, in percent, and how many partitions these are."""
+    """Of the graphs compiled since the reports were cleared: which part of their compute nodes is
+    in fuser's partitions, in percent, and how many partitions these are."""
     reports = dynamo.reports()
     nodes = sum(report.compute_nodes for report in reports)
     covered = 100 * sum(report.covered for report in reports) / max(nodes, 1)
