@@ -8,6 +8,7 @@ from __future__ import annotations
 from fuser.codegen.cpu_tiles import CpuTilePrinter
 from fuser.codegen.target import CPU
 from fuser.codegen.tiles import tiled_nest
+from fuser.ir.dtypes import DataType
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import (
     Binding,
@@ -75,8 +76,8 @@ class CpuPrinter(CpuTilePrinter):
             super().load(load)
             return
         if load.drawn is None:
-            self.out.line(f"{self.flag_room(load)};")
-            self.out.line(f"{self.flag_lanes(load)};")
+            self.out.line(f"{self.wide_room(load)};")
+            self.out.line(f"{self.wide_lanes(load)};")
             return
         type_ = self.expressions.type(load.tensor.dtype)
         self.out.line(f"{self.draw_room(load, load.drawn)};")
@@ -94,17 +95,24 @@ class CpuPrinter(CpuTilePrinter):
         given = f"{load.name}_room, {self.drawn_at(load, drawn)}"
         return f"{load.name} = {draw}<{numbers}, {load.lanes}>({given})"
 
-    def flag_room(self, load: Load) -> str:
-        """The declaration of room for truth values of lanes."""
-        return f"alignas(64) int {load.name}[{load.lanes}]"
+    def wide_room(self, load: Load) -> str:
+        """The declaration of room for truth values, or narrow numbers, of lanes in 32 bits."""
+        type_ = "float" if load.tensor.dtype.is_floating else "int"
+        return f"alignas(64) {type_} {load.name}[{load.lanes}]"
 
-    def flag_lanes(self, load: Load) -> str:
-        """What reads truth values of lanes."""
-        self.expressions.loaded(load.name, load.tensor.dtype)
+    def wide_lanes(self, load: Load) -> str:
+        """What reads truth values, or narrow numbers, of lanes."""
+        dtype = load.tensor.dtype
+        self.expressions.loaded(load.name, dtype)
         self.expressions.lane_arrays.add(load.name)
         at = self.sizes.index(load.at, load.name)
-        flags = f"{self.expressions.use('read_flags')}<{load.lanes}, {load.step}>"
-        return f"{flags}({load.name}, {load.tensor}_in + {at})"
+        if dtype is DataType.Bool:
+            read = f"{self.expressions.use('read_flags')}<{load.lanes}, {load.step}>"
+        else:
+            self.expressions.type(dtype)
+            kind = "floats" if dtype.is_floating else "integers"
+            read = self.expressions.use(f"read_narrow_{kind}")
+        return f"{read}({load.name}, {load.tensor}_in + {at})"
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:

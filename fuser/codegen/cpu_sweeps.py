@@ -196,7 +196,7 @@ class CpuSweepPrinter(CpuCheckPrinter):
                 self.out.line(f"{self.draw_room(node, node.drawn)};")
                 self.out.line(f"const {type_}* {node.name};")
             else:
-                self.out.line(f"{self.flag_room(node)};")
+                self.out.line(f"{self.wide_room(node)};")
         repeats = f", const bool {REPEATED.name}" if loop.binding is Binding.ROUNDS else ""
         head = f"const auto {body} = [&](const {index} {name}, const int lane{repeats})"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
@@ -211,7 +211,7 @@ class CpuSweepPrinter(CpuCheckPrinter):
             self.out.line(f"const {index} {self.sizes.axis(loop.axis)} = {start};")
         for node in nodes:
             if isinstance(node, Load):
-                lanes = self.drawn_lanes(node, node.drawn) if node.drawn else self.flag_lanes(node)
+                lanes = self.drawn_lanes(node, node.drawn) if node.drawn else self.wide_lanes(node)
                 self.out.line(f"{lanes};")
             else:
                 self.node(node)

@@ -191,7 +191,7 @@ def _lanes(body: Body, count: int) -> tuple[Node, ...]:
 
 def _together(body: Body, shifted: Body, count: int) -> tuple[list[Load], list[Load]]:
     """The loads of `count` neighbours that are done at once, and of the others those of each."""
-    together, _ = loads_together(body.loads, body.axes[-1], count)
+    together, _ = loads_together(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
     names = {load.name for load in together}
     return together, [load for load in shifted.loads if load.name not in names]
 

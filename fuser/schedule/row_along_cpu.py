@@ -191,7 +191,8 @@ def sweep_along(
     own = [*sweep.folds_of_row, *to_one_place(sweep)]
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     lanes = parameters.lanes_for(inner.extent, arrays, _joined_after(sweep))
-    drawn, code = loads_together(sweep.code, inner, lanes, drawn_only=True)
+    readers = (*sweep.folds, *sweep.stores)
+    drawn, code = loads_together(sweep.code, inner, lanes, readers, drawn_only=True)
     together = bool(own or drawn or sweep.ahead)
     plain = may_repeat and not together
     if plain and done_in_vectors(sweep.code, sweep.stores, inner, parameters):
@@ -199,7 +200,7 @@ def sweep_along(
     in_range = min(inner.extent, parameters.block) >= lanes
     rounds = may_repeat and together and not drawn and in_range
     if rounds:
-        drawn, code = loads_together(sweep.code, inner, lanes)
+        drawn, code = loads_together(sweep.code, inner, lanes, readers)
         sweep = without_repeats(sweep)
     before, within, after = folded_in_lanes(sweep.folds_of_row, lanes, narrow)
     first, to_rows, last = accumulated_in_lanes(sweep, lanes, narrow)

@@ -133,7 +133,7 @@ def chunks(sweep: Sweep, count: int, before: Container[str] = ()) -> Loop:
     inner = sweep.axes[-1]
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
-    drawn, code = loads_together(sweep.code, inner, count)
+    drawn, code = loads_together(sweep.code, inner, count, sweep.stores)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:

@@ -3,21 +3,22 @@
     lanes   T1 = load of truth values              T1 = flags of 16 truth values
             T2 = where(T1, ...)            ->      lanes   T2 = where(T1[lane], ...)
 
-Random numbers are drawn in whole blocks, so that no word of one is thrown away. Truth values of few
-lanes become numbers as wide as the floats beside them: g++ makes loops over both as long as there
-are bytes in a vector, and no vectors of shorter ones.
+Random numbers are drawn in whole blocks, so that no word of one is thrown away. Of few lanes, truth
+values and narrow numbers that are only converted become numbers of 32 bits: g++ makes loops as long
+as a vector has elements of the narrowest type, and of shorter ones narrower vectors or none.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.heuristics import CpuParameters, CpuRowParameters
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Load, Store
-from fuser.schedule.row_body import Code, names_in
+from fuser.schedule.loop_tree import Convert, Let, Load, Ref, Store
+from fuser.schedule.row_body import Code, Fold, names_in
 from fuser.schedule.vectors import step_along
 
 LEAST_DRAWN = 8
@@ -29,19 +30,28 @@ MOST_FLAGS = 32
 _WIDE = 4
 """Bytes of an element from which types are not narrow."""
 
+_VECTOR_BYTES = 64
+"""Bytes of the widest vectors: so many of a narrow type fill one."""
+
 _FLAG_STEPS = 1, 2
 """Steps between truth values of which all lanes are read at once."""
 
 
 def loads_together(
-    code: Iterable[Code], inner: Axis, lanes: int, *, drawn_only: bool = False
+    code: Iterable[Code],
+    inner: Axis,
+    lanes: int,
+    readers: Iterable[Code | Fold | Store],
+    *,
+    drawn_only: bool = False,
 ) -> tuple[list[Load], list[Code]]:
     """The loads of neighbours along `inner` that are done for `lanes` of them at once, as such, and
-    the rest."""
+    the rest. `readers` are what else reads them."""
     held = list(code)
     made = {node.name for node in held}
-    loads = (node for node in held if isinstance(node, Load))
-    moved = [_moved(load, inner, lanes, made) for load in loads]
+    loads = [node for node in held if isinstance(node, Load)]
+    converted = _only_converted(loads, (*held, *readers))
+    moved = [_moved(load, inner, lanes, made, load.name in converted) for load in loads]
     together = [load for load in moved if load and (load.drawn or not drawn_only)]
     names = {load.name for load in together}
     rest = (node for node in held if not (isinstance(node, Load) and node.name in names))
@@ -72,11 +82,36 @@ def _is_flag(load: Load, inner: Axis) -> bool:
     return load.tensor.dtype is DataType.Bool and step_along(load.at, inner) in _FLAG_STEPS
 
 
-def _moved(load: Load, inner: Axis, lanes: int, made: Container[str]) -> Load | None:
+def _only_converted(
+    loads: Iterable[Load], readers: Sequence[Code | Fold | Store]
+) -> AbstractSet[str]:
+    """The names of narrow numbers that nothing but conversions reads."""
+    narrow = {
+        load.name
+        for load in loads
+        if load.tensor.dtype.itemsize < _WIDE and load.tensor.dtype is not DataType.Bool
+    }
+    others = (node for node in readers if not _is_conversion(node))
+    return narrow.difference(names_in(others))
+
+
+def _is_conversion(node: Code | Fold | Store) -> bool:
+    match node:
+        case Let(expression=Convert(of=Ref())):
+            return True
+        case _:
+            return False
+
+
+def _moved(
+    load: Load, inner: Axis, lanes: int, made: Container[str], is_converted: bool
+) -> Load | None:
     """A load for all lanes; None if each lane has its own."""
     step = step_along(load.at, inner)
     if load.drawn is not None:
         fits = lanes >= LEAST_DRAWN and step == 1
+    elif is_converted:
+        fits = step == 1 and lanes > 1 and lanes * load.tensor.dtype.itemsize < _VECTOR_BYTES
     else:
         fits = _is_flag(load, inner) and 1 < lanes <= MOST_FLAGS
     if not fits or any(name in made for name in names_in((load,))):

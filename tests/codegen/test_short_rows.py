@@ -99,6 +99,51 @@ def test_loops_are_vectorized(name: str, length: int, tmp_path: Path) -> None:
     assert_vectorized(kernel.kernel_source, tmp_path)
 
 
+NARROW = [
+    *(DataType.Half, DataType.BFloat16, DataType.Float8_e4m3fn, DataType.Float8_e5m2),
+    *(DataType.Float8_e8m0fnu, DataType.Int8, DataType.UInt8, DataType.Int16),
+]
+
+
+def narrow_sums(dtype: DataType, length: int) -> tuple[FusionDefinition, list[torch.Tensor]]:
+    """Numbers of a narrow type less the sum of their row, of rows with gaps between them."""
+    given = torch.randint(0, 3, (40, length + 3), generator=torch.Generator().manual_seed(length))
+    x = given.to(dtype.torch)[:, :length]
+    with FusionDefinition() as fd:
+        wide = fd.ops.cast(fd.from_pytorch(x), DataType.Float)
+        fd.add_output(wide - fd.ops.sum(wide, [1], keepdim=True))
+    return fd, [x]
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=lambda dtype: dtype.name)
+def test_narrow_numbers_are_what_the_oracle_gives(dtype: DataType) -> None:
+    for length in LENGTHS:
+        fd, given = narrow_sums(dtype, length)
+        (made,) = fd.execute(given)
+        assert torch.equal(made, interpret(fd.fusion, given)[0])
+
+
+@needs_notes
+@pytest.mark.parametrize("dtype", NARROW, ids=lambda dtype: dtype.name)
+def test_narrow_numbers_are_read_as_wide_ones(dtype: DataType, tmp_path: Path) -> None:
+    fd, given = narrow_sums(dtype, 49)
+    (kernel,) = fd.plan(given).kernels
+    source = kernel.kernel_source
+    assert source is not None
+    assert f"read_narrow_{'floats' if dtype.is_floating else 'integers'}(T0" in source.code
+    assert_vectorized(source, tmp_path)
+
+
+def test_narrow_numbers_that_are_copied_stay_as_they_are() -> None:
+    x = torch.randn(40, 52).bfloat16()[:, :49]
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        wide = fd.ops.cast(given, DataType.Float)
+        fd.add_output(fd.ops.cast(wide / fd.ops.sum(wide, [1], keepdim=True), DataType.BFloat16))
+        fd.add_output(fd.ops.set(given))
+    fd.validate([x])
+
+
 def test_lengths_of_wide_types_have_one_text() -> None:
     def text(length: int) -> str:
         x, y, _ = inputs(length, torch.float32)

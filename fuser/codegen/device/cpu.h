@@ -80,7 +80,7 @@ struct half_format {
     const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 16) & 0x8000;
     return word(sign | narrow_magnitude<13, 112, 0x47800000, 0x7e00>(magnitude));
   }
-  static FUSER_MEMBER float widen(word bits) {
+  static FUSER_MEMBER float widen(int32 bits) {
     const int32 magnitude = (bits & 0x7fff) << 13, sign = (bits & 0x8000) << 16;
     return float_of(sign | widen_magnitude<112, 31 << 23>(magnitude));
   }
@@ -96,7 +96,7 @@ struct bfloat16_format {
     const unsigned nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return word(x != x ? 0x7fc0u : nearest);
   }
-  static FUSER_MEMBER float widen(word bits) { return float_of(int32(unsigned(bits) << 16)); }
+  static FUSER_MEMBER float widen(int32 bits) { return float_of(int32(unsigned(bits) << 16)); }
 };
 typedef narrow_float<bfloat16_format> bfloat16;
 
@@ -108,7 +108,7 @@ struct float8_e4m3fn_format {
     const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 24) & 0x80;
     return word(sign | narrow_magnitude<20, 120, 0x43e00000, 0x7f>(magnitude));
   }
-  static FUSER_MEMBER float widen(word bits) {
+  static FUSER_MEMBER float widen(int32 bits) {
     const int32 magnitude = (bits & 0x7f) << 20, sign = int32(unsigned(bits & 0x80) << 24);
     return float_of(sign | widen_magnitude<120, 0x7f << 20>(magnitude));
   }
@@ -123,7 +123,7 @@ struct float8_e5m2_format {
     const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 24) & 0x80;
     return word(sign | narrow_magnitude<21, 112, 0x47800000, 0x7f>(magnitude));
   }
-  static FUSER_MEMBER float widen(word bits) {
+  static FUSER_MEMBER float widen(int32 bits) {
     const int32 magnitude = (bits & 0x7f) << 21, sign = int32(unsigned(bits & 0x80) << 24);
     return float_of(sign | widen_magnitude<112, 31 << 23>(magnitude));
   }
@@ -140,7 +140,7 @@ struct float8_e8m0fnu_format {
     const int32 nearest = (magnitude + (magnitude < 1 << 23 ? 0x3fffff : 0x400000)) >> 23;
     return word(magnitude < 0x7f800000 ? nearest : 0xff);
   }
-  static FUSER_MEMBER float widen(word bits) {
+  static FUSER_MEMBER float widen(int32 bits) {
     const int32 power = bits == 0 ? 1 << 22 : bits << 23;
     return float_of(bits == 0xff ? 0x7fc00000 : power);
   }

@@ -229,3 +229,23 @@ FUSER_DEVICE void read_flags(int (&to)[Count], const bool* from) {
 #endif
   for (int lane = 0; lane < Count; ++lane) to[lane] = truth(from[lane * Step]);
 }
+
+//@ read_narrow_integers
+// Reads integers of 8 or 16 bits as numbers of 32 bits.
+template <int Count, class T>
+static inline void read_narrow_integers(int (&to)[Count], const T* from) {
+  typedef T narrow __attribute__((vector_size(Count * sizeof(T)), aligned(1), may_alias));
+  typedef int wide __attribute__((vector_size(Count * sizeof(int)), may_alias));
+  *reinterpret_cast<wide*>(to) =
+      __builtin_convertvector(*reinterpret_cast<const narrow*>(from), wide);
+}
+
+//@ read_narrow_floats: narrow_float, read_narrow_integers
+// Reads floats of 8 or 16 bits as float32: their bits first, so that nothing is narrow in the loop.
+template <int Count, class Format>
+static inline void read_narrow_floats(float (&to)[Count], const narrow_float<Format>* from) {
+  alignas(64) int bits[Count];
+  read_narrow_integers(bits, &from->bits);
+  #pragma omp simd
+  for (int lane = 0; lane < Count; ++lane) to[lane] = Format::widen(bits[lane]);
+}
