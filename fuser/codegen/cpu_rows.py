@@ -19,6 +19,7 @@ from fuser.schedule.loop_tree import (
     IfListed,
     JoinGroups,
     Keep,
+    KeepLanes,
     Kept,
     Let,
     Literal,
@@ -108,17 +109,29 @@ class CpuRowPrinter(CpuScanPrinter):
         array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)
         match node:
             case RowArray():
-                self.out.line(f"{type_} {array}[{self.sizes.extent(node.axis)}];")
+                self.out.line(f"{type_} {array}[{self.kept_count(node.axis)}];")
             case Keep():
                 source = node.source or Ref(node.name, node.dtype)
                 kept = self.expressions.print(source, node.name)
-                self.out.line(f"{array}[{self.sizes.axis(node.axis)}] = {kept};")
+                self.out.line(f"{array}[{self.kept_at(node.axis)}] = {kept};")
             case Kept():
                 self.expressions.lane_arrays.discard(node.name)
-                kept = f"{array}[{self.sizes.axis(node.axis)}]"
+                kept = f"{array}[{self.kept_at(node.axis)}]"
                 self.out.line(f"const {type_} {node.name} = {kept};")
 
+    def keep_lanes(self, node: KeepLanes) -> None:
+        join = node.join
+        joiner = self.joiner(join.operation, join.kept, join.name)
+        use = self.expressions.use("keep_lanes")
+        given = ", ".join((f"{join.name}_batch[row]", joiner, *join.arrays))
+        self.out.line(f"{use}({given});")
+
     def combine(self, node: Combine) -> None:
+        if self.in_batch:
+            joiner = self.joiner(node.operation, node.kept, node.name, vectors=True)
+            use = self.expressions.use("join_batch")
+            self.out.line(f"{use}({node.name}_row, {joiner}, {node.name}_batch);")
+            return
         if self.rows_of_strip:
             kept = self.expressions.type(node.dtype)
             join = f"{self.expressions.use('join_rows')}<{_JOINED_ROWS}, {kept}>"

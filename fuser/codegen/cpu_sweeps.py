@@ -8,13 +8,13 @@ from contextlib import contextmanager, nullcontext
 from fuser.codegen.cpu_checks import CpuCheckPrinter
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
-from fuser.schedule.loop_tree import Binding, Load, Loop, LoopNest, Prefetch, Store
+from fuser.schedule.loop_tree import Binding, KeepLanes, Load, Loop, LoopNest, Prefetch, Store
 from fuser.segmenter import Segment
 
 _ROWS = "rows"
 """The variable that holds how many rows a strip has."""
 
-_OVER_THREADS = (Binding.PARALLEL, Binding.STRIP, Binding.BLOCKS)
+_OVER_THREADS = (Binding.PARALLEL, Binding.STRIP, Binding.BLOCKS, Binding.BATCHES)
 
 
 class CpuSweepPrinter(CpuCheckPrinter):
@@ -25,6 +25,10 @@ class CpuSweepPrinter(CpuCheckPrinter):
     _dividing = False
     """Whether loops are one thread's: an outer one is shared out, or there is one thread only."""
     _sweeps = 0
+    _batch: Loop | None = None
+    """The loop over batches of rows of which one is at hand."""
+    _row_at_hand = False
+    """Whether one row of the batch is, or each of them side by side."""
     _chunk_axis: Axis | None = None
     """The axis along which a chunk is at hand."""
     _turned = False
@@ -41,8 +45,13 @@ class CpuSweepPrinter(CpuCheckPrinter):
         if loop.binding in (Binding.SIMD, Binding.SWEEP, Binding.ROUNDS):
             self.sizes.in_lanes(loop.axis)
         match loop.binding:
-            case Binding.PARALLEL | Binding.STRIP | Binding.BLOCKS:
+            case Binding.PARALLEL | Binding.STRIP | Binding.BLOCKS | Binding.BATCHES:
                 self._over_threads(loop)
+            case Binding.BATCH_LANES:
+                with self.side_by_side(loop, "simd"):
+                    self._rows_of_batch(loop)
+            case Binding.BATCH_IN_TURN:
+                self._rows_of_batch(loop)
             case Binding.SWEEP | Binding.ROUNDS:
                 self._sweep(loop)
             case Binding.STRIP_LANES:
@@ -118,6 +127,9 @@ class CpuSweepPrinter(CpuCheckPrinter):
         if loop.binding is Binding.STRIP:
             self._strips(loop, index)
             return
+        if loop.binding is Binding.BATCHES:
+            self._batches(loop, index)
+            return
         first, end = self.range_of(loop.axis)
         with self.out.block(f"for ({index} {name} = {first}; {name} < {end}; ++{name})"):
             self.nodes(loop.body)
@@ -145,6 +157,48 @@ class CpuSweepPrinter(CpuCheckPrinter):
             self.out.line(f"const {index} {name}_end = {last};")
             with self.in_range(loop.axis, name, f"{name}_end"):
                 self.nodes(loop.body)
+
+    def _batches(self, loop: Loop, index: str) -> None:
+        """Batches of rows, the last of which is moved back to end in range."""
+        extent = self.sizes.extent(loop.axis)
+        with self.out.block(f"for ({index} batch = 0; batch < {extent}; batch += {loop.step})"):
+            last = f"{extent} - {loop.step}"
+            self.out.line(f"const {index} first_row = batch < {last} ? batch : {last};")
+            self._batch = loop
+            self.nodes(loop.body)
+            self._batch = None
+
+    def _rows_of_batch(self, loop: Loop) -> None:
+        """What is done with each row of a batch."""
+        for node in loop.body:
+            if isinstance(node, KeepLanes):
+                type_, count = self.expressions.type(node.join.kept), node.join.count
+                room = f"{node.join.name}_batch[{loop.step}][{count}]"
+                self.out.line(f"alignas(64) {type_} {room};")
+        with self.out.block(f"for (int row = 0; row < {loop.step}; ++row)"):
+            self.out.line(f"const {self.index} {self.sizes.axis(loop.axis)} = first_row + row;")
+            self._row_at_hand = True
+            self.nodes(loop.body)
+            self._row_at_hand = False
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether what is printed is done for all rows of a batch at once."""
+        return self._batch is not None and not self._row_at_hand
+
+    def kept_count(self, axis: Axis) -> str:
+        """Of how many elements there is room for what is kept along an axis."""
+        if self._batch is None:
+            return self.sizes.extent(axis)
+        rows = str(self._batch.step)
+        return rows if axis is self._batch.axis else f"{rows} * {self.sizes.extent(axis)}"
+
+    def kept_at(self, axis: Axis) -> str:
+        """Where the element at hand is kept."""
+        at = self.sizes.axis(axis)
+        if self._batch is None:
+            return at
+        return "row" if axis is self._batch.axis else f"row * {self.sizes.extent(axis)} + {at}"
 
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""

@@ -36,6 +36,7 @@ from fuser.schedule.loop_tree import (
     IfListed,
     JoinGroups,
     Keep,
+    KeepLanes,
     Kept,
     LaneCall,
     Lanes,
@@ -153,6 +154,8 @@ class KernelPrinter(ABC):
                 self.region(node)
             case Combine():
                 self.combine(node)
+            case KeepLanes():
+                self.keep_lanes(node)
             case JoinGroups():
                 self.join_groups(node)
             case Accumulate():
@@ -270,6 +273,10 @@ class KernelPrinter(ABC):
         """Print one more value of a fold over the rows."""
         raise AssertionError("pointwise kernels fold nothing")
 
+    def keep_lanes(self, node: KeepLanes) -> None:
+        """Print that lanes of a row are kept until all rows of a batch have some."""
+        raise AssertionError("only processors do rows in batches")
+
     def join_groups(self, node: JoinGroups) -> None:
         """Print lanes that are joined group by group."""
         raise AssertionError("only strips of a processor have groups")
@@ -303,9 +310,9 @@ class KernelPrinter(ABC):
         """How many of `count` lanes have a point."""
         return str(count)
 
-    def joiner(self, operation: str, dtype: DataType, owner: str) -> str:
-        """A function that joins two numbers of a type by a pointwise operation."""
-        type_ = self.expressions.type(dtype)
+    def joiner(self, operation: str, dtype: DataType, owner: str, *, vectors: bool = False) -> str:
+        """A function that joins two numbers of a type, or two vectors, by a pointwise operation."""
+        type_ = "auto" if vectors else self.expressions.type(dtype)
         joined = self.expressions.print(join(operation, Ref("x", dtype), Ref("y", dtype)), owner)
         return f"[]({type_} x, {type_} y) {{ return {joined}; }}"
 

@@ -22,6 +22,9 @@ class Binding(Enum):
     SWEEP = auto()  # `step` lanes at a time, and what is left one by one
     ROUNDS = auto()  # `step` lanes at a time; the last are moved back: see `REPEATED`
     BLOCKS = auto()  # `step` elements of a long row an iteration, over threads; swept inside
+    BATCHES = auto()  # `step` short rows an iteration, over threads; the last are moved back
+    BATCH_LANES = auto()  # the rows of a batch
+    BATCH_IN_TURN = auto()  # the rows of a batch, one after the other
     STRIP = auto()  # up to `step` neighbouring rows an iteration, over threads
     COLUMNS = auto()  # once: all rows, at most `step`, are a strip
     STRIP_LANES = auto()  # the rows of a strip

@@ -44,10 +44,13 @@ class CpuRowParameters:
     `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`:
     how far ahead rows are asked for, at least one row; `ahead_from_bytes`: the least memory that is
     summed before what comes soon is asked for. `shortest_row`: elements from which something
-    stored in a row is done row by row though nothing is folded. `whole_row`: the most elements of a
-    row that one lane does, `whole_rows`: how many neighbouring rows that takes. Neighbouring rows
-    between `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of
-    lines, which are done one by one if they have `wide_line` of them. Pieces of rows that are not
+    stored in a row is done row by row though nothing is folded. `batch`: neighbouring rows that are
+    done stage by stage if they have up to `batched_row` elements, swept twice or with
+    `batched_work` instructions once a row, and `work_of_byte` for every byte in all; of
+    `least_batches` rows one may be done twice. `whole_row`: the most elements of a row that one
+    lane does, `whole_rows`: how many neighbouring rows that takes. Neighbouring rows between
+    `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of lines,
+    which are done one by one if they have `wide_line` of them. Pieces of rows that are not
     `shortest_piece` long, but with those of other rows beside them are, are columns. Where
     elements of a row are `line_bytes` or more apart in a tensor, up to `tile_rows` that are beside
     it are done together, up to `tile_elements` of each, if that makes the `smallest_tile` at least
@@ -72,6 +75,11 @@ class CpuRowParameters:
     ahead_bytes: int = 4096
     ahead_from_bytes: int = 48 << 20
     shortest_row: int = 64
+    batch: int = 16
+    batched_row: int = 256
+    batched_work: int = 8
+    work_of_byte: float = 0.33
+    least_batches: int = 8
     whole_row: int = 8
     whole_rows: int = 16
     fewest_columns: int = 16

@@ -32,6 +32,7 @@ from fuser.schedule.row_statements import (
     Finish,
     JoinGroups,
     Keep,
+    KeepLanes,
     Kept,
     Partial,
     Place,
@@ -75,6 +76,7 @@ __all__ = [
     "IndexValue",
     "JoinGroups",
     "Keep",
+    "KeepLanes",
     "Kept",
     "LaneCall",
     "Lanes",
@@ -257,6 +259,7 @@ Node = (
     | Kept
     | RowArray
     | Combine
+    | KeepLanes
     | JoinGroups
     | Accumulate
     | Widen

@@ -27,6 +27,7 @@ from fuser.schedule.loop_tree import (
     nested,
 )
 from fuser.schedule.row_axes import turned_axes
+from fuser.schedule.row_batches_cpu import are_short, batches
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_folds_cpu import (
@@ -57,13 +58,19 @@ def along_rows(
     """
     if any(map(is_turned, body.stages)):
         body = turned_axes(body, body.rows)
+    batched = may_repeat and not alone and are_short(body, parameters)
+    done_together = parameters.batch if batched else 1
     if not alone:
-        body = keep_in_row(store_last(body), parameters.kept_bytes)
+        body = keep_in_row(store_last(body), parameters.kept_bytes // done_together)
     together = may_repeat and not alone and online_pair(body, parameters)
     if not together:
-        body = ask_ahead(body, parameters, alone)
+        body = ask_ahead(body, parameters, alone, done_together)
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
-    nodes: list[Node] = [RowArray(node.name, node.dtype, node.axis) for node in kept]
+    arrays = [RowArray(node.name, node.dtype, node.axis) for node in kept]
+    if batched:
+        stages = [(sweep, _stage_of_batch(sweep, parameters)) for sweep in body.stages]
+        return batches(body, arrays, stages, parameters)
+    nodes: list[Node] = [*arrays]
     before: set[str] = set()
     for sweep in body.stages:
         if together and sweep in together:
@@ -109,6 +116,13 @@ def _stage(
         own = not (alone and sweep.stores)  # else lanes are moved into another thread's block
         return _sweep_in_blocks(sweep, parameters, alone, may_repeat and own)
     return sweep_along(sweep, parameters, narrow=not is_long, may_repeat=may_repeat)
+
+
+def _stage_of_batch(sweep: Sweep, parameters: CpuRowParameters) -> list[Node]:
+    """The loops of one stage of a row in a batch, in as many lanes as there are rows in it."""
+    if not sweep.axes:
+        return _point(sweep)
+    return sweep_along(sweep, parameters, narrow=True, may_repeat=True, lanes=parameters.batch)
 
 
 def _sweep_in_blocks(
@@ -182,15 +196,21 @@ def _point(sweep: Sweep) -> list[Node]:
 
 
 def sweep_along(
-    sweep: Sweep, parameters: CpuRowParameters, narrow: bool, may_repeat: bool
+    sweep: Sweep,
+    parameters: CpuRowParameters,
+    narrow: bool,
+    may_repeat: bool,
+    lanes: int | None = None,
 ) -> list[Node]:
     """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements
     `may_repeat`, the last lanes are moved back to end in range. Where there is nothing to do
-    for several lanes together, long loops are left to the compiler."""
+    for several lanes together, long loops are left to the compiler. `lanes` is by default what
+    joining them is worth."""
     *outer, inner = sweep.axes
     own = [*sweep.folds_of_row, *to_one_place(sweep)]
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
-    lanes = parameters.lanes_for(inner.extent, arrays, _joined_after(sweep))
+    if lanes is None or not own:
+        lanes = parameters.lanes_for(inner.extent, arrays, _joined_after(sweep))
     readers = (*sweep.folds, *sweep.stores)
     drawn, code = loads_together(sweep.code, inner, lanes, readers, drawn_only=True)
     together = bool(own or drawn or sweep.ahead)

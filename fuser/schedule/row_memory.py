@@ -47,16 +47,19 @@ def store_last(body: RowBody) -> RowBody:
     return dataclasses.replace(body, stages=tuple(stages))
 
 
-def ask_ahead(body: RowBody, parameters: CpuRowParameters, alone: bool) -> RowBody:
-    """`body` with a sweep that asks for what the first one reads of a later row; if that is the
-    only one, or rows are `alone`, for what it reads soon after."""
+def ask_ahead(
+    body: RowBody, parameters: CpuRowParameters, alone: bool, together: int = 1
+) -> RowBody:
+    """`body` with a sweep that asks for what the first one reads of a later row, of those after the
+    ones that are done `together`; if that is the only one, or rows are `alone`, for what it reads
+    soon after."""
     sweeps = [sweep for sweep in body.stages if sweep.axes]
     if not sweeps:
         return body
     again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
     if again and body.rows and not alone:
         asking = max(again, key=cost)
-        ahead = _of_a_later_row(sweeps[0], body.rows[-1], parameters)
+        ahead = _of_a_later_row(sweeps[0], body.rows[-1], parameters, together)
     else:
         asking = sweeps[0]
         ahead = _soon_after(asking, body.rows, parameters)
@@ -65,12 +68,14 @@ def ask_ahead(body: RowBody, parameters: CpuRowParameters, alone: bool) -> RowBo
     return dataclasses.replace(body, stages=stages)
 
 
-def _of_a_later_row(sweep: Sweep, row: Axis, parameters: CpuRowParameters) -> Iterator[Prefetch]:
+def _of_a_later_row(
+    sweep: Sweep, row: Axis, parameters: CpuRowParameters, together: int
+) -> Iterator[Prefetch]:
     points = point_count(sweep.axes)
     for load in _placed(sweep):
         if load.at.coefficient(row):
             rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
-            at = substitute(load.at, {row: Index(rows, ((row, 1),))})
+            at = substitute(load.at, {row: Index(max(rows, together), ((row, 1),))})
             yield Prefetch(load.name, load.tensor, at, 1, there=True)
 
 

@@ -71,6 +71,13 @@ class Combine:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepLanes:
+    """Keeps the lanes of one row of a batch, which `join` joins when those of all rows are kept."""
+
+    join: Combine
+
+
+@dataclass(frozen=True, slots=True)
 class JoinGroups:
     """Each `group` neighbouring lanes of an array, joined by a pointwise operation: in all of
     them."""

@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from fuser.codegen import device_library
+from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE, Operand, PointwiseOp, Signature, letter
 from fuser.runtime.toolchain import find_compiler
@@ -27,7 +28,7 @@ from fuser.runtime.toolchain import find_compiler
 COMPILER = find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
-LIBRARY = device_library.load("common.h", "random.h", "cpu.h", "cpu_lanes.h", "cpu_random.h")
+LIBRARY = CPU.library
 HEADERS = Path(device_library.__file__).parent / "device"
 FLAGS = ("-std=c++17", "-fopenmp", "-fwrapv", "-fno-trapping-math", "-fno-math-errno")
 

@@ -30,8 +30,8 @@ template <class Word, int Side> struct words {
   typedef vector unaligned __attribute__((aligned(sizeof(Word))));
 };
 
-template <int Side, class Vector>
-static inline Vector pick(Vector low, Vector high, Vector which) {
+template <int Side, class Vector, class Which>
+static inline Vector pick(Vector low, Vector high, Which which) {
 #if defined(__clang__)
   Vector picked;
   for (int i = 0; i < Side; ++i) {

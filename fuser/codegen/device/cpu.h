@@ -902,6 +902,29 @@ static inline T join_lanes(Join join, T* lanes, const Others*... others) {
   return join_halves<count>(join, lanes);
 }
 
+//@ keep_lanes
+// The lanes of a row, of one array, or joined with those of others.
+template <int Count, class T, class Join, class... Others>
+static inline void keep_lanes(T (&kept)[Count], Join join, const T* lanes, const Others*... others) {
+  #pragma omp simd
+  for (int lane = 0; lane < Count; ++lane) {
+    T all = lanes[lane];
+    ((all = join(all, others[lane])), ...);
+    kept[lane] = all;
+  }
+}
+
+//@ join_batch: join_turned, turn_block
+// The lanes of as many rows as there are lanes, as one number of each row.
+template <int Count, class T, class Join>
+static inline void join_batch(T (&joined)[Count], Join join, const T (&lanes)[Count][Count]) {
+  typedef typename words<T, Count>::vector vector;
+  vector rows[Count];
+  for (int row = 0; row < Count; ++row) rows[row] = *reinterpret_cast<const vector*>(lanes[row]);
+  join_turned<Count / 2>(rows, join);
+  *reinterpret_cast<vector*>(joined) = rows[0];
+}
+
 //@ join_rows: join_lanes
 // The lanes of as many rows as there are, as one number of type `Kept`.
 template <int count, class Kept, class T, class Join>

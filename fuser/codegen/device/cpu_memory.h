@@ -216,8 +216,8 @@ template <class Word, int Side> struct words {
   typedef vector unaligned __attribute__((aligned(sizeof(Word))));
 };
 
-template <int Side, class Vector>
-static inline Vector pick(Vector low, Vector high, Vector which) {
+template <int Side, class Vector, class Which>
+static inline Vector pick(Vector low, Vector high, Which which) {
 #if defined(__clang__)
   Vector picked;
   for (int i = 0; i < Side; ++i) {
@@ -244,6 +244,37 @@ static inline __attribute__((always_inline)) void turn_block(Vector (&rows)[Side
       rows[i + Half] = pick<Side>(low, high, odd);
     }
     turn_block<Half / 2>(rows);
+  }
+}
+
+//@ join_turned: turn_block
+// Joins lanes as they are turned: of two rows that are Half apart, each keeps half of its lanes, to
+// which the others are joined. In the end the first has in each lane what a row comes to.
+template <class Join, class Vector, int Side>
+static inline Vector join_vectors(Join join, Vector x, Vector y) {
+#if defined(__clang__)
+  Vector joined;
+  for (int lane = 0; lane < Side; ++lane) joined[lane] = join(x[lane], y[lane]);
+  return joined;
+#else
+  return join(x, y);
+#endif
+}
+
+template <int Half, int Side, class Vector, class Join>
+static inline __attribute__((always_inline)) void join_turned(Vector (&rows)[Side], Join join) {
+  if constexpr (Half > 0) {
+    typename words<unsigned int, Side>::vector own, other;
+    for (int lane = 0; lane < Side; ++lane) {
+      own[lane] = lane & Half ? Side + lane : lane;
+      other[lane] = lane & Half ? Side + lane - Half : lane + Half;
+    }
+    for (int row = 0; row < Half; ++row) {
+      const Vector low = rows[row], high = rows[row + Half];
+      const Vector kept = pick<Side>(low, high, own), moved = pick<Side>(low, high, other);
+      rows[row] = join_vectors<Join, Vector, Side>(join, kept, moved);
+    }
+    join_turned<Half / 2>(rows, join);
   }
 }
 

@@ -1,0 +1,144 @@
+"""Short rows on a processor, some neighbours at a time.
+
+    T1 = largest of each row of T0 [262144, 32]; T2 = log(T1); T3 = T0 / T2
+      for each 16 rows
+        one after the other: fold T0 into the row's lanes          the lanes of all rows are joined
+        side by side: T2 = log(T1)
+        one after the other: store T0 / T2
+
+A row of a few vectors is done sooner than its lanes are joined and what follows from them is known.
+So each stage is done for all rows of a batch before the next begins: lanes of several rows are
+joined in vectors, and what is done once a row is done for as many rows as a vector has lanes. What
+rows know is kept in arrays, an element a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import point_count
+from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.loop_tree import (
+    Binding,
+    Combine,
+    Keep,
+    KeepLanes,
+    Kept,
+    Let,
+    Load,
+    Loop,
+    Node,
+    RowArray,
+    Store,
+    nested,
+)
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, dtype_of, names_in
+from fuser.schedule.row_memory import cost
+
+_JOIN = 20
+"""Instructions for which the lanes of a fold are joined, roughly."""
+
+Stage = tuple[Sweep, Sequence[Node]]
+"""A stage and the nodes that do it for one row."""
+
+
+def are_short(body: RowBody, parameters: CpuRowParameters) -> bool:
+    """Whether rows are so short that some neighbours are done together, of so many that few are
+    repeated when the last batch is moved back to end in range. Sums alone are as soon joined one by
+    one, and rows that wait for memory wait less if each is read while one before is stored."""
+    if not body.rows or body.folds_over_rows:
+        return False
+    swept = [sweep for sweep in body.stages if sweep.axes]
+    rows, batch = body.rows[-1].extent, parameters.batch
+    repeated = -rows % batch
+    return (
+        rows >= batch
+        and repeated * parameters.least_batches <= rows
+        and any(sweep.folds_of_row for sweep in swept)
+        and (len(swept) > 1 or _work_once(body) >= parameters.batched_work)
+        and not any(sweep.scans for sweep in body.stages)
+        and all(_is_short(sweep, parameters) for sweep in swept)
+        and _work(body, batch) >= parameters.work_of_byte * _bytes(body)
+    )
+
+
+def _is_short(sweep: Sweep, parameters: CpuRowParameters) -> bool:
+    elements = point_count(sweep.axes)
+    return sweep.axes[-1].extent >= parameters.batch and elements <= parameters.batched_row
+
+
+def _work_once(body: RowBody) -> int:
+    """Instructions that are done once a row, roughly."""
+    return sum(cost(sweep) for sweep in body.stages if not sweep.axes)
+
+
+def _work(body: RowBody, lanes: int) -> float:
+    """Instructions for a row, done one at a time, roughly."""
+    swept = sum(cost(sweep) * point_count(sweep.axes) for sweep in body.stages if sweep.axes)
+    joins = sum(len(sweep.folds_of_row) for sweep in body.stages)
+    return swept / lanes + _JOIN * joins + _work_once(body)
+
+
+def _bytes(body: RowBody) -> int:
+    """What a row reads and writes that no other row does."""
+    row = body.rows[-1]
+    moved = {
+        (access.tensor, access.at): access.tensor.dtype.itemsize * point_count(sweep.axes)
+        for sweep in body.stages
+        for access in sweep.accesses
+        if access.at.coefficient(row)
+    }
+    return sum(moved.values())
+
+
+def batches(
+    body: RowBody,
+    arrays: Iterable[RowArray],
+    stages: Sequence[Stage],
+    parameters: CpuRowParameters,
+) -> tuple[Node, ...]:
+    """The loops over rows, given what is done with each, and room for what sweeps keep of one."""
+    rows, batch = body.rows[-1], parameters.batch
+    known: dict[str, DataType] = {}
+    nodes: list[Node] = [*arrays]
+    for number, (sweep, done) in enumerate(stages):
+        read = set(names_in(_parts([sweep])))
+        before = [Kept(name, dtype, rows) for name, dtype in known.items() if name in read]
+        later = set(names_in(_parts(sweep for sweep, _ in stages[number + 1 :])))
+        made = {name: dtype for name, dtype in _made(sweep) if name in later}
+        known |= made
+        nodes += (RowArray(name, dtype, rows) for name, dtype in made.items())
+        combined = [node for node in done if isinstance(node, Combine) and node.name in later]
+        joined = {node.name: node for node in combined if _joins_vectors(node, batch)}
+        after = [Keep(name, dtype, rows) for name, dtype in made.items() if name not in joined]
+        each = [KeepLanes(n) if isinstance(n, Combine) and n.name in joined else n for n in done]
+        at_once = not sweep.axes and all(map(_side_by_side, done))
+        binding = Binding.BATCH_LANES if at_once else Binding.BATCH_IN_TURN
+        nodes.append(Loop(rows, binding, (*before, *each, *after), batch))
+        nodes += joined.values()
+    loop = Loop(rows, Binding.BATCHES, tuple(nodes), batch)
+    return nested(body.rows[:-1], Binding.PARALLEL, (loop,))
+
+
+def _made(sweep: Sweep) -> Iterator[tuple[str, DataType]]:
+    """What a row knows after a stage."""
+    if not sweep.axes:
+        yield from ((node.name, dtype_of(node)) for node in sweep.code)
+    yield from ((fold.name, fold.dtype) for fold in sweep.folds)
+
+
+def _joins_vectors(node: Combine, batch: int) -> bool:
+    """Whether lanes of a batch are as many as its rows, and of 32 bits, so that they are turned in
+    registers while they are joined."""
+    own_type = node.kept is node.dtype
+    return own_type and node.kept.itemsize == 4 and node.count == batch
+
+
+def _side_by_side(node: Node) -> bool:
+    """Whether rows may do it in vector lanes."""
+    return isinstance(node, Let | Store) or (isinstance(node, Load) and node.drawn is None)
+
+
+def _parts(stages: Iterable[Sweep]) -> list[Code | Fold | Store]:
+    return [part for sweep in stages for part in (*sweep.code, *sweep.folds, *sweep.stores)]
