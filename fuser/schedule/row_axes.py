@@ -18,7 +18,8 @@ def arrange_rows(body: RowBody) -> RowBody:
     references = [_reference(stage, steps) for stage in body.stages]
     stages = tuple(map(_arranged, body.stages, references))
     indices = [index for stage in stages for index in stage.indices()]
-    rows, replaced = merge_axes(_by_stride(body.rows, max(references, key=len)), indices)
+    reference = max(references, key=lambda steps: (len(steps.keys() & body.rows), len(steps)))
+    rows, replaced = merge_axes(_by_stride(body.rows, reference), indices)
     return dataclasses.replace(
         body,
         rows=rows,

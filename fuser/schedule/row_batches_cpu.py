@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.index import Index
 from fuser.schedule.loop_tree import (
     Binding,
     Combine,
@@ -59,7 +61,7 @@ def are_short(body: RowBody, parameters: CpuRowParameters) -> bool:
         and (len(swept) > 1 or _work_once(body) >= parameters.batched_work)
         and not any(sweep.scans for sweep in body.stages)
         and all(_is_short(sweep, parameters) for sweep in swept)
-        and _work(body, batch) >= parameters.work_of_byte * _bytes(body)
+        and _work(body, batch) * point_count(body.rows) >= parameters.work_of_byte * _bytes(body)
     )
 
 
@@ -81,14 +83,13 @@ def _work(body: RowBody, lanes: int) -> float:
 
 
 def _bytes(body: RowBody) -> int:
-    """What a row reads and writes that no other row does."""
-    row = body.rows[-1]
-    moved = {
-        (access.tensor, access.at): access.tensor.dtype.itemsize * point_count(sweep.axes)
-        for sweep in body.stages
-        for access in sweep.accesses
-        if access.at.coefficient(row)
-    }
+    """What all rows read and write: of what several of them read, once."""
+    moved: dict[tuple[Value, Index], int] = {}
+    for sweep in body.stages:
+        for access in sweep.accesses:
+            walked = [axis for axis in (*body.rows, *sweep.axes) if access.at.coefficient(axis)]
+            size = access.tensor.dtype.itemsize
+            moved[access.tensor, access.at] = size * point_count(walked)
     return sum(moved.values())
 
 
