@@ -50,11 +50,13 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     # would be from what the first time has overwritten.
     may_repeat = not segment.overwritten
     turned = find_turned(body) if may_repeat else None
+    taken_apart = _taken_apart(body, turned, parameters) if turned is not None else None
     axes, parts = body.axes, [body]
-    if turned is not None:
+    if turned is not None and taken_apart is None:
         nodes, described = _tiles(turned, past_cache, parameters)
     else:
-        parts = interleaved(pieces(body, parameters.pieces), parameters.interleaved)
+        whole = interleaved(pieces(body, parameters.pieces), parameters.interleaved)
+        parts = taken_apart or whole
         if len(parts) > 1:
             parts = [_with_an_axis(number, part) for number, part in enumerate(parts)]
         rows = [
@@ -75,6 +77,19 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
         parameters=f"cpu pointwise: {described}, {parameters}",
         overwrite_refusal=points_refusal(segment, body),
     )
+
+
+def _taken_apart(body: Body, turned: Turned, parameters: CpuParameters) -> list[Body] | None:
+    """Pixels of a few channels that become planes: the elements of a short axis of what is read,
+    one after the other, each for neighbours that are as few apart; None if it is no such axis.
+    Compilers take vectors of such neighbours apart, and no tile is as small."""
+    most, along = parameters.interleaved, turned.along
+    steps = [step_along(load.at, turned.across) for load in turned.loads]
+    if along.extent > most or turned.stores or not all(step == along.extent for step in steps):
+        return None
+    axes = (*(axis for axis in body.axes if axis is not along), along)
+    parts = interleaved([dataclasses.replace(body, axes=axes)], most)
+    return None if any(along in part.axes for part in parts) else parts
 
 
 def _tiles(

@@ -94,7 +94,15 @@ def lines_of_a_table(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.index_select(table, place, 0) * 2.0
 
 
+def planes(fd: FusionDefinition, x: Handle) -> Handle:
+    """Pixels of four channels, each channel with a bias, as planes."""
+    pixels = fd.ops.reshape(x, [16, -1, 4])
+    bias = fd.ops.slice(pixels, [0, 0, 0], [1, 1, 4], [1, 1, 1])
+    return fd.ops.stride_order(fd.ops.permute(pixels * 0.5 - bias, [0, 2, 1]), [2, 1, 0])
+
+
 CASES: dict[str, Define] = {
+    "planes": planes,
     "repeated in pairs": repeated_in_pairs,
     "interleaved": interleaved,
     "rotated in pairs": rotated_in_pairs,
@@ -141,6 +149,20 @@ def test_special_numbers_come_through(name: str) -> None:
     for place, number in enumerate((torch.nan, torch.inf, -torch.inf, -0.0)):
         x[place::7, place::5] = number
     defined(name, x).validate([x])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("channels", [1, 2, 3, 5, 8, 9])
+def test_images_become_planes(channels: int, dtype: torch.dtype) -> None:
+    """Of any size, large ones past the cache, and with gaps between pixels."""
+    for height, width, gap in ((3, 5, 0), (64, 33, 0), (31, 70, 2), (700, 900, 0)):
+        given = torch.rand(2, height, width, channels + gap).mul(200).to(dtype)[..., :channels]
+        with FusionDefinition() as fd:
+            x = fd.ops.cast(fd.from_pytorch(given), DataType.Float)
+            bias = fd.from_pytorch(torch.rand(channels, 1, 1))
+            made = (fd.ops.permute(x, [0, 3, 1, 2]) / 255.0 - bias) * 4.0
+            fd.add_output(fd.ops.stride_order(made, [3, 2, 1, 0]))
+        fd.validate([given, torch.rand(channels, 1, 1)])
 
 
 def test_what_neighbours_share_is_loaded_and_computed_once() -> None:
