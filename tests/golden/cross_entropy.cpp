@@ -45,7 +45,8 @@ FUSER_DEVICE T where(bool chosen, T x, T y) {
 
 template <class T>
 FUSER_DEVICE T maximum(T x, T y) {
-  return y > x || y != y ? y : x;
+  const T larger = y > x ? y : x;
+  return y != y ? y : larger;
 }
 
 // All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
