@@ -27,7 +27,7 @@ from fuser.schedule.loop_tree import (
     nested,
 )
 from fuser.schedule.row_axes import turned_axes
-from fuser.schedule.row_batches_cpu import are_short, batches
+from fuser.schedule.row_batches_cpu import are_batched, batches
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_folds_cpu import (
@@ -58,7 +58,7 @@ def along_rows(
     """
     if any(map(is_turned, body.stages)):
         body = turned_axes(body, body.rows)
-    batched = may_repeat and not alone and are_short(body, parameters)
+    batched = may_repeat and not alone and are_batched(body, parameters)
     done_together = parameters.batch if batched else 1
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes // done_together)

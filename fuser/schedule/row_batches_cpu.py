@@ -45,7 +45,7 @@ Stage = tuple[Sweep, Sequence[Node]]
 """A stage and the nodes that do it for one row."""
 
 
-def are_short(body: RowBody, parameters: CpuRowParameters) -> bool:
+def are_batched(body: RowBody, parameters: CpuRowParameters) -> bool:
     """Whether rows are so short that some neighbours are done together, of so many that few are
     repeated when the last batch is moved back to end in range. Sums alone are as soon joined one by
     one, and rows that wait for memory wait less if each is read while one before is stored."""
