@@ -23,6 +23,7 @@ from buffers import keep_freed
 from case import DTYPES, Case
 from cases import KINDS
 from checks import bound, check_ours, working
+from float8_cases import BLOCKS
 from harness import OURS, Call, alternate, machine, options, report
 from movement_cases import SYMMETRIC
 
@@ -37,6 +38,9 @@ SHAPES = (
     (8, 100_003),
 )
 HEAD = ("case", "dtype", *(f"{rows}x{columns}" for rows, columns in SHAPES))
+PARTICULAR = (SYMMETRIC, BLOCKS)
+"""Kinds that do not have every shape: one is square, one of rows of whole blocks."""
+
 MOST_BYTES = 1 << 30
 """A gradient of all words is too large where words are wide: such cells are left out."""
 
@@ -52,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows: list[Sequence[str]] = []
     below = 0
     for kind, sizes in KINDS:
-        is_of_rows = len(sizes[0].shape) == 2 and kind is not SYMMETRIC  # which is square
+        is_of_rows = len(sizes[0].shape) == 2 and kind not in PARTICULAR
         if not is_of_rows or given.only not in kind.name:
             continue
         for dtype, name in DTYPES.items():
