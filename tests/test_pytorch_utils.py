@@ -24,7 +24,7 @@ def test_dtypes_of_torch_and_python() -> None:
     numbers = [True, 2, 0.5, 1j]
     expected = [DataType.Bool, DataType.Int, DataType.Double, DataType.ComplexDouble]
     assert [python_scalar_to_nvfuser_dtype(number) for number in numbers] == expected
-    for unknown in (torch.float8_e5m2, str):
+    for unknown in (torch.float8_e4m3fnuz, torch.quint8, str):
         with pytest.raises(errors.OperandDtypeError, match="no DataType"):
             torch_dtype_to_nvfuser_dtype(unknown)  # pyright: ignore[reportArgumentType]
 

@@ -43,11 +43,10 @@ class CpuRowParameters:
     stay in its cache. `kept_bytes`: the most that is kept of one row between sweeps, on the stack.
     `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`:
     how far ahead rows are asked for, at least one row; `ahead_from_bytes`: the least memory that is
-    summed before what comes soon is asked for. `shortest_row`: elements from which something
-    stored in a row is done row by row though nothing is folded. `batch`: neighbouring rows that are
-    done stage by stage if they have up to `batched_row` elements, swept twice or with
-    `batched_work` instructions once a row, and `work_of_byte` for every byte in all; of
-    `least_batches` rows one may be done twice. `whole_row`: the most elements of a row that one
+    summed before what comes soon is asked for. `batch`: neighbouring rows that are done
+    stage by stage if they have up to `batched_row` elements, swept twice or with `batched_work`
+    instructions once a row, and `work_of_byte` for every byte in all; of `least_batches` rows one
+    may be done twice. `whole_row`: the most elements of a row that one
     lane does, `whole_rows`: how many neighbouring rows that takes. Neighbouring rows between
     `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of lines,
     which are done one by one if they have `wide_line` of them. Pieces of rows that are not
@@ -74,7 +73,6 @@ class CpuRowParameters:
     stream_bytes: int = 8 << 20
     ahead_bytes: int = 4096
     ahead_from_bytes: int = 48 << 20
-    shortest_row: int = 64
     batch: int = 16
     batched_row: int = 256
     batched_work: int = 8
@@ -94,10 +92,6 @@ class CpuRowParameters:
     most_places: int = 1 << 16
     vector: int = 16
     short_run: int = 256
-
-    def makes_row(self, elements: int) -> bool:
-        """Whether something stored that is so long is done row by row though nothing is folded."""
-        return elements >= self.shortest_row or 1 < elements <= self.whole_row
 
     def lanes_for(self, extent: int, arrays: int = 1, joined: int | None = None) -> int:
         """Lanes along so many elements, of each of some arrays: joining them, once in `joined`

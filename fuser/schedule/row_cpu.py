@@ -36,7 +36,7 @@ from fuser.segmenter import Segment
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = arrange_rows(trace_rows(segment, parameters.makes_row))
+    body = arrange_rows(trace_rows(segment, of_store=True))
     body = drop_repeated_nan(narrow_rows(use_facts(body)))
     may_repeat = not segment.overwritten  # values that are new then
     whole = whole_order(body, parameters)

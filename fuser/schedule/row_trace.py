@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from fuser.ir.nodes import Reduce, Scan, Statement, Value, operands
@@ -19,25 +18,26 @@ from fuser.segmenter import Segment
 from fuser.segmenter.atoms import NONE, AtomSet
 
 
-def trace_rows(segment: Segment, is_row: Callable[[int], bool] = lambda _: False) -> RowBody:
+def trace_rows(segment: Segment, *, of_store: bool = False) -> RowBody:
     """The row body of a segment, over its atoms.
 
-    Where nothing is reduced or scanned there are no rows to go by. If elements of the last store
-    that are next to each other are as many as `is_row` wants, they are taken for one: what is the
-    same all along it is then computed once.
+    Where nothing is reduced or scanned there are no rows to go by. Elements of the last store that
+    are next to each other are taken for one if it is to be one `of_store`: what is the same all
+    along it is then computed once.
     """
-    rows = _stored_rows(segment, is_row) if segment.rows is None else segment.rows
+    own = _stored_rows(segment) if of_store else NONE
+    rows = own if segment.rows is None else segment.rows
     return _RowTracer(segment, rows).run()
 
 
-def _stored_rows(segment: Segment, is_row: Callable[[int], bool]) -> AtomSet:
-    """All atoms of the last store but the one along which it is consecutive, if that is a row."""
+def _stored_rows(segment: Segment) -> AtomSet:
+    """All atoms of the last store but the one along which it is consecutive, if there is one."""
     if any(isinstance(s.op, Scan) for s in segment.fusion.statements):  # of one element
         return NONE
     last, atoms = segment.stores[-1], segment.atoms
     dims = zip(atoms.factors(last), segment.memory[last].strides, strict=True)
     inner = [dim[-1] for dim, stride in dims if dim and stride == 1]
-    if not inner or not is_row(atoms.size(inner[-1])):
+    if not inner or atoms.size(inner[-1]) <= 1:
         return NONE
     return atoms.of(last) - {inner[-1]}
 

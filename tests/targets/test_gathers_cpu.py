@@ -149,6 +149,18 @@ def test_embedded_rows_are_normalized():
     run(define, torch.randn(50, 33).T.contiguous().T, torch.randint(0, 50, (20,)))
 
 
+@pytest.mark.parametrize("width", [9, 31, 60, 64])
+def test_the_index_of_a_row_is_checked_once_however_short_the_row(width: int):
+    x, index = torch.randn(40, width), torch.randint(0, 40, (70,))
+    with FusionDefinition() as fd:
+        data, at = fd.from_pytorch(x), fd.from_pytorch(index)
+        fd.add_output(fd.ops.index_select(data, at, 0) * 2.0)
+    (rows,) = fd.execute([x, index], target="cpu")
+    assert torch.equal(rows, x[index] * 2.0)
+    kernel = fd.last_cuda_code(intrinsic_code=False)
+    assert kernel.index("checked_index(") < kernel.rindex("for (")
+
+
 def test_costly_values_of_gathered_elements_are_swept_again():
     def define(fd: FusionDefinition, x: Handle, at: Handle) -> Handle:
         picked = fd.ops.atan(fd.ops.gather(x, at, 1))
