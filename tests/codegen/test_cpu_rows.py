@@ -246,7 +246,7 @@ def test_kernels_without_gathers_take_no_errors():
 
 def test_an_index_of_any_type_is_a_number_of_64_bits():
     text = body(embedding, empty(50, 60), empty(8, dtype=torch.int32))
-    assert "index_from_start(int64(T1)" in text
+    assert "checked_index(int64(T1), T2_index_size" in text
     assert DataType.Int.spelling == "int64"
 
 
