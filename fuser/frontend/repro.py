@@ -200,6 +200,8 @@ def _made(form: TensorForm, sizes: tuple[int, ...]) -> str:
     rest = f"dtype={form.dtype}, device={form.device!r}"
     if form.numbers is not None:
         return f"torch.tensor({form.numbers}, {rest})"
+    if form.dtype.is_floating_point and form.dtype.itemsize == 1:  # torch draws no 8-bit floats
+        return f"torch.randn({sizes}, device={form.device!r}).to({form.dtype})"
     if form.dtype.is_floating_point or form.dtype.is_complex:
         return f"torch.randn({sizes}, {rest})"
     above = min(form.highest + 1, 2**63 - 1)

@@ -78,6 +78,8 @@ TENSORS = {
     "bytes": torch.tensor([0, 255], dtype=torch.uint8),
     "truth": torch.tensor([True, False]),
     "complex": torch.randn(3, dtype=torch.complex64),
+    "8-bit floats": torch.randn(4, 6).to(torch.float8_e4m3fn).t(),
+    "8-bit scales": torch.tensor([0.5, 1.0, 2.0, 16.0]).to(torch.float8_e8m0fnu)[1:],
 }
 
 
