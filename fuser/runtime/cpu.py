@@ -35,13 +35,20 @@ FLAGS = (
 )
 
 
+_WIDEST_COPIES = "-mmove-max=512"
+"""Else g++ copies lanes by 32 bytes, and whoever reads 64 of them next waits until both halves are
+in the cache. Since g++ 12."""
+
+
 def flags(source: KernelSource) -> tuple[str, ...]:
     """What a kernel is compiled with."""
+    compiler = find_compiler() if _WIDEST_VECTORS else None
+    copies = (_WIDEST_COPIES,) if compiler is not None and compiler.takes(_WIDEST_COPIES) else ()
     separate = () if source.contracts else ("-ffp-contract=off",)
     # Else a comparison of a choice is made where its outcome is known: branches, and no vectors.
     # Elsewhere loops of functions would have to be without what that optimization brings.
     plain = ("-fno-tree-pre",) if source.compares_choices else ()
-    return (*FLAGS, *separate, *plain)
+    return (*FLAGS, *copies, *separate, *plain)
 
 
 @dataclass(frozen=True, slots=True)

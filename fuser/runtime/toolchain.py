@@ -25,6 +25,10 @@ class Compiler:
     path: str
     version: str
 
+    def takes(self, option: str) -> bool:
+        """Whether the compiler knows an option of the command line."""
+        return _takes(self, option)
+
     def shared_library(self, source: Path, library: Path, flags: tuple[str, ...]) -> None:
         """Compile `source` to the shared library `library`.
 
@@ -77,6 +81,17 @@ def _kept_version(path: str) -> str:
 def _version(path: str) -> str:
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     return done.stdout.partition("\n")[0]
+
+
+@functools.cache
+def _takes(compiler: Compiler, option: str) -> bool:
+    """Asked once, and kept on disk as the version is."""
+
+    def ask() -> bytes:
+        command = [compiler.path, option, "-E", "-x", "c++", os.devnull]
+        return b"" if subprocess.run(command, capture_output=True, check=False).returncode else b"1"
+
+    return kept(f"option\n{compiler.path}\n{compiler.version}\n{option}", ask, bool)
 
 
 _warned = threading.Event()

@@ -18,7 +18,9 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.loop_tree import Call, Kept, LaneCall, Lanes, Let, Load, Loop, Node, Ref
 from fuser.schedule.row_body import Code, dtype_of, names_in, variables_of
 
-LANE_FUNCTIONS = frozenset({"erf", "exp", "exp_nonpositive", "sigmoid", "silu", "tanh"})
+LANE_FUNCTIONS = frozenset(
+    {"cos", "erf", "exp", "exp_nonpositive", "sigmoid", "silu", "sin", "tanh"}
+)
 """The rows of the pointwise table that the device library has for all lanes at once."""
 
 VECTOR = 16

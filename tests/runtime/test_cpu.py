@@ -6,6 +6,7 @@ from fuser.codegen import KernelSource
 from fuser.errors import CompilationError, TargetError
 from fuser.runtime import cpu
 from fuser.runtime.stats import stats
+from fuser.runtime.toolchain import Compiler, find_compiler
 from fuser.schedule.loop_tree import Launch
 
 
@@ -45,6 +46,26 @@ def test_a_failure_has_the_compilers_words_and_the_path_of_the_text():
         cpu.compile_cpu(source("broken", 'extern "C" void broken() { not_declared(); }'))
     with open(str(caught.value.fields["source"])) as file:
         assert "not_declared" in file.read()
+
+
+def test_a_compiler_is_asked_which_options_it_knows():
+    compiler = find_compiler()
+    assert compiler is not None
+    assert compiler.takes("-O1")
+    assert not compiler.takes("-mno-such-option")
+
+
+def test_no_option_is_given_that_the_compiler_does_not_know():
+    class Old(Compiler):
+        def takes(self, option: str) -> bool:
+            return False
+
+    found = find_compiler()
+    assert found is not None
+    asked = set(cpu.flags(kernel("any", 1)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "find_compiler", lambda: Old(found.path, found.version))
+        assert asked - set(cpu.flags(kernel("any", 1))) <= {"-mmove-max=512"}
 
 
 def test_without_a_compiler_compiling_says_what_to_install(monkeypatch: pytest.MonkeyPatch):

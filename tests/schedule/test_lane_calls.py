@@ -240,6 +240,18 @@ def test_limits_are_exact(name: str, low: float, high: float):
     assert (below == low).all()
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_of_any_size_turn_as_far(name: str):
+    small, large = torch.linspace(-40000, 40000, 1003), torch.logspace(-30, 38, 90)
+    x = torch.cat([small, large, -large, torch.tensor([math.inf, -math.inf, math.nan, -0.0, 0.0])])
+    with FusionDefinition() as fd:
+        fd.add_output(getattr(fd.ops, name)(fd.from_pytorch(x)))
+    (out,) = fd.execute([x], target="cpu")
+    want = getattr(x.double(), name)().float()
+    assert torch.allclose(out, want, rtol=2e-7, atol=1e-45, equal_nan=True)
+    assert torch.equal(out.signbit()[-2:], want.signbit()[-2:])
+
+
 def test_an_update_in_place_computes_no_point_twice():
     """The last chunk would be moved back, to values that are new."""
     x = torch.randn(1003)

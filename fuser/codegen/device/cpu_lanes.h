@@ -173,6 +173,63 @@ FUSER_DEVICE float_lanes silu(float_lanes x) {
 }
 #endif
 
+//@ turned_lanes: lane_vectors
+// sin(x + turn pi/2) for 0 <= x < 2^15; fits to 2.4e-11 and 4.4e-10. x is less than a multiple of
+// pi/2 by what three operations leave of it, the first of them exact: pi/2 is in three parts.
+#if defined(FUSER_LANE_VECTORS)
+FUSER_DEVICE float_lanes turned(float_lanes x, int turn) {
+  const float_lanes shifter = all_lanes(12582912.0f);  // 1.5 2^23: the sum's low bits are n
+  const float_lanes shifted = fused(x, all_lanes(0.636619747f), shifter);
+  const float_lanes whole = shifter - shifted;
+  const int_lanes n = int_lanes(shifted) + turn;
+  const float_lanes first = fused(whole, all_lanes(1.57079637f), x);
+  const float_lanes second = fused(whole, all_lanes(-4.37113883e-8f), first);
+  const float_lanes r = fused(whole, all_lanes(-1.71512451e-15f), second);
+  const float_lanes t = r * r;
+  float_lanes odd = fused(all_lanes(2.70220991e-6f), t, all_lanes(-0.000198374706f));
+  odd = fused(fused(odd, t, all_lanes(0.00833332259f)), t, all_lanes(-0.166666672f));
+  float_lanes even = fused(all_lanes(2.41289927e-5f), t, all_lanes(-0.00138836214f));
+  even = fused(fused(even, t, all_lanes(0.0416665077f)), t, all_lanes(-0.49999997f));
+  const float_lanes value = n & 1 ? fused(even, t, all_lanes(1)) : fused(r * t, odd, r);
+  return float_lanes(int_lanes(value) ^ ((n & 2) << 30));
+}
+
+FUSER_DEVICE bool all_turn(float_lanes x) {
+  return __builtin_ia32_cmpps512_mask(x, all_lanes(32768.0f), 1, 0xffff, 4) == 0xffff;
+}
+
+// By the function of one number, where one is large or not finite.
+template <class Function>
+static __attribute__((noinline, cold)) float_lanes turned_apart(float_lanes x, Function function) {
+  alignas(64) float numbers[16];
+  *reinterpret_cast<float_lanes*>(numbers) = x;
+#pragma omp simd
+  for (int lane = 0; lane < 16; ++lane) numbers[lane] = function(numbers[lane]);
+  return lanes_at(numbers);
+}
+#endif
+
+//@ sin_lanes: sin(float), turned_lanes
+// At most 1.6 ulp.
+#if defined(FUSER_LANE_VECTORS)
+FUSER_DEVICE float_lanes sin(float_lanes x) {
+  const int_lanes sign = int_lanes(x) & int_lanes(all_lanes(-0.0f));
+  const float_lanes a = float_lanes(int_lanes(x) ^ sign);
+  if (!all_turn(a)) return turned_apart(x, [](float number) { return sin(number); });
+  return float_lanes(int_lanes(turned(a, 0)) ^ sign);
+}
+#endif
+
+//@ cos_lanes: cos(float), turned_lanes
+// At most 1.6 ulp.
+#if defined(FUSER_LANE_VECTORS)
+FUSER_DEVICE float_lanes cos(float_lanes x) {
+  const float_lanes a = float_lanes(int_lanes(x) & 0x7fffffff);
+  if (!all_turn(a)) return turned_apart(x, [](float number) { return cos(number); });
+  return turned(a, 1);
+}
+#endif
+
 //@ truth_of_flag: truth
 // Of a truth value that `read_flags` has read.
 FUSER_DEVICE bool truth(const int& flag) { return flag != 0; }
