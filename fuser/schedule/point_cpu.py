@@ -4,6 +4,7 @@ memory is turned, pieces where operands change."""
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange
@@ -218,5 +219,10 @@ def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:
     row = load.at.coefficient(outer[-1]) if outer else 0
     if row in (0, inner.extent):
         return Prefetch(load.name, load.tensor, load.at, count)
-    rows = -(-_AHEAD_BYTES // (inner.extent * load.tensor.dtype.itemsize))
-    return Prefetch(load.name, load.tensor, load.at + Index(row * rows), count, there=True)
+    later = _AHEAD_BYTES / (inner.extent * load.tensor.dtype.itemsize)
+    axis = outer.pop()
+    while outer and later >= axis.extent:
+        later /= axis.extent
+        axis = outer.pop()
+    further = Index(load.at.coefficient(axis) * math.ceil(later))
+    return Prefetch(load.name, load.tensor, load.at + further, count, there=True)

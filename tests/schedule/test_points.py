@@ -181,6 +181,19 @@ def test_of_rows_with_gaps_the_processor_asks_for_a_later_row():
     assert (asked["T1"].there, asked["T1"].at.constant) == (False, 0)
 
 
+def test_a_later_row_is_one_of_those_that_come_next():
+    other = torch.empty(8, 128, 12, 64, dtype=torch.bfloat16, device="meta")
+    given = torch.empty(8, 12, 128, 64, dtype=torch.bfloat16, device="meta").permute(0, 2, 1, 3)
+
+    def build(fd: FusionDefinition) -> None:
+        fd.add_output(fd.ops.add(fd.from_pytorch(other), fd.from_pytorch(given)))
+
+    nest = schedule_cpu(segment_of(build, other, given), CpuParameters(stream_bytes=0))
+    asked = {n.tensor.name: n for n in walk(nest.body) if isinstance(n, Prefetch)}
+    # 64 rows of 128 bytes are five times twelve and a few: six steps along the axis outside.
+    assert (asked["T1"].there, asked["T1"].at.constant) == (True, 6 * 64)
+
+
 def test_short_rows_have_shorter_chunks_where_they_are_whole_lines():
     def chunks(row: int, stride: int) -> list[int]:
         given = torch.empty(40, stride, device="meta")[:, :row]
