@@ -41,13 +41,14 @@ class CpuRowParameters:
     found, block by block of `online_block` elements: those that do not stay in a core's own cache.
     `scanned_block`: elements of a row that a thread scans before it meets the others; they should
     stay in its cache. `kept_bytes`: the most that is kept of one row between sweeps, on the stack.
-    `chunk`: as above, in runs of at least `chunked_run`. `stream_bytes`: as above. `ahead_bytes`:
-    how far ahead rows are asked for, at least one row; `ahead_from_bytes`: the least memory that is
-    summed before what comes soon is asked for. `batch`: neighbouring rows that are done
-    stage by stage if they have up to `batched_row` elements, swept twice or with `batched_work`
-    instructions once a row, and `work_of_byte` for every byte in all; of `least_batches` rows one
-    may be done twice. `whole_row`: the most elements of a row that one
-    lane does, `whole_rows`: how many neighbouring rows that takes. Neighbouring rows between
+    `chunk`: as above, in runs of at least `chunked_run`, or `narrow_run` if all that is stored
+    has 8 or 16 bits. `stream_bytes`: as above. `ahead_bytes`: how far ahead rows are asked for, at
+    least one row; `ahead_from_bytes`: the least memory that is summed before what comes soon is
+    asked for. `batch`: neighbouring rows that are done stage by stage if they have up to
+    `batched_row` elements, swept twice or with `batched_work` instructions once a row, and
+    `work_of_byte` for every byte in all; of `least_batches` rows one may be done twice.
+    `whole_row`: the most elements of a row that one lane does, `whole_rows`: how many neighbouring
+    rows that takes. Neighbouring rows between
     `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of lines,
     which are done one by one if they have `wide_line` of them. Pieces of rows that are not
     `shortest_piece` long, but with those of other rows beside them are, are columns. Where
@@ -70,6 +71,7 @@ class CpuRowParameters:
     kept_bytes: int = 1 << 19
     chunk: int = 64
     chunked_run: int = 512
+    narrow_run: int = 257
     stream_bytes: int = 8 << 20
     ahead_bytes: int = 4096
     ahead_from_bytes: int = 48 << 20
@@ -93,9 +95,12 @@ class CpuRowParameters:
     vector: int = 16
     short_run: int = 256
 
-    def lanes_for(self, extent: int, arrays: int = 1, joined: int | None = None) -> int:
+    def lanes_for(
+        self, extent: int, arrays: int = 1, joined: int | None = None, *, narrow: bool = False
+    ) -> int:
         """Lanes along so many elements, of each of some arrays: joining them, once in `joined`
-        points, should cost little beside these. Without arrays, as many as there are elements."""
+        points, should cost little beside these, of which `narrow` ones cost more when there are few
+        lanes. Without arrays, as many as there are elements."""
         points = extent if joined is None else joined
 
         def enough(lanes: int) -> bool:
@@ -103,7 +108,7 @@ class CpuRowParameters:
                 return lanes <= extent
             if lanes <= self.vector:
                 return (1 + arrays) * lanes <= extent
-            return 4 * lanes <= extent and lanes // 2 * arrays * lanes <= points
+            return 4 * lanes <= extent and lanes // 2 * arrays * lanes <= points * (1 + narrow)
 
         lanes = self.lanes
         while lanes > 4 and not enough(lanes):

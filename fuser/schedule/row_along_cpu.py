@@ -41,7 +41,14 @@ from fuser.schedule.row_folds_cpu import (
     widened_blocks,
     without_repeats,
 )
-from fuser.schedule.row_memory import ask_ahead, ask_for, chunks, in_chunks, store_last
+from fuser.schedule.row_memory import (
+    ask_ahead,
+    ask_for,
+    chunks,
+    consecutive,
+    in_chunks,
+    store_last,
+)
 from fuser.schedule.row_online import online_pair
 from fuser.schedule.row_scans import carry_of, independent, is_turned, totals_of
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn, shared_out
@@ -210,7 +217,9 @@ def sweep_along(
     own = [*sweep.folds_of_row, *to_one_place(sweep)]
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     if lanes is None or not own:
-        lanes = parameters.lanes_for(inner.extent, arrays, _joined_after(sweep))
+        narrow_reads = any(load.tensor.dtype.itemsize < 4 for load in consecutive(sweep))
+        joined = _joined_after(sweep)
+        lanes = parameters.lanes_for(inner.extent, arrays, joined, narrow=narrow_reads)
     readers = (*sweep.folds, *sweep.stores)
     drawn, code = loads_together(sweep.code, inner, lanes, readers, drawn_only=True)
     together = bool(own or drawn or sweep.ahead)

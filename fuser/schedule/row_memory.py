@@ -120,7 +120,9 @@ def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:
     """Whether a sweep that folds nothing writes long runs of consecutive elements."""
     inner = sweep.axes[-1]
     consecutive = all(step_along(store.at, inner) == 1 for store in sweep.stores)
-    return not sweep.folds and consecutive and inner.extent >= parameters.chunked_run
+    narrow = all(store.tensor.dtype.itemsize < 4 for store in sweep.stores)
+    least = parameters.narrow_run if narrow else parameters.chunked_run
+    return not sweep.folds and consecutive and inner.extent >= least
 
 
 def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
