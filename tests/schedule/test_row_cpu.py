@@ -200,6 +200,20 @@ def test_short_rows_have_fewer_lanes(extent: int, lanes: int):
         assert array.count == lanes
 
 
+@pytest.mark.parametrize(("extent", "lanes"), [(255, 16), (256, 32), (512, 32)])
+def test_narrow_numbers_are_read_by_more_lanes(extent: int, lanes: int):
+    of_halves = nest(softmax, empty(50, extent, dtype=torch.float16), batched_row=0)
+    assert {array.count for array in found(of_halves, Lanes)} - {64} == {lanes}
+
+
+def test_rows_of_narrow_numbers_have_chunks_before_they_are_long():
+    def rounded(fd: FusionDefinition, x: Handle) -> Handle:
+        return fd.ops.cast(softmax(fd, x), DataType.Half)
+
+    assert "CHUNKS" in loops(nest(rounded, empty(4096, 300)))
+    assert "CHUNKS" not in loops(nest(softmax, empty(4096, 300)))
+
+
 def test_what_no_cache_holds_is_stored_past_it():
     assert nest(softmax, empty(4096, 768)).launch.past_cache
     small = nest(softmax, empty(40, 768))
