@@ -38,6 +38,9 @@ from fuser.segmenter import Segment
 _LINE_BYTES = 64
 """Bytes of a cache line."""
 
+_REPEATED = 8
+"""One element in so many may be computed twice, by chunks that are moved back to end in range."""
+
 _AHEAD_BYTES = 8192
 """How far ahead rows with gaps between them are asked for."""
 
@@ -159,12 +162,16 @@ def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
 
 def _chunk_length(body: Body, parameters: CpuParameters) -> int:
     """Elements that are computed in registers before they bypass the cache: whole vectors of
-    every store, as many as a row has up to `chunk`; 0 where what is moved is not consecutive."""
+    every store, as many as a row has up to `chunk`; 0 where what is moved is not consecutive. Of a
+    row of whole lines, so few that the last chunk repeats little of the one before."""
     inner = body.axes[-1]
     least = _LINE_BYTES // min(store.tensor.dtype.itemsize for store in body.stores)
     length = parameters.chunk
     while length > inner.extent:
         length //= 2
+    if _chunk_start(body, length) is None:
+        while length > least and _REPEATED * (-inner.extent % length) > inner.extent:
+            length //= 2
     consecutive = all(step_along(store.at, inner) == 1 for store in body.stores) and all(
         step_along(load.at, inner) in (-1, 0, 1) for load in body.loads
     )
