@@ -42,6 +42,15 @@ class CpuSweepPrinter(CpuCheckPrinter):
         """Where sweeps over an axis start and end, where that is not at its ends."""
 
     def loop(self, loop: Loop) -> None:
+        if loop.span is None:
+            self._loop(loop)
+            return
+        name = f"{self.sizes.extent(loop.axis)}_part"
+        first, end = (self.sizes.parameter(name, place) if place else "0" for place in loop.span)
+        with self.in_range(loop.axis, first, end):
+            self._loop(loop)
+
+    def _loop(self, loop: Loop) -> None:
         if loop.binding in (Binding.SIMD, Binding.SWEEP, Binding.ROUNDS):
             self.sizes.in_lanes(loop.axis)
         match loop.binding:
@@ -274,17 +283,18 @@ class CpuSweepPrinter(CpuCheckPrinter):
         """Chunks that start where vectors are aligned in the first tensor that is stored. The ones
         at the ends are moved into range, and of them is stored what no other chunk has."""
         index, name = self.index, self.sizes.axis(loop.axis)
-        extent, chunk = self.sizes.extent(loop.axis), f"chunk{self._sweeps}"
+        (begin, end), chunk = self.range_of(loop.axis), f"chunk{self._sweeps}"
         self._sweeps += 1
         self.expressions.use("stream_vector")
         store = next(node for node in loop.body if isinstance(node, Store))
         at = self.sizes.index(substitute(store.at, {loop.axis: ZERO}), store.tensor.name)
+        at, offset = (at, "") if begin == "0" else (f"{at} + {begin}", f"{begin} ")
         size = self.expressions.type(store.tensor.dtype)
         past = f"past_alignment({store.tensor}_out + {at}) / sizeof({size})"
-        head = f"{index} {chunk} = -{index}({past})"
-        with self.out.block(f"for ({head}; {chunk} < {extent}; {chunk} += {loop.step})"):
-            last = f"{extent} - {loop.step}"
-            inside = f"{chunk} < 0 ? 0 : {chunk} < {last} ? {chunk} : {last}"
+        head = f"{index} {chunk} = {offset}-{' ' if offset else ''}{index}({past})"
+        with self.out.block(f"for ({head}; {chunk} < {end}; {chunk} += {loop.step})"):
+            last = f"{end} - {loop.step}"
+            inside = f"{chunk} < {begin} ? {begin} : {chunk} < {last} ? {chunk} : {last}"
             self.out.line(f"const {index} {name} = {inside};")
             self.out.line(f"const {index} first = {name};")
             self.out.line(f"const {index} moved = {name} - {chunk};")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -43,6 +44,15 @@ def merge_axes(
             left[position : position + 2] = [merged]
         position -= 1
     return tuple(left), replaced
+
+
+def later(axes: Sequence[Axis], points: float) -> tuple[Axis, int]:
+    """The axis along which, in so many steps, come those about `points` later in nested loops over
+    `axes`: not one that ends before."""
+    *outer, axis = axes
+    if outer and points >= axis.extent:
+        return later(outer, points / axis.extent)
+    return axis, math.ceil(points)
 
 
 def map_indices(body: Body, replacements: Mapping[Axis, Index]) -> Body:

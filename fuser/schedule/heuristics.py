@@ -51,7 +51,8 @@ class CpuRowParameters:
     rows that takes. Neighbouring rows between
     `fewest_columns` and `most_columns`, of `fewest_lines` elements or more, are columns of lines,
     which are done one by one if they have `wide_line` of them. Pieces of rows that are not
-    `shortest_piece` long, but with those of other rows beside them are, are columns. Where
+    `shortest_piece` long, but with those of other rows beside them are, are columns. Rows are done
+    in parts, where pads and concatenations begin and end, of `shortest_part` at least. Where
     elements of a row are `line_bytes` or more apart in a tensor, up to `tile_rows` that are beside
     it are done together, up to `tile_elements` of each, if that makes the `smallest_tile` at least
     and there are no more than `most_places` rows. `vector`, `short_run`: as above."""
@@ -87,6 +88,7 @@ class CpuRowParameters:
     wide_line: int = 48
     fewest_lines: int = 1024
     shortest_piece: int = 64
+    shortest_part: int = 16
     line_bytes: int = 64
     tile_rows: int = 16
     tile_elements: int = 256

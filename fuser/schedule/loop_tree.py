@@ -132,7 +132,8 @@ class Loop:
     Of a `TEAM`: each thread does `rounds` of them, a number of the text; 0 for one of the launch.
     If `whole`, the `step` elements of every iteration are there. `peel` says which iterations are.
     Of a `SCAN`, if `turned`, lanes are from its last point to its first: in the order of memory.
-    A `STRIP` has a multiple of `unit` neighbours, but for the last.
+    A `STRIP` has a multiple of `unit` neighbours, but for the last. `span` is where the values
+    begin and end, if they are not all of the axis.
     """
 
     axis: Axis
@@ -144,6 +145,7 @@ class Loop:
     peel: Peel | None = None
     turned: bool = False
     unit: int = 1
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

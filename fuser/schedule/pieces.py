@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fuser.schedule.axes import coalesce, map_indices
 from fuser.schedule.body import Body
 from fuser.schedule.index import Axis, Clamped, Index, affine_parts, clean_cut, of_axis
+from fuser.schedule.loop_tree import Let
 from fuser.schedule.resolve import comparisons, resolve
 
 
@@ -55,7 +56,7 @@ def refined(piece: Body) -> Body:
 
 def _cut(piece: Body) -> list[Body] | None:
     """The parts of a piece, along the outermost axis that decides something; None if none does."""
-    found = list(_thresholds(piece))
+    found = list(thresholds(piece.lets, piece.indices()))
     for axis in piece.axes:
         for index, threshold in found:
             points = deciding(index, threshold, axis)
@@ -65,11 +66,11 @@ def _cut(piece: Body) -> list[Body] | None:
     return None
 
 
-def _thresholds(piece: Body) -> Iterator[tuple[Index, int]]:
+def thresholds(lets: Iterable[Let], indices: Iterable[Index]) -> Iterator[tuple[Index, int]]:
     """The indices on which something depends, each with a number: whether it is less."""
-    for comparison in comparisons(piece.lets).values():
+    for comparison in comparisons(lets).values():
         yield comparison.index, comparison.threshold
-    for index in piece.indices():
+    for index in indices:
         for part in affine_parts(index):
             for term, _ in part.terms:
                 if isinstance(term, Clamped):

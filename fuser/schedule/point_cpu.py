@@ -4,10 +4,9 @@ memory is turned, pieces where operands change."""
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.axes import arrange
+from fuser.schedule.axes import arrange, later
 from fuser.schedule.body import Body, trace
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.heuristics import CpuParameters
@@ -226,10 +225,6 @@ def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:
     row = load.at.coefficient(outer[-1]) if outer else 0
     if row in (0, inner.extent):
         return Prefetch(load.name, load.tensor, load.at, count)
-    later = _AHEAD_BYTES / (inner.extent * load.tensor.dtype.itemsize)
-    axis = outer.pop()
-    while outer and later >= axis.extent:
-        later /= axis.extent
-        axis = outer.pop()
-    further = Index(load.at.coefficient(axis) * math.ceil(later))
+    axis, rows = later(outer, _AHEAD_BYTES / (inner.extent * load.tensor.dtype.itemsize))
+    further = Index(load.at.coefficient(axis) * rows)
     return Prefetch(load.name, load.tensor, load.at + further, count, there=True)

@@ -10,7 +10,7 @@ What nothing reads any more, comparisons, arithmetic and loads, is left out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -41,10 +41,19 @@ class Comparison:
 
 def resolve(body: Body) -> Body:
     """`body` without the selections that its axes decide."""
+    known, lets = decided(body.lets)
+    stores = [
+        dataclasses.replace(store, source=replaced(store.source, known)) for store in body.stores
+    ]
+    return _only_read(dataclasses.replace(body, lets=tuple(lets), stores=tuple(stores)))
+
+
+def decided(all_lets: Sequence[Let]) -> tuple[dict[str, Expression], list[Let]]:
+    """Names that stand for other values once selections are made, with these; the other lets."""
     known: dict[str, Expression] = {}
-    found = comparisons(body.lets)
+    found = comparisons(all_lets)
     lets: list[Let] = []
-    for let in body.lets:
+    for let in all_lets:
         outcome = _decided(found[let.name]) if let.name in found else None
         if outcome is None:
             expression = replaced(let.expression, known)
@@ -54,10 +63,7 @@ def resolve(body: Body) -> Body:
             known[let.name] = expression
         else:
             lets.append(dataclasses.replace(let, expression=expression))
-    stores = [
-        dataclasses.replace(store, source=replaced(store.source, known)) for store in body.stores
-    ]
-    return _only_read(dataclasses.replace(body, lets=tuple(lets), stores=tuple(stores)))
+    return known, lets
 
 
 def comparisons(lets: Iterable[Let]) -> dict[str, Comparison]:

@@ -6,6 +6,7 @@ for each row: for each `lanes` elements of it: fold each into its lane; join the
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
@@ -50,6 +51,7 @@ from fuser.schedule.row_memory import (
     store_last,
 )
 from fuser.schedule.row_online import online_pair
+from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_scans import carry_of, independent, is_turned, totals_of
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn, shared_out
 from fuser.schedule.together import done_in_vectors, loads_together
@@ -70,6 +72,8 @@ def along_rows(
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes // done_together)
     together = may_repeat and not alone and online_pair(body, parameters)
+    if together and len(parts_of(together[0], parameters.shortest_part)) > 1:
+        together = None
     if not together:
         body = ask_ahead(body, parameters, alone, done_together)
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
@@ -112,24 +116,32 @@ def _stage(
         return _scan_along(sweep, parameters, alone)
     *outer, inner = sweep.axes
     if alone and not sweep.folds_of_row:
-        loop = Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores))
-        return [*nested(outer, Binding.PARALLEL, (loop,))]
+        of_parts = ((part, part.sweep) for part in parts_of(sweep, parameters.shortest_part))
+        loops = tuple(
+            Loop(inner, Binding.SIMD, (*own.code, *own.stores), span=part.span)
+            for part, own in of_parts
+        )
+        return [*nested(outer, Binding.PARALLEL, loops)]
     may_repeat = before is not None
     if before is not None and not alone and in_chunks(sweep, parameters):
-        return [*nested(outer, Binding.SERIAL, (chunks(sweep, parameters.chunk, before),))]
+        loops = chunks(sweep, parameters.chunk, before)
+        return [*nested(outer, Binding.SERIAL, loops)]
     is_long = point_count(sweep.axes) > parameters.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
     if alone or (is_long and widens and inner.extent >= parameters.long_run):
         own = not (alone and sweep.stores)  # else lanes are moved into another thread's block
         return _sweep_in_blocks(sweep, parameters, alone, may_repeat and own)
-    return sweep_along(sweep, parameters, narrow=not is_long, may_repeat=may_repeat)
+    parts = parts_of(sweep, parameters.shortest_part)
+    return sweep_along(sweep, parameters, narrow=not is_long, may_repeat=may_repeat, parts=parts)
 
 
 def _stage_of_batch(sweep: Sweep, parameters: CpuRowParameters) -> list[Node]:
     """The loops of one stage of a row in a batch, in as many lanes as there are rows in it."""
     if not sweep.axes:
         return _point(sweep)
-    return sweep_along(sweep, parameters, narrow=True, may_repeat=True, lanes=parameters.batch)
+    lanes = parameters.batch
+    parts = parts_of(sweep, lanes)
+    return sweep_along(sweep, parameters, narrow=True, may_repeat=True, lanes=lanes, parts=parts)
 
 
 def _sweep_in_blocks(
@@ -141,12 +153,15 @@ def _sweep_in_blocks(
     """
     *outer, inner = sweep.axes
     partials = _partials(sweep)
-    loops = _blocks_of(sweep, partials, parameters, may_repeat)
-    if inner.extent > parameters.block or (alone and not outer):
-        loops = (Loop(inner, Binding.BLOCKS, loops, parameters.block),)
-    loops = nested(outer, Binding.PARALLEL if alone else Binding.SERIAL, loops)
+    loops: list[Node] = []
+    for part in parts_of(sweep, parameters.shortest_part):
+        swept = _blocks_of(part.sweep, partials, parameters, may_repeat)
+        if part.span or inner.extent > parameters.block or (alone and not outer):
+            swept = (Loop(inner, Binding.BLOCKS, swept, parameters.block, span=part.span),)
+        loops += swept
+    nodes = nested(outer, Binding.PARALLEL if alone else Binding.SERIAL, tuple(loops))
     finished = tuple(Finish(partial, ZERO) for partial in partials)
-    return [Region(partials, loops, finished, threaded=alone)]
+    return [Region(partials, nodes, finished, threaded=alone)]
 
 
 def _partials(sweep: Sweep) -> tuple[Partial, ...]:
@@ -208,36 +223,50 @@ def sweep_along(
     narrow: bool,
     may_repeat: bool,
     lanes: int | None = None,
+    parts: Sequence[Part] = (),
 ) -> list[Node]:
-    """A sweep, folded in lanes; `narrow` lanes are of the folded values' own type. If elements
-    `may_repeat`, the last lanes are moved back to end in range. Where there is nothing to do
-    for several lanes together, long loops are left to the compiler. `lanes` is by default what
-    joining them is worth."""
-    *outer, inner = sweep.axes
+    """A sweep, in `parts` if there are some, folded in lanes; `narrow` lanes are of the folded
+    values' own type. `lanes` is by default what joining them is worth."""
+    outer = sweep.axes[:-1]
+    parts = parts or (Part(sweep),)
     own = [*sweep.folds_of_row, *to_one_place(sweep)]
-    arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     if lanes is None or not own:
         narrow_reads = any(load.tensor.dtype.itemsize < 4 for load in consecutive(sweep))
-        joined = _joined_after(sweep)
-        lanes = parameters.lanes_for(inner.extent, arrays, joined, narrow=narrow_reads)
+        arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
+        extent = min(part.extent for part in parts)
+        lanes = parameters.lanes_for(extent, arrays, _joined_after(sweep), narrow=narrow_reads)
+    before, _, after = folded_in_lanes(sweep.folds_of_row, lanes, narrow)
+    first, _, last = accumulated_in_lanes(sweep, lanes, narrow)
+    loops = (_part_along(part, parameters, narrow, may_repeat, lanes) for part in parts)
+    return [*before, *nested(outer, Binding.SERIAL, (*first, *loops, *last)), *after]
+
+
+def _part_along(
+    part: Part, parameters: CpuRowParameters, narrow: bool, may_repeat: bool, lanes: int
+) -> Loop:
+    """The loop over a part of a sweep. If elements `may_repeat`, the last lanes are moved back to
+    end in range. Where there is nothing to do for several lanes together, long loops are left to
+    the compiler."""
+    sweep, inner = part.sweep, part.sweep.axes[-1]
     readers = (*sweep.folds, *sweep.stores)
     drawn, code = loads_together(sweep.code, inner, lanes, readers, drawn_only=True)
-    together = bool(own or drawn or sweep.ahead)
+    together = bool(sweep.folds_of_row or to_one_place(sweep) or drawn or sweep.ahead)
     plain = may_repeat and not together
     if plain and done_in_vectors(sweep.code, sweep.stores, inner, parameters):
         together, lanes = True, parameters.vector
-    in_range = min(inner.extent, parameters.block) >= lanes
+    in_range = min(part.extent, parameters.block) >= lanes
     rounds = may_repeat and together and not drawn and in_range
     if rounds:
         drawn, code = loads_together(sweep.code, inner, lanes, readers)
         sweep = without_repeats(sweep)
-    before, within, after = folded_in_lanes(sweep.folds_of_row, lanes, narrow)
-    first, to_rows, last = accumulated_in_lanes(sweep, lanes, narrow)
+    _, within, _ = folded_in_lanes(sweep.folds_of_row, lanes, narrow)
+    _, to_rows, _ = accumulated_in_lanes(sweep, lanes, narrow)
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
     inside = (*ahead, *drawn, *code, *within, *to_rows, *sweep.stores)
+    if not together:
+        return Loop(inner, Binding.SIMD, inside, span=part.span)
     binding = Binding.ROUNDS if rounds else Binding.SWEEP
-    loop = Loop(inner, binding, inside, lanes) if together else Loop(inner, Binding.SIMD, inside)
-    return [*before, *nested(outer, Binding.SERIAL, (*first, loop, *last)), *after]
+    return Loop(inner, binding, inside, lanes, span=part.span)
 
 
 def _joined_after(sweep: Sweep) -> int:

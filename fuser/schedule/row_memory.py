@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from fuser.ir.pointwise import KERNEL_TABLE
+from fuser.schedule.axes import later
 from fuser.schedule.counts import point_count
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.heuristics import CpuRowParameters
@@ -23,6 +24,7 @@ from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import with_lane_calls
 from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
+from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.together import loads_together
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
@@ -59,7 +61,7 @@ def ask_ahead(
     again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
     if again and body.rows and not alone:
         asking = max(again, key=cost)
-        ahead = _of_a_later_row(sweeps[0], body.rows[-1], parameters, together)
+        ahead = _of_a_later_row(sweeps[0], body.rows, parameters, together)
     else:
         asking = sweeps[0]
         ahead = _soon_after(asking, body.rows, parameters)
@@ -69,13 +71,14 @@ def ask_ahead(
 
 
 def _of_a_later_row(
-    sweep: Sweep, row: Axis, parameters: CpuRowParameters, together: int
+    sweep: Sweep, rows: Sequence[Axis], parameters: CpuRowParameters, together: int
 ) -> Iterator[Prefetch]:
     points = point_count(sweep.axes)
     for load in _placed(sweep):
-        if load.at.coefficient(row):
-            rows = -(-parameters.ahead_bytes // (points * load.tensor.dtype.itemsize))
-            at = substitute(load.at, {row: Index(max(rows, together), ((row, 1),))})
+        if load.at.coefficient(rows[-1]):
+            between = parameters.ahead_bytes / (points * load.tensor.dtype.itemsize)
+            axis, steps = later(rows, max(between, together))
+            at = substitute(load.at, {axis: Index(steps, ((axis, 1),))})
             yield Prefetch(load.name, load.tensor, at, 1, there=True)
 
 
@@ -134,10 +137,14 @@ def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
     return rows * stored >= parameters.stream_bytes
 
 
-def chunks(sweep: Sweep, count: int, before: Container[str] = ()) -> Loop:
-    """The innermost loop of a sweep: chunks computed in registers, then stored at once. Names that
-    sweeps `before` have made are made as there."""
-    inner = sweep.axes[-1]
+def chunks(sweep: Sweep, count: int, before: Container[str] = ()) -> tuple[Loop, ...]:
+    """The innermost loop of a sweep, or one for each part of it: chunks computed in registers, then
+    stored at once. Names that sweeps `before` have made are made as there."""
+    return tuple(_chunks_of(part, count, before) for part in parts_of(sweep, count))
+
+
+def _chunks_of(part: Part, count: int, before: Container[str]) -> Loop:
+    sweep, inner = part.sweep, part.sweep.axes[-1]
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
     drawn, code = loads_together(sweep.code, inner, count, sweep.stores)
@@ -148,7 +155,7 @@ def chunks(sweep: Sweep, count: int, before: Container[str] = ()) -> Loop:
 
     held, phases = with_lane_calls((*code, *computed), count, lane_loop, before)
     inside = (*ahead, *drawn, *arrays, *held, *phases, *stores)
-    return Loop(inner, Binding.CHUNKS, inside, count)
+    return Loop(inner, Binding.CHUNKS, inside, count, span=part.span)
 
 
 def cost(sweep: Sweep) -> int:

@@ -104,17 +104,17 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     *outer, inner = body.first.axes
     array = next(node for node in body.last.code if isinstance(node, Kept))
 
-    def finished(sweep: Sweep) -> Loop:
+    def finished(sweep: Sweep) -> tuple[Loop, ...]:
         in_lanes = in_chunks(sweep, parameters)
-        return chunks(sweep, parameters.chunk) if in_lanes else _swept(sweep, inner)
+        return chunks(sweep, parameters.chunk) if in_lanes else (_swept(sweep, inner),)
 
     summed: tuple[Node, ...] = (
         RowArray(array.name, array.dtype, inner),
         _swept(body.first, inner),
         _each_listed(name, body, last=not op.adds),
-        finished(body.last),
+        *finished(body.last),
     )
-    columns = IfListed(name, body.row, summed, (finished(without_points(body)),))
+    columns = IfListed(name, body.row, summed, finished(without_points(body)))
     row = (*body.of_row, *nested(outer, Binding.SERIAL, (columns,)))
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
     stored = segment.bytes_written

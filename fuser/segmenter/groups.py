@@ -10,7 +10,7 @@ from fuser.ir.nodes import Cat, Pad, Pointwise, Scatter, Statement, Value, stati
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.profit import Machine, operation_cost
+from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
@@ -223,8 +223,23 @@ class GroupMaker:
         return sum(
             statement.out.elements
             for statement in (self.operations.nodes[member] for member in group.members)
-            if not self._changing(statement) <= rows.kept
+            if not self._changing(statement) <= rows.kept and not self._in_parts(statement)
         )
+
+    def _in_parts(self, statement: Statement) -> bool:
+        """Whether a pad or a concatenation reads a few long runs of a row, which is then swept in
+        parts."""
+        op, last = statement.op, len(statement.out.shape) - 1
+        match op:
+            case Cat() if op.dim == last:
+                parts = [value.shape[last] for value in op.args]
+            case Pad() if all(static(width) == (0, 0) for width in op.widths[:-1]):
+                before, after = (max(width, 0) for width in static(op.widths[-1]))
+                parts = [before, statement.out.shape[last] - before - after, after]
+            case _:
+                return False
+        shortest = min((part for part in parts if part), default=0)
+        return len(parts) <= MOST_PARTS and shortest >= self._machine.shortest_part
 
     def _changing(self, statement: Statement) -> AtomSet:
         """The atoms along which a pad or a concatenation reads now this, now that."""

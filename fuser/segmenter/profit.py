@@ -10,6 +10,9 @@ from fuser.ir.nodes import Iota, Operation, Pointwise, Random
 from fuser.ir.pointwise import TABLE
 from fuser.ir.random_numbers import COST
 
+MOST_PARTS = 4
+"""Parts of a row that are swept one after the other; more would be too much text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -36,6 +39,10 @@ class Machine:
     chosen_in_rows: int = 2
     """Instructions for an element, in a row, that is read from one of several tensors, or not at
     all: which of them is decided for each, where domains of points are cut into pieces."""
+
+    shortest_part: int = 1 << 62
+    """Elements from which a part of a row that is read from one tensor is swept by itself, at no
+    such cost."""
 
     few_columns: int = 0
     """The most elements of a row that are done one after the other, while neighbouring rows are
@@ -73,6 +80,7 @@ PROCESSOR = Machine(
     processors_of_a_row=1,
     folds_in_strips=True,
     chosen_in_rows=128,
+    shortest_part=16,
     few_columns=8,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long

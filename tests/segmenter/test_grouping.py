@@ -229,10 +229,14 @@ def test_a_processor_computes_dear_and_broadcast_values_first():
     torch.testing.assert_close(result, expected)
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-def test_a_processor_joins_rows_before_it_sweeps_them(dim: int):
-    # [cat along the row] -> T | [layernorm];     cat of rows: [cat layernorm]
-    x, y = torch.randn(512, 1024), torch.randn(512, 1024)
+@pytest.mark.parametrize(
+    ("dim", "columns", "kernels"), [(0, 1024, 1), (1, 1024, 1), (1, 16, 1), (1, 8, 2)]
+)
+def test_a_processor_joins_short_pieces_of_rows_before_it_sweeps_them(
+    dim: int, columns: int, kernels: int
+):
+    # [cat along the row] -> T | [layernorm];     long pieces, and cat of rows: [cat layernorm]
+    x, y = torch.randn(2048, 1024), torch.randn(2048, columns)
     with FusionDefinition() as fd:
         joined = fd.ops.cat([fd.from_pytorch(x), fd.from_pytorch(y)], dim)
         var, mean = fd.ops.var_mean(joined, [1], correction=0, keepdim=True)
@@ -241,7 +245,7 @@ def test_a_processor_joins_rows_before_it_sweeps_them(dim: int):
     on_gpu = segment(fusion, memory_of(fusion, [x, y]), GPU)
     on_processor = segment(fusion, memory_of(fusion, [x, y]), PROCESSOR)
     assert len(on_gpu.segments) == 1
-    assert len(on_processor.segments) == 1 + (dim == 1)
+    assert len(on_processor.segments) == kernels
     (expected,) = interpret(fusion, [x, y])
     (result,) = run_segmented(on_processor, [x, y])
     torch.testing.assert_close(result, expected)

@@ -1,0 +1,104 @@
+"""Sweeps in parts, between the places where pads and concatenations change what they read.
+
+    for i < 128: T3 = i >= 64 ? x[clamped(i - 64)] : y[clamped(i)]; fold T3 into T4
+->  for i < 64:           T3 = y[i]; fold T3 into T4
+    for 64 <= i < 128:    T3 = x[i - 64]; fold T3 into T4
+
+As in `pieces.py`, but that the parts share an axis, and the lanes of the folds. What is read at a
+clamped index is gathered, lane by lane; what a part reads is a run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fuser.schedule.index import Axis, Index, of_axis
+from fuser.schedule.loop_tree import CheckedIndex, Keep, Let, Load
+from fuser.schedule.pieces import deciding, thresholds
+from fuser.schedule.resolve import decided, replaced
+from fuser.schedule.row_axes import replace_axes
+from fuser.schedule.row_body import Code, Sweep, names_in, variables_of
+from fuser.segmenter.profit import MOST_PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a sweep does in a span of its innermost axis, or in all of it."""
+
+    sweep: Sweep
+    span: tuple[int, int] | None = None
+
+    @property
+    def extent(self) -> int:
+        """How many elements it has."""
+        start, end = self.span or (0, self.sweep.axes[-1].extent)
+        return end - start
+
+
+def parts_of(sweep: Sweep, shortest: int) -> list[Part]:
+    """The parts of the innermost loop of a sweep; all of it if nothing is decided along it, or a
+    part had fewer elements than `shortest`."""
+    inner = sweep.axes[-1]
+    if any(isinstance(node, Load) and node.drawn for node in sweep.code) or sweep.scans:
+        return [Part(sweep)]
+    lets = [node for node in sweep.code if isinstance(node, Let)]
+    places = {
+        place
+        for index, threshold in thresholds(lets, sweep.indices())
+        for place in deciding(index, threshold, inner)
+    }
+    spans = list(itertools.pairwise([0, *sorted(places), inner.extent]))
+    if not places or len(spans) > MOST_PARTS or min(end - at for at, end in spans) < shortest:
+        return [Part(sweep)]
+    return [_part(sweep, inner, number, span) for number, span in enumerate(spans)]
+
+
+def _part(sweep: Sweep, axis: Axis, number: int, span: tuple[int, int]) -> Part:
+    """What a sweep does in a span of an axis. What that decides stays so for the axis itself."""
+    start, end = span
+    own = Axis((*axis.path, 2 + number), end - start)
+    moved = _resolved(replace_axes(sweep, {axis: of_axis(own) + Index(start)}))
+    return Part(replace_axes(moved, {own: of_axis(axis) + Index(-start)}), span)
+
+
+def _resolved(sweep: Sweep) -> Sweep:
+    """A sweep without the selections that its axes decide, and what only they read."""
+    known, lets = decided([node for node in sweep.code if isinstance(node, Let)])
+    left = {let.name: let for let in lets}
+    indexing = {variable.name for variable in variables_of(tuple(sweep.indices()))}
+    code: list[Code] = []
+    for node in sweep.code:
+        match node:
+            case Let() if node.name in left:
+                code.append(left[node.name])
+            case Let() if node.name in indexing:
+                code.append(dataclasses.replace(node, expression=known[node.name]))
+            case Let():
+                pass
+            case CheckedIndex():
+                code.append(dataclasses.replace(node, value=replaced(node.value, known)))
+            case Keep(source=source) if source is not None or node.name in known:
+                kept = replaced(source, known) if source is not None else known[node.name]
+                code.append(dataclasses.replace(node, source=kept))
+            case _:
+                code.append(node)
+    folds = (dataclasses.replace(f, value=replaced(f.value, known)) for f in sweep.folds)
+    stores = (dataclasses.replace(s, source=replaced(s.source, known)) for s in sweep.stores)
+    changed = dataclasses.replace(sweep, folds=tuple(folds), stores=tuple(stores))
+    return dataclasses.replace(changed, code=_only_read(changed, code))
+
+
+def _only_read(sweep: Sweep, code: Sequence[Code]) -> tuple[Code, ...]:
+    """The nodes that a fold or a store needs, and those that check or keep something."""
+    needed = set(names_in((*sweep.folds, *sweep.stores)))
+    read: list[Code] = []
+    for node in reversed(code):
+        if isinstance(node, CheckedIndex | Keep) or node.name in needed:
+            needed.update(names_in((node,)))
+            if isinstance(node, Keep) and node.source is None:
+                needed.add(node.name)
+            read.append(node)
+    return tuple(reversed(read))
