@@ -100,7 +100,7 @@ class CpuRowPrinter(CpuScanPrinter):
     def _room(self, name: str, dtype: DataType, count: str, fill: Literal) -> None:
         """Room for `count` numbers, each `fill`."""
         type_ = self.expressions.type(dtype)
-        room = f"static_cast<{type_}*>(__builtin_malloc(sizeof({type_}) * {count}))"
+        room = f"{self.expressions.use('on_own_lines')}<{type_}>({count})"
         self.out.line(f"{type_}* const {name} = {room};")
         each = f"for (long long slot = 0; slot < {count}; ++slot)"
         self.out.line(f"{each} {name}[slot] = {self.expressions.print(fill, name)};")

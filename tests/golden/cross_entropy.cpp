@@ -29,6 +29,14 @@ typedef long long int64;
 extern "C" int omp_get_max_threads();
 static inline int thread_count() { return omp_get_max_threads(); }
 
+// Room for numbers of one thread: no vector of them lies across two lines, and no line, nor one that
+// is brought in with it, has what another thread writes. It is freed by free().
+extern "C" void* aligned_alloc(unsigned long alignment, unsigned long size);
+template <class T>
+static inline T* on_own_lines(long long count) {
+  return static_cast<T*>(aligned_alloc(128, (sizeof(T) * count + 127) / 128 * 128));
+}
+
 extern "C" int omp_get_thread_num();
 static inline int thread_number() { return omp_get_thread_num(); }
 
@@ -186,9 +194,9 @@ FUSER_DEVICE float log(float x) {
 
 extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const int64 T18_slots, const int64 T20_slots, const int64 n0, const int64 n1, const int64 T0_ahead_offset, const int64 T22_index_size, long long* errors, const bool threaded) {
   const int threads = threaded ? thread_count() : 1;
-  int64* const T18_parts = static_cast<int64*>(__builtin_malloc(sizeof(int64) * threads * T18_slots));
+  int64* const T18_parts = on_own_lines<int64>(threads * T18_slots);
   for (long long slot = 0; slot < threads * T18_slots; ++slot) T18_parts[slot] = 0LL;
-  double* const T20_parts = static_cast<double*>(__builtin_malloc(sizeof(double) * threads * T20_slots));
+  double* const T20_parts = on_own_lines<double>(threads * T20_slots);
   for (long long slot = 0; slot < threads * T20_slots; ++slot) T20_parts[slot] = 0.0;
   #pragma omp parallel num_threads(threads)
   {

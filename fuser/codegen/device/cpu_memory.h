@@ -203,6 +203,15 @@ static inline void stream_fence() {
 #endif
 }
 
+//@ on_own_lines
+// Room for numbers of one thread: no vector of them lies across two lines, and no line, nor one that
+// is brought in with it, has what another thread writes. It is freed by free().
+extern "C" void* aligned_alloc(unsigned long alignment, unsigned long size);
+template <class T>
+static inline T* on_own_lines(long long count) {
+  return static_cast<T*>(aligned_alloc(128, (sizeof(T) * count + 127) / 128 * 128));
+}
+
 //@ turn_block
 // Turns a block of Side vectors of as many words: its halves change places across, then theirs.
 template <int Bytes> struct word;
