@@ -54,14 +54,17 @@ def ask_ahead(
 ) -> RowBody:
     """`body` with a sweep that asks for what the first one reads of a later row, of those after the
     ones that are done `together`; if that is the only one, or rows are `alone`, for what it reads
-    soon after."""
+    soon after. A first sweep that folds over the rows, and so reads and writes what it adds to,
+    asks for it itself, unless a later one takes much longer."""
     sweeps = [sweep for sweep in body.stages if sweep.axes]
     if not sweeps:
         return body
     again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
     if again and body.rows and not alone:
-        asking = max(again, key=cost)
-        ahead = _of_a_later_row(sweeps[0], body.rows, parameters, together)
+        costly = max(again, key=cost)
+        waits = bool(sweeps[0].folds_over_rows) and cost(costly) <= 2 * cost(sweeps[0])
+        asking = sweeps[0] if waits else costly
+        ahead = _of_a_later_row(sweeps[0], body.rows, parameters, together, soon=waits)
     else:
         asking = sweeps[0]
         ahead = _soon_after(asking, body.rows, parameters)
@@ -71,11 +74,14 @@ def ask_ahead(
 
 
 def _of_a_later_row(
-    sweep: Sweep, rows: Sequence[Axis], parameters: CpuRowParameters, together: int
+    sweep: Sweep, rows: Sequence[Axis], parameters: CpuRowParameters, together: int, *, soon: bool
 ) -> Iterator[Prefetch]:
+    """If `soon`, of rows that follow each other, what follows in memory."""
     points = point_count(sweep.axes)
     for load in _placed(sweep):
-        if load.at.coefficient(rows[-1]):
+        if soon and load.at.coefficient(rows[-1]) == points:
+            yield Prefetch(load.name, load.tensor, load.at, 1)
+        elif load.at.coefficient(rows[-1]):
             between = parameters.ahead_bytes / (points * load.tensor.dtype.itemsize)
             axis, steps = later(rows, max(between, together))
             at = substitute(load.at, {axis: Index(steps, ((axis, 1),))})

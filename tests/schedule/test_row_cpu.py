@@ -235,6 +235,18 @@ def test_the_costly_sweep_asks_for_the_next_row():
     assert far.at.constant == 16 * 64
 
 
+def test_a_sweep_that_folds_over_the_rows_asks_for_what_follows():
+    def centred(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [x - fd.ops.sum(x, [1], keepdim=True), fd.ops.sum(x, [0])]
+
+    made = nest(centred, empty(4096, 768))
+    (asked,) = found(made, Prefetch)
+    assert isinstance(asked, Prefetch)
+    assert (asked.there, asked.at.constant) == (False, 0)
+    first, *_ = (node for node in walk(made.body) if isinstance(node, Loop) and asked in node.body)
+    assert first.binding is Binding.ROUNDS
+
+
 def test_a_sum_asks_for_the_words_it_reads_soon_if_these_are_many():
     (asked,) = found(nest(total, empty(4096, 768)), Prefetch)
     assert isinstance(asked, Prefetch)
