@@ -116,11 +116,8 @@ def _stage(
         return _scan_along(sweep, parameters, alone)
     *outer, inner = sweep.axes
     if alone and not sweep.folds_of_row:
-        of_parts = ((part, part.sweep) for part in parts_of(sweep, parameters.shortest_part))
-        loops = tuple(
-            Loop(inner, Binding.SIMD, (*own.code, *own.stores), span=part.span)
-            for part, own in of_parts
-        )
+        parts = parts_of(sweep, parameters.shortest_part)
+        loops = tuple(_plain_loop(part) for part in parts)
         return [*nested(outer, Binding.PARALLEL, loops)]
     may_repeat = before is not None
     if before is not None and not alone and in_chunks(sweep, parameters):
@@ -155,7 +152,7 @@ def _sweep_in_blocks(
     partials = _partials(sweep)
     loops: list[Node] = []
     for part in parts_of(sweep, parameters.shortest_part):
-        swept = _blocks_of(part.sweep, partials, parameters, may_repeat)
+        swept = _blocks_of(part, partials, parameters, may_repeat)
         if part.span or inner.extent > parameters.block or (alone and not outer):
             swept = (Loop(inner, Binding.BLOCKS, swept, parameters.block, span=part.span),)
         loops += swept
@@ -170,14 +167,16 @@ def _partials(sweep: Sweep) -> tuple[Partial, ...]:
 
 
 def _blocks_of(
-    sweep: Sweep, partials: tuple[Partial, ...], parameters: CpuRowParameters, may_repeat: bool
+    part: Part, partials: tuple[Partial, ...], parameters: CpuRowParameters, may_repeat: bool
 ) -> tuple[Node, ...]:
-    """A block of a long sweep, joined to `partials`."""
+    """A block of a part of a long sweep, joined to `partials`."""
+    sweep = part.sweep
     folds = tuple(
         fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
     )
     one = dataclasses.replace(sweep, axes=sweep.axes[-1:], folds=folds)
-    swept = sweep_along(one, parameters, narrow=True, may_repeat=may_repeat)
+    parts = [dataclasses.replace(part, sweep=one, in_blocks=True)]
+    swept = sweep_along(one, parameters, narrow=True, may_repeat=may_repeat, parts=parts)
     return *swept, *(Accumulate(p, ZERO, Ref(p.name, p.kept)) for p in partials)
 
 
@@ -196,7 +195,7 @@ def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> list[N
         Loop(
             axis,
             Binding.BLOCKS,
-            _blocks_of(summed, sums_held, parameters, may_repeat=True),
+            _blocks_of(Part(summed), sums_held, parameters, may_repeat=True),
             parameters.block,
         ),
     )
@@ -254,8 +253,10 @@ def _part_along(
     plain = may_repeat and not together
     if plain and done_in_vectors(sweep.code, sweep.stores, inner, parameters):
         together, lanes = True, parameters.vector
+    if not together:
+        return _plain_loop(part)
     in_range = min(part.extent, parameters.block) >= lanes
-    rounds = may_repeat and together and not drawn and in_range
+    rounds = may_repeat and not drawn and in_range
     if rounds:
         drawn, code = loads_together(sweep.code, inner, lanes, readers)
         sweep = without_repeats(sweep)
@@ -263,10 +264,17 @@ def _part_along(
     _, to_rows, _ = accumulated_in_lanes(sweep, lanes, narrow)
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
     inside = (*ahead, *drawn, *code, *within, *to_rows, *sweep.stores)
-    if not together:
-        return Loop(inner, Binding.SIMD, inside, span=part.span)
     binding = Binding.ROUNDS if rounds else Binding.SWEEP
-    return Loop(inner, binding, inside, lanes, span=part.span)
+    span = None if part.in_blocks else part.span
+    return Loop(inner, binding, inside, lanes, span=span)
+
+
+def _plain_loop(part: Part) -> Loop:
+    """The loop over a part of which each element is done by itself, left to the compiler."""
+    sweep = part.sweep
+    inside = (*sweep.code, *accumulated(sweep.folds_over_rows), *sweep.stores)
+    span = None if part.in_blocks else part.span
+    return Loop(sweep.axes[-1], Binding.SIMD, inside, span=span)
 
 
 def _joined_after(sweep: Sweep) -> int:

@@ -26,10 +26,12 @@ from fuser.segmenter.profit import MOST_PARTS
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a sweep does in a span of its innermost axis, or in all of it."""
+    """What a sweep does in a span of its innermost axis, or in all of it; `in_blocks`, a loop over
+    blocks of the span is around it."""
 
     sweep: Sweep
     span: tuple[int, int] | None = None
+    in_blocks: bool = False
 
     @property
     def extent(self) -> int:

@@ -98,6 +98,22 @@ def test_sums_of_concatenations(rows: int, columns: int, dtype: torch.dtype):
     agrees(defined(joined_sum, *pieces), pieces, "cpu")
 
 
+@pytest.mark.parametrize("operation", ["max", "min", "sum"])
+@pytest.mark.parametrize("sizes", [(16, 5000), (5000, 16), (20, 20, 5000), (17, 300), (16, 16)])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_lanes_that_are_moved_back_stay_in_their_part(
+    rows: int, sizes: tuple[int, ...], operation: str
+):
+    # What is before the part, of the row before or of none, would be found.
+    pieces = [torch.randn(rows, size).cumsum(0) for size in sizes]
+    pieces[0][1::2] *= 100
+
+    def build(fd: FusionDefinition, *pieces: Handle) -> Handle:
+        return getattr(fd.ops, operation)(fd.ops.cat(list(pieces), 1), [1])
+
+    agrees(defined(build, *pieces), pieces, "cpu")
+
+
 @pytest.mark.parametrize(("before", "after"), [(0, 17), (16, 0), (20, 30), (1, 0), (-5, 16)])
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
 def test_softmax_of_what_is_padded(rows: int, columns: int, before: int, after: int):
