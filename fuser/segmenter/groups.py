@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -219,27 +220,15 @@ class GroupMaker:
         return self._machine.kernel_cost(group.moved, own, group.repeated(atoms), count)
 
     def _chosen(self, group: Group, rows: Rows) -> int:
-        """Elements that a group chooses along its rows, by pads and concatenations."""
-        return sum(
-            statement.out.elements
-            for statement in (self.operations.nodes[member] for member in group.members)
-            if not self._changing(statement) <= rows.kept and not self._in_parts(statement)
-        )
-
-    def _in_parts(self, statement: Statement) -> bool:
-        """Whether a pad or a concatenation reads a few long runs of a row, which is then swept in
-        parts."""
-        op, last = statement.op, len(statement.out.shape) - 1
-        match op:
-            case Cat() if op.dim == last:
-                parts = [value.shape[last] for value in op.args]
-            case Pad() if all(static(width) == (0, 0) for width in op.widths[:-1]):
-                before, after = (max(width, 0) for width in static(op.widths[-1]))
-                parts = [before, statement.out.shape[last] - before - after, after]
-            case _:
-                return False
-        shortest = min((part for part in parts if part), default=0)
-        return len(parts) <= MOST_PARTS and shortest >= self._machine.shortest_part
+        """Elements that a group chooses along its rows, by pads and concatenations, where these are
+        not a few long parts, swept one after the other."""
+        nodes = (self.operations.nodes[member] for member in group.members)
+        choosing = [(n, _joints(n)) for n in nodes if not self._changing(n) <= rows.kept]
+        ends = sorted({end for _, joints in choosing for end in joints})
+        parts = [end - start for start, end in itertools.pairwise(ends)]
+        shortest = min(parts, default=0)
+        swept = len(parts) <= MOST_PARTS and shortest >= self._machine.shortest_part
+        return sum(n.out.elements for n, joints in choosing if not (joints and swept))
 
     def _changing(self, statement: Statement) -> AtomSet:
         """The atoms along which a pad or a concatenation reads now this, now that."""
@@ -290,6 +279,21 @@ def _domains_differ(group: Group, related: bool) -> Refusal | None:
     if related or group.domain is not None:
         return None
     return Refusal("nothing relates their domains, and they differ")
+
+
+def _joints(statement: Statement) -> set[int]:
+    """Where a row begins, ends and reads another operand, or none, if it is padded or concatenated
+    along its last dimension."""
+    op, last = statement.op, len(statement.out.shape) - 1
+    match op:
+        case Cat() if op.dim == last:
+            sizes = [value.shape[last] for value in op.args]
+        case Pad() if all(static(width) == (0, 0) for width in op.widths[:-1]):
+            before, after = (max(width, 0) for width in static(op.widths[-1]))
+            sizes = [before, statement.out.shape[last] - before - after, after]
+        case _:
+            return set()
+    return {0, *itertools.accumulate(sizes)}
 
 
 def _rows_or_none(found: Rows | Refusal | None) -> Rows | None:

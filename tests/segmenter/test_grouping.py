@@ -229,6 +229,19 @@ def test_a_processor_computes_dear_and_broadcast_values_first():
     torch.testing.assert_close(result, expected)
 
 
+@pytest.mark.parametrize(("width", "kernels"), [(64, 1), (72, 2), (80, 1)])
+def test_parts_are_those_of_all_pads_of_a_row(width: int, kernels: int):
+    # Where one begins 8 elements after another, the part between them would be too short.
+    x, y = torch.randn(4096, 64), torch.randn(4096, 128 - width)
+    with FusionDefinition() as fd:
+        one = fd.ops.pad(fd.from_pytorch(x), [64, 0])
+        other = fd.ops.pad(fd.from_pytorch(y), [width, 0])
+        both = one + other
+        fd.add_output(both - fd.ops.mean(both, [1], keepdim=True))
+    fusion = lower_reductions(concrete(fd.fusion, [x, y]))
+    assert len(segment(fusion, memory_of(fusion, [x, y]), PROCESSOR).segments) == kernels
+
+
 @pytest.mark.parametrize(
     ("dim", "columns", "kernels"), [(0, 1024, 1), (1, 1024, 1), (1, 16, 1), (1, 8, 2)]
 )
