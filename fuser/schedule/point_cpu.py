@@ -37,7 +37,7 @@ from fuser.segmenter import Segment
 _LINE_BYTES = 64
 """Bytes of a cache line."""
 
-_REPEATED = 8
+_REPEATED = 16
 """One element in so many may be computed twice, by chunks that are moved back to end in range."""
 
 _AHEAD_BYTES = 8192
@@ -128,6 +128,8 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     chunked = may_repeat and (past_cache or _computes_in_chunks(body))
     chunk = _chunk_length(body, parameters) if chunked else 0
     peel = _chunk_start(body, chunk) if chunk and past_cache else None
+    if chunk and peel is None:
+        chunk = _repeating_little(chunk, body, parameters)
     if chunk and _is_row_copy(body, parameters):
         return Loop(inner, Binding.STREAM, scalar_nodes(body))
     if chunk == parameters.chunk or (chunk and peel is None):
@@ -161,20 +163,31 @@ def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
 
 def _chunk_length(body: Body, parameters: CpuParameters) -> int:
     """Elements that are computed in registers before they bypass the cache: whole vectors of
-    every store, as many as a row has up to `chunk`; 0 where what is moved is not consecutive. Of a
-    row of whole lines, so few that the last chunk repeats little of the one before."""
+    every store, as many as a row has up to `chunk`; 0 where what is moved is not consecutive."""
     inner = body.axes[-1]
-    least = _LINE_BYTES // min(store.tensor.dtype.itemsize for store in body.stores)
+    least = _line_elements(body)
     length = parameters.chunk
     while length > inner.extent:
         length //= 2
-    if _chunk_start(body, length) is None:
-        while length > least and _REPEATED * (-inner.extent % length) > inner.extent:
-            length //= 2
     consecutive = all(step_along(store.at, inner) == 1 for store in body.stores) and all(
         step_along(load.at, inner) in (-1, 0, 1) for load in body.loads
     )
     return length if consecutive and length >= least else 0
+
+
+def _repeating_little(chunk: int, body: Body, parameters: CpuParameters) -> int:
+    """The length of chunks, or one so much shorter that the last of a row repeats little of the one
+    before."""
+    extent = body.axes[-1].extent
+    shortest = max(_line_elements(body), parameters.vector)
+    while chunk > shortest and _REPEATED * (-extent % chunk) > extent:
+        chunk //= 2
+    return chunk
+
+
+def _line_elements(body: Body) -> int:
+    """Elements of a line of the cache, of the narrowest tensor that is stored."""
+    return _LINE_BYTES // min(store.tensor.dtype.itemsize for store in body.stores)
 
 
 def _chunk_start(body: Body, chunk: int) -> Peel | None:
