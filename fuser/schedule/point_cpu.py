@@ -128,7 +128,7 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     chunked = may_repeat and (past_cache or _computes_in_chunks(body))
     chunk = _chunk_length(body, parameters) if chunked else 0
     peel = _chunk_start(body, chunk) if chunk and past_cache else None
-    if chunk and peel is None:
+    if chunk and peel is None and len(body.axes) > 1:
         chunk = _repeating_little(chunk, body, parameters)
     if chunk and _is_row_copy(body, parameters):
         return Loop(inner, Binding.STREAM, scalar_nodes(body))
