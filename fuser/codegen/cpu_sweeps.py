@@ -288,14 +288,16 @@ class CpuSweepPrinter(CpuCheckPrinter):
         self.expressions.use("stream_vector")
         store = next(node for node in loop.body if isinstance(node, Store))
         at = self.sizes.index(substitute(store.at, {loop.axis: ZERO}), store.tensor.name)
-        at, offset = (at, "") if begin == "0" else (f"{at} + {begin}", f"{begin} ")
+        inside = begin != "0"
+        at = f"{at} + {begin}" if inside else at
         size = self.expressions.type(store.tensor.dtype)
-        past = f"past_alignment({store.tensor}_out + {at}) / sizeof({size})"
-        head = f"{index} {chunk} = {offset}-{' ' if offset else ''}{index}({past})"
-        with self.out.block(f"for ({head}; {chunk} < {end}; {chunk} += {loop.step})"):
+        past = f"{index}(past_alignment({store.tensor}_out + {at}) / sizeof({size}))"
+        start = f"{begin} - {past}" if inside else f"-{past}"
+        head = f"{index} {chunk} = {start}; {chunk} < {end}; {chunk} += {loop.step}"
+        with self.out.block(f"for ({head})"):
             last = f"{end} - {loop.step}"
-            inside = f"{chunk} < {begin} ? {begin} : {chunk} < {last} ? {chunk} : {last}"
-            self.out.line(f"const {index} {name} = {inside};")
+            in_range = f"{chunk} < {begin} ? {begin} : {chunk} < {last} ? {chunk} : {last}"
+            self.out.line(f"const {index} {name} = {in_range};")
             self.out.line(f"const {index} first = {name};")
             self.out.line(f"const {index} moved = {name} - {chunk};")
             self._chunk_axis, self._stored_part = loop.axis, "moved"

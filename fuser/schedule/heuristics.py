@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fuser.segmenter.profit import PROCESSOR
+
 
 @dataclass(frozen=True, slots=True)
 class CpuParameters:
@@ -88,7 +90,7 @@ class CpuRowParameters:
     wide_line: int = 48
     fewest_lines: int = 1024
     shortest_piece: int = 64
-    shortest_part: int = 16
+    shortest_part: int = PROCESSOR.shortest_part
     line_bytes: int = 64
     tile_rows: int = 16
     tile_elements: int = 256
