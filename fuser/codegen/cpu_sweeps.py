@@ -8,7 +8,18 @@ from contextlib import contextmanager, nullcontext
 from fuser.codegen.cpu_checks import CpuCheckPrinter
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
-from fuser.schedule.loop_tree import Binding, KeepLanes, Load, Loop, LoopNest, Prefetch, Store
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    KeepLanes,
+    Let,
+    Load,
+    Loop,
+    LoopNest,
+    Prefetch,
+    Store,
+)
+from fuser.schedule.row_body import names_in
 from fuser.segmenter import Segment
 
 _ROWS = "rows"
@@ -31,6 +42,8 @@ class CpuSweepPrinter(CpuCheckPrinter):
     """Whether one row of the batch is, or each of them side by side."""
     _chunk_axis: Axis | None = None
     """The axis along which a chunk is at hand."""
+    _repeating = False
+    """Whether the first lanes of that chunk may have been done before."""
     _turned = False
     """Whether the lanes of the chunk at hand are from its last point to its first."""
     _lanes_used: str | None = None
@@ -211,6 +224,9 @@ class CpuSweepPrinter(CpuCheckPrinter):
 
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""
+        if any(isinstance(node, Loop) for node in loop.body):
+            self._phased_rounds(loop)
+            return
         has_flags = any(isinstance(node, Load) and not node.drawn for node in _of_round(loop))
         room = self.out.block("") if has_flags else nullcontext()  # other sweeps have such names
         with self.in_own_lanes(loop, self._has_points(loop)), room:
@@ -240,6 +256,22 @@ class CpuSweepPrinter(CpuCheckPrinter):
                 self.out.line(call)
         else:
             self.out.line(call)
+
+    def _phased_rounds(self, loop: Loop) -> None:
+        """Rounds of lanes, each in phases with calls of all lanes between them. The last round is
+        moved back to end in range."""
+        index, name = self.index, self.sizes.axis(loop.axis)
+        (begin, end), start = self.range_of(loop.axis), f"start{self._sweeps}"
+        self._sweeps += 1
+        head = f"{index} {start} = {begin}; {start} < {end}; {start} += {loop.step}"
+        with self.out.block(f"for ({head})"):
+            last = f"{end} - {loop.step}"
+            self.out.line(f"const {index} {name} = {start} < {last} ? {start} : {last};")
+            self.out.line(f"const {index} first = {name};")
+            self.out.line(f"const int done = int({start} - first);")
+            self._chunk_axis, self._repeating = loop.axis, True
+            self.nodes(loop.body)
+            self._chunk_axis, self._repeating = None, False
 
     def _element(self, loop: Loop) -> tuple[str, str, str]:
         """A function that does one element in a lane, a variable for where it is done next, and
@@ -310,6 +342,8 @@ class CpuSweepPrinter(CpuCheckPrinter):
         lanes = f"for (int lane = 0; lane < {self.lanes_used(loop.step)}; ++lane)"
         with self.side_by_side(loop, "simd"), self.out.block(lanes):
             self.out.line(f"const {index} {name} = first {'-' if self._turned else '+'} lane;")
+            if self._repeating and REPEATED.name in _read_in(loop):
+                self.out.line(f"const bool {REPEATED.name} = lane < done;")
             self.nodes(loop.body)
 
     def _choose_strip(self, loop: Loop) -> None:
@@ -364,6 +398,11 @@ class CpuSweepPrinter(CpuCheckPrinter):
     def _has_points(self, loop: Loop) -> str:
         first, end = self.range_of(loop.axis)
         return f"{first} < {end}"
+
+
+def _read_in(loop: Loop) -> set[str]:
+    """The names that are read in each lane."""
+    return set(names_in(node for node in loop.body if isinstance(node, Let | Accumulate)))
 
 
 def _of_round(loop: Loop) -> list[Load | Prefetch]:

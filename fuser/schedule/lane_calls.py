@@ -12,10 +12,26 @@ Compilers make vectors of a loop over lanes, but only with the instructions that
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import Call, Kept, LaneCall, Lanes, Let, Load, Loop, Node, Ref
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Call,
+    Keep,
+    Kept,
+    LaneCall,
+    Lanes,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Ref,
+    Region,
+    Share,
+    Store,
+)
 from fuser.schedule.row_body import Code, dtype_of, names_in, variables_of
 
 LANE_FUNCTIONS = frozenset(
@@ -23,41 +39,86 @@ LANE_FUNCTIONS = frozenset(
 )
 """The rows of the pointwise table that the device library has for all lanes at once."""
 
+_AS_GOOD = frozenset({"exp", "exp_nonpositive"})
+"""Those that compilers make as good vectors of."""
+
 VECTOR = 16
 """Lanes come in multiples of so many, or a function is called in each of them."""
 
+_HELD = "_held"
+
 LaneLoop = Callable[[tuple[Node, ...]], Loop]
 
+Work = Code | Accumulate | Store
+"""What is done in each lane."""
 
-def calls_lanes(node: object) -> bool:
-    """Whether a node calls a function that there is for all lanes at once."""
-    match node:
-        case Let(expression=Call() as call, in_lanes=False):
-            return call.op in LANE_FUNCTIONS and call.dtype is DataType.Float
-        case _:
-            return False
+
+def lane_calls_in(nodes: Iterable[Node], in_turn: Container[str] = ()) -> dict[str, Call]:
+    """By name, the calls of functions that there are for all lanes at once."""
+    calls: dict[str, Call] = {}
+    for node in nodes:
+        match node:
+            case Let(name, expression=Call(op, dtype=DataType.Float) as call, in_lanes=False):
+                if op in LANE_FUNCTIONS and name not in in_turn:
+                    calls[name] = call
+            case _:
+                pass
+    return calls
+
+
+def worth_phases(code: Sequence[Work], in_turn: Container[str]) -> bool:
+    """Whether calls make up for what is held between phases, where it would be in registers."""
+    return any(call.op not in _AS_GOOD for call in lane_calls_in(code, in_turn).values())
 
 
 def with_lane_calls(
-    code: Sequence[Code], count: int, lane_loop: LaneLoop, before: Container[str] = ()
+    code: Sequence[Work], count: int, lane_loop: LaneLoop, in_turn: Container[str] = ()
 ) -> tuple[list[Lanes], list[Node]]:
     """`code` for `count` lanes: arrays to declare, and loops over lanes with calls between them.
-
-    What was made `before` under the same name, lane by lane, is made so again: calls round
-    otherwise, and an element may be compared with what was found then.
-    """
-    calls = {node.name for node in code if calls_lanes(node) and node.name not in before}
-    if not calls or count % VECTOR or not all(map(_may_repeat, code)):
+    Names of `in_turn` are made lane by lane: see `made_both_ways`."""
+    calls = lane_calls_in(code, in_turn)
+    if not calls or count % VECTOR or not all(map(_may_wait, code)):
         return [], [lane_loop(tuple(code))]
     return _Phases(code, calls).nodes(count, lane_loop)
 
 
-def _may_repeat(node: Code) -> bool:
-    """Whether a node does nothing but make what its name stands for."""
-    return isinstance(node, Load | Let | Kept)
+def made_both_ways(nodes: Iterable[Node]) -> AbstractSet[str]:
+    """The names that some loops make for all lanes at once, and others lane by lane. Calls round
+    otherwise, and an element may be compared with what an earlier loop found."""
+    done = list(_all_of(nodes))
+    called = {node.name.removesuffix(_HELD) for node in done if isinstance(node, LaneCall)}
+    return called & lane_calls_in(done).keys()
 
 
-def _is_held(node: Code) -> bool:
+def _all_of(nodes: Iterable[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        match node:
+            case Loop():
+                yield from _all_of(node.body)
+            case Region():
+                yield from _all_of((*node.body, *node.epilogue))
+            case Share():
+                yield from _all_of((*node.totals, *node.body))
+            case _:
+                pass
+
+
+def _may_wait(node: Work) -> bool:
+    """Whether a node may as well be done when those after it are, in other lanes."""
+    return isinstance(node, Load | Let | Kept | Keep | Accumulate | Store)
+
+
+def _read_by_name(node: Work) -> Code | None:
+    """A node, if others of the loop may read what it makes."""
+    match node:
+        case Keep() | Accumulate() | Store() | Let(in_lanes=True):
+            return None
+        case _:
+            return node
+
+
+def _is_held(node: Work) -> bool:
     """Whether later phases read what the first one made: what is not just read from memory, if it
     is a float32, or random. Truth values would be slow to hold."""
     match node:
@@ -72,62 +133,68 @@ def _is_held(node: Code) -> bool:
 class _Phases:
     """Which phases make what a name stands for, and which read it."""
 
-    def __init__(self, code: Sequence[Code], calls: set[str]) -> None:
+    def __init__(self, code: Sequence[Work], calls: Mapping[str, Call]) -> None:
         self._code = code
         self._calls = calls
-        """Which names stand for what is made for all lanes."""
-        self._first: dict[str, int] = {}
-        """The first phase in which a name may be read."""
+        """What is made for all lanes, by name."""
+        first: list[int] = []
+        """Of each node, the first phase in which what it reads is known."""
+        known: dict[str, int] = {}
         for node in code:
-            after = max((self._first.get(name, 0) for name in names_in((node,))), default=0)
-            self._first[node.name] = after + 1 if node.name in calls else after
+            first.append(max((known.get(name, 0) for name in names_in((node,))), default=0))
+            if named := _read_by_name(node):
+                known[named.name] = first[-1] + (named.name in calls)
         self._read: defaultdict[str, set[int]] = defaultdict(set)
-        self._made: dict[str, set[int]] = {}
-        """Of a call, the phase that ends with it."""
-        for node in reversed(code):
-            self._made[node.name] = self._makes(node)
+        self._made: list[set[int]] = [set() for _ in code]
+        """Of each node, the phases that do it; of a call, the one that ends with it."""
+        for place in reversed(range(len(code))):
+            node = code[place]
+            self._made[place] = self._makes(node, first[place])
             for name in names_in((node,)):
-                self._read[name] |= self._made[node.name]
+                self._read[name] |= self._made[place]
 
-    def _makes(self, node: Code) -> set[int]:
-        """A call is made at the end of the phase before; what is held, in the first phase that
+    def _makes(self, node: Work, first: int) -> set[int]:
+        """A call is made at the end of a phase, for the next. What is held, in the first phase that
         reads it; anything else, doubles and integers among them, in each that does."""
-        first, read = self._first[node.name], self._read[node.name]
-        if node.name in self._calls:
-            return {first - 1}
-        if isinstance(node, Let) and node.in_lanes:
+        named = _read_by_name(node)
+        if named is None or named.name in self._calls:
             return {first}
+        read = self._read[named.name]
         return {min(read)} if read and _is_held(node) else read
 
     def nodes(self, count: int, lane_loop: LaneLoop) -> tuple[list[Lanes], list[Node]]:
         """The arrays to declare; the phases, and the calls between them."""
         arrays: list[Lanes] = []
         nodes: list[Node] = []
-        for phase in range(max(self._first.values()) + 1):
-            inside: list[Node] = []
-            calls: list[LaneCall] = []
-            for node in self._code:
-                done, call = self._of_phase(phase, node)
-                inside += done
-                calls += call
+        declared = {node.name for node in self._code if isinstance(node, Let) and node.in_lanes}
+        for phase in range(max(set[int]().union(*self._made)) + 1):
+            done = (self._done(phase, *each) for each in zip(self._code, self._made, strict=True))
+            inside = [node for nodes_of in done for node in nodes_of]
+            calls = list(self._called_after(phase))
             filled = (node for node in inside if isinstance(node, Let) and node.in_lanes)
-            own = (node for node in filled if node.name not in self._made)
+            own = (node for node in filled if node.name not in declared)
             arrays += [Lanes(node.name, node.dtype, count) for node in own]
             arrays += [Lanes(call.name, DataType.Float, count) for call in calls]
             nodes += [lane_loop(tuple(inside)), *calls]
         return arrays, nodes
 
-    def _of_phase(self, phase: int, node: Code) -> tuple[list[Node], list[LaneCall]]:
-        """What a phase does for a name in each lane, and then for all lanes."""
-        name, dtype = node.name, dtype_of(node)
-        held, made, read = f"{name}_held", phase in self._made[name], self._read[name]
-        if made and name in self._calls:
-            assert isinstance(node, Let)
-            assert isinstance(node.expression, Call)
-            call = LaneCall(held, node.expression.op, f"{name}_given")
-            return [Let(call.given, dtype, node.expression.args[0], in_lanes=True)], [call]
-        if made:
-            holds = _is_held(node) and phase < max(read, default=0)
-            hold = Let(held, dtype, Ref(name, dtype), in_lanes=True)
-            return [node, *([hold] if holds else [])], []
-        return [Let(name, dtype, Ref(held, dtype))] if phase in read else [], []
+    def _done(self, phase: int, node: Work, made: AbstractSet[int]) -> list[Node]:
+        """What a phase does of a node that phases `made` do, in each lane."""
+        named = _read_by_name(node)
+        if named is None:
+            return [node] if phase in made else []
+        name, dtype, read = named.name, dtype_of(named), self._read[named.name]
+        held = Ref(f"{name}{_HELD}", dtype)
+        if phase not in made:
+            return [Let(name, dtype, held)] if phase in read else []
+        if call := self._calls.get(name):
+            return [Let(f"{name}_given", dtype, call.args[0], in_lanes=True)]
+        if _is_held(node) and phase < max(read, default=0):
+            return [node, Let(held.name, dtype, Ref(name, dtype), in_lanes=True)]
+        return [node]
+
+    def _called_after(self, phase: int) -> Iterator[LaneCall]:
+        for node, made in zip(self._code, self._made, strict=True):
+            named = _read_by_name(node)
+            if named and (call := self._calls.get(named.name)) and phase in made:
+                yield LaneCall(f"{named.name}{_HELD}", call.op, f"{named.name}_given")

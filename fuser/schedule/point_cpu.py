@@ -13,7 +13,7 @@ from fuser.schedule.heuristics import CpuParameters
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.interleave import interleaved
-from fuser.schedule.lane_calls import calls_lanes, with_lane_calls
+from fuser.schedule.lane_calls import lane_calls_in, with_lane_calls
 from fuser.schedule.loop_tree import (
     Binding,
     Launch,
@@ -144,7 +144,7 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
 def _computes_in_chunks(body: Body) -> bool:
     """Whether there are random numbers, which chunks draw in whole blocks, or functions that chunks
     have for all lanes at once."""
-    return any(load.drawn for load in body.loads) or any(map(calls_lanes, body.lets))
+    return any(load.drawn for load in body.loads) or bool(lane_calls_in(body.lets))
 
 
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import ZERO
+from fuser.schedule.lane_calls import VECTOR, made_both_ways, with_lane_calls, worth_phases
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -57,6 +60,16 @@ from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn, shared_out
 from fuser.schedule.together import done_in_vectors, loads_together
 
 
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How sweeps may be done: whether elements `may_repeat`, and the names that are made `in_turn`,
+    lane by lane, though there is a call for all lanes."""
+
+    parameters: CpuRowParameters
+    may_repeat: bool
+    in_turn: AbstractSet[str] = frozenset()
+
+
 def along_rows(
     body: RowBody, parameters: CpuRowParameters, may_repeat: bool, alone: bool
 ) -> tuple[Node, ...]:
@@ -67,6 +80,16 @@ def along_rows(
     """
     if any(map(is_turned, body.stages)):
         body = turned_axes(body, body.rows)
+    ways = Ways(parameters, may_repeat)
+    while True:
+        nodes = _along_rows(body, ways, alone)
+        if not (both := made_both_ways(nodes)):
+            return nodes
+        ways = dataclasses.replace(ways, in_turn=ways.in_turn | both)
+
+
+def _along_rows(body: RowBody, ways: Ways, alone: bool) -> tuple[Node, ...]:
+    parameters, may_repeat = ways.parameters, ways.may_repeat
     batched = may_repeat and not alone and are_batched(body, parameters)
     done_together = parameters.batch if batched else 1
     if not alone:
@@ -79,16 +102,14 @@ def along_rows(
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
     arrays = [RowArray(node.name, node.dtype, node.axis) for node in kept]
     if batched:
-        stages = [(sweep, _stage_of_batch(sweep, parameters)) for sweep in body.stages]
+        stages = [(sweep, _stage_of_batch(sweep, ways)) for sweep in body.stages]
         return batches(body, arrays, stages, parameters)
     nodes: list[Node] = [*arrays]
-    before: set[str] = set()
     for sweep in body.stages:
         if together and sweep in together:
-            nodes += _online(*together, parameters) if sweep is together[0] else ()
+            nodes += _online(*together, ways) if sweep is together[0] else ()
         else:
-            nodes += _stage(sweep, parameters, alone, before if may_repeat else None)
-        before.update(node.name for node in sweep.code)
+            nodes += _stage(sweep, ways, alone)
     nodes += widened_blocks(body, parameters.row_block, body.rows)
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
 
@@ -104,12 +125,10 @@ def _scans_in_parts(sweep: Sweep) -> bool:
     return not sweep.scans or (len(sweep.axes) == 1 and not sweep.folds and independent(sweep))
 
 
-def _stage(
-    sweep: Sweep, parameters: CpuRowParameters, alone: bool, before: set[str] | None
-) -> list[Node]:
-    """The loops of one stage: by one thread, or, of a row `alone`, by all of them. `before` are the
-    names that earlier stages have made; without them, no element may be done again, so that there
-    are no chunks and no lanes are moved back."""
+def _stage(sweep: Sweep, ways: Ways, alone: bool) -> list[Node]:
+    """The loops of one stage: by one thread, or, of a row `alone`, by all of them. Where no element
+    may be done again, there are no chunks and no lanes are moved back."""
+    parameters = ways.parameters
     if not sweep.axes:
         return _point(sweep)
     if sweep.scans:
@@ -119,40 +138,37 @@ def _stage(
         parts = parts_of(sweep, parameters.shortest_part)
         loops = tuple(_plain_loop(part) for part in parts)
         return [*nested(outer, Binding.PARALLEL, loops)]
-    may_repeat = before is not None
-    if before is not None and not alone and in_chunks(sweep, parameters):
-        loops = chunks(sweep, parameters.chunk, before)
+    if ways.may_repeat and not alone and in_chunks(sweep, parameters):
+        loops = chunks(sweep, parameters.chunk, ways.in_turn)
         return [*nested(outer, Binding.SERIAL, loops)]
     is_long = point_count(sweep.axes) > parameters.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
     if alone or (is_long and widens and inner.extent >= parameters.long_run):
-        own = not (alone and sweep.stores)  # else lanes are moved into another thread's block
-        return _sweep_in_blocks(sweep, parameters, alone, may_repeat and own)
+        if alone and sweep.stores:  # else lanes are moved into another thread's block
+            ways = dataclasses.replace(ways, may_repeat=False)
+        return _sweep_in_blocks(sweep, ways, alone)
     parts = parts_of(sweep, parameters.shortest_part)
-    return sweep_along(sweep, parameters, narrow=not is_long, may_repeat=may_repeat, parts=parts)
+    return sweep_along(sweep, ways, narrow=not is_long, parts=parts)
 
 
-def _stage_of_batch(sweep: Sweep, parameters: CpuRowParameters) -> list[Node]:
+def _stage_of_batch(sweep: Sweep, ways: Ways) -> list[Node]:
     """The loops of one stage of a row in a batch, in as many lanes as there are rows in it."""
     if not sweep.axes:
         return _point(sweep)
-    lanes = parameters.batch
-    parts = parts_of(sweep, lanes)
-    return sweep_along(sweep, parameters, narrow=True, may_repeat=True, lanes=lanes, parts=parts)
+    lanes = ways.parameters.batch
+    return sweep_along(sweep, ways, narrow=True, lanes=lanes, parts=parts_of(sweep, lanes))
 
 
-def _sweep_in_blocks(
-    sweep: Sweep, parameters: CpuRowParameters, alone: bool, may_repeat: bool
-) -> list[Node]:
+def _sweep_in_blocks(sweep: Sweep, ways: Ways, alone: bool) -> list[Node]:
     """A long sweep: folded within a block in the type of the fold, over blocks in a wider one.
 
     Of a row `alone`, each thread folds its blocks, then the folds of the threads are joined.
     """
     *outer, inner = sweep.axes
-    partials = _partials(sweep)
+    parameters, partials = ways.parameters, _partials(sweep)
     loops: list[Node] = []
     for part in parts_of(sweep, parameters.shortest_part):
-        swept = _blocks_of(part, partials, parameters, may_repeat)
+        swept = _blocks_of(part, partials, ways)
         if part.span or inner.extent > parameters.block or (alone and not outer):
             swept = (Loop(inner, Binding.BLOCKS, swept, parameters.block, span=part.span),)
         loops += swept
@@ -166,9 +182,7 @@ def _partials(sweep: Sweep) -> tuple[Partial, ...]:
     return tuple(thread_partial(dataclasses.replace(fold, slots=1)) for fold in sweep.folds_of_row)
 
 
-def _blocks_of(
-    part: Part, partials: tuple[Partial, ...], parameters: CpuRowParameters, may_repeat: bool
-) -> tuple[Node, ...]:
+def _blocks_of(part: Part, partials: tuple[Partial, ...], ways: Ways) -> tuple[Node, ...]:
     """A block of a part of a long sweep, joined to `partials`."""
     sweep = part.sweep
     folds = tuple(
@@ -176,12 +190,13 @@ def _blocks_of(
     )
     one = dataclasses.replace(sweep, axes=sweep.axes[-1:], folds=folds)
     parts = [dataclasses.replace(part, sweep=one, in_blocks=True)]
-    swept = sweep_along(one, parameters, narrow=True, may_repeat=may_repeat, parts=parts)
+    swept = sweep_along(one, ways, narrow=True, parts=parts)
     return *swept, *(Accumulate(p, ZERO, Ref(p.name, p.kept)) for p in partials)
 
 
-def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> list[Node]:
+def _online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:
     """Two sweeps over a row as one, block by block: see `row_online.py`."""
+    parameters = ways.parameters
     (axis,) = sums.axes
     (fold,) = largest.folds
     block = dataclasses.replace(fold, name=f"{fold.name}_block")
@@ -190,12 +205,12 @@ def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> list[N
     risen = Raise(fold.name, held, Ref(block.name, held.kept), sums_held)
     summed = dataclasses.replace(sums, ahead=tuple(ask_for(largest, parameters.online_block)))
     loops = (
-        *sweep_along(found, parameters, narrow=True, may_repeat=True),
+        *sweep_along(found, ways, narrow=True),
         risen,
         Loop(
             axis,
             Binding.BLOCKS,
-            _blocks_of(Part(summed), sums_held, parameters, may_repeat=True),
+            _blocks_of(Part(summed), sums_held, ways),
             parameters.block,
         ),
     )
@@ -218,9 +233,8 @@ def _point(sweep: Sweep) -> list[Node]:
 
 def sweep_along(
     sweep: Sweep,
-    parameters: CpuRowParameters,
+    ways: Ways,
     narrow: bool,
-    may_repeat: bool,
     lanes: int | None = None,
     parts: Sequence[Part] = (),
 ) -> list[Node]:
@@ -233,40 +247,46 @@ def sweep_along(
         narrow_reads = any(load.tensor.dtype.itemsize < 4 for load in consecutive(sweep))
         arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
         extent = min(part.extent for part in parts)
-        lanes = parameters.lanes_for(extent, arrays, _joined_after(sweep), narrow=narrow_reads)
+        joined = _joined_after(sweep)
+        lanes = ways.parameters.lanes_for(extent, arrays, joined, narrow=narrow_reads)
     before, _, after = folded_in_lanes(sweep.folds_of_row, lanes, narrow)
     first, _, last = accumulated_in_lanes(sweep, lanes, narrow)
-    loops = (_part_along(part, parameters, narrow, may_repeat, lanes) for part in parts)
+    loops = (_part_along(part, ways, narrow, lanes) for part in parts)
     return [*before, *nested(outer, Binding.SERIAL, (*first, *loops, *last)), *after]
 
 
-def _part_along(
-    part: Part, parameters: CpuRowParameters, narrow: bool, may_repeat: bool, lanes: int
-) -> Loop:
-    """The loop over a part of a sweep. If elements `may_repeat`, the last lanes are moved back to
-    end in range. Where there is nothing to do for several lanes together, long loops are left to
-    the compiler."""
+def _part_along(part: Part, ways: Ways, narrow: bool, lanes: int) -> Loop:
+    """The loop over a part of a sweep. If elements may repeat, the last lanes are moved back to end
+    in range. Where there is nothing to do for several lanes together, long loops are left to the
+    compiler."""
     sweep, inner = part.sweep, part.sweep.axes[-1]
+    parameters = ways.parameters
     readers = (*sweep.folds, *sweep.stores)
     drawn, code = loads_together(sweep.code, inner, lanes, readers, drawn_only=True)
-    together = bool(sweep.folds_of_row or to_one_place(sweep) or drawn or sweep.ahead)
-    plain = may_repeat and not together
+    rounds = ways.may_repeat and not drawn and min(part.extent, parameters.block) >= lanes
+    calls = rounds and lanes % VECTOR == 0 and worth_phases(sweep.code, ways.in_turn)
+    together = bool(sweep.folds_of_row or to_one_place(sweep) or drawn or sweep.ahead or calls)
+    plain = ways.may_repeat and not together
     if plain and done_in_vectors(sweep.code, sweep.stores, inner, parameters):
         together, lanes = True, parameters.vector
+        rounds = min(part.extent, parameters.block) >= lanes
     if not together:
         return _plain_loop(part)
-    in_range = min(part.extent, parameters.block) >= lanes
-    rounds = may_repeat and not drawn and in_range
     if rounds:
         drawn, code = loads_together(sweep.code, inner, lanes, readers)
         sweep = without_repeats(sweep)
     _, within, _ = folded_in_lanes(sweep.folds_of_row, lanes, narrow)
     _, to_rows, _ = accumulated_in_lanes(sweep, lanes, narrow)
     ahead = (dataclasses.replace(asked, lanes=lanes) for asked in sweep.ahead)
-    inside = (*ahead, *drawn, *code, *within, *to_rows, *sweep.stores)
+    inside = (*code, *within, *to_rows, *sweep.stores)
+    if calls:
+        held, phases = with_lane_calls(
+            inside, lanes, lambda body: Loop(inner, Binding.SIMD, body, lanes), ways.in_turn
+        )
+        inside = (*held, *phases) if held else inside
     binding = Binding.ROUNDS if rounds else Binding.SWEEP
     span = None if part.in_blocks else part.span
-    return Loop(inner, binding, inside, lanes, span=span)
+    return Loop(inner, binding, (*ahead, *drawn, *inside), lanes, span=span)
 
 
 def _plain_loop(part: Part) -> Loop:
@@ -295,7 +315,7 @@ def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list
     first, to_rows, last = accumulated_in_lanes(sweep, parameters.chunk, narrow=False)
     loop = scan_loop(sweep, [*within, *to_rows], parameters.chunk)
     if alone:
-        totals = sweep_along(totals_of(sweep), parameters, narrow=False, may_repeat=False)
+        totals = sweep_along(totals_of(sweep), Ways(parameters, may_repeat=False), narrow=False)
         return [shared_out(sweep, totals, loop, parameters.scanned_block)]
     carries = map(carry_of, sweep.scans)
     return [*carries, *before, *nested(outer, Binding.SERIAL, (*first, loop, *last)), *after]

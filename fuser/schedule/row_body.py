@@ -22,6 +22,7 @@ from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.expressions import leaves
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts
 from fuser.schedule.loop_tree import (
+    Accumulate,
     CheckedIndex,
     Expression,
     IndexValue,
@@ -155,7 +156,7 @@ def indices_in(node: Code) -> list[Index]:
             return []
 
 
-def names_in(nodes: Iterable[Code | Fold | Store]) -> Iterable[str]:
+def names_in(nodes: Iterable[Code | Fold | Store | Accumulate]) -> Iterable[str]:
     """Every name that expressions and indices refer to."""
     for node in nodes:
         expression, at = _read_by(node)
@@ -172,7 +173,7 @@ def names_in(nodes: Iterable[Code | Fold | Store]) -> Iterable[str]:
                     assert_never(leaf)
 
 
-def _read_by(node: Code | Fold | Store) -> tuple[Expression | None, Index]:
+def _read_by(node: Code | Fold | Store | Accumulate) -> tuple[Expression | None, Index]:
     """The expression that a node computes, and the index at which it reads or writes."""
     match node:
         case Load():
@@ -181,11 +182,13 @@ def _read_by(node: Code | Fold | Store) -> tuple[Expression | None, Index]:
             return node.expression, ZERO
         case Store():
             return node.source, node.at
-        case Fold():
+        case Fold() | Accumulate():
             return node.value, node.at
         case CheckedIndex() | Running():
             return node.value, ZERO
-        case Keep() | Kept():
+        case Keep():
+            return node.source or Ref(node.name, node.dtype), ZERO
+        case Kept():
             return None, ZERO
         case _:
             assert_never(node)

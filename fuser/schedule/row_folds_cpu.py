@@ -50,7 +50,7 @@ def without_repeats(sweep: Sweep) -> Sweep:
     return dataclasses.replace(sweep, folds=tuple(map(changed, sweep.folds)))
 
 
-def accumulated(folds: Iterable[Fold]) -> list[Node]:
+def accumulated(folds: Iterable[Fold]) -> list[Accumulate]:
     """What a point of a sweep adds to folds over the rows."""
     return [Accumulate(thread_partial(fold), fold.at, fold.value) for fold in folds]
 
@@ -62,7 +62,7 @@ def to_one_place(sweep: Sweep) -> list[Fold]:
 
 def accumulated_in_lanes(
     sweep: Sweep, lanes: int, narrow: bool
-) -> tuple[list[Node], list[Node], list[Node]]:
+) -> tuple[list[Node], list[Let | Accumulate], list[Node]]:
     """What a sweep adds to folds over the rows before its innermost loop, in each of its lanes, and
     after it. Lanes that would all add to one place are folded first."""
     to_one = to_one_place(sweep)
@@ -86,10 +86,10 @@ def _of_loop(fold: Fold, number: int) -> Fold:
 
 def folded_in_lanes(
     folds: Sequence[Fold], lanes: int, narrow: bool
-) -> tuple[list[Node], list[Node], list[Node]]:
+) -> tuple[list[Node], list[Let], list[Node]]:
     """What folds of a row do before a loop over its elements, in each of the lanes, and after."""
     before: list[Node] = []
-    within: list[Node] = []
+    within: list[Let] = []
     after: list[Node] = []
     for fold in folds:
         kept = fold.value.dtype if narrow and fold.dtype.is_floating else wide(fold)

@@ -143,13 +143,13 @@ def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
     return rows * stored >= parameters.stream_bytes
 
 
-def chunks(sweep: Sweep, count: int, before: Container[str] = ()) -> tuple[Loop, ...]:
+def chunks(sweep: Sweep, count: int, in_turn: Container[str] = ()) -> tuple[Loop, ...]:
     """The innermost loop of a sweep, or one for each part of it: chunks computed in registers, then
-    stored at once. Names that sweeps `before` have made are made as there."""
-    return tuple(_chunks_of(part, count, before) for part in parts_of(sweep, count))
+    stored at once. Names of `in_turn` are made lane by lane."""
+    return tuple(_chunks_of(part, count, in_turn) for part in parts_of(sweep, count))
 
 
-def _chunks_of(part: Part, count: int, before: Container[str]) -> Loop:
+def _chunks_of(part: Part, count: int, in_turn: Container[str]) -> Loop:
     sweep, inner = part.sweep, part.sweep.axes[-1]
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
@@ -159,7 +159,7 @@ def _chunks_of(part: Part, count: int, before: Container[str]) -> Loop:
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(inner, Binding.SIMD, body, count)
 
-    held, phases = with_lane_calls((*code, *computed), count, lane_loop, before)
+    held, phases = with_lane_calls((*code, *computed), count, lane_loop, in_turn)
     inside = (*ahead, *drawn, *arrays, *held, *phases, *stores)
     return Loop(inner, Binding.CHUNKS, inside, count, span=part.span)
 

@@ -100,7 +100,5 @@ def _only_read(sweep: Sweep, code: Sequence[Code]) -> tuple[Code, ...]:
     for node in reversed(code):
         if isinstance(node, CheckedIndex | Keep) or node.name in needed:
             needed.update(names_in((node,)))
-            if isinstance(node, Keep) and node.source is None:
-                needed.add(node.name)
             read.append(node)
     return tuple(reversed(read))

@@ -30,7 +30,7 @@ from fuser.schedule.loop_tree import (
     Store,
     nested,
 )
-from fuser.schedule.row_along_cpu import sweep_along
+from fuser.schedule.row_along_cpu import Ways, sweep_along
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
 from fuser.schedule.row_folds_cpu import widened_blocks
@@ -72,7 +72,7 @@ def whole_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
     if not rows.folds:
         loop = Loop(inner, Binding.SIMD, (*rows.code, *rows.stores))
         return nested(outer, Binding.PARALLEL, (loop,))
-    swept = sweep_along(rows, parameters, narrow=True, may_repeat=may_repeat)
+    swept = sweep_along(rows, Ways(parameters, may_repeat), narrow=True)
     nodes = (*swept, *widened_blocks(body, parameters.row_block, outer, together=inner))
     blocks = Loop(inner, Binding.BLOCKS, nodes, parameters.block)
     return nested(outer, Binding.PARALLEL, (blocks,))

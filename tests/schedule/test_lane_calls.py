@@ -11,20 +11,31 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.index import Axis, Index, Variable
-from fuser.schedule.lane_calls import LANE_FUNCTIONS, with_lane_calls
+from fuser.schedule.lane_calls import (
+    LANE_FUNCTIONS,
+    Work,
+    made_both_ways,
+    with_lane_calls,
+    worth_phases,
+)
 from fuser.schedule.loop_tree import (
+    Accumulate,
     Binding,
     Call,
     CheckedIndex,
     Convert,
+    Keep,
+    LaneCall,
     Lanes,
     Let,
+    Literal,
     Load,
     Loop,
     Node,
+    Partial,
     Ref,
+    Region,
 )
-from fuser.schedule.row_body import Code
 from tests.agreement import agrees
 
 F = DataType.Float
@@ -35,18 +46,22 @@ def lane_loop(body: tuple[Node, ...]) -> Loop:
     return Loop(LANE, Binding.SIMD, body)
 
 
-def phases(*code: Code) -> tuple[list[str], list[list[str] | str]]:
+def phases(*code: Work) -> tuple[list[str], list[list[str] | str]]:
     """The arrays that are declared; what each phase makes, and the calls, as text."""
     arrays, nodes = with_lane_calls(code, 64, lane_loop)
     shown: list[list[str] | str] = []
     for node in nodes:
         match node:
             case Loop():
-                shown.append([getattr(inside, "name", "?") for inside in node.body])
+                shown.append([name_of(inside) for inside in node.body])
             case _:
                 shown.append(str(node))
     assert all(array.count == 64 for array in arrays)
     return [array.name for array in arrays], shown
+
+
+def name_of(node: Node) -> str:
+    return f"to {node.partial.name}" if isinstance(node, Accumulate) else getattr(node, "name", "?")
 
 
 def loaded(name: str, dtype: DataType = F, at: Index | None = None) -> Load:
@@ -170,6 +185,59 @@ def test_doubles_have_no_such_functions():
     assert with_lane_calls(code, 64, lane_loop) == ([], [lane_loop(code)])
 
 
+def test_folds_are_joined_in_the_phase_that_knows_their_values():
+    """Not at all before, nor again after."""
+    columns = Partial("to_columns", F, F, "sum", 64, Literal(0.0, F))
+    arrays, shown = phases(
+        loaded("T0"),
+        call("T1", "mul", "T0", "S0"),
+        call("T2", "erf", "T1"),
+        call("T3", "mul", "T1", "T2"),
+        Keep("T3", F, LANE),
+        Accumulate(columns, Index(0, ((LANE, 1),)), Ref("T1", F)),
+        Let("T1_sum", F, Call("add", (Ref("T1_sum", F), Ref("T1", F)), F), in_lanes=True),
+        Let("T3_sum", F, Call("add", (Ref("T3_sum", F), Ref("T3", F)), F), in_lanes=True),
+    )
+    assert arrays == ["T1_held", "T2_given", "T2_held"]
+    assert shown[0] == ["T0", "T1", "T1_held", "T2_given", "to to_columns", "T1_sum"]
+    assert shown[2] == ["T1", "T2", "T3", "T3", "T3_sum"]
+
+
+def test_what_is_kept_may_be_what_another_name_stands_for():
+    _, shown = phases(
+        loaded("T0"),
+        loaded("T5", at=Index(64, ((LANE, 1),))),
+        call("T1", "tanh", "T0"),
+        Keep("T3", F, LANE, source=Ref("T5", F)),
+        Keep("T4", F, LANE, source=Ref("T1", F)),
+    )
+    assert shown[0] == ["T0", "T5", "T1_given", "T3"]
+    assert shown[2] == ["T1", "T4"]
+
+
+def test_phases_are_worth_it_for_what_compilers_make_no_vectors_of():
+    code = (loaded("T0"), call("T1", "exp", "T0"), call("T2", "tanh", "T1"))
+    assert worth_phases(code, ())
+    assert not worth_phases(code, {"T2"})
+    assert not worth_phases(code[:2], ())
+
+
+def test_a_name_is_made_both_ways_wherever_its_loops_are():
+    (tanh_called,) = [
+        n
+        for n in with_lane_calls(
+            (loaded("T0"), call("T1", "tanh", "T0"), filled("T1")), 64, lane_loop
+        )[1]
+        if isinstance(n, LaneCall)
+    ]
+    in_lane = Loop(LANE, Binding.SIMD, (call("T1", "tanh", "T0"), call("T2", "erf", "T0")))
+    around = Loop(LANE, Binding.ROUNDS, (tanh_called,))
+    assert made_both_ways([around, in_lane]) == {"T1"}
+    assert made_both_ways([Region((), (around,), (in_lane,), threaded=False)]) == {"T1"}
+    assert not made_both_ways([around])
+    assert not made_both_ways([in_lane])
+
+
 def test_arrays_are_declared_with_the_type_they_hold():
     arrays, _ = with_lane_calls(
         (loaded("T0"), call("T1", "exp", "T0"), filled("T1")), 32, lane_loop
@@ -263,23 +331,89 @@ def test_an_update_in_place_computes_no_point_twice():
     torch.testing.assert_close(x, expected)
 
 
-def test_what_a_sweep_made_before_is_made_alike():
+def summed(fd: FusionDefinition, made: Handle) -> list[Handle]:
+    return [fd.ops.sum(made, [1])]
+
+
+def summed_both_ways(fd: FusionDefinition, made: Handle) -> list[Handle]:
+    return [fd.ops.sum(made, [1]), fd.ops.sum(made, [0])]
+
+
+def stored_and_largest(fd: FusionDefinition, made: Handle) -> list[Handle]:
+    return [made, fd.ops.max(made, [1])]
+
+
+def normalized(fd: FusionDefinition, made: Handle) -> list[Handle]:
+    variance, mean = fd.ops.var_mean(made, [1], correction=0, keepdim=True)
+    return [(made - mean) * fd.ops.rsqrt(variance + 1e-5)]
+
+
+def softened(fd: FusionDefinition, made: Handle) -> list[Handle]:
+    e = fd.ops.exp(made - fd.ops.max(made, [1], keepdim=True))
+    return [e / fd.ops.sum(e, [1], keepdim=True)]
+
+
+Folded = Callable[[FusionDefinition, Handle], list[Handle]]
+
+
+@pytest.mark.parametrize("define", [gelu_slope, masked, nested])
+@pytest.mark.parametrize(
+    "folded", [summed, summed_both_ways, stored_and_largest, normalized, softened]
+)
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.BFloat16])
+@pytest.mark.parametrize("shape", [(7, 70), (40, 128), (200, 333), (3, 5000)])
+def test_folds_of_what_is_called_are_the_oracle_s(
+    define: Define, folded: Folded, dtype: DataType, shape: tuple[int, int]
+):
+    """Rows in batches and one by one; the last round of a row does some elements again."""
+    x = (torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 2).to(dtype.torch)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        wide = given if dtype is F else fd.ops.cast(given, dtype=F)
+        for made in folded(fd, define(fd, wide)):
+            fd.add_output(made)
+    agrees(fd, [x], "cpu")
+
+
+@pytest.mark.parametrize("folded", [summed, summed_both_ways, normalized])
+def test_folds_call_functions_for_all_lanes(folded: Folded):
+    x = torch.randn(64, 768)
+    with FusionDefinition() as fd:
+        for made in folded(fd, gelu(fd, fd.from_pytorch(x))):
+            fd.add_output(made)
+    (kernel,) = fd.plan([x], target="cpu").kernels
+    assert "return erf(x); });" in kernel.source
+
+
+@pytest.mark.parametrize("shape", [(64, 100), (4, 100_003)])
+def test_folds_over_parts_of_a_row(shape: tuple[int, int]):
+    x, y = torch.randn(shape), torch.randn(shape[0], 400)
+    with FusionDefinition() as fd:
+        both = fd.ops.cat([fd.from_pytorch(x), fd.ops.tanh(fd.from_pytorch(y))], 1)
+        made = fd.ops.erf(both)
+        fd.add_output(made - fd.ops.mean(made, [1], keepdim=True))
+    agrees(fd, [x, y], "cpu")
+
+
+def test_what_several_sweeps_make_is_made_alike():
     """Rows too long to be kept are made again, in a chunk: none may exceed the largest."""
     x = torch.randn(16, 300_000, generator=torch.Generator().manual_seed(0))
-    with FusionDefinition() as fd:
-        e = fd.ops.exp(fd.from_pytorch(x))
-        largest = fd.ops.max(e, [1], keepdim=True)
-        fd.add_output(fd.ops.sqrt(largest - e) + fd.ops.tanh(e))
-    (kernel,) = fd.plan([x], target="cpu").kernels
-    assert "return tanh(x); });" in kernel.source
-    assert "return exp(x); });" not in kernel.source
-    (made,) = agrees(fd, [x], "cpu")
-    assert not made.isnan().any()
+    for name in ("exp", "tanh"):
+        with FusionDefinition() as fd:
+            made = getattr(fd.ops, name)(fd.from_pytorch(x))
+            largest = fd.ops.max(made, [1], keepdim=True)
+            fd.add_output(fd.ops.sqrt(largest - made) + fd.ops.sin(made))
+        (kernel,) = fd.plan([x], target="cpu").kernels
+        assert "return sin(x); });" in kernel.source
+        called = f"return {name}(x); }});" in kernel.source
+        assert called == (name == "tanh")
+        (out,) = agrees(fd, [x], "cpu")
+        assert not out.isnan().any()
 
 
-def test_names_made_before_are_made_one_by_one():
+def test_names_to_be_made_in_turn_are_made_lane_by_lane():
     code = (loaded("T0"), call("T1", "exp", "T0"), call("T2", "tanh", "T1"), filled("T2"))
-    arrays, _ = with_lane_calls(code, 64, lane_loop, before={"T1"})
+    arrays, _ = with_lane_calls(code, 64, lane_loop, in_turn={"T1"})
     assert [array.name for array in arrays] == ["T2_given", "T2_held"]
 
 
