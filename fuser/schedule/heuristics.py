@@ -17,8 +17,8 @@ class CpuParameters:
     concatenations change what they read. `interleaved`: the most neighbouring elements that one
     iteration does where the innermost axes are short. `tile_read_bytes`, `tile_line_bytes`: what a
     tile has of each row that is read, and of each that is stored. `vector`: elements that are done
-    together in short innermost loops over narrow types, which have fewer than `short_run` of them
-    if truth values are read."""
+    together in short innermost loops over narrow types, and in those of fewer than `short_run` of
+    them that read truth values or compute much."""
 
     serial_work: int = 1 << 17
     stream_bytes: int = 8 << 20

@@ -5,41 +5,111 @@
     T4 = T2 == T3                             T4 = T2_narrow == T3_narrow
 
 So are masks compared, and where the scores of a loss are the target's: vectors hold twice as many.
+Sums and multiples of indices are one index. What is an index and a number of 32 bits equals another
+index where the number equals their difference, which often has no axis left:
+
+    T2 = 2 i - 1
+    T3 = T2 + T0, T0 Int32
+    T4 = T3 == 2 i + 1                        T4 = T0 == 2
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.body import Body
 from fuser.schedule.emit import convert
-from fuser.schedule.loop_tree import Call, CheckedIndex, Expression, IndexValue, Let, Literal, Ref
-from fuser.schedule.row_body import Code, RowBody, Sweep
+from fuser.schedule.index import ZERO, Index
+from fuser.schedule.loop_tree import (
+    Call,
+    CheckedIndex,
+    Convert,
+    Expression,
+    IndexValue,
+    Let,
+    Literal,
+    Ref,
+)
+from fuser.schedule.resolve import only_read
+from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_EQUALITIES = frozenset({"eq", "ne"})
 _NARROW, _WIDE = DataType.Int32, DataType.Int
+
+_Compared = tuple[list[Let], tuple[Expression, ...]]
+"""What computes two sides in 32 bits, and what they then are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """An index and, if there is one, a number of 32 bits; as numbers of 64 bits, of which there is
+    no other value."""
+
+    index: Index = ZERO
+    number: Expression | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is the same everywhere."""
+        return self.number is None and not self.index.terms
+
+    def plus(self, other: _Sum, factor: int = 1) -> _Sum | None:
+        """This and `factor` times another sum; None if that is no such sum."""
+        if other.number is not None and (factor != 1 or self.number is not None):
+            return None
+        return _in_range(_Sum(self.index + other.index * factor, self.number or other.number))
+
+    def narrow(self) -> Expression | None:
+        """The same in 32 bits, if that is known to have it."""
+        if self.number is not None:
+            return self.number if self.index == ZERO else None
+        if not _fits(self.index, _NARROW):
+            return None
+        return (
+            Literal(self.index.constant, _NARROW)
+            if self.is_constant
+            else IndexValue(self.index, _NARROW)
+        )
+
+
+def _fits(index: Index, dtype: DataType) -> bool:
+    return all(holds(dtype, bound) for bound in index.bounds())
+
+
+def _in_range(found: _Sum) -> _Sum | None:
+    return found if _fits(found.index, _WIDE) else None
 
 
 def narrow_points(body: Body) -> Body:
     """`body` with such comparisons narrow."""
     lets = [node for node in _Narrow().code(body.lets) if isinstance(node, Let)]
-    return dataclasses.replace(body, lets=tuple(lets))
+    return only_read(dataclasses.replace(body, lets=tuple(lets)))
 
 
 def narrow_rows(body: RowBody) -> RowBody:
     """The same for rows; what is known of a stage holds in later ones."""
     narrow = _Narrow()
-    stages = tuple(narrow.stage(sweep) for sweep in body.stages)
-    return dataclasses.replace(body, stages=stages)
+    stages = [narrow.stage(sweep) for sweep in body.stages]
+    read_later: set[str] = set()
+    for place, sweep in reversed(list(enumerate(stages))):
+        needed = set(names_in((*sweep.folds, *sweep.stores)))
+        needed.update(() if sweep.axes else read_later)
+        stages[place] = dataclasses.replace(sweep, code=nodes_read(sweep.code, needed))
+        read_later |= needed
+    return dataclasses.replace(body, stages=tuple(stages))
 
 
 class _Narrow:
-    """What 64-bit integers are in 32 bits, by name."""
+    """What is known of 64-bit integers, by name."""
 
     def __init__(self) -> None:
-        self._fitting: dict[str, Let] = {}
+        self._known: dict[str, _Sum] = {}
+        self._names: dict[str, str] = {}
+        """The first name that stood for the same."""
         self._of_row: dict[Code, None] = {}
         """What a stage without axes has made: all later stages see it."""
 
@@ -54,45 +124,96 @@ class _Narrow:
         """Nodes with such comparisons narrow, after what makes their operands so."""
         made: dict[Code, None] = {}
         for node in nodes:
-            self._note(node)
-            for changed in self._compared(node):
+            for changed in self._changed(node):
                 made[changed] = None
         return tuple(made)
 
-    def _compared(self, node: Code) -> list[Code]:
-        if not isinstance(node, Let) or not isinstance(node.expression, Call):
-            return [node]
-        call = node.expression
-        narrow = [found for arg in call.args if (found := self._operand(arg)) is not None]
-        if call.op not in _COMPARISONS or len(narrow) < len(call.args):
-            return [node]
-        lets = [let for let, _ in narrow if let is not None]
-        args = tuple(expression for _, expression in narrow)
-        changed = dataclasses.replace(call, args=args)
-        return [*lets, dataclasses.replace(node, expression=changed)]
+    def _learn(self, name: str, what: _Sum) -> None:
+        self._known[name] = what
+        self._names[name] = name
 
-    def _note(self, node: Code) -> None:
+    def _changed(self, node: Code) -> list[Code]:
+        """What takes the place of a node."""
         match node:
-            case Let(name, DataType.Int, IndexValue(index)):
-                if all(holds(_NARROW, bound) for bound in index.bounds()):
-                    self._fits(name, IndexValue(index, _NARROW))
-            case Let(name, DataType.Int, Ref(other)) if other in self._fitting:
-                self._fitting[name] = self._fitting[other]
             case CheckedIndex(name, size=size) if holds(_NARROW, size):
-                self._fits(name, convert(Ref(name, _WIDE), _NARROW))
+                self._learn(name, _Sum(number=convert(Ref(name, _WIDE), _NARROW)))
+            case Let(name, DataType.Int, Ref(other)) if other in self._known:
+                self._known[name] = self._known[other]
+                self._names[name] = self._names[other]
+            case Let(name, DataType.Int, expression) if found := self._sum(expression):
+                self._learn(name, found)
+                if found.number is None:
+                    return [dataclasses.replace(node, expression=IndexValue(found.index, _WIDE))]
+            case Let(name, expression=Call(op, (one, other)) as call) if op in _COMPARISONS:
+                compared = self._both(one, other) or self._numbers(name, op, one, other)
+                if compared is not None:
+                    lets, args = compared
+                    return [*lets, dataclasses.replace(node, expression=Call(op, args, call.dtype))]
             case _:
                 pass
+        return [node]
 
-    def _fits(self, name: str, narrow: Expression) -> None:
-        self._fitting[name] = Let(f"{name}_narrow", _NARROW, narrow)
+    def _both(self, one: Expression, other: Expression) -> _Compared | None:
+        """Two sides in 32 bits, if both fit."""
+        lets: list[Let] = []
+        args: list[Expression] = []
+        for side in (one, other):
+            known = self._sum(side)
+            narrow = known and known.narrow()
+            if narrow is None:
+                return None
+            if isinstance(side, Ref):
+                lets.append(Let(f"{self._names[side.name]}_narrow", _NARROW, narrow))
+                narrow = Ref(lets[-1].name, _NARROW)
+            args.append(narrow)
+        return lets, tuple(args)
 
-    def _operand(self, operand: Expression) -> tuple[Let | None, Expression] | None:
-        """What computes it in 32 bits, and what it then is; None if it may not fit."""
-        match operand:
-            case Ref(name, DataType.Int) if name in self._fitting:
-                let = self._fitting[name]
-                return let, Ref(let.name, _NARROW)
-            case Literal(int() as value, DataType.Int) if holds(_NARROW, value):
-                return None, Literal(value, _NARROW)
+    def _numbers(self, name: str, op: str, one: Expression, other: Expression) -> _Compared | None:
+        """The number of a sum, and what it is compared with: how much more the other side is."""
+        left, right = self._sum(one), self._sum(other)
+        if op not in _EQUALITIES or left is None or right is None:
+            return None
+        if left.number is None:
+            left, right = right, left
+        more = right.plus(_Sum(left.index), -1)
+        place = more and more.narrow()
+        if left.number is None or more is None or more.number is not None or place is None:
+            return None
+        let = Let(f"{name}_place", _NARROW, place)
+        return [let], (left.number, Ref(let.name, _NARROW))
+
+    def _sum(self, expression: Expression) -> _Sum | None:
+        """An integer as such a sum; None if it is none."""
+        match expression:
+            case Ref(name, DataType.Int):
+                return self._known.get(name)
+            case Literal(int() as value, DataType.Int):
+                return _Sum(Index(value))
+            case IndexValue(index, DataType.Int):
+                return _in_range(_Sum(index))
+            case Convert(of, DataType.Int) if _is_narrow(of.dtype):
+                return _Sum(number=convert(of, _NARROW))
+            case Call("neg", (one,), DataType.Int):
+                negated = self._sum(one)
+                return negated and _Sum().plus(negated, -1)
+            case Call("add" | "sub" | "mul" as op, (one, other), DataType.Int):
+                left, right = self._sum(one), self._sum(other)
+                return left and right and _joined(op, left, right)
             case _:
                 return None
+
+
+def _joined(op: str, left: _Sum, right: _Sum) -> _Sum | None:
+    match op:
+        case "add":
+            return left.plus(right)
+        case "sub":
+            return left.plus(right, -1)
+        case _ if left.is_constant:
+            return _Sum().plus(right, left.index.constant)
+        case _:
+            return _Sum().plus(left, right.index.constant) if right.is_constant else None
+
+
+def _is_narrow(dtype: DataType) -> bool:
+    return dtype is _NARROW or (dtype.is_integral and dtype.itemsize < _NARROW.itemsize)

@@ -58,7 +58,8 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     if turned is not None and taken_apart is None:
         nodes, described = _tiles(turned, past_cache, parameters)
     else:
-        whole = interleaved(pieces(body, parameters.pieces), parameters.interleaved)
+        cut = map(narrow_points, pieces(body, parameters.pieces))
+        whole = interleaved(list(cut), parameters.interleaved)
         parts = taken_apart or whole
         if len(parts) > 1:
             parts = [_with_an_axis(number, part) for number, part in enumerate(parts)]
@@ -136,7 +137,7 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
         asked, done = _chunk(body, chunk)
         return Loop(inner, Binding.CHUNKS, (*asked, *done), chunk, peel=peel)
     in_rows = may_repeat and len(body.axes) > 1
-    if in_rows and done_in_vectors(body.loads, body.stores, inner, parameters):
+    if in_rows and done_in_vectors((*body.loads, *body.lets), body.stores, inner, parameters):
         return Loop(inner, Binding.CHUNKS, _lanes(body, parameters.vector), parameters.vector)
     return Loop(inner, Binding.SIMD, scalar_nodes(body))
 

@@ -45,7 +45,7 @@ def resolve(body: Body) -> Body:
     stores = [
         dataclasses.replace(store, source=replaced(store.source, known)) for store in body.stores
     ]
-    return _only_read(dataclasses.replace(body, lets=tuple(lets), stores=tuple(stores)))
+    return only_read(dataclasses.replace(body, lets=tuple(lets), stores=tuple(stores)))
 
 
 def decided(all_lets: Sequence[Let]) -> tuple[dict[str, Expression], list[Let]]:
@@ -116,7 +116,7 @@ def _chosen(args: tuple[Expression, ...]) -> Expression | None:
     return one if one == other else None
 
 
-def _only_read(body: Body) -> Body:
+def only_read(body: Body) -> Body:
     """`body` without lets and loads that no store needs."""
     needed = {name for store in body.stores for name in refs(store.source)}
     lets: list[Let] = []

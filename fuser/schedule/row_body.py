@@ -13,7 +13,7 @@ before the sweep that needs it. Folds over the rows themselves are finished in t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -171,6 +171,18 @@ def names_in(nodes: Iterable[Code | Fold | Store | Accumulate]) -> Iterable[str]
                     pass
                 case _:
                     assert_never(leaf)
+
+
+def nodes_read(code: Sequence[Code], needed: set[str]) -> tuple[Code, ...]:
+    """The nodes that make what is `needed`, and those that keep or report something. What they read
+    is needed then, too."""
+    read: list[Code] = []
+    for node in reversed(code):
+        reports = isinstance(node, Keep) or (isinstance(node, CheckedIndex) and node.reports)
+        if reports or node.name in needed:
+            needed.update(names_in((node,)))
+            read.append(node)
+    return tuple(reversed(read))
 
 
 def _read_by(node: Code | Fold | Store | Accumulate) -> tuple[Expression | None, Index]:

@@ -14,7 +14,7 @@ import dataclasses
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.loop_tree import Call, CheckedIndex, Keep, Kept, Let, Load
-from fuser.schedule.row_body import Code, RowBody, Sweep, names_in
+from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
 
 Made = Let | Load
 
@@ -92,11 +92,4 @@ def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
         for node in sweep.code
     ]
     needed = set(names_in((*sweep.folds, *sweep.stores)))
-    live: list[Code] = []
-    for node in reversed(code):
-        reports = isinstance(node, Keep) or (isinstance(node, CheckedIndex) and node.reports)
-        if node.name not in needed and not reports:
-            continue
-        live.insert(0, node)
-        needed.update(names_in((node,)))
-    return dataclasses.replace(sweep, code=tuple(live))
+    return dataclasses.replace(sweep, code=nodes_read(code, needed))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuser.schedule.index import Axis, Index, of_axis
@@ -20,7 +19,7 @@ from fuser.schedule.loop_tree import CheckedIndex, Keep, Let, Load
 from fuser.schedule.pieces import deciding, thresholds
 from fuser.schedule.resolve import decided, replaced
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Sweep, names_in, variables_of
+from fuser.schedule.row_body import Code, Sweep, names_in, nodes_read, variables_of
 from fuser.segmenter.profit import MOST_PARTS
 
 
@@ -90,15 +89,5 @@ def _resolved(sweep: Sweep) -> Sweep:
     folds = (dataclasses.replace(f, value=replaced(f.value, known)) for f in sweep.folds)
     stores = (dataclasses.replace(s, source=replaced(s.source, known)) for s in sweep.stores)
     changed = dataclasses.replace(sweep, folds=tuple(folds), stores=tuple(stores))
-    return dataclasses.replace(changed, code=_only_read(changed, code))
-
-
-def _only_read(sweep: Sweep, code: Sequence[Code]) -> tuple[Code, ...]:
-    """The nodes that a fold or a store needs, and those that check or keep something."""
-    needed = set(names_in((*sweep.folds, *sweep.stores)))
-    read: list[Code] = []
-    for node in reversed(code):
-        if isinstance(node, CheckedIndex | Keep) or node.name in needed:
-            needed.update(names_in((node,)))
-            read.append(node)
-    return tuple(reversed(read))
+    needed = set(names_in((*changed.folds, *changed.stores)))
+    return dataclasses.replace(changed, code=nodes_read(code, needed))

@@ -112,3 +112,104 @@ def test_what_a_row_has_narrow_is_made_once(dim: int, target: str) -> None:
     (kernel,) = fd.plan([x], target=target).kernels
     assert len(re.findall(r"int32 \w+_index_narrow", kernel.source)) == 1
     agrees(fd, [x], target)
+
+
+def kernel_text(source: str) -> str:
+    """The kernel without the definition above it and the device library."""
+    return source[source.index('extern "C"') :]
+
+
+def near(fd: FusionDefinition, x: Handle) -> Handle:
+    """A sliding window: the column is at most 5 before the row, and not after it."""
+    row, column = both(fd, ROWS, COLUMNS)
+    before = row - column
+    return fd.ops.where(fd.ops.logical_and(fd.ops.lt(before, 6), fd.ops.ge(before, 0)), x, 0.0)
+
+
+def diagonal_in_steps(fd: FusionDefinition, x: Handle) -> Handle:
+    row, column = both(fd, ROWS, COLUMNS)
+    return fd.ops.where(fd.ops.eq(-(row * 3) + 7, 1 - column), x, 0.0)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("define", [near, diagonal_in_steps])
+def test_sums_of_rows_and_columns_are_one_number(define: Define, target: str) -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    with FusionDefinition() as fd:
+        fd.add_output(define(fd, fd.from_pytorch(x)))
+    (kernel,) = fd.plan([x], target=target).kernels
+    assert "int32" in kernel_text(kernel.source)
+    assert not re.search(r"const int64 T\d+\w* =", kernel_text(kernel.source)), (
+        "nothing else reads them"
+    )
+    agrees(fd, [x], target)
+
+
+@pytest.mark.parametrize("factor", [2**31, 2**33, -(2**62)])
+def test_products_that_do_not_fit_are_compared_in_64_bits(factor: int) -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    with FusionDefinition() as fd:
+        row, column = both(fd, ROWS, COLUMNS)
+        same = fd.ops.eq(row * factor, column * factor)
+        fd.add_output(fd.ops.where(same, fd.from_pytorch(x), 0.0))
+    agrees(fd, [x], "cpu")
+    (kernel,) = fd.plan([x], target="cpu").kernels
+    assert "int32" not in kernel_text(kernel.source)
+
+
+def place_of(fd: FusionDefinition, x: Handle, moved: Handle) -> Handle:
+    """Elements whose row, moved by a tensor's number, is the column: the gradient of a pool."""
+    row, column = both(fd, ROWS, COLUMNS)
+    wide = fd.ops.cast(moved, dtype=DataType.Int)
+    return fd.ops.where(fd.ops.eq(row * 2 + wide, column + 1), x, 0.0)
+
+
+def other_than(fd: FusionDefinition, x: Handle, moved: Handle) -> Handle:
+    row, column = both(fd, ROWS, COLUMNS)
+    wide = fd.ops.cast(moved, dtype=DataType.Int)
+    return fd.ops.where(fd.ops.ne(column, wide + row), x, 0.0)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("define", [place_of, other_than])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
+def test_numbers_of_a_tensor_are_compared_with_differences(
+    define: Callable[[FusionDefinition, Handle, Handle], Handle], dtype: torch.dtype, target: str
+) -> None:
+    """The largest and the smallest do not wrap around to what they are compared with."""
+    x = torch.randn(ROWS, COLUMNS)
+    limits = torch.iinfo(dtype)
+    moved = torch.randint(max(limits.min, -100), 100, x.shape).to(dtype)
+    moved[:, ::3], moved[:, 1::7] = limits.max, limits.min
+    with FusionDefinition() as fd:
+        fd.add_output(define(fd, fd.from_pytorch(x), fd.from_pytorch(moved)))
+    (kernel,) = fd.plan([x, moved], target=target).kernels
+    assert re.search(r"[!=]= T\d+_place;", kernel.source)
+    (out,) = agrees(fd, [x, moved], target)
+    assert out.count_nonzero()
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_two_numbers_of_tensors_and_large_differences_are_compared_in_64_bits(target: str) -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    one, other = (torch.randint(-3, 3, x.shape, dtype=torch.int32) for _ in range(2))
+    one[0], other[0] = 2**31 - 1, -(2**31)
+    with FusionDefinition() as fd:
+        given, left, right = map(fd.from_pytorch, (x, one, other))
+        row, column = both(fd, ROWS, COLUMNS)
+        wide = [fd.ops.cast(side, dtype=DataType.Int) for side in (left, right)]
+        same = fd.ops.eq(row + wide[0], column + wide[1])
+        far = fd.ops.eq(row + wide[0], column + 2**33)
+        fd.add_output(fd.ops.where(fd.ops.logical_or(same, far), given, 0.0))
+    (kernel,) = fd.plan([x, one, other], target=target).kernels
+    assert "_place" not in kernel_text(kernel.source)
+    agrees(fd, [x, one, other], target)
+
+
+def test_what_only_wide_comparisons_read_is_not_made() -> None:
+    """A causal softmax has the numbers of its rows and columns in 32 bits alone."""
+    x = torch.randn(ROWS, COLUMNS)
+    with FusionDefinition() as fd:
+        fd.add_output(softmax_of_causal(fd, fd.from_pytorch(x)))
+    (kernel,) = fd.plan([x], target="cpu").kernels
+    assert not re.search(r"const int64 T\d+\w* =", kernel_text(kernel.source))
