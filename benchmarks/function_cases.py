@@ -154,6 +154,19 @@ def swiglu(x: torch.Tensor) -> torch.Tensor:
     return F.silu(gate) * value
 
 
+def bias_gelu(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x + bias)
+
+
+def bias_tanh_gelu(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x + bias, approximate="tanh")
+
+
+def snake(x: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
+    """BigVGAN: a periodic activation."""
+    return x + torch.sin(x * alpha).square() / (alpha + 1e-9)
+
+
 def geglu(x: torch.Tensor) -> torch.Tensor:
     value, gate = x.chunk(2, -1)
     return value * F.gelu(gate, approximate="tanh")
@@ -225,6 +238,11 @@ def squeeze_excite(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
     return x * torch.sigmoid(x.mean((2, 3)) + gate)[:, :, None, None]
 
 
+def pooled_silu(x: torch.Tensor) -> torch.Tensor:
+    """EfficientNet's last layer."""
+    return F.silu(x).mean((2, 3))
+
+
 def rolled(x: torch.Tensor) -> torch.Tensor:
     """Swin: images [batch, height, width, channels] are shifted and cut into windows."""
     batch, height, width, channels = x.shape
@@ -242,6 +260,10 @@ def total_variation(x: torch.Tensor) -> torch.Tensor:
 
 def label_smoothing(places: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits, places, label_smoothing=0.1)
+
+
+def binary_cross_entropy(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    return F.binary_cross_entropy_with_logits(logits, wanted)
 
 
 def focal_loss(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
@@ -341,6 +363,9 @@ FUNCTIONS = (
     Function("weight norm", weight_norm, normal((3072, 768), (3072, 1))),
     Function("unit vectors", unit_norm, normal((8192, 256))),
     Function("SwiGLU", swiglu, normal((2048, 4096))),
+    Function("bias + GELU", bias_gelu, normal((8192, 768), (768,))),
+    Function("bias + tanh GELU", bias_tanh_gelu, normal((8192, 768), (768,))),
+    Function("snake", snake, normal((8192, 768), (768,))),
     Function("GeGLU", geglu, normal((2048, 4096))),
     Function("time embedding", time_embedding, lambda: (torch.rand(8192) * 1000,)),
     Function("token shift", token_shift, normal((8, 512, 768), (768,))),
@@ -355,9 +380,15 @@ FUNCTIONS = (
     Function("average pool", average_pool, normal((16, 64, 56, 56))),
     Function("reflected pad", reflected, normal((16, 32, 56, 56))),
     Function("squeeze, excite", squeeze_excite, normal((16, 128, 28, 28), (16, 128))),
+    Function("silu, then pool", pooled_silu, normal((32, 64, 56, 56))),
     Function("windows of a roll", rolled, normal((16, 56, 56, 96))),
     Function("total variation", total_variation, normal((8, 3, 256, 256))),
     Function("label smoothing", label_smoothing, indexed(8192, (512,), (512, 8192))),
+    Function(
+        "binary cross entropy",
+        binary_cross_entropy,
+        lambda: (torch.randn(8192, 768), torch.rand(8192, 768)),
+    ),
     Function("focal loss", focal_loss, lambda: (torch.randn(4096, 400), torch.rand(4096, 400))),
     Function("distillation", distillation, normal((512, 8192), (512, 8192))),
     Function("Huber loss", huber, normal((2048, 1024), (2048, 1024))),

@@ -1,10 +1,11 @@
-"""Comparisons of 64-bit integers in 32 bits, where both sides are known to fit.
+"""Comparisons and conversions of 64-bit integers in 32 bits, where these are known to fit.
 
     T2 = index along the row, Int             T2_narrow = the same, Int32
     T3 = an index that was checked, Int       T3_narrow = Int32(T3)
     T4 = T2 == T3                             T4 = T2_narrow == T3_narrow
 
-So are masks compared, and where the scores of a loss are the target's: vectors hold twice as many.
+So are masks compared, and where the scores of a loss are the target's, and so do positions become
+floating: vectors hold twice as many.
 Sums and multiples of indices are one index. What is an index and a number of 32 bits equals another
 index where the number equals their difference, which often has no axis left:
 
@@ -144,6 +145,10 @@ class _Narrow:
                 self._learn(name, found)
                 if found.number is None:
                     return [dataclasses.replace(node, expression=IndexValue(found.index, _WIDE))]
+            case Let(expression=Convert(of, dtype)) if dtype.is_floating:
+                if (narrow := self._side(of)) is not None:
+                    lets, number = narrow
+                    return [*lets, dataclasses.replace(node, expression=Convert(number, dtype))]
             case Let(name, expression=Call(op, (one, other)) as call) if op in _COMPARISONS:
                 compared = self._both(one, other) or self._numbers(name, op, one, other)
                 if compared is not None:
@@ -155,18 +160,19 @@ class _Narrow:
 
     def _both(self, one: Expression, other: Expression) -> _Compared | None:
         """Two sides in 32 bits, if both fit."""
-        lets: list[Let] = []
-        args: list[Expression] = []
-        for side in (one, other):
-            known = self._sum(side)
-            narrow = known and known.narrow()
-            if narrow is None:
-                return None
-            if isinstance(side, Ref):
-                lets.append(Let(f"{self._names[side.name]}_narrow", _NARROW, narrow))
-                narrow = Ref(lets[-1].name, _NARROW)
-            args.append(narrow)
-        return lets, tuple(args)
+        left, right = self._side(one), self._side(other)
+        if left is None or right is None:
+            return None
+        return [*left[0], *right[0]], (left[1], right[1])
+
+    def _side(self, side: Expression) -> tuple[list[Let], Expression] | None:
+        """What computes an integer in 32 bits, and what it then is; None if it may not fit."""
+        known = self._sum(side)
+        narrow = known and known.narrow()
+        if narrow is None or not isinstance(side, Ref):
+            return narrow and ([], narrow)
+        let = Let(f"{self._names[side.name]}_narrow", _NARROW, narrow)
+        return [let], Ref(let.name, _NARROW)
 
     def _numbers(self, name: str, op: str, one: Expression, other: Expression) -> _Compared | None:
         """The number of a sum, and what it is compared with: how much more the other side is."""

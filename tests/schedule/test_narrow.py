@@ -213,3 +213,24 @@ def test_what_only_wide_comparisons_read_is_not_made() -> None:
         fd.add_output(softmax_of_causal(fd, fd.from_pytorch(x)))
     (kernel,) = fd.plan([x], target="cpu").kernels
     assert not re.search(r"const int64 T\d+\w* =", kernel_text(kernel.source))
+
+
+def positions(fd: FusionDefinition, x: Handle) -> Handle:
+    row, column = both(fd, ROWS, COLUMNS)
+    return x * fd.ops.cast(column - row * 2, dtype=DataType.Float)
+
+
+def far_positions(fd: FusionDefinition, x: Handle) -> Handle:
+    _, column = both(fd, ROWS, COLUMNS)
+    return x * fd.ops.cast(column * 2**22 + 1, dtype=DataType.Double)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize(("define", "narrow"), [(positions, True), (far_positions, False)])
+def test_positions_become_floating_from_32_bits(define: Define, narrow: bool, target: str) -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    with FusionDefinition() as fd:
+        fd.add_output(define(fd, fd.from_pytorch(x)))
+    (kernel,) = fd.plan([x], target=target).kernels
+    assert ("_narrow" in kernel_text(kernel.source)) == narrow
+    agrees(fd, [x], target)
