@@ -1,6 +1,6 @@
 """A picture of a table: how many times fuser's time each peer takes, a bar each.
 
-    python benchmarks/picture.py benchmarks/results/cpu-2026-11-23.json ...
+    python benchmarks/picture.py benchmarks/results/cpu-2026-11-24.json ...
 
 Writes <name>.png beside each record. Needs matplotlib; says so where it is missing.
 """
