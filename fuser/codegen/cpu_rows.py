@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from fuser.codegen.cpu_scans import CpuScanPrinter
 from fuser.ir.dtypes import DataType
@@ -32,6 +32,7 @@ from fuser.schedule.loop_tree import (
     Region,
     RowArray,
     Widen,
+    every_node,
 )
 from fuser.segmenter import Segment
 
@@ -259,13 +260,9 @@ def _streams(nodes: tuple[Node, ...]) -> bool:
     return False
 
 
-def _counted(nodes: Iterable[Node]) -> Iterator[Widen]:
+def _counted(nodes: Iterable[Node]) -> list[Widen]:
     """What joins blocks at some rows only."""
-    for node in nodes:
-        if isinstance(node, Loop):
-            yield from _counted(node.body)
-        elif isinstance(node, Widen) and node.every > 1:
-            yield node
+    return [node for node in every_node(nodes) if isinstance(node, Widen) and node.every > 1]
 
 
 def _apart(partial: Partial) -> int:

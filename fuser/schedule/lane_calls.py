@@ -28,9 +28,8 @@ from fuser.schedule.loop_tree import (
     Loop,
     Node,
     Ref,
-    Region,
-    Share,
     Store,
+    every_node,
 )
 from fuser.schedule.row_body import Code, dtype_of, names_in, variables_of
 
@@ -85,23 +84,9 @@ def with_lane_calls(
 def made_both_ways(nodes: Iterable[Node]) -> AbstractSet[str]:
     """The names that some loops make for all lanes at once, and others lane by lane. Calls round
     otherwise, and an element may be compared with what an earlier loop found."""
-    done = list(_all_of(nodes))
+    done = list(every_node(nodes))
     called = {node.name.removesuffix(_HELD) for node in done if isinstance(node, LaneCall)}
     return called & lane_calls_in(done).keys()
-
-
-def _all_of(nodes: Iterable[Node]) -> Iterator[Node]:
-    for node in nodes:
-        yield node
-        match node:
-            case Loop():
-                yield from _all_of(node.body)
-            case Region():
-                yield from _all_of((*node.body, *node.epilogue))
-            case Share():
-                yield from _all_of((*node.totals, *node.body))
-            case _:
-                pass
 
 
 def _may_wait(node: Work) -> bool:

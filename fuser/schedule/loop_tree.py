@@ -6,7 +6,7 @@ Nodes with bodies are here; `bindings.py` says what runs a loop, and `expression
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
@@ -288,6 +288,27 @@ def nested(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> 
     for axis in reversed(axes):
         inside = (Loop(axis, binding, inside),)
     return inside
+
+
+def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes, each followed by those inside it."""
+    for node in nodes:
+        yield node
+        match node:
+            case Loop() | ListLoop():
+                yield from every_node(node.body)
+            case Region():
+                yield from every_node((*node.body, *node.epilogue))
+            case IfListed():
+                yield from every_node((*node.body, *node.otherwise))
+            case Share():
+                yield from every_node((*node.totals, *node.body))
+            case WarpPoints():
+                yield from every_node((*node.code, node.columns, node.store))
+            case WarpElements():
+                yield from every_node((*node.code, node.store))
+            case _:
+                pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,13 +263,14 @@ def _part_along(part: Part, ways: Ways, narrow: bool, lanes: int) -> Loop:
     parameters = ways.parameters
     readers = (*sweep.folds, *sweep.stores)
     drawn, code = loads_together(sweep.code, inner, lanes, readers, drawn_only=True)
-    rounds = ways.may_repeat and not drawn and min(part.extent, parameters.block) >= lanes
+    in_range = min(part.extent, parameters.block)
+    rounds = ways.may_repeat and not drawn and in_range >= lanes
     calls = rounds and lanes % VECTOR == 0 and worth_phases(sweep.code, ways.in_turn)
     together = bool(sweep.folds_of_row or to_one_place(sweep) or drawn or sweep.ahead or calls)
     plain = ways.may_repeat and not together
     if plain and done_in_vectors(sweep.code, sweep.stores, inner, parameters):
         together, lanes = True, parameters.vector
-        rounds = min(part.extent, parameters.block) >= lanes
+        rounds = in_range >= lanes
     if not together:
         return _plain_loop(part)
     if rounds:
