@@ -11,7 +11,7 @@ from fuser.segmenter.profit import PROCESSOR
 @dataclass(frozen=True, slots=True)
 class CpuParameters:
     """`serial_work`: instructions below which starting threads costs more than it brings.
-    `stream_bytes`: output size from which stores bypass the cache. `stream_row_bytes`: shortest row
+    `stream_bytes`: bytes moved from which stores bypass the cache. `stream_row_bytes`: shortest row
     a pure copy streams. `chunk`: elements computed in registers before they are streamed, fewer in
     shorter rows of whole lines. `pieces`: the most that a domain is cut into where pads and
     concatenations change what they read. `interleaved`: the most neighbouring elements that one
@@ -21,7 +21,7 @@ class CpuParameters:
     them that read truth values or compute much."""
 
     serial_work: int = 1 << 17
-    stream_bytes: int = 8 << 20
+    stream_bytes: int = 32 << 20
     stream_row_bytes: int = 256
     chunk: int = 64
     tile_read_bytes: int = 64
@@ -75,7 +75,7 @@ class CpuRowParameters:
     chunk: int = 64
     chunked_run: int = 512
     narrow_run: int = 257
-    stream_bytes: int = 8 << 20
+    stream_bytes: int = 32 << 20
     ahead_bytes: int = 4096
     ahead_from_bytes: int = 48 << 20
     batch: int = 16

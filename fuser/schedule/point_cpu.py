@@ -27,8 +27,9 @@ from fuser.schedule.loop_tree import (
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_points
+from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.pieces import pieces
-from fuser.schedule.points import scalar_nodes, store_lanes, stored_bytes, with_lanes, work
+from fuser.schedule.points import scalar_nodes, store_lanes, with_lanes, work
 from fuser.schedule.tiling import Turned, cpu_shape, find_turned, loops_over_tiles, tile_nodes
 from fuser.schedule.together import done_in_vectors, loads_together
 from fuser.schedule.vectors import step_along, unrounded
@@ -47,7 +48,7 @@ _AHEAD_BYTES = 8192
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
     body = narrow_points(arrange(trace(segment)))
-    past_cache = stored_bytes(body) >= parameters.stream_bytes
+    past_cache = goes_past_cache(segment, parameters.stream_bytes)
     launch = Launch(threaded=work(body) >= parameters.serial_work, past_cache=past_cache)
     # Chunks and tiles at an end are moved back, and so compute some points again: not where that
     # would be from what the first time has overwritten.

@@ -33,11 +33,6 @@ def elements(body: Body) -> int:
     return point_count(body.axes)
 
 
-def stored_bytes(body: Body) -> int:
-    """Bytes that all points store."""
-    return sum(store.tensor.dtype.itemsize for store in body.stores) * elements(body)
-
-
 def work(body: Body) -> int:
     """Instructions for all points, roughly."""
     calls = [let.expression for let in body.lets if isinstance(let.expression, Call)]

@@ -18,6 +18,7 @@ from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.loop_tree import Binding, Finish, Launch, LoopNest, Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_rows
+from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_across_cpu import across_rows
 from fuser.schedule.row_along_cpu import along_rows, rows_alone
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
@@ -26,7 +27,7 @@ from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_groups_cpu import alternating
 from fuser.schedule.row_lines_cpu import are_lines, lines
-from fuser.schedule.row_memory import cost, goes_past_cache
+from fuser.schedule.row_memory import cost
 from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_tiles_cpu import in_tiles
 from fuser.schedule.row_trace import trace_rows
@@ -70,7 +71,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         body=nodes,
         launch=Launch(
             threaded=shared and _work(body) >= parameters.serial_work,
-            past_cache=goes_past_cache(body, parameters),
+            past_cache=goes_past_cache(segment, parameters.stream_bytes),
         ),
         index_dtype=DataType.Int,
         parameters=f"cpu rows, {described}: {parameters}",

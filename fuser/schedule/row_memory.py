@@ -134,15 +134,6 @@ def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:
     return not sweep.folds and consecutive and inner.extent >= least
 
 
-def goes_past_cache(body: RowBody, parameters: CpuRowParameters) -> bool:
-    """Whether what is stored in all rows is more than the cache holds."""
-    rows = point_count(body.rows)
-    sweeps = ((sweep, point_count(sweep.axes)) for sweep in body.stages)
-    stores = ((store, points) for sweep, points in sweeps for store in sweep.stores)
-    stored = sum(store.tensor.dtype.itemsize * points for store, points in stores)
-    return rows * stored >= parameters.stream_bytes
-
-
 def chunks(sweep: Sweep, count: int, in_turn: Container[str] = ()) -> tuple[Loop, ...]:
     """The innermost loop of a sweep, or one for each part of it: chunks computed in registers, then
     stored at once. Names of `in_turn` are made lane by lane."""

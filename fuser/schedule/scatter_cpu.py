@@ -33,6 +33,7 @@ from fuser.schedule.loop_tree import (
     nested,
 )
 from fuser.schedule.names import kernel_name
+from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.scatter_lists import ListBody, trace_lists, without_points
@@ -117,7 +118,6 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     columns = IfListed(name, body.row, summed, finished(without_points(body)))
     row = (*body.of_row, *nested(outer, Binding.SERIAL, (columns,)))
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
-    stored = segment.bytes_written
     axes = dict.fromkeys((*listed.axes, *body.outside, *body.rows, *body.first.axes))
     work = point_count((*body.outside, *body.rows, *body.first.axes)) + math.prod(op.points)
     return LoopNest(
@@ -127,7 +127,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
         body=(lists, Region((), nodes, ())),
         launch=Launch(
             threaded=work * 3 >= parameters.serial_work,
-            past_cache=stored >= parameters.stream_bytes,
+            past_cache=goes_past_cache(segment, parameters.stream_bytes),
         ),
         index_dtype=DataType.Int,
         parameters=f"cpu scatter, by lists of points: {parameters}",

@@ -215,9 +215,11 @@ def test_rows_of_narrow_numbers_have_chunks_before_they_are_long():
 
 
 def test_what_no_cache_holds_is_stored_past_it():
-    assert nest(softmax, empty(4096, 768)).launch.past_cache
+    assert nest(softmax, empty(8192, 768)).launch.past_cache
     small = nest(softmax, empty(40, 768))
     assert not small.launch.past_cache
+    assert not nest(softmax, empty(4096, 768)).launch.past_cache  # what is read fits beside it
+    assert not nest(total, empty(65536, 768)).launch.past_cache
     assert loops(small) == loops(nest(softmax, empty(4096, 768)))
     assert "CHUNKS" not in loops(nest(softmax, empty(4096, 500)))
 

@@ -1,0 +1,117 @@
+"""Stores that bypass the processor's cache beside stores into it, by the size of what is moved.
+
+    python benchmarks/past_cache.py [--rounds 15] [--no-save]
+
+A cell is the time with stores into the cache over the time with stores past it: below 1, the cache
+is faster. `fuser` decides by `CpuParameters.stream_bytes`, which this sets to nothing and to
+everything. Three ways to call, all on two pinned threads with freed memory kept:
+
+- again: the inputs and the result's memory are those of the calls before.
+- then read: the same, and torch sums the result, which is timed with the call.
+- cold: as many bytes as three caches hold are written in between, which is not timed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+import pinned
+
+if __name__ == "__main__":
+    pinned.restart()
+
+import torch
+from buffers import keep_freed
+from harness import OURS, Call, Clock, alternate, machine, options, report, wall_clock
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.runtime import backend
+from fuser.schedule import CpuParameters, CpuRowParameters
+
+COLUMNS = 1024
+MEGABYTES = (4, 8, 12, 16, 24, 32, 48, 64)
+"""Of one tensor of float32."""
+
+HEAD = ("computed", "MiB a tensor", "moved", "past it, ms", "again", "then read", "cold")
+BEFORE = 2
+"""Calls whose memory the timed one finds in the cache."""
+
+Define = Callable[[FusionDefinition, Handle, Handle], list[Handle]]
+
+
+def softmax(fd: FusionDefinition, x: Handle, _: Handle) -> list[Handle]:
+    weights = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
+    return [weights / fd.ops.sum(weights, [1], keepdim=True)]
+
+
+COMPUTED: dict[str, tuple[int, Define]] = {
+    "-x": (2, lambda fd, x, _: [fd.ops.neg(x)]),
+    "softmax(x)": (2, softmax),
+    "x + y / 3": (3, lambda fd, x, y: [x + y / 3.0]),
+    "x * y, x - y": (4, lambda fd, x, y: [x * y, x - y]),
+}
+"""How many tensors are moved, and what is computed."""
+
+
+def call_of(define: Define, x: torch.Tensor, y: torch.Tensor, stream_bytes: int) -> Call:
+    """A call that stores past the cache what moves so many bytes, its result kept till the next."""
+    with FusionDefinition() as fd:
+        for result in define(fd, fd.from_pytorch(x), fd.from_pytorch(y)):
+            fd.add_output(result)
+    kept: list[torch.Tensor] = []
+
+    def call() -> torch.Tensor:
+        kept.clear()
+        kept.extend(fd.execute([x, y]))
+        return kept[0]
+
+    given = backend.CpuParameters, backend.CpuRowParameters
+    backend.CpuParameters = partial(CpuParameters, stream_bytes=stream_bytes)
+    backend.CpuRowParameters = partial(CpuRowParameters, stream_bytes=stream_bytes)
+    try:
+        call()
+    finally:
+        backend.CpuParameters, backend.CpuRowParameters = given
+    return call
+
+
+def again(call: Call) -> float:
+    for _ in range(BEFORE):
+        call()
+    return wall_clock(call)
+
+
+def then_read(call: Call) -> float:
+    return again(lambda: torch.sum(cast(torch.Tensor, call())))
+
+
+def cold(swept: torch.Tensor, call: Call) -> float:
+    swept.add_(1.0)
+    return wall_clock(call)
+
+
+def row(name: str, megabytes: int, rounds: int, swept: torch.Tensor) -> list[str]:
+    moved, define = COMPUTED[name]
+    x, y = (torch.randn((megabytes << 18) // COLUMNS, COLUMNS) for _ in range(2))
+    calls = {OURS: call_of(define, x, y, 0), "cached": call_of(define, x, y, sys.maxsize)}
+    clocks: list[Clock] = [again, then_read, partial(cold, swept)]
+    measured = [alternate(calls, rounds, clock) for clock in clocks]
+    ratios = (f"{by_clock['cached'].ratio:.2f}" for by_clock in measured)
+    taken = f"{measured[0][OURS].seconds * 1e3:.3f}"
+    return [name, str(megabytes), str(moved * megabytes), taken, *ratios]
+
+
+def main() -> None:
+    given = options(__doc__, rounds=15).parse_args()
+    keep_freed()
+    swept = torch.zeros(96 << 18)
+    rows = [row(name, size, given.rounds, swept) for name in COMPUTED for size in MEGABYTES]
+    report("past-cache-cpu", machine(), HEAD, rows, keep=not given.no_save)
+
+
+if __name__ == "__main__":
+    main()
