@@ -31,6 +31,8 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    RowOfTile,
+    RowTile,
     Widen,
     every_node,
 )
@@ -119,6 +121,20 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.expressions.lane_arrays.discard(node.name)
                 kept = f"{array}[{self.kept_at(node.axis)}]"
                 self.out.line(f"const {type_} {node.name} = {kept};")
+
+    def row_tile(self, node: RowTile | RowOfTile) -> None:
+        tile = f"{node.name}_tile"
+        if isinstance(node, RowOfTile):
+            row = f"const {self.expressions.type(node.dtype)}* const {node.name}_row"
+            self.out.line(f"{row} = {tile}[{self.sizes.axis(node.rows)}];")
+            return
+        type_, name = self.expressions.type(node.tensor.dtype), self.sizes.axis(node.axis)
+        # The sizes are numbers: the compiler unrolls the turning by them.
+        self.out.line(f"alignas(64) {type_} {tile}[{node.rows.extent}][{node.most}];")
+        at = f"{node.tensor}_in + {self.sizes.index(node.at, node.name)}"
+        columns = f"{self.index}(0), [&]({self.index} {name}) {{ return {at}; }}"
+        fill, count = self.expressions.use("fill_tile"), self.sizes.extent(node.axis)
+        self.out.line(f"{fill}({tile}, {columns}, int({count}));")
 
     def keep_lanes(self, node: KeepLanes) -> None:
         join = node.join

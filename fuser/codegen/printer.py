@@ -53,6 +53,8 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    RowOfTile,
+    RowTile,
     Running,
     ScanLanes,
     Share,
@@ -146,6 +148,8 @@ class KernelPrinter(ABC):
                 self.checked_index(node)
             case Keep() | Kept() | RowArray():
                 self.row_array(node)
+            case RowTile() | RowOfTile():
+                self.row_tile(node)
             case PointLists() | PointOf() | IfListed() | ListLoop():
                 self.lists(node)
             case WarpPoints() | WarpElements():
@@ -252,6 +256,10 @@ class KernelPrinter(ABC):
     def row_array(self, node: Keep | Kept | RowArray) -> None:
         """Print what a row keeps between sweeps."""
         raise AssertionError("pointwise kernels keep nothing")
+
+    def row_tile(self, node: RowTile | RowOfTile) -> None:
+        """Print what is turned of some rows, or which of them is at hand."""
+        raise AssertionError("only rows on a processor are turned in tiles of their own")
 
     def region(self, node: Region) -> None:
         """Print the rows, and what is done when all are."""

@@ -55,9 +55,10 @@ class CpuRowParameters:
     which are done one by one if they have `wide_line` of them. Pieces of rows that are not
     `shortest_piece` long, but with those of other rows beside them are, are columns. Rows are done
     in parts, where pads and concatenations begin and end, of `shortest_part` at least. Where
-    elements of a row are `line_bytes` or more apart in a tensor, up to `tile_rows` that are beside
-    it are done together, up to `tile_elements` of each, if that makes the `smallest_tile` at least
-    and there are no more than `most_places` rows. `vector`, `short_run`: as above."""
+    elements of a row are `line_bytes` or more apart in a tensor, up to `tile_rows` beside it, a
+    power of two, are done together, up to `tile_elements` of each, if that makes the
+    `smallest_tile` at least and there are no more than `most_places` rows. `vector`, `short_run`:
+    as above."""
 
     serial_work: int = 1 << 17
     lanes: int = 64

@@ -38,6 +38,8 @@ from fuser.schedule.row_statements import (
     Place,
     Raise,
     RowArray,
+    RowOfTile,
+    RowTile,
     Running,
     ScanLanes,
     Widen,
@@ -98,6 +100,8 @@ __all__ = [
     "Ref",
     "Region",
     "RowArray",
+    "RowOfTile",
+    "RowTile",
     "Running",
     "ScanLanes",
     "Share",
@@ -260,6 +264,8 @@ Node = (
     | Keep
     | Kept
     | RowArray
+    | RowTile
+    | RowOfTile
     | Combine
     | KeepLanes
     | JoinGroups

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
-from fuser.schedule.index import ZERO
+from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.lane_calls import VECTOR, made_both_ways, with_lane_calls, worth_phases
 from fuser.schedule.loop_tree import (
     Accumulate,
@@ -28,6 +28,8 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
+    RowOfTile,
+    RowTile,
     nested,
 )
 from fuser.schedule.row_axes import turned_axes
@@ -90,7 +92,7 @@ def along_rows(
 
 def _along_rows(body: RowBody, ways: Ways, alone: bool) -> tuple[Node, ...]:
     parameters, may_repeat = ways.parameters, ways.may_repeat
-    batched = may_repeat and not alone and are_batched(body, parameters)
+    batched = may_repeat and not alone and not body.tiles and are_batched(body, parameters)
     done_together = parameters.batch if batched else 1
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes // done_together)
@@ -111,7 +113,16 @@ def _along_rows(body: RowBody, ways: Ways, alone: bool) -> tuple[Node, ...]:
         else:
             nodes += _stage(sweep, ways, alone)
     nodes += widened_blocks(body, parameters.row_block, body.rows)
+    if body.tiles:
+        nodes = _after_tiles(body.tiles, body.rows[-1], nodes)
+        return nested(body.rows[:-1], Binding.PARALLEL, tuple(nodes))
     return nested(body.rows, Binding.SERIAL if alone else Binding.PARALLEL, tuple(nodes))
+
+
+def _after_tiles(tiles: Sequence[RowTile], row: Axis, of_row: Sequence[Node]) -> list[Node]:
+    """What is done of each row that the tiles have, after these are made."""
+    lines = (RowOfTile(tile.name, tile.tensor.dtype, row) for tile in tiles)
+    return [*tiles, Loop(row, Binding.SERIAL, (*lines, *of_row))]
 
 
 def rows_alone(body: RowBody, parameters: CpuRowParameters) -> bool:

@@ -33,6 +33,7 @@ from fuser.schedule.loop_tree import (
     Load,
     Prefetch,
     Ref,
+    RowTile,
     Running,
     SizeValue,
     Store,
@@ -100,12 +101,16 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class RowBody:
-    """For each row, the stages; then the epilogue, which sweeps results of folds over the rows."""
+    """For each row, the stages; then the epilogue, which sweeps results of folds over the rows.
+
+    `tiles` are made of all rows along the innermost axis, before the first of these.
+    """
 
     rows: tuple[Axis, ...]
     prologue: tuple[Let, ...]
     stages: tuple[Sweep, ...]
     epilogue: tuple[Sweep, ...]
+    tiles: tuple[RowTile, ...] = ()
 
     @property
     def sweeps(self) -> tuple[Sweep, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
 from fuser.schedule.expressions import Expression, Literal, Ref
 from fuser.schedule.index import ZERO, Axis, Index
 
@@ -55,6 +56,28 @@ class RowArray:
     rounds: int = 0
     offset: int = 0
     ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowTile:
+    """`name` = what `tensor` has at `at`, of all `rows`, which lie side by side, and all of `axis`:
+    turned, so that each row has it along `axis`. There is room for `most` elements of a row."""
+
+    name: str
+    tensor: Value
+    at: Index
+    rows: Axis
+    axis: Axis
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowOfTile:
+    """The one of `rows` at hand of a `RowTile`: its sweeps read it as what was kept."""
+
+    name: str
+    dtype: DataType
+    rows: Axis
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,29 @@
     sum of T0 * T1 over pixels for each channel; T1 has its channels last
       for each channel: over all pixels: fold T0 * T1              a line of T1 for each element
     ->
-      for 16 channels, 256 pixels: for each channel: over the pixels: fold T0 * T1    256 lines
+      for 256 pixels, 16 channels: for each channel: over the pixels: fold T0 * T1    256 lines
 
-A line of memory is still in the cache when the next row reads it. What a row folds becomes a fold
-over the rows, to a place for each.
+A line of memory is still in the cache when the next row reads it. What lies so is turned as it is
+read, where the rows of a tile are as many as a block of vectors turns: gathering one element after
+the other takes several times as long. What a row folds becomes a fold over the rows, to a place for
+each.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
-from fuser.schedule.index import Axis, Index, compose, of_axis
-from fuser.schedule.loop_tree import CheckedIndex
+from fuser.schedule.index import ZERO, Axis, Index, compose, of_axis, substitute
+from fuser.schedule.loop_tree import CheckedIndex, Kept, Load, RowTile, Store
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_body import RowBody, Sweep, variables_of
 from fuser.schedule.vectors import step_along
+
+_FEWEST_TURNED = 4
+"""Rows of a tile from which reading it as blocks pays."""
 
 
 def in_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
@@ -30,8 +36,11 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
     (at,) = swept
     before, sweep, after = body.stages[:at], body.stages[at], body.stages[at + 1 :]
     row, inner = body.rows[-1], sweep.axes[-1]
-    rows = _divisor(row.extent, parameters.tile_rows)
-    elements = _divisor(inner.extent, parameters.tile_elements)
+    turned = _turned_blocks(row.extent, inner.extent, parameters)
+    rows, elements = turned or (
+        _divisor(row.extent, parameters.tile_rows),
+        _divisor(inner.extent, parameters.tile_elements),
+    )
     if (
         rows * elements < parameters.smallest_tile
         or inner.extent < parameters.tile_elements
@@ -57,12 +66,48 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
         folds,
         tuple(store for stage in after for store in stage.stores),
     )
-    return RowBody(
-        rows=(*body.rows[:-1], many_rows, *sweep.axes[:-1], blocks, few_rows),
+    tiled = RowBody(
+        rows=(*body.rows[:-1], *sweep.axes[:-1], blocks, many_rows, few_rows),
         prologue=body.prologue,
         stages=tuple(replace_axes(stage, places) for stage in stages),
         epilogue=(finished,) if folds else (),
     )
+    return _with_tiles(tiled, at, parameters) if turned else tiled
+
+
+def _turned_blocks(
+    row_count: int, extent: int, parameters: CpuRowParameters
+) -> tuple[int, int] | None:
+    """Rows, and elements of each, that are turned at once in whole blocks of vectors."""
+    rows = math.gcd(row_count, parameters.tile_rows)
+    if rows < _FEWEST_TURNED or extent % rows:
+        return None
+    elements = rows * _divisor(extent // rows, parameters.tile_elements // rows)
+    return (rows, elements) if rows * elements >= parameters.smallest_tile else None
+
+
+def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters) -> RowBody:
+    """What stage `at` reads across its lines of memory is read as tiles."""
+    sweep, row, most = body.stages[at], body.rows[-1], parameters.tile_elements
+    (axis,) = sweep.axes
+    turned = [
+        node
+        for node in sweep.code
+        if isinstance(node, Load)
+        and node.drawn is None
+        and not variables_of((node.at,))
+        and _lies_across(node, row, axis, parameters.line_bytes)
+    ]
+    tiles = tuple(
+        RowTile(load.name, load.tensor, substitute(load.at, {row: ZERO}), row, axis, most)
+        for load in turned
+    )
+    code = tuple(
+        Kept(node.name, node.tensor.dtype, axis) if node in turned else node for node in sweep.code
+    )
+    stages = list(body.stages)
+    stages[at] = dataclasses.replace(sweep, code=code)
+    return dataclasses.replace(body, stages=tuple(stages), tiles=tiles)
 
 
 def _divisor(extent: int, most: int) -> int:
@@ -80,8 +125,10 @@ def _is_simple(sweep: Sweep) -> bool:
 
 def _is_turned(sweep: Sweep, row: Axis, inner: Axis, line_bytes: int) -> bool:
     """Whether neighbouring rows, but not neighbouring elements of a row, are on one line."""
-    return any(
-        step_along(access.at, row) == 1
-        and abs(step_along(access.at, inner) or 0) * access.tensor.dtype.itemsize >= line_bytes
-        for access in sweep.accesses
-    )
+    return any(_lies_across(access, row, inner, line_bytes) for access in sweep.accesses)
+
+
+def _lies_across(access: Load | Store, row: Axis, inner: Axis, line_bytes: int) -> bool:
+    step = step_along(access.at, inner) or 0
+    is_far = abs(step) * access.tensor.dtype.itemsize >= line_bytes
+    return is_far and step_along(access.at, row) == 1

@@ -99,17 +99,19 @@ constexpr int block_side() {
 }
 
 // Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
+// Of fewer columns than there is room for, there are whole blocks.
 template <class T, int Lines, int Columns, class Index, class Column>
-static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column) {
+static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column,
+                             int count = Columns) {
   constexpr int side = block_side<T, Lines, Columns>();
   if constexpr (side == 1) {
-    for (int i = 0; i < Columns; ++i) {
+    for (int i = 0; i < count; ++i) {
       const T* from = column(first + i);
       for (int line = 0; line < Lines; ++line) tile[line][i] = from[line];
     }
   } else {
     typedef words<typename word<sizeof(T)>::type, side> block;
-    for (int i = 0; i < Columns; i += side) {
+    for (int i = 0; i < count; i += side) {
       for (int line = 0; line < Lines; line += side) {
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {

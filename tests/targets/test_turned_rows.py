@@ -10,6 +10,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
+from fuser.schedule.loop_tree import RowTile, every_node
 from tests.schedule.rows import segment_of
 
 Define = Callable[[FusionDefinition, Handle, Handle], list[Handle]]
@@ -46,7 +47,7 @@ CASES: dict[str, Define] = {
     "finished sums": finished_sums,
     "extremes": extremes,
 }
-SIZES = [(3, 96, 784), (2, 7, 1024), (4, 20, 1009), (1, 64, 2500), (40, 8, 256)]
+SIZES = [(3, 96, 784), (2, 7, 1024), (4, 20, 1009), (1, 64, 2500), (40, 8, 256), (5, 4, 512)]
 
 
 def defined(name: str, given: list[torch.Tensor]) -> FusionDefinition:
@@ -59,7 +60,7 @@ def defined(name: str, given: list[torch.Tensor]) -> FusionDefinition:
     return fd
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_float64_s(name: str, size: tuple[int, int, int], dtype: torch.dtype) -> None:
@@ -98,3 +99,18 @@ def test_tiles_are_whole(shape: tuple[int, int, int], tiled: bool) -> None:
     y = torch.empty(batch, pixels, channels, device="meta")
     nest = schedule_rows_cpu(segment_of(CASES["gradient of a scale"], x, y), CpuRowParameters())
     assert ("of tiles" in nest.parameters) is tiled
+
+
+@pytest.mark.parametrize(
+    ("channels", "pixels", "rows"),
+    [(96, 784, 16), (24, 256, 8), (20, 512, 4), (21, 1024, 0), (64, 2498, 0)],
+)
+def test_what_lies_across_lines_is_turned_in_whole_blocks(
+    channels: int, pixels: int, rows: int
+) -> None:
+    x = torch.empty(2, channels, pixels, device="meta")
+    y = torch.empty(2, pixels, channels, device="meta")
+    nest = schedule_rows_cpu(segment_of(CASES["gradient of a scale"], x, y), CpuRowParameters())
+    tiles = [node for node in every_node(nest.body) if isinstance(node, RowTile)]
+    assert [tile.rows.extent for tile in tiles] == [rows] * (rows > 0)
+    assert all(tile.axis.extent % rows == 0 for tile in tiles)
