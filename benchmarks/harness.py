@@ -178,7 +178,9 @@ def _output(*command: str) -> str:
 
 
 def _changed() -> str:
-    changed = _output("git", "status", "--porcelain", "--untracked-files=no") != "unknown"
+    code = (".", ":!benchmarks/results")
+    status = _output("git", "status", "--porcelain", "--untracked-files=no", "--", *code)
+    changed = status != "unknown"
     return " with local changes" if changed else ""
 
 
