@@ -72,12 +72,23 @@ class Sizes:
         """The text of an index; parameters it needs are named after `owner`, the value accessed."""
         parts = [self._product(term, coefficient, owner) for term, coefficient in index.terms]
         step = next((step for term, step in index.terms if self._is_short(term, step)), 1)
-        beside = index.constant % step
-        if index.constant != beside:
-            parts.append(self.parameter(f"{owner}_offset", index.constant - beside))
-        if beside:
-            parts.append(str(beside))
+        base = self._base(index.constant, step, owner)
+        if base:
+            parts.append(self.parameter(f"{owner}_offset", base))
+        if index.constant != base:
+            parts.append(str(index.constant - base))
         return " + ".join(parts).replace("+ -", "- ") or "0"
+
+    def _base(self, constant: int, step: int, owner: str) -> int:
+        """What an access of lanes `step` apart starts from: the same as one less than a step before
+        it, if there is one. How far apart they are is a number of the text then, by which compilers
+        see that both store to one vector."""
+        if step > 1:
+            offsets = (s.number for s in self._parameters.values() if _is_offset(s.name, owner))
+            for base in (0, *offsets):
+                if 0 <= constant - base < 2 * step:
+                    return base
+        return constant - constant % step
 
     def _product(self, term: Term, coefficient: int, owner: str) -> str:
         if isinstance(term, Clamped):
@@ -138,3 +149,7 @@ class Sizes:
         if coefficient == 1:
             return text
         return f"({text}) * {self.parameter(f'{owner}_factor_{self._divisors}', coefficient)}"
+
+
+def _is_offset(name: str, owner: str) -> bool:
+    return name == f"{owner}_offset" or name.startswith(f"{owner}_offset_")

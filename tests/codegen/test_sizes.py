@@ -37,6 +37,16 @@ def test_an_offset_is_a_parameter():
     assert numbers(used)["T3_offset"] == 12
 
 
+def test_what_neighbouring_lanes_leave_between_them_is_counted_from_one_offset():
+    used = sizes()
+    used.in_lanes(INNER)
+    assert used.index(index(12, 2, offset=57), "T0").endswith("i1 * 2 + T0_offset + 1")
+    assert used.index(index(12, 2, offset=58), "T0").endswith("i1 * 2 + T0_offset + 2")
+    assert used.index(index(12, 2, offset=2), "T0").endswith("i1 * 2 + 2")
+    assert used.index(index(12, 2, offset=60), "T0").endswith("i1 * 2 + T0_offset_2")
+    assert numbers(used) == {"T0_stride_0": 12, "T0_offset": 56, "T0_offset_2": 60}
+
+
 def test_an_axis_walked_backward_is_subtracted():
     used = sizes()
     assert used.index(index(6, -1, offset=5), "T0") == "i0 * n1 - i1 + T0_offset"
