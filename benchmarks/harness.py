@@ -179,9 +179,8 @@ def _output(*command: str) -> str:
 
 def _changed() -> str:
     code = (".", ":!benchmarks/results")
-    status = _output("git", "status", "--porcelain", "--untracked-files=no", "--", *code)
-    changed = status != "unknown"
-    return " with local changes" if changed else ""
+    changes = _output("git", "status", "--porcelain", "--untracked-files=no", "--", *code)
+    return " with local changes" if changes != "unknown" else ""
 
 
 def _processor() -> str:

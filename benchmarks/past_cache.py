@@ -8,7 +8,7 @@ everything. Three ways to call, all on two pinned threads with freed memory kept
 
 - again: the inputs and the result's memory are those of the calls before.
 - then read: the same, and torch sums the result, which is timed with the call.
-- cold: as many bytes as three caches hold are written in between, which is not timed.
+- cold: `SWEPT` bytes of other memory are written before, which is not timed.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ MEGABYTES = (4, 8, 12, 16, 24, 32, 48, 64)
 """Of one tensor of float32."""
 
 HEAD = ("computed", "MiB a tensor", "moved", "past it, ms", "again", "then read", "cold")
+SWEPT = 96 << 20
 BEFORE = 2
 """Calls whose memory the timed one finds in the cache."""
 
@@ -108,7 +109,7 @@ def row(name: str, megabytes: int, rounds: int, swept: torch.Tensor) -> list[str
 def main() -> None:
     given = options(__doc__, rounds=15).parse_args()
     keep_freed()
-    swept = torch.zeros(96 << 18)
+    swept = torch.zeros(SWEPT // torch.float32.itemsize)
     rows = [row(name, size, given.rounds, swept) for name in COMPUTED for size in MEGABYTES]
     report("past-cache-cpu", machine(), HEAD, rows, keep=not given.no_save)
 

@@ -80,9 +80,9 @@ class Sizes:
         return " + ".join(parts).replace("+ -", "- ") or "0"
 
     def _base(self, constant: int, step: int, owner: str) -> int:
-        """What an access of lanes `step` apart starts from: the same as one less than a step before
-        it, if there is one. How far apart they are is a number of the text then, by which compilers
-        see that both store to one vector."""
+        """What an access of lanes `step` apart counts from: what another counts from, if that is
+        less than two steps before. How far apart they are is a number of the text then, by which
+        compilers see that both store to one vector."""
         if step > 1:
             offsets = (s.number for s in self._parameters.values() if _is_offset(s.name, owner))
             for base in (0, *offsets):

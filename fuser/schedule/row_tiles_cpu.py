@@ -6,9 +6,8 @@
       for 256 pixels, 16 channels: for each channel: over the pixels: fold T0 * T1    256 lines
 
 A line of memory is still in the cache when the next row reads it. What lies so is turned as it is
-read, where the rows of a tile are as many as a block of vectors turns: gathering one element after
-the other takes several times as long. What a row folds becomes a fold over the rows, to a place for
-each.
+read, where tiles are whole blocks of vectors, instead of gathered for each row. What a row folds
+becomes a fold over the rows, to a place for each.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.schedule import CpuParameters, CudaParameters, LoopNest, schedule_cpu, schedule_cuda
-from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, Node, Prefetch, Store
+from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, Prefetch, Store, every_node
 from fuser.schedule.names import kernel_name
 from fuser.segmenter import Segment
 from tests.seeds import gelu, transpose
@@ -39,23 +39,13 @@ def exp_of(given: torch.Tensor) -> Build:
     return lambda fd: fd.add_output(fd.ops.exp(fd.from_pytorch(given)))
 
 
-def walk(nodes: tuple[Node, ...]) -> list[Node]:
-    """Every node, outermost first."""
-    found: list[Node] = []
-    for node in nodes:
-        found.append(node)
-        if isinstance(node, Loop):
-            found += walk(node.body)
-    return found
-
-
 def widths(nest: LoopNest) -> list[int]:
     """Lanes of each load and store."""
-    return [node.lanes for node in walk(nest.body) if isinstance(node, Load | Store)]
+    return [node.lanes for node in every_node(nest.body) if isinstance(node, Load | Store)]
 
 
 def bindings(nest: LoopNest) -> list[Binding]:
-    return [node.binding for node in walk(nest.body) if isinstance(node, Loop)]
+    return [node.binding for node in every_node(nest.body) if isinstance(node, Loop)]
 
 
 def test_the_published_gelu_is_one_loop_of_vectors():
@@ -88,7 +78,7 @@ def test_vectors_are_sixteen_bytes(dtype: torch.dtype, lanes: int):
 def test_misaligned_buffers_are_read_in_pieces(alignment: int, piece: int):
     given = torch.empty(4096, device="meta")
     nest = cuda(exp_of(given), given, alignment=alignment)
-    assert [node.piece for node in walk(nest.body) if isinstance(node, Load)] == [piece]
+    assert [node.piece for node in every_node(nest.body) if isinstance(node, Load)] == [piece]
     assert widths(nest) == [4, 4]
 
 
@@ -96,7 +86,7 @@ def test_rows_of_odd_length_are_read_in_pieces_and_stored_in_vectors():
     # Rows of 6 floats with a gap: 24 of every 28 bytes are read, and 24 written.
     given = torch.empty_strided((64, 6), (7, 1), device="meta")
     nest = cuda(exp_of(given), given)
-    assert [node.piece for node in walk(nest.body) if isinstance(node, Load)] == [1]
+    assert [node.piece for node in every_node(nest.body) if isinstance(node, Load)] == [1]
     assert widths(nest) == [2, 2]
 
 
@@ -120,11 +110,13 @@ def test_what_all_lanes_share_is_loaded_once_and_what_is_scattered_lane_by_lane(
         fd.add_output(fd.ops.add(total, fd.from_pytorch(a)))
 
     nest = cuda(build, c, b, a)
-    lanes = next(n for n in walk(nest.body) if isinstance(n, Loop) and n.binding is Binding.LANES)
+    lanes = next(
+        n for n in every_node(nest.body) if isinstance(n, Loop) and n.binding is Binding.LANES
+    )
     inside = [node.tensor.name for node in lanes.body if isinstance(node, Load)]
-    vectors = [n.tensor.name for n in walk(nest.body) if isinstance(n, Load) and n.lanes > 1]
+    vectors = [n.tensor.name for n in every_node(nest.body) if isinstance(n, Load) and n.lanes > 1]
     assert (inside, vectors) == (["T1"], ["T0"])
-    assert [node.name for node in walk(nest.body) if isinstance(node, Lanes)] == ["T4_lanes"]
+    assert [node.name for node in every_node(nest.body) if isinstance(node, Lanes)] == ["T4_lanes"]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +168,7 @@ def test_of_rows_with_gaps_the_processor_asks_for_a_later_row():
         fd.add_output(fd.ops.add(fd.from_pytorch(given), fd.from_pytorch(other)))
 
     nest = schedule_cpu(segment_of(build, given, other), CpuParameters(stream_bytes=0))
-    asked = {n.tensor.name: n for n in walk(nest.body) if isinstance(n, Prefetch)}
+    asked = {n.tensor.name: n for n in every_node(nest.body) if isinstance(n, Prefetch)}
     assert (asked["T0"].there, asked["T0"].at.constant) == (True, 4 * 1023)
     assert (asked["T1"].there, asked["T1"].at.constant) == (False, 0)
 
@@ -189,7 +181,7 @@ def test_a_later_row_is_one_of_those_that_come_next():
         fd.add_output(fd.ops.add(fd.from_pytorch(other), fd.from_pytorch(given)))
 
     nest = schedule_cpu(segment_of(build, other, given), CpuParameters(stream_bytes=0))
-    asked = {n.tensor.name: n for n in walk(nest.body) if isinstance(n, Prefetch)}
+    asked = {n.tensor.name: n for n in every_node(nest.body) if isinstance(n, Prefetch)}
     # 64 rows of 128 bytes are five times twelve and a few: six steps along the axis outside.
     assert (asked["T1"].there, asked["T1"].at.constant) == (True, 6 * 64)
 
@@ -203,7 +195,7 @@ def test_short_rows_have_shorter_chunks_where_they_are_whole_lines():
             fd.add_output(fd.ops.add(fd.from_pytorch(given), fd.from_pytorch(bias)))
 
         nest = schedule_cpu(segment_of(build, given, bias), CpuParameters(stream_bytes=0))
-        loops = [node for node in walk(nest.body) if isinstance(node, Loop)]
+        loops = [node for node in every_node(nest.body) if isinstance(node, Loop)]
         return [loop.step for loop in loops if loop.binding is Binding.CHUNKS]
 
     assert (chunks(32, 64), chunks(48, 64), chunks(36, 64), chunks(8, 64)) == ([32], [16], [], [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -30,6 +28,7 @@ from fuser.schedule.loop_tree import (
     Region,
     RowArray,
     ScanLanes,
+    every_node,
 )
 from fuser.schedule.row_body import Fold
 from fuser.schedule.row_folds_cpu import wide
@@ -48,24 +47,13 @@ def nest(define: Define, *inputs: torch.Tensor, **changed: int) -> LoopNest:
     return schedule_rows_cpu(segment_of(define, *inputs), CpuRowParameters(**changed))
 
 
-def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    """Every node, outermost first."""
-    for node in nodes:
-        yield node
-        if isinstance(node, Loop):
-            yield from walk(node.body)
-        elif isinstance(node, Region):
-            yield from walk(node.body)
-            yield from walk(node.epilogue)
-
-
 def found(nest: LoopNest, *kinds: type[Node]) -> list[Node]:
-    return [node for node in walk(nest.body) if isinstance(node, kinds)]
+    return [node for node in every_node(nest.body) if isinstance(node, kinds)]
 
 
 def loops(nest: LoopNest) -> list[str]:
     """What each loop is bound to, outermost first."""
-    return [node.binding.name for node in walk(nest.body) if isinstance(node, Loop)]
+    return [node.binding.name for node in every_node(nest.body) if isinstance(node, Loop)]
 
 
 def total(fd: FusionDefinition, x: Handle) -> Handle:
@@ -178,7 +166,7 @@ def test_lanes_of_a_loop_do_not_add_to_one_place(define: Define):
     together = (Binding.SIMD, Binding.SWEEP, Binding.ROUNDS, Binding.SCAN)
     for loop in found(made, Loop):
         assert isinstance(loop, Loop)
-        for node in walk(loop.body) if loop.binding in together else ():
+        for node in every_node(loop.body) if loop.binding in together else ():
             assert not isinstance(node, Accumulate) or step_along(node.at, loop.axis)
 
 
@@ -245,7 +233,9 @@ def test_a_sweep_that_folds_over_the_rows_asks_for_what_follows():
     (asked,) = found(made, Prefetch)
     assert isinstance(asked, Prefetch)
     assert (asked.there, asked.at.constant) == (False, 0)
-    first, *_ = (node for node in walk(made.body) if isinstance(node, Loop) and asked in node.body)
+    first, *_ = (
+        node for node in every_node(made.body) if isinstance(node, Loop) and asked in node.body
+    )
     assert first.binding is Binding.ROUNDS
 
 
@@ -337,7 +327,7 @@ def test_all_threads_of_a_region_share_its_work(columns: int):
         if region.partials and region.threaded:
             assert any(
                 isinstance(node, Loop) and node.binding in (Binding.PARALLEL, Binding.BLOCKS)
-                for node in walk(region.body)
+                for node in every_node(region.body)
             )
 
 
@@ -375,7 +365,7 @@ def test_neighbouring_rows_are_joined_where_they_fold_to_one_place():
 
     across = nest(normalized, empty(30, 5000))
     assert "across" in across.parameters
-    nodes = (node for node in walk(across.body) if isinstance(node, Loop))
+    nodes = (node for node in every_node(across.body) if isinstance(node, Loop))
     last = {node.binding: node.body[-2:] for node in nodes if isinstance(node.body[-1], Accumulate)}
     for binding, slots in ((Binding.SERIAL, 30), (Binding.STRIP, 1)):
         joined, added = last[binding]
@@ -393,7 +383,7 @@ def test_repeated_elements_are_read_again_in_their_order():
     made = nest(repeated, empty(64, 1000))
     (load,) = found(made, Load)
     assert isinstance(load, Load)
-    *_, inner = (node for node in walk(made.body) if isinstance(node, Loop))
+    *_, inner = (node for node in every_node(made.body) if isinstance(node, Loop))
     assert load.at.coefficient(inner.axis) == 1
 
 
@@ -414,10 +404,10 @@ def test_folds_over_the_rows_are_joined_at_last():
         "T2": (100, DataType.Double, "add"),
         "T3": (1, DataType.Float, "maximum"),
     }
-    finished = [node for node in walk(region.epilogue) if isinstance(node, Finish)]
+    finished = [node for node in every_node(region.epilogue) if isinstance(node, Finish)]
     assert [node.partial.name for node in finished] == ["T2", "T3"]
     assert finished[1].at == ZERO
-    assert not any(isinstance(node, Finish) for node in walk(region.body))
+    assert not any(isinstance(node, Finish) for node in every_node(region.body))
 
 
 def test_few_rows_with_folds_over_them_are_not_shared_out():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -18,10 +16,9 @@ from fuser.schedule.loop_tree import (
     Kept,
     ListLoop,
     Loop,
-    Node,
     Prefetch,
-    Region,
     RowArray,
+    every_node,
 )
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
 from fuser.segmenter import segment
@@ -42,18 +39,11 @@ def nest(columns: int) -> LoopNest:
     return schedule_scatter_cpu(last, CpuRowParameters())
 
 
-def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    for node in nodes:
-        yield node
-        if isinstance(node, Loop | Region | ListLoop | IfListed):
-            yield from walk(node.body)
-
-
 @pytest.mark.parametrize(("columns", "lanes"), [(16, 16), (24, 16), (100, 64), (768, 64)])
 def test_a_part_of_a_later_point_is_asked_for_with_each_part_of_this_one(columns: int, lanes: int):
     (loop,) = [
         node
-        for node in walk(nest(columns).body)
+        for node in every_node(nest(columns).body)
         if isinstance(node, Loop) and any(isinstance(inside, Prefetch) for inside in node.body)
     ]
     (asked,) = [node for node in loop.body if isinstance(node, Prefetch)]
@@ -65,17 +55,17 @@ def test_a_part_of_a_later_point_is_asked_for_with_each_part_of_this_one(columns
 
 @pytest.mark.parametrize(("columns", "points"), [(16, 128), (768, 3), (8192, 1)])
 def test_it_is_some_kilobytes_ahead_or_one_point(columns: int, points: int):
-    (each,) = [node for node in walk(nest(columns).body) if isinstance(node, ListLoop)]
+    (each,) = [node for node in every_node(nest(columns).body) if isinstance(node, ListLoop)]
     assert each.ahead == points
 
 
 def test_a_row_without_points_is_swept_once():
-    (row,) = [node for node in walk(nest(768).body) if isinstance(node, IfListed)]
+    (row,) = [node for node in every_node(nest(768).body) if isinstance(node, IfListed)]
     kept = [node for node in row.body if isinstance(node, RowArray)]
     (only,) = row.otherwise
     assert kept
     assert isinstance(only, Loop)
-    assert not any(isinstance(node, Keep | Kept) for node in walk(row.otherwise))
+    assert not any(isinstance(node, Keep | Kept) for node in every_node(row.otherwise))
 
 
 @pytest.mark.parametrize(
@@ -87,6 +77,6 @@ def test_a_row_without_points_is_swept_once():
 )
 def test_threads_do_not_meet_for_each_point(columns: int, bindings: list[Binding]):
     made = nest(columns)
-    loops = [node for node in walk(made.body) if isinstance(node, Loop)]
+    loops = [node for node in every_node(made.body) if isinstance(node, Loop)]
     assert [loop.binding for loop in loops][-len(bindings) :] == bindings
     assert made.launch.threaded is (columns > 8)

@@ -19,9 +19,9 @@ from fuser.schedule.loop_tree import (
     Load,
     Loop,
     LoopNest,
-    Node,
     Store,
     TileLine,
+    every_node,
 )
 from fuser.schedule.tiling import (
     Turned,
@@ -71,11 +71,6 @@ def turned(define: Define, *inputs: torch.Tensor) -> Turned:
     found = find_turned(body_of(define, *inputs))
     assert found is not None
     return found
-
-
-def walk(nodes: tuple[Node, ...]) -> list[Node]:
-    inside = [walk(node.body) for node in nodes if isinstance(node, Loop)]
-    return [*nodes, *(node for found in inside for node in found)]
 
 
 def cuda(define: Define, *inputs: torch.Tensor, alignment: int = 64) -> LoopNest:
@@ -222,7 +217,7 @@ def test_columns_begin_in_different_banks(dtype: torch.dtype):
 
 def test_the_loops_of_a_transposition_on_the_processor():
     nest = schedule_cpu(segment_of(transposed, matrix(8192, 8192)), CpuParameters())
-    nodes = walk(nest.body)
+    nodes = list(every_node(nest.body))
     bindings = [node.binding for node in nodes if isinstance(node, Loop)]
     assert bindings == [Binding.TILED, Binding.TILED, Binding.TILE_LINES, Binding.SIMD]
     assert [node.lanes for node in nodes if isinstance(node, TileLine | Store)] == [64, 64]
@@ -231,7 +226,7 @@ def test_the_loops_of_a_transposition_on_the_processor():
 
 def test_outputs_that_the_cache_holds_are_stored_element_by_element():
     nest = schedule_cpu(segment_of(transposed, matrix(512, 512)), CpuParameters())
-    assert [node.lanes for node in walk(nest.body) if isinstance(node, Store)] == [1]
+    assert [node.lanes for node in every_node(nest.body) if isinstance(node, Store)] == [1]
 
 
 def test_a_block_has_a_tile():
@@ -243,15 +238,15 @@ def test_a_block_has_a_tile():
 @pytest.mark.parametrize(("alignment", "moved"), [(64, 4), (8, 2), (4, 1)])
 def test_both_sides_are_vectors_where_memory_is_aligned(alignment: int, moved: int):
     nest = cuda(transposed, matrix(512, 512), alignment=alignment)
-    tiles = [node.moved for node in walk(nest.body) if isinstance(node, FillTile)]
-    stores = [node.lanes for node in walk(nest.body) if isinstance(node, Store)]
+    tiles = [node.moved for node in every_node(nest.body) if isinstance(node, FillTile)]
+    stores = [node.lanes for node in every_node(nest.body) if isinstance(node, Store)]
     assert (tiles, stores) == ([moved], [moved])
 
 
 def test_rows_of_odd_length_are_stored_one_by_one_and_read_in_vectors():
     nest = cuda(transposed, matrix(511, 512))
-    tiles = [node.moved for node in walk(nest.body) if isinstance(node, FillTile)]
-    stores = [node.lanes for node in walk(nest.body) if isinstance(node, Store)]
+    tiles = [node.moved for node in every_node(nest.body) if isinstance(node, FillTile)]
+    stores = [node.lanes for node in every_node(nest.body) if isinstance(node, Store)]
     assert (tiles, stores) == ([4], [1])
 
 
