@@ -54,7 +54,7 @@ class CpuPrinter(CpuTilePrinter):
             self.tile_lines(loop)
         elif tiled_nest(loop):
             self.tiled_loops(loop)
-        elif self._in_region or loop.axis is not self.nest.axes[0]:
+        elif self._in_region or loop.axis != self.nest.axes[0]:
             self._inner(loop)
         elif _in_chunks(loop):
             self.out.line("#pragma omp parallel if (threaded)")
@@ -96,18 +96,20 @@ class CpuPrinter(CpuTilePrinter):
         return f"{load.name} = {draw}<{numbers}, {load.lanes}>({given})"
 
     def wide_room(self, load: Load) -> str:
-        """The declaration of room for truth values, or narrow numbers, of lanes in 32 bits."""
+        """The declaration of room for what lanes read at once, in 32 bits."""
         type_ = "float" if load.tensor.dtype.is_floating else "int"
         return f"alignas(64) {type_} {load.name}[{load.lanes}]"
 
     def wide_lanes(self, load: Load) -> str:
-        """What reads truth values, or narrow numbers, of lanes."""
+        """What reads truth values, narrow numbers or numbers in steps, of all lanes."""
         dtype = load.tensor.dtype
         self.expressions.loaded(load.name, dtype)
         self.expressions.lane_arrays.add(load.name)
-        at = self.sizes.index(load.at, load.name)
+        at = self.sizes.index(load.at, load.tensor.name)
         if dtype is DataType.Bool:
             read = f"{self.expressions.use('read_flags')}<{load.lanes}, {load.step}>"
+        elif load.step > 1:
+            read = f"{self.expressions.use('read_steps')}<{load.lanes}, {load.step}>"
         else:
             self.expressions.type(dtype)
             kind = "floats" if dtype.is_floating else "integers"
@@ -205,7 +207,7 @@ class CpuPrinter(CpuTilePrinter):
         assert isinstance(store, Store)
         start = {loop.axis: Index()}
         to = self.sizes.index(substitute(store.at, start), store.tensor.name)
-        at = self.sizes.index(substitute(load.at, start), load.name)
+        at = self.sizes.index(substitute(load.at, start), load.tensor.name)
         copy = self.expressions.use("stream_row")
         row = f"{store.tensor}_out + {to}, {load.tensor}_in + {at}, {self.sizes.extent(loop.axis)}"
         self.out.line(f"{copy}({row});")

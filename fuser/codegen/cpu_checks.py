@@ -16,7 +16,7 @@ without a sign, an index that is out of range is larger than all that are in ran
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from fuser.codegen.cpu import CpuPrinter
 from fuser.schedule.loop_tree import CheckedIndex, Loop, LoopNest
@@ -51,27 +51,33 @@ class CpuCheckPrinter(CpuPrinter):
         checked nothing: that matters where the dimension is."""
         nodes = _reporting(loop)
         held = [f"{node.name}_largest" for node in nodes]
-        for name in held:
-            self.out.line(f"unsigned long long {name} = 0;")
-        reduction = f" reduction(max : {', '.join(held)})" if held else ""
-        self.out.line(f"#pragma omp {pragma}{reduction}")
-        with self._held(nodes, held):
-            yield
-        for node, name in zip(nodes, held, strict=True):
-            self._report("report_index", node, name, unless_empty)
+        with self._room_for(held):
+            for name in held:
+                self.out.line(f"unsigned long long {name} = 0;")
+            reduction = f" reduction(max : {', '.join(held)})" if held else ""
+            self.out.line(f"#pragma omp {pragma}{reduction}")
+            with self._held(nodes, held):
+                yield
+            for node, name in zip(nodes, held, strict=True):
+                self._report("report_index", node, name, unless_empty)
 
     @contextmanager
     def in_own_lanes(self, loop: Loop, unless_empty: str) -> Generator[None]:
         """Print a sweep, meanwhile, that does each element in one of its lanes."""
         nodes = _reporting(loop)
         held = [f"{node.name}_largest" for node in nodes]
-        for name in held:
-            self.out.line(f"unsigned long long {name}[{loop.step}];")
-            self.out.line(f"for (int lane = 0; lane < {loop.step}; ++lane) {name}[lane] = 0;")
-        with self._held(nodes, [f"{name}[lane]" for name in held]):
-            yield
-        for node, name in zip(nodes, held, strict=True):
-            self._report("report_largest", node, name, unless_empty)
+        with self._room_for(held):
+            for name in held:
+                self.out.line(f"unsigned long long {name}[{loop.step}];")
+                self.out.line(f"for (int lane = 0; lane < {loop.step}; ++lane) {name}[lane] = 0;")
+            with self._held(nodes, [f"{name}[lane]" for name in held]):
+                yield
+            for node, name in zip(nodes, held, strict=True):
+                self._report("report_largest", node, name, unless_empty)
+
+    def _room_for(self, held: list[str]) -> AbstractContextManager[None]:
+        """A block if anything is held: of a row in parts, each checks the same index."""
+        return self.out.block("") if held else nullcontext()
 
     @contextmanager
     def _held(self, nodes: list[CheckedIndex], held: list[str]) -> Generator[None]:

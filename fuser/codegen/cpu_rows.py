@@ -131,7 +131,7 @@ class CpuRowPrinter(CpuScanPrinter):
         type_, name = self.expressions.type(node.tensor.dtype), self.sizes.axis(node.axis)
         # The sizes are numbers: the compiler unrolls the turning by them.
         self.out.line(f"alignas(64) {type_} {tile}[{node.rows.extent}][{node.most}];")
-        at = f"{node.tensor}_in + {self.sizes.index(node.at, node.name)}"
+        at = f"{node.tensor}_in + {self.sizes.index(node.at, node.tensor.name)}"
         columns = f"{self.index}(0), [&]({self.index} {name}) {{ return {at}; }}"
         fill, count = self.expressions.use("fill_tile"), self.sizes.extent(node.axis)
         self.out.line(f"{fill}({tile}, {columns}, int({count}));")

@@ -90,7 +90,7 @@ class CpuSweepPrinter(CpuCheckPrinter):
                 self._unrolled(loop)
             case Binding.CHUNKS:
                 self._chunks(loop)
-            case Binding.SIMD if loop.axis is self._chunk_axis:
+            case Binding.SIMD if loop.axis == self._chunk_axis:
                 self._lanes_of_chunk(loop)
             case Binding.SIMD:
                 alone = not self._dividing and not self._threads_started
@@ -213,14 +213,14 @@ class CpuSweepPrinter(CpuCheckPrinter):
         if self._batch is None:
             return self.sizes.extent(axis)
         rows = str(self._batch.step)
-        return rows if axis is self._batch.axis else f"{rows} * {self.sizes.extent(axis)}"
+        return rows if axis == self._batch.axis else f"{rows} * {self.sizes.extent(axis)}"
 
     def kept_at(self, axis: Axis) -> str:
         """Where the element at hand is kept."""
         at = self.sizes.axis(axis)
         if self._batch is None:
             return at
-        return "row" if axis is self._batch.axis else f"row * {self.sizes.extent(axis)} + {at}"
+        return "row" if axis == self._batch.axis else f"row * {self.sizes.extent(axis)} + {at}"
 
     def _sweep(self, loop: Loop) -> None:
         """One body for the rounds of lanes and for what is left of the row."""

@@ -77,9 +77,8 @@ class CpuTilePrinter(KernelPrinter):
                     self.node(node)
 
     def ask(self, function: str, prefetch: Prefetch) -> None:
-        """Print a request for memory. Its sizes are those of the load, or its own further ahead."""
-        owner = f"{prefetch.name}_ahead" if prefetch.there else prefetch.name
-        at = self.sizes.index(prefetch.at, owner)
+        """Print a request for memory."""
+        at = self.sizes.index(prefetch.at, prefetch.tensor.name)
         ask = self.expressions.use(function)
         asked = f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});"
         if prefetch.pays is not None:

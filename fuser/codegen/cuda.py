@@ -43,7 +43,7 @@ class CudaPrinter(CudaTilePrinter):
             return
         self.expressions.lane_arrays.add(load.name)
         type_ = self.expressions.type(load.tensor.dtype)
-        at = self.sizes.index(load.at, load.name)
+        at = self.sizes.index(load.at, load.tensor.name)
         self.out.line(f"{type_} {load.name}[{load.lanes}];")
         if load.drawn is not None:
             self.draw_vector(load, load.drawn)

@@ -165,7 +165,7 @@ class CudaPointPrinter(CudaTeamPrinter):
 
     def load(self, load: Load) -> None:
         if self._is_copied(load.name):
-            at = self.sizes.index(load.at, load.name)
+            at = self.sizes.index(load.at, load.tensor.name)
             call = f"{self.expressions.use('copy_ahead')}<{load.piece or load.lanes}, {load.lanes}>"
             place = f"{load.tensor}_in + ({at})"
             self.out.line(f"{call}({self._kept_address(load.name)}, {place});")
@@ -177,7 +177,7 @@ class CudaPointPrinter(CudaTeamPrinter):
         if load.drawn is not None:
             self.draw_vector(load, load.drawn)
             return
-        at = self.sizes.index(load.at, load.name)
+        at = self.sizes.index(load.at, load.tensor.name)
         self._move("load", load.name, f"{load.tensor}_in + ({at})", load.piece)
 
     def store(self, store: Store) -> None:

@@ -192,7 +192,7 @@ class KernelPrinter(ABC):
     def load(self, load: Load) -> None:
         """Print a load of one element."""
         type_ = self.expressions.type(load.tensor.dtype)
-        at = self.sizes.index(load.at, load.name)
+        at = self.sizes.index(load.at, load.tensor.name)
         name = f"{load.name}[lane]" if load.in_lanes else f"const {type_} {load.name}"
         if load.drawn is None:
             stored = f"{load.tensor}_in[{at}]"
@@ -210,7 +210,7 @@ class KernelPrinter(ABC):
     def drawn_at(self, load: Load, drawn: Drawn) -> str:
         """What a draw is called with: seed, offset and the number of the first."""
         state = (self.expressions.print(word, load.name) for word in (drawn.seed, drawn.offset))
-        return f"{', '.join(state)}, {self.sizes.index(load.at, load.name)}"
+        return f"{', '.join(state)}, {self.sizes.index(load.at, load.tensor.name)}"
 
     def store(self, store: Store) -> None:
         """Print a store of one element."""

@@ -69,7 +69,9 @@ class Sizes:
         return self.parameter(f"{owner}_count{f'_{so_far}' if so_far else ''}", number)
 
     def index(self, index: Index, owner: str) -> str:
-        """The text of an index; parameters it needs are named after `owner`, the value accessed."""
+        """The text of an index; parameters it needs are named after `owner`, the tensor accessed.
+
+        Accesses of one tensor share the numbers that are equal: of a stencil, the strides."""
         parts = [self._product(term, coefficient, owner) for term, coefficient in index.terms]
         step = next((step for term, step in index.terms if self._is_short(term, step)), 1)
         base = self._base(index.constant, step, owner)
@@ -124,8 +126,7 @@ class Sizes:
         return None
 
     def _stride(self, name: str, coefficient: int, owner: str) -> str:
-        """The step of an access; neighbours of one have the same, and compilers are to see that."""
-        owner = owner.partition("_at_")[0]
+        """The step of an access; others of the tensor have the same, and compilers see that."""
         suffix = name.removeprefix("i").removesuffix("[lane]")
         return self.parameter(f"{owner}_stride_{suffix}", coefficient)
 

@@ -34,6 +34,7 @@ from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
 from fuser.integrations.product_rows import align_rows
+from fuser.integrations.resizing import separate_resizes
 from fuser.integrations.support import support
 from fuser.runtime.target_name import resolve_target
 
@@ -100,6 +101,8 @@ class Compilation:
 
 def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Compilation) -> Any:
     """The function that runs a graph that Dynamo has traced."""
+    separate_resizes(module.graph)
+    module.recompile()
     divide = _PARTITIONS[how.options.partition]
 
     def compiler(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:

@@ -23,7 +23,14 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fuser.integrations.aten.row import arguments
 from fuser.integrations.fx_types import is_static, meta_of, tensor_of
-from fuser.integrations.known_places import Piece, added, pieces_of, places_of, taken
+from fuser.integrations.known_places import (
+    Piece,
+    added,
+    pieces_of,
+    places_of,
+    rounded_places,
+    taken,
+)
 from fuser.integrations.readers import readers_of
 
 _aten: Any = torch.ops.aten
@@ -117,6 +124,13 @@ def _index(node: Node) -> Node | None:
     return sliced or _read_at_known(node, x, _one_by_one(indices))
 
 
+def _rounded(node: Node) -> Node | None:
+    """Known floats as whole numbers: see known_places.py."""
+    source = node.args[0]
+    is_rounded = isinstance(source, Node) and tensor_of(source).is_floating_point()
+    return rounded_places(node) if is_rounded and tensor_of(node).dtype == torch.int64 else None
+
+
 def _only(indices: Sequence[Node | None]) -> tuple[int, Node] | None:
     """The place of the only index among None."""
     given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
@@ -138,15 +152,32 @@ def _one_by_one(indices: Sequence[Node | None]) -> dict[int, Node]:
 
 
 def _read_at_known(node: Node, x: Node, indices: Mapping[int, Node]) -> Node | None:
-    """`x` read at places that are known."""
+    """`x` read at places that are known, unless there are many such reads of it."""
     found = _known_pieces(x, indices)
-    if found is None:
+    if found is None or any(
+        len(pieces) > 1 and _indices_along(x, dim) > _MOST_INDICES for dim, pieces in found.items()
+    ):
         return None
     read = x
     for dim, pieces in found.items():
         read = taken(read, dim, pieces)
     alike = _same(tensor_of(read).stride(), tensor_of(node).stride())
     return read if alike and read is not x and not _is_view(read) else None
+
+
+_MOST_INDICES = 2
+"""Indices along a dimension that become pieces, each with pieces of its own: of more, as of a
+bicubic image, elements are cheaper found by their indices than by where they lie between pieces."""
+
+
+def _indices_along(x: Node, dim: int) -> int:
+    """How many indices read `x` along a dimension."""
+    found: set[Node | None] = set()
+    for reader in x.users:
+        if reader.target in (_aten.index.Tensor, _aten._unsafe_index.Tensor):
+            indices = cast("Sequence[Node | None]", reader.args[1])
+            found.add(indices[dim] if dim < len(indices) else None)
+    return len(found - {None})
 
 
 def _is_view(node: Node) -> bool:
@@ -306,6 +337,8 @@ _RULES: dict[Any, Rule] = {
     _aten.index_add.default: _index_add,
     _aten.clone.default: _clone,
     _aten.full_like.default: _full_like,
+    _aten._to_copy.default: _rounded,
+    torch.ops.prims.convert_element_type.default: _rounded,
 }
 _AFTERWARDS: dict[Any, Rule] = {_aten.addmm.default: _addmm}
 """Of graphs whose copies that copy nothing are gone: they would stand between products."""

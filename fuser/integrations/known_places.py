@@ -7,6 +7,10 @@
 Such places are a few pieces, in each of which they go on by one step, every element the same number
 of times. So a read is a `cat` of slices, flips and repetitions, and what adds to zeros at such
 places is a sum of pads: neither reads an index, and both are fused with what surrounds them.
+
+Places that are rounded from floats are such a read of a range. A kernel that rounded them again
+might contract a product and a sum, and come to the next one where they lie close to it: while what
+is read has been decided here, weights would be those of another place.
 """
 
 from __future__ import annotations
@@ -76,6 +80,24 @@ def places_of(index: Node, size: int) -> list[int] | None:
         return None
     places = [place + size if place < 0 else place for place in numbers]
     return places if all(0 <= place < size for place in places) else None
+
+
+def rounded_places(index: Node) -> Node | None:
+    """Whole numbers [n] that are made of known floats, as a range read at them; None if they are
+    not known, or more than a few pieces."""
+    tensor = tensor_of(index)
+    numbers = _evaluated(index) if tensor.dim() == 1 else None
+    if not numbers:
+        return None
+    low = min(numbers)
+    pieces = pieces_of([number - low for number in numbers])
+    if pieces is None:
+        return None
+    options: Any = {"dtype": tensor.dtype, "device": tensor.device}
+    ends = low, max(numbers) + 1
+    whole = index.graph.call_function(_aten.arange.start_step, ends, options)
+    whole.meta["val"] = tensor.new_empty(ends[1] - ends[0])
+    return taken(whole, 0, pieces)
 
 
 def _evaluated(node: Node) -> list[int] | None:

@@ -15,10 +15,11 @@ class CpuParameters:
     a pure copy streams. `chunk`: elements computed in registers before they are streamed, fewer in
     shorter rows of whole lines. `pieces`: the most that a domain is cut into where pads and
     concatenations change what they read. `interleaved`: the most neighbouring elements that one
-    iteration does where the innermost axes are short. `tile_read_bytes`, `tile_line_bytes`: what a
-    tile has of each row that is read, and of each that is stored. `vector`: elements that are done
-    together in short innermost loops over narrow types, and in those of fewer than `short_run` of
-    them that read truth values or compute much."""
+    iteration does where the innermost axes are short. `apart`: accesses whose neighbours are
+    further apart than that, from which a loop over them has no lanes. `tile_read_bytes`,
+    `tile_line_bytes`: what a tile has of each row that is read, and of each that is stored.
+    `vector`: elements that are done together in short innermost loops over narrow types, and in
+    those of fewer than `short_run` of them that read truth values or compute much."""
 
     serial_work: int = 1 << 17
     stream_bytes: int = 32 << 20
@@ -28,6 +29,7 @@ class CpuParameters:
     tile_line_bytes: int = 256
     pieces: int = 32
     interleaved: int = 8
+    apart: int = 8
     vector: int = 16
     short_run: int = 256
 

@@ -92,7 +92,7 @@ def _taken_apart(body: Body, turned: Turned, parameters: CpuParameters) -> list[
     steps = [step_along(load.at, turned.across) for load in turned.loads]
     if along.extent > most or turned.stores or not all(step == along.extent for step in steps):
         return None
-    axes = (*(axis for axis in body.axes if axis is not along), along)
+    axes = (*(axis for axis in body.axes if axis != along), along)
     parts = interleaved([dataclasses.replace(body, axes=axes)], most)
     return None if any(along in part.axes for part in parts) else parts
 
@@ -137,10 +137,24 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     if chunk == parameters.chunk or (chunk and peel is None):
         asked, done = _chunk(body, chunk)
         return Loop(inner, Binding.CHUNKS, (*asked, *done), chunk, peel=peel)
+    if _reads_apart(body, parameters):
+        return Loop(inner, Binding.SERIAL, scalar_nodes(body))
     in_rows = may_repeat and len(body.axes) > 1
     if in_rows and done_in_vectors((*body.loads, *body.lets), body.stores, inner, parameters):
         return Loop(inner, Binding.CHUNKS, _lanes(body, parameters.vector), parameters.vector)
     return Loop(inner, Binding.SIMD, scalar_nodes(body))
+
+
+def _reads_apart(body: Body, parameters: CpuParameters) -> bool:
+    """Whether neighbours read and store so much far apart that lanes would not help: the edges of
+    a stencil, down the rows. A vector of such loads is an instruction or two for each of its
+    elements, over which compilers take seconds."""
+    inner = body.axes[-1]
+    accesses = (*(load.at for load in body.loads), *(store.at for store in body.stores))
+    steps = [step_along(at, inner) for at in accesses]
+    apart = [step for step in steps if step is None or abs(step) > parameters.interleaved]
+    together = [step for step in steps if step in (-1, 1)]
+    return len(apart) >= parameters.apart and not together
 
 
 def _computes_in_chunks(body: Body) -> bool:

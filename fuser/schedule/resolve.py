@@ -4,7 +4,8 @@
     T4_place_from: Bool = ge(T4_place, 64)         always
     T4: Float = where(T4_place_from, T1, T3)   ->  T1 is used for T4
 
-What nothing reads any more, comparisons, arithmetic and loads, is left out.
+What nothing reads any more, comparisons, arithmetic and loads, is left out, and so are sums with
+the zeros that pads have there.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     SizeValue,
 )
+from fuser.schedule.zero_sums import is_unsigned, without_zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +53,21 @@ def resolve(body: Body) -> Body:
 def decided(all_lets: Sequence[Let]) -> tuple[dict[str, Expression], list[Let]]:
     """Names that stand for other values once selections are made, with these; the other lets."""
     known: dict[str, Expression] = {}
+    unsigned: set[str] = set()
     found = comparisons(all_lets)
     lets: list[Let] = []
     for let in all_lets:
         outcome = _decided(found[let.name]) if let.name in found else None
         if outcome is None:
-            expression = replaced(let.expression, known)
+            expression = without_zero(replaced(let.expression, known), unsigned)
         else:
             expression = Literal(outcome, DataType.Bool)
         if isinstance(expression, Ref | Literal) and expression.dtype is let.dtype:
             known[let.name] = expression
         else:
             lets.append(dataclasses.replace(let, expression=expression))
+            if expression.dtype is let.dtype and is_unsigned(expression, unsigned):
+                unsigned.add(let.name)
     return known, lets
 
 

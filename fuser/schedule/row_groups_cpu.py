@@ -60,7 +60,7 @@ def _alternate(
 
 
 def _comes_by(sweep: Sweep, row: Axis, piece: Axis) -> bool:
-    over = [axis for axis in sweep.axes if axis is not piece]
+    over = [axis for axis in sweep.axes if axis != piece]
     if sweep.scans or not over:
         return False
     found = [
@@ -77,7 +77,7 @@ def _by_column(body: RowBody, row: Axis, piece: Axis) -> RowBody:
     places = {row: of_row, piece: of_piece}
     stages = (
         dataclasses.replace(
-            replace_axes(sweep, places), axes=tuple(a for a in sweep.axes if a is not piece)
+            replace_axes(sweep, places), axes=tuple(a for a in sweep.axes if a != piece)
         )
         for sweep in body.stages
     )

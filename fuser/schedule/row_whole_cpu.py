@@ -41,7 +41,7 @@ from fuser.schedule.vectors import step_along
 def whole_order(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
     """`body` with rows in an order in which each lane does a whole row; None if there is none."""
     for inner in reversed(body.rows):
-        outer = tuple(axis for axis in body.rows if axis is not inner)
+        outer = tuple(axis for axis in body.rows if axis != inner)
         ordered = dataclasses.replace(body, rows=(*outer, inner))
         if _are_whole(ordered, parameters):
             return ordered

@@ -5,7 +5,8 @@
 
 Random numbers are drawn in whole blocks, so that no word of one is thrown away. Of few lanes, truth
 values and narrow numbers that are only converted become numbers of 32 bits: g++ makes loops as long
-as a vector has elements of the narrowest type, and of shorter ones narrower vectors or none.
+as a vector has elements of the narrowest type, and of shorter ones narrower vectors or none. So it
+does where lanes read every second number, for which it wants an element after the last.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _VECTOR_BYTES = 64
 
 _FLAG_STEPS = 1, 2
 """Steps between truth values of which all lanes are read at once."""
+
+_NUMBER_STEP = 2
+"""The step between numbers of 32 bits of which all lanes are read at once."""
 
 
 def loads_together(
@@ -93,6 +97,11 @@ def _is_flag(load: Load, inner: Axis) -> bool:
     return load.tensor.dtype is DataType.Bool and step_along(load.at, inner) in _FLAG_STEPS
 
 
+def _is_stepped(load: Load, inner: Axis) -> bool:
+    dtype = load.tensor.dtype
+    return dtype in (DataType.Float, DataType.Int32) and step_along(load.at, inner) == _NUMBER_STEP
+
+
 def _only_converted(
     loads: Iterable[Load], readers: Sequence[Code | Fold | Store]
 ) -> AbstractSet[str]:
@@ -124,7 +133,8 @@ def _moved(
     elif is_converted:
         fits = step == 1 and lanes > 1 and lanes * load.tensor.dtype.itemsize < _VECTOR_BYTES
     else:
-        fits = _is_flag(load, inner) and 1 < lanes <= MOST_FLAGS
+        at_once = _is_flag(load, inner) or _is_stepped(load, inner)
+        fits = at_once and 1 < lanes <= MOST_FLAGS
     if not fits or any(name in made for name in names_in((load,))):
         return None
     return dataclasses.replace(load, lanes=lanes, step=step or 1)

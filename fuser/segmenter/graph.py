@@ -7,7 +7,7 @@ through.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import networkx as nx
 
@@ -42,10 +42,15 @@ KERNEL_OPERATIONS = POINT_OPERATIONS | CheckIndex | Reduce | Scan | Gather | Pad
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A value that reaches a node, and the atoms at which it is read out of place."""
+    """A value that reaches a node, and the atoms at which it is read out of place.
+
+    `through` numbers what it is read through: nodes with one of them in common read it at the same
+    places.
+    """
 
     value: Value
     misplaced: AtomSet
+    through: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ def build_graph(
         origins = (free[read.value].base if read.value in free else read.value for read in sources)
         graph.add_edges_from((maker[value], number) for value in origins if value in maker)
     _match_domains(nodes, atoms)
-    reads = [tuple(Read(r.value, atoms.leaves(r.misplaced)) for r in own) for own in reads]
+    reads = [tuple(replace(r, misplaced=atoms.leaves(r.misplaced)) for r in own) for own in reads]
     kept = {
         number: atoms.of(statement.outs[0])
         for number, statement in enumerate(nodes)
@@ -176,15 +181,21 @@ def _reads(
 ) -> tuple[Read, ...]:
     """Tensors a statement reads, looking through metadata operations that are not nodes."""
     found: dict[Value, AtomSet] = {}
-    pending = [(statement.outs[0], operand, NONE) for operand in operands(statement.op)][::-1]
+    through: dict[Value, set[int]] = {}
+    moves = isinstance(statement.op, Pad | Cat | Gather)
+    pending = [
+        (statement.outs[0], operand, NONE, (statement.outs[0] if moves else operand).id)
+        for operand in operands(statement.op)
+    ][::-1]
     while pending:
-        reader, value, outside = pending.pop()
+        reader, value, outside, by = pending.pop()
         if not value.is_tensor:
             continue
         outside |= atoms.misplaced(reader, value)
         if value in free or value in maker:
             found[value] = found.get(value, NONE) | (outside & atoms.of(value))
+            through.setdefault(value, set()).add(by)
         else:
             further = operands(definitions[value].op)
-            pending += [(value, operand, outside) for operand in further][::-1]
-    return tuple(Read(value, misplaced) for value, misplaced in found.items())
+            pending += [(value, operand, outside, by) for operand in further][::-1]
+    return tuple(Read(value, found[value], frozenset(through[value])) for value in found)

@@ -11,6 +11,7 @@ from fuser.ir.nodes import Cat, Pad, Pointwise, Scatter, Statement, Value, stati
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.places import places_refusal
 from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
@@ -174,7 +175,7 @@ class GroupMaker:
 
         `related` tells that edges lead from all of its operations to all others.
         """
-        refusal = _too_large(group)
+        refusal = _too_large(group) or places_refusal(self.operations, group.members)
         if refusal is not None:
             return refusal
         if group.live > MAX_LIVE:

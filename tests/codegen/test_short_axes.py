@@ -233,3 +233,22 @@ def test_long_code_is_not_repeated_for_each_element() -> None:
             fd.add_output(define(fd, x))
         (kernel,) = fd.plan([x]).kernels
         assert kernel.source.count("= sin(") == 150
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+@pytest.mark.parametrize("length", [32, 34, 62, 64, 94, 128])
+def test_every_second_number_of_short_rows(length: int, dtype: torch.dtype) -> None:
+    """Sixteen of them are read at once, and none beyond the last."""
+    x = torch.arange(8 * (length + 1)).reshape(8, length + 1).to(dtype)
+    mask = x % 3 == 0
+    with FusionDefinition() as fd:
+        given, chosen = fd.from_pytorch(x), fd.from_pytorch(mask)
+        for start in (0, 1):
+            even = fd.ops.slice(given, [0, start], [8, length], [1, 2])
+            which = fd.ops.slice(chosen, [0, start], [8, length], [1, 2])
+            fd.add_output(fd.ops.where(which, even, fd.ops.neg(even)))
+    for start, found in zip((0, 1), fd.execute([x, mask]), strict=True):
+        part, which = x[:, start:length:2], mask[:, start:length:2]
+        assert torch.equal(found, torch.where(which, part, -part))
+    if length == 128:
+        assert "read_steps<16, 2>" in fd.plan([x, mask]).kernels[0].source

@@ -192,7 +192,7 @@ FUSER_DEVICE float log(float x) {
   return log_or_limit(x, value);
 }
 
-extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const int64 T18_slots, const int64 T20_slots, const int64 n0, const int64 n1, const int64 T0_ahead_offset, const int64 T22_index_size, long long* errors, const bool threaded) {
+extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const int64 T18_slots, const int64 T20_slots, const int64 n0, const int64 n1, const int64 T0_offset, const int64 T22_index_size, long long* errors, const bool threaded) {
   const int threads = threaded ? thread_count() : 1;
   int64* const T18_parts = on_own_lines<int64>(threads * T18_slots);
   for (long long slot = 0; slot < threads * T18_slots; ++slot) T18_parts[slot] = 0LL;
@@ -239,7 +239,7 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
         int64 start1 = block;
         for (; start1 + 64 <= block_end; start1 += 64) {
           const int64 i1 = start1;
-          prefetch_lanes<64>(T0_in + i1 + i0 * n1 + T0_ahead_offset);
+          prefetch_lanes<64>(T0_in + i1 + i0 * n1 + T0_offset);
           #pragma omp simd
           for (int lane = 0; lane < 64; ++lane) sweep1(start1 + lane, lane, false);
         }

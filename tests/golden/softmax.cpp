@@ -171,7 +171,7 @@ static inline void stream_fence() {
 #endif
 }
 
-extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const int64 n0, const int64 n1, const int64 T0_ahead_offset, const int64 past_cache, const bool threaded) {
+extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const int64 n0, const int64 n1, const int64 T0_offset, const int64 past_cache, const bool threaded) {
   #pragma omp parallel if (threaded)
   {
     #pragma omp for
@@ -206,7 +206,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       int64 start1 = 0;
       for (; start1 + 32 <= n1; start1 += 32) {
         const int64 i1 = start1;
-        prefetch_lanes<32>(T0_in + i0 * n1 + i1 + T0_ahead_offset);
+        prefetch_lanes<32>(T0_in + i0 * n1 + i1 + T0_offset);
         #pragma omp simd
         for (int lane = 0; lane < 32; ++lane) sweep1(start1 + lane, lane, false);
       }

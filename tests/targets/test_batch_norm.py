@@ -65,3 +65,19 @@ def test_mistakes_are_named() -> None:
         with pytest.raises(errors.ArgumentError, match="two or more dimensions"):
             fd.ops.batch_norm(m)
         fd.add_output(t * 2.0)
+
+
+@pytest.mark.parametrize(
+    "shape", [(4, 8, 5, 5), (32, 64, 7, 7), (2, 8, 7, 7), (5, 8, 5, 7), (2, 3, 1, 3)], ids=str
+)
+def test_channels_of_small_images_are_swept_once(shape: tuple[int, ...]) -> None:
+    # A channel's pixels are one axis in each of its sweeps, though each sweep merged its own.
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        var, mean = fd.ops.var_mean(t, [0, 2, 3], correction=0, keepdim=True)
+        fd.add_output((t - mean) * fd.ops.rsqrt(var + 1e-5))
+        fd.add_output(var)
+        powers = fd.ops.exp(t - fd.ops.max(t, [0, 2, 3], keepdim=True))
+        fd.add_output(powers / fd.ops.sum(powers, [0, 2, 3], keepdim=True))
+    fd.validate([x])

@@ -106,3 +106,20 @@ def test_an_unknown_check_is_refused(monkeypatch: pytest.MonkeyPatch):
     debug.reload()
     with pytest.raises(CheckOptionError, match=r"unknown check 'indices'; the valid .*: index$"):
         debug.checking("index")
+
+
+@pytest.mark.parametrize("rows", [16, 600])
+@pytest.mark.parametrize("folded", [False, True])
+def test_an_index_is_checked_in_every_part_of_a_row(rows: int, folded: bool) -> None:
+    # A concatenation along the row: it is swept in two parts, which check the same index.
+    x, at, y = torch.randn(rows, 9), torch.randint(0, 9, (rows, 64)), torch.randn(rows, 32)
+    with FusionDefinition() as fd:
+        data, index, half = map(fd.from_pytorch, (x, at, y))
+        added = fd.ops.gather(data, index, 1) + fd.ops.cat([half, half], 1)
+        fd.add_output(fd.ops.sum(added, [1]) if folded else added)
+    fd.validate([x, at, y])
+    for column in (3, 60):
+        bad = at.clone()
+        bad[rows - 1, column] = 12
+        with pytest.raises(IndexOutOfRangeError, match="gather: index 12 is out of range"):
+            fd.execute([x, bad, y])

@@ -287,6 +287,35 @@ FUSER_DEVICE void read_flags(int (&to)[Count], const bool* from) {
   for (int lane = 0; lane < Count; ++lane) to[lane] = truth(from[lane * Step]);
 }
 
+//@ read_steps: FUSER_DEVICE
+// Reads numbers of 32 bits, each `Step` after the one before; no element is read beyond the last. (g++
+// makes vectors of such a loop only where another element follows: of a few lanes, half as wide ones.)
+#if defined(__AVX512F__)
+#define FUSER_STEPPED 16
+#define FUSER_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
+#elif defined(__AVX2__)
+#define FUSER_STEPPED 8
+#define FUSER_EVEN 0, 2, 4, 6, 9, 11, 13, 15
+#endif
+template <int Count, int Step, class T>
+FUSER_DEVICE void read_steps(T (&to)[Count], const T* from) {
+#if defined(FUSER_STEPPED)
+  if constexpr (Step == 2 && Count % FUSER_STEPPED == 0) {
+    typedef T lanes __attribute__((vector_size(FUSER_STEPPED * sizeof(T)), may_alias));
+    typedef lanes anywhere __attribute__((aligned(sizeof(T))));
+    for (int lane = 0; lane < Count; lane += FUSER_STEPPED) {
+      const T* first = from + 2 * lane;  // the second half begins one early, to end with the last
+      const lanes low = *reinterpret_cast<const anywhere*>(first);
+      const lanes high = *reinterpret_cast<const anywhere*>(first + FUSER_STEPPED - 1);
+      *reinterpret_cast<lanes*>(to + lane) = __builtin_shufflevector(low, high, FUSER_EVEN);
+    }
+    return;
+  }
+#endif
+  #pragma omp simd
+  for (int lane = 0; lane < Count; ++lane) to[lane] = from[lane * Step];
+}
+
 //@ read_narrow_integers
 // Reads integers of 8 or 16 bits as numbers of 32 bits.
 template <int Count, class T>

@@ -1,0 +1,113 @@
+"""Resized images: torch's numbers, by one-dimensional interpolations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its name everywhere
+from torch.fx import symbolic_trace
+
+from fuser.integrations import dynamo
+from fuser.integrations.resizing import resized, separate_resizes
+
+CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((2, 3, 7), {"mode": "linear", "scale_factor": 2}),
+    ((2, 3, 6, 8), {"mode": "bilinear", "scale_factor": 2, "align_corners": False}),
+    ((2, 3, 6, 8), {"mode": "bilinear", "scale_factor": (3, 0.5)}),
+    ((2, 3, 6, 8), {"mode": "bilinear", "size": (6, 17), "align_corners": True}),
+    ((2, 3, 6, 8), {"mode": "bilinear", "size": (1, 8), "align_corners": True}),
+    ((2, 3, 6, 8), {"mode": "bilinear", "scale_factor": 1.7}),
+    ((2, 3, 6, 8), {"mode": "bilinear", "scale_factor": 1.7, "recompute_scale_factor": True}),
+    ((2, 3, 6, 8), {"mode": "bicubic", "scale_factor": 2}),
+    ((2, 3, 6, 8), {"mode": "bicubic", "size": (5, 19), "align_corners": True}),
+    ((1, 2, 3, 4, 5), {"mode": "trilinear", "scale_factor": 2}),
+]
+
+
+@pytest.mark.parametrize(("shape", "options"), CASES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_numbers_layouts_and_gradients_are_torchs(
+    shape: tuple[int, ...], options: dict[str, Any], dtype: torch.dtype
+) -> None:
+    x = torch.randn(shape).to(dtype)
+    results: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for run in (torch.compile(F.interpolate, backend="fuser"), F.interpolate):
+        given = x.clone().requires_grad_()
+        y = run(given, **options)
+        weights = torch.linspace(-1, 1, y.numel()).view(y.shape).to(dtype)
+        results.append((y.detach(), *torch.autograd.grad(y, given, weights)))
+        assert y.dtype is dtype
+        assert y.is_contiguous()
+    close = {torch.bfloat16: 0.05, torch.float32: 1e-4, torch.float64: 1e-9}[dtype]
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=close, atol=close)
+    assert all(report.percent == 100.0 for report in dynamo.reports())
+
+
+def test_channels_last_stay_last() -> None:
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    y = torch.compile(F.interpolate, backend="fuser")(x, scale_factor=2, mode="bilinear")
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(y, F.interpolate(x, scale_factor=2, mode="bilinear"))
+
+
+def test_a_module_that_resizes_twice_in_one_graph() -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Upsample(scale_factor=2, mode="bilinear"),
+        torch.nn.Upsample(size=(9, 7), mode="bicubic"),
+    )
+    x = torch.randn(1, 2, 4, 5)
+    torch.testing.assert_close(torch.compile(model, backend="fuser")(x), model(x))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "nearest", "scale_factor": 2},
+        {"mode": "area", "size": (3, 4)},
+        {"mode": "bilinear", "scale_factor": 0.5, "antialias": True},
+    ],
+)
+def test_other_modes_are_torchs(options: dict[str, Any]) -> None:
+    x = torch.randn(1, 2, 6, 8)
+    module = symbolic_trace(lambda x: F.interpolate(x, **options))
+    annotate(module, x)
+    separate_resizes(module.graph)
+    assert [n.target for n in module.graph.nodes if n.op == "call_function"] == [F.interpolate]
+    y = torch.compile(F.interpolate, backend="fuser")(x, **options)
+    torch.testing.assert_close(y, F.interpolate(x, **options))
+
+
+def test_whole_numbers_are_torchs() -> None:
+    x = torch.randint(0, 255, (1, 3, 4, 4), dtype=torch.uint8)
+    module = symbolic_trace(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"))
+    annotate(module, x)
+    separate_resizes(module.graph)
+    assert all(node.target is not resized for node in module.graph.nodes)
+
+
+def test_dimensions_that_stay_are_not_read_twice() -> None:
+    x = torch.randn(1, 2, 4, 5)
+    module = symbolic_trace(lambda x: F.interpolate(x, size=(4, 10), mode="bilinear"))
+    annotate(module, x)
+    separate_resizes(module.graph)
+    (call,) = (node for node in module.graph.nodes if node.target is resized)
+    assert [(r.dim, r.changes) for r in call.args[2]] == [(3, True), (2, False)]
+
+
+def test_open_sizes_are_torchs_and_right() -> None:
+    run = torch.compile(F.interpolate, backend="fuser", dynamic=True)
+    for height in (4, 7):
+        x = torch.randn(2, 3, height, 5)
+        y = run(x, scale_factor=2, mode="bilinear")
+        torch.testing.assert_close(y, F.interpolate(x, scale_factor=2, mode="bilinear"))
+
+
+def annotate(module: torch.fx.GraphModule, x: torch.Tensor) -> None:
+    """The example values that Dynamo leaves at nodes."""
+    image, *calls = (node for node in module.graph.nodes if node.op != "output")
+    image.meta["example_value"] = x
+    for call in calls:
+        call.meta["example_value"] = F.interpolate(x, **call.kwargs)
