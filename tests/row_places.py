@@ -13,7 +13,7 @@ import pytest
 from fuser.runtime.backend import CudaBackend
 from fuser.schedule import CudaRowParameters
 
-_SMALL = {"warp_elements": 8, "thread_bytes": 16}
+_SMALL = {"warp_elements": 8, "lane_elements": 0, "thread_bytes": 16}
 
 PLACES = {
     "registers": CudaRowParameters(max_cluster=1, **_SMALL),
@@ -21,7 +21,7 @@ PLACES = {
     "cluster": CudaRowParameters(block_bytes=128, **_SMALL),
     "shared by a cluster": CudaRowParameters(block_bytes=128, kept_words=0, **_SMALL),
     "read again": CudaRowParameters(max_cluster=1, kept_words=0, shared_bytes=0, **_SMALL),
-    "warps": CudaRowParameters(resident_threads=0),
+    "warps": CudaRowParameters(resident_threads=0, lane_elements=0),
 }
 
 

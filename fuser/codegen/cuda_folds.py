@@ -58,14 +58,20 @@ class CudaFoldPrinter(CudaPointPrinter):
     def _over_team(self, partial: Partial) -> str:
         """The parts of a team's threads as one, in all of them."""
         if self._team is Team.WARP:
-            return (
-                f"{self.expressions.use('join_warp')}({partial.name}_part, {self._joiner(partial)})"
-            )
+            return self._over_lanes_of_warp(partial)
         if self._team is Team.COLUMN:
             _, y, _ = self.nest.launch.block
             call = f"{self.expressions.use('join_column')}<{y}>"
             return f"{call}({partial.name}_part, {self._joiner(partial)}, shared)"
         return self._over_cluster(partial) if self._in_cluster else self._over_block(partial)
+
+    def _over_lanes_of_warp(self, partial: Partial) -> str:
+        part, lanes = f"{partial.name}_part", self._team_threads()
+        if lanes == 1:
+            return part
+        call = "join_warp" if lanes == 32 else "join_lanes"
+        count = "" if lanes == 32 else f"<{lanes}>"
+        return f"{self.expressions.use(call)}{count}({part}, {self._joiner(partial)})"
 
     def _over_cluster(self, partial: Partial) -> str:
         warps = math.prod(self.nest.launch.block) // 32

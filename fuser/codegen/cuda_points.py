@@ -84,7 +84,8 @@ class CudaPointPrinter(CudaTeamPrinter):
         with self.out.block(f"for (int round = 0; round < {nest[-1].rounds}; ++round)"):
             first = _after_head(_times(number, step), name, nest[-1].peel)
             self.out.line(f"const {self.index} {name} = {first};")
-            self.out.line(f"if ({name} >= {count}) continue;")
+            idle = "!active || " if self._idles() else ""
+            self.out.line(f"if ({idle}{name} >= {count}) continue;")
             self._unravel(nest, name)
             self.nodes(nest[-1].body)
 
@@ -100,9 +101,14 @@ class CudaPointPrinter(CudaTeamPrinter):
         only_reads = not any(isinstance(node, Store | Keep) for node in body)
         if only_reads and self._in_rows and not _has_loops(body):
             self.out.line(f"#pragma unroll {4 if step > 1 else 8}")
-        with self.out.block(f"for ({begin}; {name} < {count}; {onwards})"):
+        idle = "active && " if self._idles() else ""
+        with self.out.block(f"for ({begin}; {idle}{name} < {count}; {onwards})"):
             self._unravel(nest, name)
             self.nodes(body)
+
+    def _idles(self) -> bool:
+        """Whether a thread without a row does no points: it would read what others overwrite."""
+        return self._in_rows and self._may_idle and self._team is Team.WARP
 
     def _first_point(self) -> str:
         if self._in_rows and self._is_split:

@@ -75,7 +75,7 @@ class CudaRowPrinter(CudaScanPrinter):
         elif partial.slots > 1:
             held += f"[{self.sizes.index(node.at, partial.name)}]"
         conditions = [] if self._sharing else [self._is_first()]
-        if self._team is Team.COLUMN and partial.name in self._kept_over_rows:
+        if self._may_idle and partial.name in self._kept_over_rows:
             conditions.append("active")
         line = f"{held} = {self._joined(partial, held, node.value)};"
         self.out.line(f"if ({' && '.join(conditions)}) {line}" if conditions else line)
@@ -150,7 +150,8 @@ class CudaRowPrinter(CudaScanPrinter):
         """Each block leaves its parts; the last one joins them, and does the epilogue."""
         if self._team in (Team.WARP, Team.COLUMN):
             self._thread = "block_thread"
-            self.out.line("const int block_thread = threadIdx.y * 32 + threadIdx.x;")
+            x, _, _ = self.nest.launch.block
+            self.out.line(f"const int block_thread = threadIdx.y * {x} + threadIdx.x;")
         for partial in node.partials:
             if partial.slots == 1:
                 self.out.line(f"{partial.name}_part = {self._over_block(partial)};")

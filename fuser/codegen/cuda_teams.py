@@ -23,6 +23,10 @@ class CudaTeamPrinter(CudaPrinter):
         """Whether several blocks do a row."""
         self._in_cluster = nest.launch.cluster > 1
         """Whether these are a cluster."""
+        self._may_idle = self._team is Team.COLUMN or (
+            self._team is Team.WARP and 1 < nest.launch.block[0] < 32
+        )
+        """Whether threads without a row stay for those of others, which they exchange with."""
         self._in_rows = False
         """Whether a row is at hand, rather than all of them."""
         self._sharing: Loop | None = None
@@ -37,7 +41,12 @@ class CudaTeamPrinter(CudaPrinter):
                 self._over_rows(loop)
             case _:
                 name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-                with self.out.block(f"for ({self.index} {name} = 0; {name} < {extent}; ++{name})"):
+                if loop.rounds:
+                    self.out.line("#pragma unroll")
+                most = loop.rounds or extent
+                with self.out.block(f"for ({self.index} {name} = 0; {name} < {most}; ++{name})"):
+                    if loop.rounds:
+                        self.out.line(f"if ({name} >= {extent}) continue;")
                     self.nodes(loop.body)
 
     def checked_index(self, node: CheckedIndex) -> None:
@@ -48,7 +57,7 @@ class CudaTeamPrinter(CudaPrinter):
         self.out.line(f"{name} = {self.index_in_range(node)};")
 
     def store(self, store: Store) -> None:
-        conditions = ["active"] if self._in_rows and self._team is Team.COLUMN else []
+        conditions = ["active"] if self._in_rows and self._may_idle else []
         if not self._sharing:
             conditions.append(self._is_first())
         if not conditions:
@@ -67,7 +76,7 @@ class CudaTeamPrinter(CudaPrinter):
         x, _, _ = self.nest.launch.block
         match self._team:
             case Team.WARP | Team.BLOCK:
-                thread = "int thread = threadIdx.x"
+                thread = "int thread = threadIdx.x" if x > 1 else "int thread = 0"
             case Team.COLUMN:
                 thread = "int thread = threadIdx.y"
             case Team.GRID:
@@ -93,18 +102,23 @@ class CudaTeamPrinter(CudaPrinter):
         _, y, _ = self.nest.launch.block
         self._row, self._row_axes = name, [each.axis for each in nest]
         block = f"{self.index}(blockIdx.x)"
+        place = f"tile + {self.index}(threadIdx.x)"
         if self._team is Team.COLUMN:
             head = f"tile = {block} * 32; tile < {rows}; tile += gridDim.x * 32"
+        elif self._may_idle:
+            of_warp = 32 // self._team_threads()
+            place = f"tile + {self.index}(threadIdx.y % {of_warp})"
+            first = f"{block} * {y} + threadIdx.y / {of_warp} * {of_warp}"
+            head = f"tile = {first}; tile < {rows}; tile += gridDim.x * {y}"
         elif self._team is Team.WARP:
             first = f"{block} * {y} + threadIdx.y"
             head = f"{name} = {first}; {name} < {rows}; {name} += gridDim.x * {y}"
         else:
             head = f"{name} = {block}; {name} < {rows}; {name} += gridDim.x"
         with self.out.block(f"for ({self.index} {head})"):
-            if self._team is Team.COLUMN:
-                self.out.line(f"const bool active = tile + {self.index}(threadIdx.x) < {rows};")
-                place = f"active ? tile + {self.index}(threadIdx.x) : {rows} - 1"
-                self.out.line(f"const {self.index} {name} = {place};")
+            if self._may_idle:
+                self.out.line(f"const bool active = {place} < {rows};")
+                self.out.line(f"const {self.index} {name} = active ? {place} : {rows} - 1;")
             self._unravel(nest, name)
             self.nodes(nest[-1].body)
 

@@ -39,7 +39,7 @@ class Binding(Enum):
 class Team(Enum):
     """The threads of a GPU that do a row together."""
 
-    WARP = auto()  # a warp, along x; as many rows a block as it has warps
+    WARP = auto()  # a warp, or a power of two of its lanes, along x; neighbouring rows lie along y
     BLOCK = auto()  # a block, or several where the grid has a second dimension
     COLUMN = auto()  # threads of a block along y; neighbouring rows lie along x
     GRID = auto()  # all there are, for the only row

@@ -169,6 +169,10 @@ def _waste(extent: int, size: int) -> float:
 class CudaRowParameters:
     """`vector_bytes`, `max_lane_bytes`: as above. `scan_lanes`: neighbours that a thread takes in
     a scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
+    `lane_elements`: the longest row for which less than a warp may be enough, a lane for each
+    `lane_accesses` of it. `thread_elements`: the longest row that one thread does in any case;
+    where memory is consecutive across rows, up to `unrolled` of a row, and longer ones if rows are
+    `crowded` times as many as threads run at once.
     `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
     where every element has a result. `column_threads`: threads for a row where memory is
     consecutive across rows. `grid_threads`: threads a block where nothing is folded.
@@ -189,6 +193,11 @@ class CudaRowParameters:
     scan_lanes: int = 4
     warp_elements: int = 1024
     warps: int = 4
+    lane_elements: int = 256
+    lane_accesses: int = 4
+    thread_elements: int = 8
+    unrolled: int = 32
+    crowded: int = 2
     elements: int = 16
     slot_elements: int = 4
     threads: int = 512

@@ -1,6 +1,6 @@
 """Row body -> loop tree for a GPU: a team of threads for each row.
 
-    warp      short rows: a warp for each, several rows a block
+    warp      short rows: a warp for each, or some lanes of one, several rows a block
     block     long rows: a block for each, or several blocks where rows are few
     column    memory is consecutive across rows: neighbouring rows for neighbouring threads
     grid      nothing is folded: every element for itself
@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import point_count, power_of_two
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
@@ -159,11 +159,18 @@ class _Mapping:
         inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, last, vectors))
         alone = sweep.axes == (self._team.axis,)
         inside = nested(rest, Binding.TEAM, (self._shared_out(last, inside, vectors, alone),))
-        loops = nested(outer, Binding.SERIAL, inside)
+        loops = self._outside(outer, inside)
         if vectors.peel:
             ends = in_lanes(sweep, self._accumulate, last, Vectors())
             loops = (*loops, Loop(last, Binding.ENDS, ends, peel=vectors.peel))
         return loops
+
+    def _outside(self, axes: Sequence[Axis], inside: tuple[Node, ...]) -> tuple[Node, ...]:
+        """Loops that every thread walks; of a short row, a number of rounds."""
+        for axis in reversed(axes):
+            rounds = power_of_two(axis.extent) if self._team.is_short else 0
+            inside = (Loop(axis, Binding.SERIAL, inside, rounds=rounds),)
+        return inside
 
     def _folded(self, folds: Sequence[Fold], loops: tuple[Node, ...]) -> list[Node]:
         """Loops in which the threads of a team fold, and what the team then makes of that."""
@@ -267,6 +274,9 @@ class _Mapping:
         room = self._team.room if as_kept else None
         rounds = room.rounds if room and room.place is Place.REGISTERS else 0
         lanes, whole, peel = vectors.lanes, vectors.whole, vectors.peel
+        if self._team.is_short and not rounds:
+            needed = max(power_of_two(-(-axis.extent // lanes)) // self._team.threads, 1)
+            rounds = needed if needed <= self._parameters.unrolled else 0
         return Loop(axis, Binding.TEAM, inside, lanes, rounds, whole, peel)
 
     def _epilogue(self) -> tuple[Node, ...]:

@@ -52,11 +52,11 @@ class Room:
     rounds: int
 
 
-def warp_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:
-    """Room in the registers of a warp."""
-    rounds = max(power_of_two(demand.vectors) // 32, 1)
-    fits = _fits_registers(rounds * demand.words, 32, parameters)
-    return Room(32, 1, Place.REGISTERS, rounds) if fits else None
+def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = 32) -> Room | None:
+    """Room in the registers of a warp, or of some of its lanes."""
+    rounds = max(power_of_two(demand.vectors) // lanes, 1)
+    fits = _fits_registers(rounds * demand.words, lanes, parameters)
+    return Room(lanes, 1, Place.REGISTERS, rounds) if fits else None
 
 
 def column_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:

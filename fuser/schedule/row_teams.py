@@ -39,6 +39,11 @@ class RowTeam:
         x, y, _ = self.launch.block
         return y if self.team is Team.COLUMN else x
 
+    @property
+    def is_short(self) -> bool:
+        """Whether less than a warp does a row, so that few rounds do all of its points."""
+        return self.team is Team.WARP and self.threads < 32
+
 
 class TeamChoice:
     """Chooses the team for the rows of a body, whose stages have no conflicting folds."""
@@ -69,6 +74,8 @@ class TeamChoice:
         together = any(sweep.folds or sweep.scans for sweep in self._body.stages)
         if not together and not self._body.rows:
             return self._grid()
+        if lanes := self._lanes():
+            return lanes
         # Neighbouring rows are other threads', which would be in each other's way in an array.
         if lanes_across_rows(self._body) and not self._has_arrays():
             return self._column()
@@ -95,6 +102,55 @@ class TeamChoice:
         parts = self._split(teams, 32, threads)
         launch = self._launched(teams, parts, (32, threads, 1), room, demand)
         return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room)
+
+    def _lanes(self) -> RowTeam | None:
+        """Some lanes of a warp, or one, if more would find nothing to do."""
+        if not self._body.rows or self._scanned or self._has_arrays():
+            return None
+        across = lanes_across_rows(self._body)
+        vectors = {
+            axis: Vectors() if across else self._vectors(axis, may_peel=False)
+            for axis in self._groups
+        }
+        axis, kept = self._to_keep(vectors)
+        lanes = self._lanes_across(kept) if across else self._lanes_along(vectors)
+        demand = _demand(axis, kept, vectors[axis]) if axis else None
+        room = warp_room(demand, self._parameters, lanes) if demand and lanes else None
+        if not lanes or (demand and not room):
+            return None
+        rows = 32 * self._parameters.warps // lanes
+        launch = self._launched(_groups(self._rows, rows), 1, (lanes, rows, 1))
+        return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
+
+    def _lanes_along(self, vectors: Mapping[Axis, Vectors]) -> int:
+        """Lanes for a row that is consecutive; 0 if a whole warp is not too much for it."""
+        given = self._parameters
+        if self._longest <= given.thread_elements or self._has_windows():
+            return int(self._longest <= given.lane_elements and self._points() <= given.unrolled)
+        accesses = (_groups(axis.extent, each.lanes) for axis, each in vectors.items())
+        lanes = power_of_two(max(accesses, default=1)) // given.lane_accesses
+        return max(lanes, 1) if self._longest <= given.lane_elements and lanes < 32 else 0
+
+    def _lanes_across(self, kept: Sequence[Load]) -> int:
+        """1 if a thread does well to take a row of its own, beside those of its neighbours."""
+        given = self._parameters
+        if self._longest <= given.lane_elements and self._points() <= given.unrolled:
+            return 1
+        many = self._rows >= given.crowded * given.resident
+        short = self._longest <= given.warp_elements
+        return int(many and short and not kept and not self._has_windows())
+
+    def _has_windows(self) -> bool:
+        """Whether a row has several axes."""
+        return any(len(sweep.axes) > 1 for sweep in self._body.stages)
+
+    def _points(self) -> int:
+        """Of the longest sweep, as far as they are numbers of the text."""
+        points = (
+            math.prod(power_of_two(axis.extent) for axis in sweep.axes)
+            for sweep in self._body.stages
+        )
+        return max(points, default=1)
 
     def _warp_or_block(self) -> RowTeam:
         given = self._parameters

@@ -505,6 +505,16 @@ FUSER_DEVICE T join_warp(T value, Join join) {
   return value;
 }
 
+//@ join_lanes: FUSER_DEVICE, lane_across
+// The values of `count` neighbouring lanes of a warp as one, in all of them; `count` is a power of
+// two, and all lanes of the warp ask.
+template <int count, typename T, typename Join>
+FUSER_DEVICE T join_lanes(T value, Join join) {
+#pragma unroll
+  for (int bits = count / 2; bits > 0; bits /= 2) value = join(value, lane_across(value, bits));
+  return value;
+}
+
 //@ join_block: FUSER_DEVICE, join_warp, lane_across
 // The values of a block's threads as one, in all of them. `warps` is a power of two; `shared` has
 // room for one value of each. Threads leave together, so it may be used again at once.
