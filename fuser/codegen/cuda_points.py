@@ -6,6 +6,7 @@ import math
 
 from fuser.codegen.cuda_teams import CudaTeamPrinter, nest_of
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import power_of_two
 from fuser.schedule.loop_tree import (
     Binding,
     Keep,
@@ -76,16 +77,20 @@ class CudaPointPrinter(CudaTeamPrinter):
 
     def _in_rounds(self, nest: list[Loop], name: str, count: str, step: int) -> None:
         """As many rounds as the text says, so that what is kept lies in registers."""
-        number = f"round * {self._team_threads()} + {self._thread}"
+        number = self._of_round("round")
         if self._is_split:
             blocks = f"{self.index}(round * gridDim.y + blockIdx.y)"
-            number = f"{blocks} * {self._team_threads()} + {self._thread}"
+            number = self._of_round(blocks)
         self.out.line("#pragma unroll")
         with self.out.block(f"for (int round = 0; round < {nest[-1].rounds}; ++round)"):
             first = _after_head(_times(number, step), name, nest[-1].peel)
             self.out.line(f"const {self.index} {name} = {first};")
-            idle = "!active || " if self._idles() else ""
-            self.out.line(f"if ({idle}{name} >= {count}) continue;")
+            sure = self._sure_rounds(nest)
+            beyond = f"{name} >= {count}"
+            beyond = f"round >= {sure} && {beyond}" if sure else beyond
+            if self._idles():
+                beyond = f"!active || ({beyond})" if sure else f"!active || {beyond}"
+            self.out.line(f"if ({beyond}) continue;")
             self._unravel(nest, name)
             self.nodes(nest[-1].body)
 
@@ -105,6 +110,19 @@ class CudaPointPrinter(CudaTeamPrinter):
         with self.out.block(f"for ({begin}; {idle}{name} < {count}; {onwards})"):
             self._unravel(nest, name)
             self.nodes(body)
+
+    def _of_round(self, number: str) -> str:
+        threads = self._team_threads()
+        return number if threads == 1 else f"{number} * {threads} + {self._thread}"
+
+    def _sure_rounds(self, nest: list[Loop]) -> int:
+        """Of a short row, the rounds in which every thread has points: more than half of as many as
+        there are rounds for are there, that number being the next power of two."""
+        *outer, last = nest
+        is_short = self._team is Team.WARP and self._team_threads() < 32
+        vectors = -(-last.axis.extent // last.step)
+        rounded = power_of_two(vectors) == last.rounds * self._team_threads()
+        return last.rounds // 2 if is_short and rounded and not outer and not last.peel else 0
 
     def _idles(self) -> bool:
         """Whether a thread without a row does no points: it would read what others overwrite."""

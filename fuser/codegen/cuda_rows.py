@@ -74,7 +74,7 @@ class CudaRowPrinter(CudaScanPrinter):
             held = f"{partial.name}_held[lane]"
         elif partial.slots > 1:
             held += f"[{self.sizes.index(node.at, partial.name)}]"
-        conditions = [] if self._sharing else [self._is_first()]
+        conditions = [] if self._sharing or self._is_alone() else [self._is_first()]
         if self._may_idle and partial.name in self._kept_over_rows:
             conditions.append("active")
         line = f"{held} = {self._joined(partial, held, node.value)};"

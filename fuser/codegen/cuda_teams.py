@@ -58,13 +58,17 @@ class CudaTeamPrinter(CudaPrinter):
 
     def store(self, store: Store) -> None:
         conditions = ["active"] if self._in_rows and self._may_idle else []
-        if not self._sharing:
+        if not self._sharing and not self._is_alone():
             conditions.append(self._is_first())
         if not conditions:
             super().store(store)
             return
         with self.out.block(f"if ({' && '.join(conditions)})"):
             super().store(store)
+
+    def _is_alone(self) -> bool:
+        """Whether this thread does a row without others."""
+        return self._in_rows and self._team_threads() == 1
 
     def _is_first(self) -> str:
         """Whether this thread does what is done once for the row, or once at the end."""
