@@ -116,13 +116,13 @@ class CudaPointPrinter(CudaTeamPrinter):
         return number if threads == 1 else f"{number} * {threads} + {self._thread}"
 
     def _sure_rounds(self, nest: list[Loop]) -> int:
-        """Of a short row, the rounds in which every thread has points: more than half of as many as
-        there are rounds for are there, that number being the next power of two."""
+        """Rounds in which every thread has points: more than half of as many as there are rounds
+        for are there, where that number is the next power of two."""
         *outer, last = nest
-        is_short = self._team is Team.WARP and self._team_threads() < 32
+        alone = self._team in (Team.WARP, Team.COLUMN) and not self._is_split
         vectors = -(-last.axis.extent // last.step)
         rounded = power_of_two(vectors) == last.rounds * self._team_threads()
-        return last.rounds // 2 if is_short and rounded and not outer and not last.peel else 0
+        return last.rounds // 2 if alone and rounded and not outer and not last.peel else 0
 
     def _idles(self) -> bool:
         """Whether a thread without a row does no points: it would read what others overwrite."""

@@ -175,7 +175,7 @@ class CudaRowParameters:
     `crowded` times as many as threads run at once.
     `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
     where every element has a result. `column_threads`: threads for a row where memory is
-    consecutive across rows. `grid_threads`: threads a block where nothing is folded.
+    consecutive across rows; fewer, of `column_elements` each, if rows are many. `grid_threads`: threads a block where nothing is folded.
     `multiprocessors`: what the GPU has of them; each is to run `resident_threads` at once, in up to
     `resident_blocks` blocks. A row that is swept once and folded is split over twice as many
     threads as that, if each is left `split_elements`, and one that is scanned over as many, if each
@@ -202,6 +202,7 @@ class CudaRowParameters:
     slot_elements: int = 4
     threads: int = 512
     column_threads: int = 16
+    column_elements: int = 16
     grid_threads: int = 256
     multiprocessors: int = 132
     resident_threads: int = 1024

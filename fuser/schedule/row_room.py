@@ -59,10 +59,15 @@ def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = 32) ->
     return Room(lanes, 1, Place.REGISTERS, rounds) if fits else None
 
 
-def column_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:
-    """Room for 32 neighbouring columns: many threads for each where they share memory."""
-    few, many = parameters.column_threads, parameters.kept_threads // 32
+def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -> Room | None:
+    """Room for 32 neighbouring columns: at least so many threads for each, which exchange less if
+    they are few; many where they share memory."""
+    few, many = least or parameters.column_threads, parameters.kept_threads // 32
     rounds = max(power_of_two(demand.vectors) // few, 1)
+    if few < parameters.column_threads and not _fits_registers(
+        rounds * demand.words, few * 32, parameters
+    ):
+        return column_room(demand, parameters, few * 2)
     if _fits_registers(rounds * demand.words, few * 32, parameters):
         return Room(few, 1, Place.REGISTERS, rounds)
     rounds = -(-demand.vectors // many)

@@ -93,8 +93,9 @@ class TeamChoice:
         vectors = {axis: Vectors() for axis in self._groups}
         axis, kept = self._to_keep(vectors)
         demand = _demand(axis, kept, Vectors())
-        room = column_room(demand, self._parameters) if demand else None
-        threads = room.threads if room else self._parameters.column_threads
+        fewest = self._column_threads()
+        room = column_room(demand, self._parameters, fewest) if demand else None
+        threads = room.threads if room else fewest
         if self._scanned:
             rounds = _groups(self._longest, self._parameters.scan_lanes)
             threads = min(threads, power_of_two(rounds))
@@ -102,6 +103,14 @@ class TeamChoice:
         parts = self._split(teams, 32, threads)
         launch = self._launched(teams, parts, (32, threads, 1), room, demand)
         return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room)
+
+    def _column_threads(self) -> int:
+        """Threads for each of many columns: as few as have enough loads on their way."""
+        given = self._parameters
+        threads = power_of_two(self._longest) // given.column_elements
+        threads = min(max(threads, 2), given.column_threads)
+        many = self._rows * threads >= given.crowded * given.resident
+        return threads if many and not self._scanned else given.column_threads
 
     def _lanes(self) -> RowTeam | None:
         """Some lanes of a warp, or one, if more would find nothing to do."""
