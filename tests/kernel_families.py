@@ -122,6 +122,14 @@ def _softmax(dim: int) -> Callable[..., Handle]:
     return define
 
 
+def _windows(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.mean(fd.ops.reshape(x, new_shape=[3, 7, 2, 18, 2]), [2, 4])
+
+
+def _windows_exact(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.avg_pool2d(x, 2)
+
+
 def _scale_gradient(fd: FusionDefinition, g: Handle, x: Handle) -> Handle:
     """The gradient of a layernorm's weight, as a mean: a fold over rows that have folds too."""
     variance, mean = fd.ops.var_mean(x, dims=[1], correction=0, keepdim=True)
@@ -316,6 +324,10 @@ FAMILIES = (
         random((9, 20)),
     ),
     Family("rows", _softmax(1), lambda x: torch.softmax(x, 1), random((19, 130))),
+    Family("short rows", _softmax(1), lambda x: torch.softmax(x, 1), random((131, 21))),
+    Family("rows of a thread", _softmax(1), lambda x: torch.softmax(x, 1), random((131, 8))),
+    Family("classes of pixels", _softmax(1), lambda x: torch.softmax(x, 1), random((2, 21, 77))),
+    Family("windows", _windows, _windows_exact, random((3, 14, 36))),
     Family("long rows", _softmax(1), lambda x: torch.softmax(x, 1), random((9, 1601))),
     Family("columns", _softmax(0), lambda x: torch.softmax(x, 0), random((67, 40))),
     Family("columns of lines", _softmax(0), lambda x: torch.softmax(x, 0), random((1027, 40))),

@@ -21,6 +21,7 @@ PLACES = {
     "cluster": CudaRowParameters(block_bytes=128, **_SMALL),
     "shared by a cluster": CudaRowParameters(block_bytes=128, kept_words=0, **_SMALL),
     "read again": CudaRowParameters(max_cluster=1, kept_words=0, shared_bytes=0, **_SMALL),
+    "crowded": CudaRowParameters(crowded=0),
     "warps": CudaRowParameters(resident_threads=0, lane_elements=0),
 }
 

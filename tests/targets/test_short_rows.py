@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -209,6 +210,23 @@ def test_lanes_of_a_row(case: str, way: str, length: int, lanes: int):
     assert "__syncthreads" not in until_all_rows_are_done
     assert "join_column" not in until_all_rows_are_done
     assert ("join_lanes" in until_all_rows_are_done) == (lanes > 1)
+
+
+@pytest.mark.parametrize(("length", "threads"), [(33, 4), (64, 4), (100, 8), (200, 16)])
+def test_many_longer_columns_have_few_threads(length: int, threads: int):
+    assert source("softmax", "across", MANY, length).launch.block == (32, threads, 1)
+    assert source("softmax", "across", 1000, length).launch.block == (32, 16, 1)
+
+
+def test_folds_into_arrays_over_the_rows_keep_a_whole_team():
+    x = torch.empty(MANY, 8, device="meta")
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        centred = t - fd.ops.mean(t, [1], keepdim=True)
+        fd.add_output(centred)
+        fd.add_output(fd.ops.sum(centred, [0]))
+    (kernel,) = fd.plan([x], target="cuda:sm_90").kernels
+    assert math.prod(kernel.kernel_source.launch.block) == kernel.kernel_source.launch.block[0]
 
 
 @FLOATS
