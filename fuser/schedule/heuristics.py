@@ -167,21 +167,21 @@ def _waste(extent: int, size: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CudaRowParameters:
-    """`vector_bytes`, `max_lane_bytes`: as above. `scan_lanes`: neighbours that a thread takes in
-    a scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
+    """`vector_bytes`, `max_lane_bytes`: as above. `scan_lanes`: neighbours that a thread takes in a
+    scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
     `lane_elements`: the longest row for which less than a warp may be enough, a lane for each
     `lane_accesses` of it. `thread_elements`: the longest row that one thread does in any case;
     where memory is consecutive across rows, up to `unrolled` of a row, and longer ones if rows are
-    `crowded` times as many as threads run at once.
-    `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
-    where every element has a result. `column_threads`: threads for a row where memory is
-    consecutive across rows; fewer, of `column_elements` each, if rows are many. `grid_threads`: threads a block where nothing is folded.
-    `multiprocessors`: what the GPU has of them; each is to run `resident_threads` at once, in up to
-    `resident_blocks` blocks. A row that is swept once and folded is split over twice as many
-    threads as that, if each is left `split_elements`, and one that is scanned over as many, if each
-    is left `elements`. `workspace_bytes`: the most that blocks keep of folds over the rows; where
-    that is a number for all rows, blocks are up to `scalar_waves` times as many as run at once.
-    `most_blocks`: the largest grid; its blocks do several rows each.
+    `crowded` times as many as threads run at once. `elements`: of a longer row for each thread, up
+    to `threads` of them; `slot_elements` where every element has a result. `column_threads`:
+    threads for a row where memory is consecutive across rows; fewer, of `column_elements` each, if
+    rows are many. `grid_threads`: threads a block where nothing is folded. `multiprocessors`: what
+    the GPU has of them; each is to run `resident_threads` at once, in up to `resident_blocks`
+    blocks. A row that is swept once and folded is split over twice as many threads as that, if each
+    is left `split_elements`, and one that is scanned over as many, if each is left `elements`.
+    `workspace_bytes`: the most that blocks keep of folds over the rows; where that is a number for
+    all rows, blocks are up to `scalar_waves` times as many as run at once. `most_blocks`: the
+    largest grid; its blocks do several rows each.
 
     Of what a row keeps between sweeps: `thread_bytes` for each thread, up to `kept_threads` of
     them, then more, up to `kept_words` registers. `block_bytes`: for each block of a cluster, which

@@ -15,6 +15,7 @@ from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
 from fuser.schedule.row_scans import independent
+from fuser.schedule.row_short import lanes_across, lanes_along, threads_of_column
 from fuser.schedule.row_slots import is_of_row, power_of_two, shared_parts_bytes
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
@@ -93,8 +94,11 @@ class TeamChoice:
         vectors = {axis: Vectors() for axis in self._groups}
         axis, kept = self._to_keep(vectors)
         demand = _demand(axis, kept, Vectors())
-        fewest = self._column_threads()
-        room = column_room(demand, self._parameters, fewest) if demand else None
+        given = self._parameters
+        fewest = given.column_threads
+        if not self._scanned:
+            fewest = threads_of_column(self._body, given)
+        room = column_room(demand, given, fewest) if demand else None
         threads = room.threads if room else fewest
         if self._scanned:
             rounds = _groups(self._longest, self._parameters.scan_lanes)
@@ -104,17 +108,10 @@ class TeamChoice:
         launch = self._launched(teams, parts, (32, threads, 1), room, demand)
         return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room)
 
-    def _column_threads(self) -> int:
-        """Threads for each of many columns: as few as have enough loads on their way."""
-        given = self._parameters
-        threads = power_of_two(self._longest) // given.column_elements
-        threads = min(max(threads, 2), given.column_threads)
-        many = self._rows * threads >= given.crowded * given.resident
-        return threads if many and not self._scanned else given.column_threads
-
     def _lanes(self) -> RowTeam | None:
         """Some lanes of a warp, or one, if more would find nothing to do."""
-        if not self._body.rows or self._scanned or self._has_arrays():
+        given = self._parameters
+        if not self._body.rows or self._scanned or self._has_arrays() or not given.lane_elements:
             return None
         across = lanes_across_rows(self._body)
         vectors = {
@@ -122,44 +119,17 @@ class TeamChoice:
             for axis in self._groups
         }
         axis, kept = self._to_keep(vectors)
-        lanes = self._lanes_across(kept) if across else self._lanes_along(vectors)
+        if across:
+            lanes = lanes_across(self._body, given, keeps=bool(kept))
+        else:
+            lanes = lanes_along(self._body, vectors, given)
         demand = _demand(axis, kept, vectors[axis]) if axis else None
-        room = warp_room(demand, self._parameters, lanes) if demand and lanes else None
+        room = warp_room(demand, given, lanes) if demand and lanes else None
         if not lanes or (demand and not room):
             return None
-        rows = 32 * self._parameters.warps // lanes
+        rows = 32 * given.warps // lanes
         launch = self._launched(_groups(self._rows, rows), 1, (lanes, rows, 1))
         return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
-
-    def _lanes_along(self, vectors: Mapping[Axis, Vectors]) -> int:
-        """Lanes for a row that is consecutive; 0 if a whole warp is not too much for it."""
-        given = self._parameters
-        if self._longest <= given.thread_elements or self._has_windows():
-            return int(self._longest <= given.lane_elements and self._points() <= given.unrolled)
-        accesses = (_groups(axis.extent, each.lanes) for axis, each in vectors.items())
-        lanes = power_of_two(max(accesses, default=1)) // given.lane_accesses
-        return max(lanes, 1) if self._longest <= given.lane_elements and lanes < 32 else 0
-
-    def _lanes_across(self, kept: Sequence[Load]) -> int:
-        """1 if a thread does well to take a row of its own, beside those of its neighbours."""
-        given = self._parameters
-        if self._longest <= given.lane_elements and self._points() <= given.unrolled:
-            return 1
-        many = self._rows >= given.crowded * given.resident
-        short = self._longest <= given.warp_elements
-        return int(many and short and not kept and not self._has_windows())
-
-    def _has_windows(self) -> bool:
-        """Whether a row has several axes."""
-        return any(len(sweep.axes) > 1 for sweep in self._body.stages)
-
-    def _points(self) -> int:
-        """Of the longest sweep, as far as they are numbers of the text."""
-        points = (
-            math.prod(power_of_two(axis.extent) for axis in sweep.axes)
-            for sweep in self._body.stages
-        )
-        return max(points, default=1)
 
     def _warp_or_block(self) -> RowTeam:
         given = self._parameters

@@ -137,9 +137,7 @@ def test_any_length(length: int, case: str, way: str, dtype: torch.dtype):
 @ORDERS
 @EVERY_WAY
 @EVERY_CASE
-def test_any_thread_order(
-    case: str, way: str, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
-):
+def test_any_thread_order(case: str, way: str, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(EmulatorBackend, "order", order)
     for length in (7, 21, 64, 100):
         inputs = WAYS[way](131, length, torch.float32)
