@@ -234,8 +234,8 @@ def test_what_the_wait_did_not_hide_is_timed_once_more() -> None:
 
 def test_stages_get_no_more_than_is_left() -> None:
     paced = gpu_all.Stage("benchmarks", ("python",), 330, paced=True)
-    assert paced.within(1000) == gpu_all.Stage("benchmarks", ("python", "--budget", "305"), 330)
-    assert paced.within(100).command == ("python", "--budget", "75")
+    assert paced.within(1000) == gpu_all.Stage("benchmarks", ("python", "--budget", "295"), 330)
+    assert paced.within(100).command == ("python", "--budget", "65")
     tests = gpu_all.Stage("tests", ("python",), 150)
     assert tests.within(570).seconds == 150
     assert tests.within(300).seconds == 30  # the benchmarks have the others
