@@ -40,11 +40,11 @@ from liger import HAS_LIGER
 from picture import draw
 from report import (
     GPU_COLUMNS,
-    SHORT_COLUMNS,
     Row,
     goal_lines,
     note_lines,
     row_table,
+    short_table,
 )
 
 
@@ -111,7 +111,8 @@ class Report:
     def short(self) -> str:
         """The table alone, with few columns."""
         counts = [f"{step}: {len(names)} cases" for step, names in self.missing.items() if names]
-        parts = [row_table(self.rows, SHORT_COLUMNS), self._cut_off()]
+        parts = [short_table(self.rows), self._cut_off()]
+        parts.append("" if self.place.is_dry else goal_lines(self.goals).partition("\n")[0])
         parts.append(f"no time for {'; '.join(counts)}" if counts else "")
         return "\n\n".join(filter(None, parts)) + "\n"
 
