@@ -43,6 +43,7 @@ bench-cpu: $(STAMP)
 	$(BIN)/python benchmarks/cpu.py
 
 # Installs nothing: a GPU machine's own torch is used where .venv was not made.
+# RESULTS says where results are written: make gpu RESULTS=/tmp/results
 gpu:
 	PYTHONPATH=. $$(test -x $(BIN)/python && echo $(BIN)/python || echo $(PYTHON)) benchmarks/gpu_all.py
 

@@ -25,6 +25,8 @@ Peer = Callable[..., object]
 Make = Callable[["Maker"], Tensors]
 
 DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16"}
+LONG_ROW = 1024
+"""Rows of more elements have a goal of their own on the GPU: see `Goals.long_rows`."""
 FLOAT8 = 2.0**-4
 """The largest `error` of a number that is rounded to 3 bits of mantissa."""
 
@@ -160,6 +162,11 @@ class Case:
             return 0.0
         usual = self.kind.loose * {torch.float32: 2e-5, torch.bfloat16: 2**-8}[self.dtype]
         return usual + FLOAT8 if torch.float8_e4m3fn in self.kind.made else usual
+
+    @property
+    def has_long_rows(self) -> bool:
+        """Whether the GPU's goal for long rows is meant for it."""
+        return self.kind.goals.long_rows and self.shape[-1] > LONG_ROW
 
     def made(self, count: int) -> tuple[torch.dtype, ...]:
         """The dtypes of `count` results."""

@@ -7,6 +7,7 @@ they stand beside it. The transposition alone is as large on both.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import float8_cases as float8
@@ -108,14 +109,15 @@ def cases(device: str) -> list[Case]:
     ]
 
 
-def by_importance(device: str) -> list[Case]:
-    """The first shape of every kind, then the second ones, then the third."""
-    place = {
-        (kind.name, sized.on(device)): number
-        for kind, sizes in KINDS
-        for number, sized in enumerate(sizes)
-    }
-    return sorted(cases(device), key=lambda case: place[case.kind.name, case.shape])
+def by_importance(found: Iterable[Case]) -> list[Case]:
+    """Long rows, which have a goal of their own, then what has one beside a copy, then the rest."""
+
+    def place(case: Case) -> int:
+        if case.has_long_rows:
+            return 0
+        return 1 if case.kind.goals.copied is not None else 2
+
+    return sorted(found, key=place)
 
 
 def small(case: Case, device: str) -> Case:

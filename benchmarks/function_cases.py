@@ -218,6 +218,10 @@ def bilinear(x: torch.Tensor) -> torch.Tensor:
     return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False).relu()
 
 
+def bicubic(x: torch.Tensor) -> torch.Tensor:
+    return F.interpolate(x, scale_factor=2, mode="bicubic", align_corners=False)
+
+
 def max_pool(x: torch.Tensor) -> torch.Tensor:
     return F.max_pool2d(x, 2).relu()
 
@@ -375,6 +379,7 @@ FUNCTIONS = (
     Function("pixel shuffle", shuffled, normal((8, 64, 64, 64))),
     Function("nearest", nearest, normal((8, 64, 32, 32))),
     Function("bilinear", bilinear, normal((8, 64, 32, 32))),
+    Function("bicubic", bicubic, normal((8, 64, 32, 32))),
     Function("max pool 2x2", max_pool, normal((16, 64, 56, 56))),
     Function("max pool 3x3", wide_max_pool, normal((16, 64, 56, 56))),
     Function("average pool", average_pool, normal((16, 64, 56, 56))),

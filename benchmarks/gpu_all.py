@@ -1,27 +1,34 @@
-"""Everything that needs a GPU, in under 10 minutes; a table of what passed comes last.
+"""Everything that needs a GPU, in under 10 minutes; short tables come last.
 
     python benchmarks/gpu_all.py [--budget 570] [--results benchmarks/results]
 
 Needs no installation: torch with CUDA, cuda-bindings, networkx, numpy, pytest and hypothesis are
-enough. Each stage has a limit of its own, and none gets more than is left of the budget; the
-benchmarks stop starting cases in time. Exits with status 1 if anything fails, 2 where there is no
-GPU.
+enough; pytest-xdist makes the tests faster. Each stage has a limit of its own; the benchmarks get
+what is left of the budget, and the stages before them no more than leaves `LEAST_FOR_BENCHMARKS`.
+Everything is written into the folder of results as it comes, so that a run that is cut off has as
+much as it did: the benchmarks' tables, `gpu-<date>-stages.txt` and, with all that was printed,
+`gpu-<date>-log.txt`. The folder is also read from the environment variable RESULTS. Exits with
+status 1 if anything fails, 2 where there is no GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from harness import RESULTS, ROOT, table
+from harness import RESULTS, ROOT, table, write
 
 HELP = """\
 make gpu needs an NVIDIA GPU that torch can use, and there is none:
@@ -41,44 +48,59 @@ REPROS = {
 }
 ON_GPU = ("--device", "cuda")
 FEWEST_SECONDS = 5
-LAST_CASE = 60
-"""Seconds that the benchmarks may take after the last case was started, and to write."""
+LEAST_FOR_BENCHMARKS = 270
+LAST_CASE = 35
+"""Seconds that the benchmarks may take to begin, for the case they started last, and to draw."""
+WORKERS = 6
+"""Processes for the tests: each compiles on a core of its own."""
+NO_DEVICE = "Device not supported"
+"""What the memory checker says where a virtual machine does not let it see the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A command, and how many seconds it may take; `paced` ones are told how many."""
+    """A command, and how many seconds it may take. Where its output has the words `excused`, it was
+    left out. `paced` ones are told their time, and get all that is left."""
 
     name: str
     command: tuple[str, ...]
     seconds: float
     paced: bool = False
+    excused: str = ""
 
     def within(self, seconds: float) -> Stage:
         """The same, with no more time than there is."""
-        limit = min(self.seconds, seconds)
+        left = seconds if self.paced else seconds - LEAST_FOR_BENCHMARKS
+        limit = min(self.seconds, left)
         pace = ("--budget", f"{max(limit - LAST_CASE, 0):.0f}") if self.paced else ()
-        return Stage(self.name, (*self.command, *pace), limit)
+        return Stage(self.name, (*self.command, *pace), limit, excused=self.excused)
 
 
-def stages(results: Path) -> list[Stage]:
+def stages(results: Path, stem: str) -> list[Stage]:
     """The stages in order."""
     python = sys.executable
-    found = [Stage("tests", (python, "-m", "pytest", "-q", "-m", "gpu", *gpu_tests()), 180)]
+    shared = ("-n", str(WORKERS)) if is_installed("xdist") else ()
+    tests = (python, "-m", "pytest", "-q", "-m", "gpu", *shared, *gpu_tests())
+    found = [Stage("tests", tests, 150)]
     found += [
-        Stage(f"{name} repro", (python, f"repros/{script}.py", *ON_GPU), 60)
+        Stage(f"{name} repro", (python, f"repros/{script}.py", *ON_GPU), 40)
         for name, script in REPROS.items()
     ]
-    saved = ("--results", str(results))
-    found.append(Stage("benchmarks", (python, "benchmarks/gpu.py", *saved), 330, paced=True))
     checker = shutil.which("compute-sanitizer") or shutil.which(
         "compute-sanitizer", path="/usr/local/cuda/bin"
     )
     if checker is not None:
-        small = ("--size", "small", "--rounds", "0", *ON_GPU)
-        gelu = (python, f"repros/{REPROS['gelu']}.py", *small)
-        found.append(Stage("compute-sanitizer", (checker, "--error-exitcode", "1", *gelu), 90))
+        found.append(Stage("compute-sanitizer", checked(checker, python), 60, excused=NO_DEVICE))
+    saved = ("--results", str(results), "--stem", stem)
+    found.append(Stage("benchmarks", (python, "benchmarks/gpu.py", *saved), 500, paced=True))
     return found
+
+
+def checked(checker: str, python: str) -> tuple[str, ...]:
+    """A small gelu under the memory checker. Errors of the API are torch's own: it asks the driver
+    for what an older one does not have."""
+    gelu = (f"repros/{REPROS['gelu']}.py", "--size", "small", "--rounds", "0", *ON_GPU)
+    return (checker, "--error-exitcode", "1", "--report-api-errors", "no", python, *gelu)
 
 
 def gpu_tests() -> list[str]:
@@ -90,22 +112,76 @@ def gpu_tests() -> list[str]:
     ]
 
 
-def run(stage: Stage) -> list[str]:
-    """Run a stage with its output shown; a row of the table."""
+def run(stage: Stage, log: Path) -> list[str]:
+    """Run a stage with its output shown, and added to the log; a row of the table."""
     if stage.seconds < FEWEST_SECONDS:
         return [stage.name, "-", "FAILED, no time left"]
-    print(f"\n=== {stage.name}: {' '.join(stage.command)}", flush=True)
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path}
     start = time.monotonic()
-    try:
-        done = subprocess.run(
-            stage.command, cwd=ROOT, env=environment, timeout=stage.seconds, check=False
-        )
-        outcome = "passed" if done.returncode == 0 else f"FAILED, exit status {done.returncode}"
-    except subprocess.TimeoutExpired:
+    with log.open("a") as kept:
+        said: list[str] = []
+
+        def say(text: str) -> None:
+            print(text, end="", flush=True)
+            said.append(text)
+            kept.write(text)
+            kept.flush()
+
+        say(f"\n=== {stage.name}: {' '.join(stage.command)}\n")
+        status = _output_of(stage, say)
+    outcome = "passed" if status == 0 else f"FAILED, exit status {status}"
+    if status is None:
         outcome = f"FAILED, not done after {stage.seconds:.0f} s"
+    if status and stage.excused and stage.excused in "".join(said):
+        outcome = f"left out: {stage.excused}"
     return [stage.name, f"{time.monotonic() - start:.0f} s", outcome]
+
+
+def _output_of(stage: Stage, say: Callable[[str], None]) -> int | None:
+    """Run a stage and `say` what it prints; its exit status, None if its time was up.
+
+    It has a process group of its own, with which all that it started ends."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        stage.command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    late = threading.Event()
+
+    def end() -> None:
+        if process.poll() is None:
+            late.set()
+        _kill(process.pid)
+
+    timer = threading.Timer(stage.seconds, end)
+    timer.start()
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            say(line)
+        status = process.wait()
+    finally:
+        timer.cancel()
+        _kill(process.pid)
+    return None if late.is_set() else status
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # all of it has ended
+        os.killpg(group, signal.SIGKILL)
+
+
+def is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is the package it would be in
+        return False
 
 
 def problem() -> str | None:
@@ -114,7 +190,7 @@ def problem() -> str | None:
         return f"torch {torch.__version__} is built without CUDA"
     if not torch.cuda.is_available():
         return "torch.cuda.is_available() is False; does nvidia-smi show a device?"
-    if importlib.util.find_spec("cuda.bindings") is None:
+    if not is_installed("cuda.bindings"):
         return "cuda-bindings is not installed"
     return None
 
@@ -122,19 +198,44 @@ def problem() -> str | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="everything that needs a GPU")
     parser.add_argument("--budget", type=float, default=570, help="seconds for everything")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    asked = os.environ.get("RESULTS")
+    parser.add_argument("--results", type=Path, default=Path(asked) if asked else RESULTS)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)
     end = time.monotonic() + given.budget
     found = problem()
     if found is not None:
         print(HELP.format(problem=found), file=sys.stderr)
         return 2
-    rows = [run(stage.within(end - time.monotonic())) for stage in stages(given.results)]
-    if not any(row[0] == "compute-sanitizer" for row in rows):
-        rows.append(["compute-sanitizer", "-", "not installed, left out"])
-    print(f"\n{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
-    print(table(["stage", "took", "outcome"], rows))
+    results: Path = given.results.resolve()
+    rows = run_all(results, f"gpu-{time.strftime('%Y-%m-%d')}", lambda: end - time.monotonic())
     return 1 if any("FAILED" in row[2] for row in rows) else 0
+
+
+def _end(*_: object) -> None:
+    """So that the stage at hand ends too."""
+    sys.exit(1)
+
+
+def run_all(results: Path, stem: str, left: Callable[[], float]) -> list[list[str]]:
+    """Run the stages, and print what they came to; the rows of their table."""
+    head = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+    log, short = results / f"{stem}-log.txt", results / f"{stem}-short.txt"
+    write(log, f"{head}\n")
+    short.unlink(missing_ok=True)
+    planned = stages(results, stem)
+    rows: list[list[str]] = []
+    if not any(stage.name == "compute-sanitizer" for stage in planned):
+        rows.append(["compute-sanitizer", "-", "left out: not installed"])
+    for stage in planned:
+        rows.append(run(stage.within(left()), log))
+        text = f"{head}\n\n{table(['stage', 'took', 'outcome'], rows)}\n"
+        write(results / f"{stem}-stages.txt", text)
+    print(f"\nwritten into {results}")
+    if short.exists():
+        print(f"\n{short.read_text()}")
+    print(f"\n{head}\n\n{table(['stage', 'took', 'outcome'], rows)}")
+    return rows
 
 
 if __name__ == "__main__":

@@ -131,12 +131,22 @@ def description(facts: Mapping[str, str]) -> str:
     return "\n".join(f"{name + ':':<13}{fact}" for name, fact in facts.items())
 
 
-def save(directory: Path, stem: str, text: str, record: Mapping[str, object]) -> None:
+def save(
+    directory: Path, stem: str, text: str, record: Mapping[str, object], *, quiet: bool = False
+) -> None:
     """Write `<stem>.txt` and `<stem>.json`."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / f"{stem}.txt").write_text(text)
-    (directory / f"{stem}.json").write_text(json.dumps(record, indent=1, default=asdict) + "\n")
-    print(f"written: {directory / stem}.txt, .json")
+    write(directory / f"{stem}.txt", text)
+    write(directory / f"{stem}.json", json.dumps(record, indent=1, default=asdict) + "\n")
+    if not quiet:
+        print(f"written: {directory / stem}.txt, .json")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file, and its folder; whoever is cut off meanwhile leaves the one that was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_text(text)
+    unfinished.replace(path)
 
 
 def options(document: str | None, rounds: int) -> argparse.ArgumentParser:

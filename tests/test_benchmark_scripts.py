@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import cpu
 import function_cases
 import functions
-import gpu
-import gpu_all
 import models
 import pytest
 import shapes
@@ -18,38 +15,6 @@ import torch
 from cases import cases, small
 from checks import WrongResultError
 from harness import ROOT
-
-
-def dry(only: str = "gelu", budget: float = 60) -> gpu.Options:
-    return gpu.Options(1, budget, Path(), only, dry_run=True, no_save=True)
-
-
-def test_a_dry_run_measures_each_kind_once() -> None:
-    text, record, fine = gpu.report(dry(), gpu.DRY)
-    assert fine
-    assert [row.case for row in record["rows"]] == ["gelu [8, 48]"] * 2 + [
-        "bias + gelu [8, 48]"
-    ] * 2
-    assert "these times mean nothing" in text
-    assert record["goals"] == []
-
-
-def test_no_case_is_started_after_the_budget() -> None:
-    text, record, fine = gpu.report(dry(budget=-1.0), gpu.DRY)
-    assert fine
-    assert record["rows"] == []
-    assert "no time for: gelu [8192, 3072] f32, gelu [8192, 3072] bf16, bias + gelu" in text
-
-
-def test_a_case_that_fails_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> float:
-        raise ValueError("of no use\nat all")
-
-    monkeypatch.setattr(gpu, "check_ours", refuse)
-    text, record, fine = gpu.report(dry(only="permute"), gpu.DRY)
-    assert not fine
-    assert [row.verdict for row in record["rows"]] == ["FAILED", "FAILED"]
-    assert "permute [24, 8, 4] f32: ValueError: of no use\n" in text
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the history")
@@ -129,19 +94,3 @@ def test_wrong_results_of_a_function_are_an_error() -> None:
     calls = {"fuser": lambda: torch.full((4,), 1.01), "eager": lambda: torch.ones(4)}
     with pytest.raises(WrongResultError, match=r"error 5\.0e-03, eager's 0\.0"):
         functions.check(calls, exact)
-
-
-def test_stages_get_no_more_than_is_left() -> None:
-    stage = gpu_all.Stage("benchmarks", ("python",), 330, paced=True)
-    assert stage.within(1000) == gpu_all.Stage("benchmarks", ("python", "--budget", "270"), 330)
-    assert stage.within(100).command == ("python", "--budget", "40")
-    assert gpu_all.run(stage.within(2)) == ["benchmarks", "-", "FAILED, no time left"]
-
-
-def test_the_stages_are_all_there() -> None:
-    names = [stage.name for stage in gpu_all.stages(Path())]
-    assert names[0] == "tests"
-    assert {"gelu repro", "cross entropy repro", "benchmarks"} <= set(names)
-    for stage in gpu_all.stages(Path()):
-        scripts = [part for part in stage.command if part.endswith(".py")]
-        assert all((gpu_all.ROOT / script).exists() for script in scripts)

@@ -12,7 +12,7 @@ import pytest
 import shift_cases
 import torch
 from case import FLOAT8, Case, Scratch, tensors
-from cases import by_importance, cases, small
+from cases import cases, small
 from checks import WrongResultError, check_ours, error, working
 from harness import alternate
 from host_time import chain, host_seconds, measure_execute
@@ -171,13 +171,6 @@ def test_tensors_on_the_processor_are_at_most_100_megabytes() -> None:
     smaller = [case for case in cases("cpu") if case.kind.name != "transpose"]
     largest = (t.nbytes for case in smaller for t in case.meta_inputs())
     assert max(largest) <= 8192 * 3072 * 4
-
-
-def test_first_shapes_are_measured_first() -> None:
-    ordered = [case.name for case in by_importance("cuda")]
-    assert ordered.index("softmax [8192, 768]") < ordered.index("softmax [4096, 32768]")
-    assert ordered.index("sum all [8192, 3072]") < ordered.index("softmax [4096, 32768]")
-    assert sorted(ordered) == sorted(case.name for case in cases("cuda"))
 
 
 # -- checks and measuring ------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class CpuParameters:
     tile_line_bytes: int = 256
     pieces: int = 32
     interleaved: int = 8
-    apart: int = 8
+    apart: int = 4
     vector: int = 16
     short_run: int = 256
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Iota, Operation, Pointwise, Random
+from fuser.ir.nodes import Cast, Iota, Operation, Pointwise, Random, operands
 from fuser.ir.pointwise import TABLE
 from fuser.ir.random_numbers import COST
 
@@ -93,4 +93,21 @@ def operation_cost(op: Operation) -> int:
         return 0
     if isinstance(op, Random):
         return COST[op.distribution]
-    return TABLE[op.op].cost if isinstance(op, Pointwise) else 1
+    if isinstance(op, Cast):
+        return _WIDE if _reads_wide(op) else 1
+    if not isinstance(op, Pointwise):
+        return 1
+    cost = TABLE[op.op].cost
+    return _WIDE * cost if op.op not in _OF_POSITIONS and _reads_wide(op) else cost
+
+
+_WIDE = 3
+"""A vector has half as many numbers of 64 bits, and takes several instructions to convert them."""
+
+_OF_POSITIONS = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge"})
+"""What, of positions, is a coordinate too, or is compared in 32 bits."""
+
+
+def _reads_wide(op: Pointwise | Cast) -> bool:
+    """Whether an operation reads tensors of 64-bit numbers."""
+    return any(value.is_tensor and value.dtype.itemsize > 4 for value in operands(op))
