@@ -115,11 +115,12 @@ def test_largest_of_more_than_is_summed():
     ],
 )
 @pytest.mark.parametrize("columns", [6, 600])
-def test_special_numbers_are_as_in_torch(row: list[float], columns: int):
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_special_numbers_are_as_in_torch(row: list[float], columns: int, target: str):
     x = torch.tensor([row * (columns // 6), [1.0] * columns])
     with FusionDefinition() as fd:
         fd.add_output(softmax(fd, fd.from_pytorch(x)))
-    got = fd.execute([x])[0]
+    got = fd.execute([x], target=target)[0]
     assert torch.allclose(got, torch.softmax(x, 1), rtol=1e-6, atol=2e-38, equal_nan=True)
 
 
@@ -137,7 +138,8 @@ def test_the_simpler_exponential_is_as_exact():
     assert off[~normal].max() < 2.0**-126
 
 
-def test_differences_that_contraction_makes_positive_do_no_harm():
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_differences_that_contraction_makes_positive_do_no_harm(target: str):
     # T1 = max(3 T0) is rounded; 3 T0 - T1 may be one fused operation, and then exceeds 0
     x = torch.full((4, 600), 1.1e9)
     x[:, 300:] = -1.0
@@ -145,5 +147,5 @@ def test_differences_that_contraction_makes_positive_do_no_harm():
         scaled = fd.from_pytorch(x) * 3.3333
         e = fd.ops.exp(scaled - fd.ops.max(scaled, [1], keepdim=True))
         fd.add_output(e / fd.ops.sum(e, [1], keepdim=True))
-    got = fd.execute([x])[0]
+    got = fd.execute([x], target=target)[0]
     assert torch.allclose(got, torch.softmax(x * 3.3333, 1), rtol=1e-5)
