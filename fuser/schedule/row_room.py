@@ -22,6 +22,9 @@ _STATIC_BYTES = 1 << 10
 _EXCHANGED_BYTES = 8
 """Of a value that a thread, or a warp, hands to others."""
 
+_COLUMN_ROUNDS = 16
+"""Of a column, whose rounds have addresses of their own: compilers hold on to these, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -55,16 +58,18 @@ class Room:
 def warp_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:
     """Room in the registers of a warp."""
     rounds = max(power_of_two(demand.vectors) // 32, 1)
-    fits = _fits_registers(rounds * demand.words, 32, parameters)
+    fits = fits_registers(rounds * demand.words, 32, parameters)
     return Room(32, 1, Place.REGISTERS, rounds) if fits else None
 
 
 def column_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:
     """Room for 32 neighbouring columns: many threads for each where they share memory."""
     few, many = parameters.column_threads, parameters.kept_threads // 32
-    rounds = max(power_of_two(demand.vectors) // few, 1)
-    if _fits_registers(rounds * demand.words, few * 32, parameters):
-        return Room(few, 1, Place.REGISTERS, rounds)
+    for threads in (few, many):
+        rounds = max(power_of_two(demand.vectors) // threads, 1)
+        fits = fits_registers(rounds * demand.words, threads * 32, parameters)
+        if fits and rounds <= _COLUMN_ROUNDS:
+            return Room(threads, 1, Place.REGISTERS, rounds)
     rounds = -(-demand.vectors // many)
     exchanged = _EXCHANGED_BYTES * 32 * many
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged
@@ -82,7 +87,7 @@ def block_room(
     threads = min(power_of_two(share * demand.bytes // parameters.thread_bytes), share)
     threads = max(min(threads, parameters.kept_threads), 32)
     rounds = max(share // threads, 1)
-    if _fits_registers(rounds * demand.words, threads, parameters):
+    if fits_registers(rounds * demand.words, threads, parameters):
         return Room(threads, cluster, Place.REGISTERS, rounds)
     rounds = -(-demand.vectors // (threads * cluster))
     exchanged = _EXCHANGED_BYTES * 2 * cluster * threads // 32
@@ -91,7 +96,7 @@ def block_room(
     return Room(threads, cluster, Place.SHARED, rounds) if fits else None
 
 
-def _fits_registers(words: int, threads: int, parameters: CudaRowParameters) -> bool:
+def fits_registers(words: int, threads: int, parameters: CudaRowParameters) -> bool:
     """Whether a thread may keep so much: a block of 1024 has half of the registers for each."""
     return words <= min(parameters.kept_words, parameters.kept_words * 512 // threads)
 
