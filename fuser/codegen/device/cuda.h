@@ -263,7 +263,47 @@ template <> struct __attribute__((may_alias, aligned(16))) packet<16> {
   unsigned int x, y, z, w;
 };
 
-//@ load_vector: FUSER_DEVICE, packet, copy_bytes
+//@ unpack: FUSER_DEVICE, packet, copy_bytes
+// The lanes of a packet. Those of 16 bits are taken from words by shifts, which the compiler sees
+// through: a bfloat16 is widened by one instruction, and lanes that are kept stay the words they
+// were. Of a copy, it would extract each of them first.
+template <int Bytes, typename T>
+FUSER_DEVICE void unpack(T* lanes, packet<Bytes> moved) {
+  if constexpr (sizeof(T) == 2 && Bytes >= 4) {
+    unsigned int words[Bytes / 4];
+    copy_bytes<Bytes>(words, &moved);
+#pragma unroll
+    for (int lane = 0; lane < Bytes / 2; ++lane) {
+      const unsigned short bits = (unsigned short)(words[lane / 2] >> lane % 2 * 16);
+      copy_bytes<2>(lanes + lane, &bits);
+    }
+  } else {
+    copy_bytes<Bytes>(lanes, &moved);
+  }
+}
+
+//@ packed: FUSER_DEVICE, packet, copy_bytes
+// A packet of lanes; see `unpack`.
+template <int Bytes, typename T>
+FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
+  packet<Bytes> moved;
+  if constexpr (sizeof(T) == 2 && Bytes >= 4) {
+    unsigned int words[Bytes / 4];
+#pragma unroll
+    for (int i = 0; i < Bytes / 4; ++i) {
+      unsigned short low, high;
+      copy_bytes<2>(&low, lanes + 2 * i);
+      copy_bytes<2>(&high, lanes + 2 * i + 1);
+      words[i] = low | (unsigned int)high << 16;
+    }
+    copy_bytes<Bytes>(&moved, words);
+  } else {
+    copy_bytes<Bytes>(&moved, lanes);
+  }
+  return moved;
+}
+
+//@ load_vector: FUSER_DEVICE, unpack
 // Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
 // `at` is aligned to the access.
 template <int N, typename T>
@@ -272,12 +312,11 @@ FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
   static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
 #pragma unroll
   for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
-    packet<bytes> moved = reinterpret_cast<const packet<bytes>*>(at)[i];
-    copy_bytes<bytes>(reinterpret_cast<char*>(lanes) + i * bytes, &moved);
+    unpack(lanes + i * (bytes / (int)sizeof(T)), reinterpret_cast<const packet<bytes>*>(at)[i]);
   }
 }
 
-//@ store_vector: FUSER_DEVICE, packet, copy_bytes
+//@ store_vector: FUSER_DEVICE, packed
 // Writes N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
 // `at` is aligned to the access.
 template <int N, typename T>
@@ -286,9 +325,7 @@ FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
   static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
 #pragma unroll
   for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
-    packet<bytes> moved;
-    copy_bytes<bytes>(&moved, reinterpret_cast<const char*>(lanes) + i * bytes);
-    reinterpret_cast<packet<bytes>*>(at)[i] = moved;
+    reinterpret_cast<packet<bytes>*>(at)[i] = packed<bytes>(lanes + i * (bytes / (int)sizeof(T)));
   }
 }
 
@@ -609,14 +646,14 @@ FUSER_DEVICE T join_column(T value, Join join, void* shared) {
 // Whether this block is the last of `blocks` to come here; it sees what the others have written.
 // `finished` counts them from 0, which it is again then, for the next launch.
 FUSER_DEVICE bool last_to_finish(int* finished, int blocks, bool* is_last) {
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0) {
+    __threadfence();  // for all: what a barrier has ordered before a fence, the fence orders, too
     *is_last = atomicAdd(finished, 1) == blocks - 1;
     if (*is_last) *finished = 0;
+    __threadfence();
   }
   __syncthreads();
-  __threadfence();
   return *is_last;
 }
 
