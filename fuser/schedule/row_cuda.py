@@ -67,7 +67,7 @@ def schedule_rows_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = narrow_rows(use_facts(arrange_rows(trace_rows(segment))))
+    body = narrow_rows(use_facts(arrange_rows(trace_rows(segment)), by_inverse=True))
     refusal = rows_refusal(segment, body, by_team=True)
     return map_rows(segment, body, refusal, alignments, parameters)
 

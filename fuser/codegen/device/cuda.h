@@ -47,6 +47,25 @@ FUSER_DEVICE float power_of_two(float x) {
 // with e^0; of 1, none is off by more than 2.5 2^-24.
 FUSER_DEVICE float exp_nonpositive(float x) { return power_of_two(x * 1.4426950408889634f); }
 
+//@ divisor_scale(float): FUSER_DEVICE
+// What a divisor and what it divides are multiplied by, so that its reciprocal is a normal number.
+FUSER_DEVICE float divisor_scale(float divisor) {
+  const float size = divisor < 0.0f ? -divisor : divisor;
+  return size < 0x1p-64f ? 0x1p64f : size > 0x1p64f ? 0x1p-64f : 1.0f;
+}
+
+//@ quotient_of_scaled(float): FUSER_DEVICE
+// x / divisor, without a branch; `scaled` is the divisor times its scale, `inverse` 1 / scaled.
+// Within 0.5000003 ulp: the product is off by 1.5 at most, and corrected by the remainder that it
+// leaves, which is exact. Within 2 ulp where the remainder is subnormal, for |x| < 2^-100, and
+// where the quotient is. What is infinite, or divided by 0 or infinity, has no remainder, and the
+// sign of a zero is that of the product.
+FUSER_DEVICE float quotient_of_scaled(float x, float scale, float scaled, float inverse) {
+  const float product = x * scale * inverse;
+  const float quotient = fmaf(fmaf(-product, scaled, x * scale), inverse, product);
+  return fabsf(quotient) > 0.0f ? quotient : product;
+}
+
 //@ maximum(float): FUSER_DEVICE
 // NaN wins, from either side.
 FUSER_DEVICE float maximum(float x, float y) {
