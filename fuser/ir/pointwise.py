@@ -295,13 +295,13 @@ _MORE = (
 TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}
 
 _EXP_NONPOSITIVE = _unary("exp_nonpositive", "f", floating, torch.exp, cost=8)
-_SCALE = _unary("divisor_scale", "f", floating, torch.ones_like, cost=4)
+_SCALE = _unary("divisor_scale", "f", floating, references.divisor_scale, cost=4)
 _QUOTIENT = PointwiseOp(
     "quotient_of_scaled",
     4,
     "f",
     floating,
-    lambda x, scale, scaled, _: x * scale / scaled,
+    references.quotient_of_scaled,
     "quotient_of_scaled({0}, {1}, {2}, {3})",
     cost=4,
 )
