@@ -222,7 +222,9 @@ class CudaPointPrinter(CudaTeamPrinter):
         if isinstance(node, Keep) and self._is_copied(node.name):
             return
         if isinstance(node, Keep) and node.lanes == 1:
-            self.out.line(f"{place} = {node.name};")
+            ends = self._sharing is not None and self._sharing.binding is Binding.ENDS
+            lane = "[lane]" if self._arrays[node.name].lanes > 1 and not ends else ""
+            self.out.line(f"{place}{lane} = {node.name};")
         elif isinstance(node, Keep):
             self.out.line(f"{self.expressions.use('store_vector')}({node.name}, {place});")
         elif node.lanes == 1:

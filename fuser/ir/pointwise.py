@@ -295,5 +295,15 @@ _MORE = (
 TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}
 
 _EXP_NONPOSITIVE = _unary("exp_nonpositive", "f", floating, torch.exp, cost=8)
-KERNEL_TABLE = TABLE | {_EXP_NONPOSITIVE.name: _EXP_NONPOSITIVE}
+_SCALE = _unary("divisor_scale", "f", floating, references.divisor_scale, cost=4)
+_QUOTIENT = PointwiseOp(
+    "quotient_of_scaled",
+    4,
+    "f",
+    floating,
+    references.quotient_of_scaled,
+    "quotient_of_scaled({0}, {1}, {2}, {3})",
+    cost=4,
+)
+KERNEL_TABLE = TABLE | {row.name: row for row in (_EXP_NONPOSITIVE, _SCALE, _QUOTIENT)}
 """With what schedules put in place of these rows where they know more of the operands."""

@@ -56,5 +56,19 @@ def add_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Te
     return x + alpha * y
 
 
+def divisor_scale(x: torch.Tensor) -> torch.Tensor:
+    """A power of two that makes the reciprocal of `x` a normal number."""
+    size, one = x.abs(), torch.ones_like(x)
+    large = torch.where(size > 2.0**64, one * 2.0**-64, one)
+    return torch.where(size < 2.0**-64, one * 2.0**64, large)
+
+
+def quotient_of_scaled(
+    x: torch.Tensor, scale: torch.Tensor, scaled: torch.Tensor, _inverse: torch.Tensor
+) -> torch.Tensor:
+    """`x` by `scaled / scale`."""
+    return x * scale / scaled
+
+
 def sub_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
     return x - alpha * y

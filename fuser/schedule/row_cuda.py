@@ -25,6 +25,7 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
     Finish,
+    Keep,
     Let,
     Loop,
     LoopNest,
@@ -42,8 +43,9 @@ from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Fold, RowBody, Sweep
 from fuser.schedule.row_facts import use_facts
-from fuser.schedule.row_kept import keep_loads
+from fuser.schedule.row_kept import VALUE_BYTES, keep_loads, keep_values
 from fuser.schedule.row_lanes import in_lanes
+from fuser.schedule.row_room import Demand, fits_registers
 from fuser.schedule.row_scans import carry_of, totals_of
 from fuser.schedule.row_scans_cuda import scan_lanes, scan_round
 from fuser.schedule.row_slots import (
@@ -65,7 +67,7 @@ def schedule_rows_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = narrow_rows(use_facts(arrange_rows(trace_rows(segment))))
+    body = narrow_rows(use_facts(arrange_rows(trace_rows(segment)), by_inverse=True))
     refusal = rows_refusal(segment, body, by_team=True)
     return map_rows(segment, body, refusal, alignments, parameters)
 
@@ -103,16 +105,19 @@ class _Mapping:
 
     def run(self, overwrite_refusal: str | None) -> LoopNest:
         team, launch = self._team, self._team.launch
-        nodes: list[Node] = list(self._row_arrays())
-        stages = self._stages
+        stages, values = self._stages, list[Keep]()
         if team.room and team.axis:
             stages = keep_loads(stages, team.axis, team.kept)
+            if self._has_registers_for_values():
+                stages, values = keep_values(self._body, stages, team.axis)
+        names = [*(load.name for load in team.kept), *(value.name for value in values)]
+        nodes: list[Node] = list(self._row_arrays(values))
         for sweep in stages:
             nodes += self._stage(sweep)
         rows = nested(self._body.rows, Binding.TEAMS, tuple(nodes))
         region = Region(tuple(self._partials.values()), rows, self._epilogue())
         x, y, _ = launch.block
-        kept = f"keeps {', '.join(n.name for n in team.kept)} in {team.room}, " if team.room else ""
+        kept = f"keeps {', '.join(names)} in {team.room}, " if team.room else ""
         return LoopNest(
             name=kernel_name("rows", self._segment),
             axes=self._body.axes,
@@ -126,7 +131,18 @@ class _Mapping:
             team=team.team,
         )
 
-    def _row_arrays(self) -> Iterator[RowArray]:
+    def _has_registers_for_values(self) -> bool:
+        """Whether a thread may keep a value of each of its points beside what it loads of them,
+        which compilers may hold on to for as long."""
+        team, room = self._team, self._team.room
+        if room is None or team.axis is None or room.place is not Place.REGISTERS:
+            return False
+        sizes = (*(load.tensor.dtype.itemsize for load in team.kept), VALUE_BYTES)
+        demand = Demand(room.rounds, team.vectors[team.axis].lanes, sizes)
+        threads = math.prod(team.launch.block)
+        return fits_registers(demand.vectors * demand.words, threads, self._parameters)
+
+    def _row_arrays(self, values: Sequence[Keep]) -> Iterator[RowArray]:
         """Room for what is kept of a row."""
         team, room = self._team, self._team.room
         if room is None or team.axis is None:
@@ -138,6 +154,10 @@ class _Mapping:
             dtype, place = load.tensor.dtype, (room.place, room.rounds, offset)
             yield RowArray(load.name, dtype, team.axis, lanes, *place, ends)
             offset += in_block * dtype.itemsize
+        for value in values:
+            yield RowArray(
+                value.name, value.dtype, team.axis, lanes, room.place, room.rounds, 0, ends
+            )
 
     # -- stages ----------------------------------------------------------------------------------
 

@@ -4,7 +4,12 @@
     T2 = T0 - T1                         T4 >= 1 or NaN: the largest element contributes e^0, so
     T4 = sum of exp(T2)                  dividing by it may be multiplying by its reciprocal
 
-A quotient so made is within 1.5 units in the last place instead of 0.5.
+A quotient so made is within 1.5 units in the last place instead of 0.5. Of other divisors that are
+one for the row, the product with the reciprocal is corrected by the remainder, where the target
+takes more instructions to divide:
+
+    T6 = T5 / T1      ->      once: T1_scale, T1_scaled = T1 * T1_scale, T1_inverse = 1 / T1_scaled
+                              T6 = quotient of T5 by these
 """
 
 from __future__ import annotations
@@ -17,9 +22,10 @@ from fuser.schedule.loop_tree import Call, Convert, Expression, Let, Ref
 from fuser.schedule.row_body import Code, RowBody, Sweep
 
 
-def use_facts(body: RowBody) -> RowBody:
-    """`body` with exponentials and quotients of softmax's kind made cheaper."""
-    facts = _Facts()
+def use_facts(body: RowBody, *, by_inverse: bool = False) -> RowBody:
+    """`body` with exponentials and quotients of softmax's kind made cheaper; `by_inverse`, all of
+    float32 whose divisor is one for the row."""
+    facts = _Facts(by_inverse)
     stages = tuple(stage for sweep in body.stages for stage in facts.refined(sweep))
     return dataclasses.replace(body, stages=stages)
 
@@ -27,7 +33,10 @@ def use_facts(body: RowBody) -> RowBody:
 class _Facts:
     """What is known of the row's values, as its sweeps are walked."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_inverse: bool) -> None:
+        self._by_inverse = by_inverse
+        self._of_row: set[str] = set()
+        """Values that a row has once."""
         self._maxima: dict[str, tuple[Expression, tuple[Axis, ...]]] = {}
         """Folds that are a row's largest value: of what, over which axes."""
         self._nonpositive: dict[str, tuple[Axis, ...]] = {}
@@ -36,22 +45,25 @@ class _Facts:
         """e to such differences."""
         self._from_one: set[str] = set()
         """Values that are at least 1, or NaN."""
-        self._reciprocals: dict[str, Let] = {}
+        self._once_a_row: dict[str, Let] = {}
         self._widened: dict[str, Expression] = {}
         """16-bit numbers as float32: of what."""
 
     def refined(self, sweep: Sweep) -> list[Sweep]:
         """A sweep with what is known so far used, after the row values that this needs."""
-        before = set(self._reciprocals)
+        before = set(self._once_a_row)
         code = tuple(map(self._node, sweep.code)) if sweep.axes else sweep.code
+        if not sweep.axes:
+            self._of_row.update(node.name for node in code if isinstance(node, Let))
         for fold in sweep.folds:
             if fold.slots is not None:
                 continue
+            self._of_row.add(fold.name)
             if fold.operation == "maximum":
                 self._maxima[fold.name] = self._narrow(fold.value), sweep.axes
             elif fold.operation == "add" and self._is_power(fold.value, sweep.axes):
                 self._from_one.add(fold.name)
-        new = tuple(let for name, let in self._reciprocals.items() if name not in before)
+        new = tuple(let for name, let in self._once_a_row.items() if name not in before)
         row = [Sweep((), new, (), ())] if new else []
         return [*row, dataclasses.replace(sweep, code=code)]
 
@@ -71,7 +83,11 @@ class _Facts:
                 if call.dtype is DataType.Float:
                     call = dataclasses.replace(call, op="exp_nonpositive")
             case "truediv" | "div", (value, Ref(name)) if name in self._from_one:
-                call = Call("mul", (value, self._reciprocal(name, call.dtype)), call.dtype)
+                inverse = self._once(f"{name}_reciprocal", "reciprocal", Ref(name, call.dtype))
+                call = Call("mul", (value, inverse), call.dtype)
+            case "truediv" | "div", (_, Ref(name)) if self._by_inverse and name in self._of_row:
+                if call.dtype is DataType.Float and call.args[1].dtype is DataType.Float:
+                    call = self._corrected(call.args[0], Ref(name, call.dtype))
             case _:
                 pass
         return dataclasses.replace(node, expression=call)
@@ -85,10 +101,17 @@ class _Facts:
         """Whether a value is e to the difference from the largest one over `axes`."""
         return isinstance(value, Ref) and self._powers.get(value.name) == axes
 
-    def _reciprocal(self, divisor: str, dtype: DataType) -> Ref:
-        name = f"{divisor}_reciprocal"
-        expression = Call("reciprocal", (Ref(divisor, dtype),), dtype)
-        self._reciprocals.setdefault(name, Let(name, dtype, expression))
+    def _corrected(self, value: Expression, divisor: Ref) -> Call:
+        """A quotient by what is known of a divisor from once a row."""
+        scale = self._once(f"{divisor.name}_scale", "divisor_scale", divisor)
+        scaled = self._once(f"{divisor.name}_scaled", "mul", divisor, scale)
+        inverse = self._once(f"{divisor.name}_inverse", "reciprocal", scaled)
+        return Call("quotient_of_scaled", (value, scale, scaled, inverse), divisor.dtype)
+
+    def _once(self, name: str, operation: str, *args: Ref) -> Ref:
+        """A value that is computed once a row."""
+        dtype = args[0].dtype
+        self._once_a_row.setdefault(name, Let(name, dtype, Call(operation, args, dtype)))
         return Ref(name, dtype)
 
 

@@ -6,6 +6,7 @@
                                                sweep  kept T0; ... store T5
 
 Every sweep gives its points to the same threads, so that a thread reads back what it kept itself.
+So is a costly value, such as a softmax's exponential, where there are registers for it too.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from collections.abc import Collection, Sequence
 
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Keep, Kept, Load
-from fuser.schedule.row_body import Sweep, names_in
+from fuser.schedule.row_body import RowBody, Sweep, names_in
+from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_vectors import consecutive_loads
+
+VALUE_BYTES = 4
+"""Of a point, for values: one of float32."""
 
 
 def loads_to_keep(sweeps: Sequence[Sweep], rows: Collection[Axis], lanes: int) -> list[Load]:
@@ -59,3 +64,15 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
     sweeps = [read(sweep) if needs(sweep) else sweep for sweep in stages]
     sweeps.insert(first, Sweep((axis,), tuple(fill), (), ()))
     return sweeps
+
+
+def keep_values(
+    body: RowBody, stages: Sequence[Sweep], axis: Axis
+) -> tuple[list[Sweep], list[Keep]]:
+    """The stages with a costly value of the sweeps over `axis` kept, and what keeps it, if any."""
+    loads = {node for sweep in stages for node in sweep.code if isinstance(node, Keep)}
+    made = keep_in_row(dataclasses.replace(body, stages=tuple(stages)), axis.extent * VALUE_BYTES)
+    values = [n for s in made.stages for n in s.code if isinstance(n, Keep) and n not in loads]
+    if any(value.axis != axis for value in values):
+        return list(stages), []
+    return list(made.stages), values

@@ -22,6 +22,9 @@ _STATIC_BYTES = 1 << 10
 _EXCHANGED_BYTES = 8
 """Of a value that a thread, or a warp, hands to others."""
 
+_COLUMN_ROUNDS = 16
+"""Of a column, whose rounds have addresses of their own: compilers hold on to these, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -55,7 +58,7 @@ class Room:
 def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = 32) -> Room | None:
     """Room in the registers of a warp, or of some of its lanes."""
     rounds = max(power_of_two(demand.vectors) // lanes, 1)
-    fits = _fits_registers(rounds * demand.words, lanes, parameters)
+    fits = fits_registers(rounds * demand.words, lanes, parameters)
     return Room(lanes, 1, Place.REGISTERS, rounds) if fits else None
 
 
@@ -63,18 +66,27 @@ def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -
     """Room for 32 neighbouring columns: at least so many threads for each, which exchange less if
     they are few; many where they share memory."""
     few, many = least or parameters.column_threads, parameters.kept_threads // 32
-    rounds = max(power_of_two(demand.vectors) // few, 1)
-    if few < parameters.column_threads and not _fits_registers(
-        rounds * demand.words, few * 32, parameters
-    ):
-        return column_room(demand, parameters, few * 2)
-    if _fits_registers(rounds * demand.words, few * 32, parameters):
-        return Room(few, 1, Place.REGISTERS, rounds)
+    while few < parameters.column_threads and not _fits_column(demand, few, parameters):
+        few *= 2
+    for threads in (few, many):
+        if _fits_column(demand, threads, parameters):
+            return Room(threads, 1, Place.REGISTERS, _column_rounds(demand, threads))
     rounds = -(-demand.vectors // many)
     exchanged = _EXCHANGED_BYTES * 32 * many
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged
     fits = rounds * many * 32 * demand.bytes <= room
     return Room(many, 1, Place.SHARED, rounds) if fits else None
+
+
+def _column_rounds(demand: Demand, threads: int) -> int:
+    return max(power_of_two(demand.vectors) // threads, 1)
+
+
+def _fits_column(demand: Demand, threads: int, parameters: CudaRowParameters) -> bool:
+    """Whether so many threads keep a column in their registers."""
+    rounds = _column_rounds(demand, threads)
+    fits = fits_registers(rounds * demand.words, threads * 32, parameters)
+    return fits and rounds <= _COLUMN_ROUNDS
 
 
 def block_room(
@@ -87,7 +99,7 @@ def block_room(
     threads = min(power_of_two(share * demand.bytes // parameters.thread_bytes), share)
     threads = max(min(threads, parameters.kept_threads), 32)
     rounds = max(share // threads, 1)
-    if _fits_registers(rounds * demand.words, threads, parameters):
+    if fits_registers(rounds * demand.words, threads, parameters):
         return Room(threads, cluster, Place.REGISTERS, rounds)
     rounds = -(-demand.vectors // (threads * cluster))
     exchanged = _EXCHANGED_BYTES * 2 * cluster * threads // 32
@@ -96,7 +108,7 @@ def block_room(
     return Room(threads, cluster, Place.SHARED, rounds) if fits else None
 
 
-def _fits_registers(words: int, threads: int, parameters: CudaRowParameters) -> bool:
+def fits_registers(words: int, threads: int, parameters: CudaRowParameters) -> bool:
     """Whether a thread may keep so much: a block of 1024 has half of the registers for each."""
     return words <= min(parameters.kept_words, parameters.kept_words * 512 // threads)
 

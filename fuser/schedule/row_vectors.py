@@ -141,12 +141,14 @@ def divided(
     code: Sequence[Code], inner: Axis, before: Iterable[str] = ()
 ) -> tuple[list[Code], list[Load | Keep | Kept]]:
     """What is the same for all lanes, and what moves consecutive elements; of what was made
-    `before`, every lane has its own."""
+    `before`, every lane has its own. What lanes compute, each keeps itself."""
     same: list[Code] = []
     together: list[Load | Keep | Kept] = []
     varying = set(before)
     for node in code:
         depends = not varying.isdisjoint(names_in((node,)))
+        if isinstance(node, Keep) and node.name not in {moved.name for moved in together}:
+            continue
         if isinstance(node, Keep | Kept) or (
             isinstance(node, Load) and step_along(node.at, inner) == 1 and not depends
         ):

@@ -132,7 +132,7 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if compiler is None:
         pytest.skip("needs a C++ compiler")
     library = load("cuda.h")
-    keys = [*PART_TYPES, *NARROW, "load_part", "store_part"]
+    keys = [*PART_TYPES, *NARROW, "load_part", "store_part", "exp_nonpositive(float)"]
     text = library.text([key for key in keys if key in library.sections])
     for name in NARROW:
         text += f"""
@@ -142,6 +142,10 @@ extern "C" void to_{name}(const float* from, {name}* to, long size) {{
 extern "C" void from_{name}(const {name}* from, float* to, long size) {{
   for (long i = 0; i < size; ++i) to[i] = from[i];
 }}"""
+    text += """
+extern "C" void powers(const float* from, float* to, long size) {
+  for (long i = 0; i < size; ++i) to[i] = exp_nonpositive(from[i]);
+}"""
     for name, lanes in product(PART_TYPES, PART_LANES):
         text += f"""
 extern "C" void part_{name}_{lanes}(const {name}* from, {name}* read, {name}* to, long valid) {{
@@ -203,6 +207,23 @@ def test_every_nan_becomes_the_one_of_the_hardware(portable: ctypes.CDLL) -> Non
     for name in ("half", "bfloat16"):  # of 8 bits, each keeps its sign
         bits = convert(portable[f"to_{name}"], nans.view(torch.float32), torch.int16)
         assert bits.tolist() == [0x7FFF] * 4
+
+
+def test_powers_of_what_is_not_positive_are_within_their_bound(portable: ctypes.CDLL) -> None:
+    x = -torch.cat([torch.linspace(0, 110, 1_000_003), torch.logspace(-45, 3, 10_007)])
+    exact = torch.exp(x.double())
+    off = (convert(portable.powers, x, torch.float32).double() - exact).abs()
+    ulp = 2.0 ** (torch.frexp(exact).exponent.double() - 24)
+    normal = exact >= 2.0**-126
+    assert (off / ulp)[normal].le(1.0 + 1.23 * x.double().abs()[normal]).all()
+    assert off[~normal].max() < 2.0**-126
+    assert off.max() < 2.5 * 2.0**-24
+
+
+def test_powers_of_special_numbers(portable: ctypes.CDLL) -> None:
+    x = torch.tensor([0.0, -0.0, -1e-45, -torch.inf, -3e38, torch.nan, -104.0])
+    expected = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0, torch.nan, 0.0])
+    assert_same_bits(convert(portable.powers, x, torch.float32), expected)
 
 
 @pytest.mark.parametrize("lanes", PART_LANES)

@@ -33,6 +33,24 @@ FUSER_DEVICE void copy_bytes(void* to, const void* from) {
 #endif
 }
 
+// The lanes of a packet. Those of 16 bits are taken from words by shifts, which the compiler sees
+// through: a bfloat16 is widened by one instruction, and lanes that are kept stay the words they
+// were. Of a copy, it would extract each of them first.
+template <int Bytes, typename T>
+FUSER_DEVICE void unpack(T* lanes, packet<Bytes> moved) {
+  if constexpr (sizeof(T) == 2 && Bytes >= 4) {
+    unsigned int words[Bytes / 4];
+    copy_bytes<Bytes>(words, &moved);
+#pragma unroll
+    for (int lane = 0; lane < Bytes / 2; ++lane) {
+      const unsigned short bits = (unsigned short)(words[lane / 2] >> lane % 2 * 16);
+      copy_bytes<2>(lanes + lane, &bits);
+    }
+  } else {
+    copy_bytes<Bytes>(lanes, &moved);
+  }
+}
+
 // Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
 // `at` is aligned to the access.
 template <int N, typename T>
@@ -41,8 +59,7 @@ FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
   static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
 #pragma unroll
   for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
-    packet<bytes> moved = reinterpret_cast<const packet<bytes>*>(at)[i];
-    copy_bytes<bytes>(reinterpret_cast<char*>(lanes) + i * bytes, &moved);
+    unpack(lanes + i * (bytes / (int)sizeof(T)), reinterpret_cast<const packet<bytes>*>(at)[i]);
   }
 }
 
@@ -57,6 +74,26 @@ FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
   for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
 }
 
+// A packet of lanes; see `unpack`.
+template <int Bytes, typename T>
+FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
+  packet<Bytes> moved;
+  if constexpr (sizeof(T) == 2 && Bytes >= 4) {
+    unsigned int words[Bytes / 4];
+#pragma unroll
+    for (int i = 0; i < Bytes / 4; ++i) {
+      unsigned short low, high;
+      copy_bytes<2>(&low, lanes + 2 * i);
+      copy_bytes<2>(&high, lanes + 2 * i + 1);
+      words[i] = low | (unsigned int)high << 16;
+    }
+    copy_bytes<Bytes>(&moved, words);
+  } else {
+    copy_bytes<Bytes>(&moved, lanes);
+  }
+  return moved;
+}
+
 // Writes N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
 // `at` is aligned to the access.
 template <int N, typename T>
@@ -65,9 +102,7 @@ FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
   static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
 #pragma unroll
   for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
-    packet<bytes> moved;
-    copy_bytes<bytes>(&moved, reinterpret_cast<const char*>(lanes) + i * bytes);
-    reinterpret_cast<packet<bytes>*>(at)[i] = moved;
+    reinterpret_cast<packet<bytes>*>(at)[i] = packed<bytes>(lanes + i * (bytes / (int)sizeof(T)));
   }
 }
 

@@ -115,11 +115,12 @@ def test_largest_of_more_than_is_summed():
     ],
 )
 @pytest.mark.parametrize("columns", [6, 600])
-def test_special_numbers_are_as_in_torch(row: list[float], columns: int):
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_special_numbers_are_as_in_torch(row: list[float], columns: int, target: str):
     x = torch.tensor([row * (columns // 6), [1.0] * columns])
     with FusionDefinition() as fd:
         fd.add_output(softmax(fd, fd.from_pytorch(x)))
-    got = fd.execute([x])[0]
+    got = fd.execute([x], target=target)[0]
     assert torch.allclose(got, torch.softmax(x, 1), rtol=1e-6, atol=2e-38, equal_nan=True)
 
 
@@ -137,7 +138,8 @@ def test_the_simpler_exponential_is_as_exact():
     assert off[~normal].max() < 2.0**-126
 
 
-def test_differences_that_contraction_makes_positive_do_no_harm():
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_differences_that_contraction_makes_positive_do_no_harm(target: str):
     # T1 = max(3 T0) is rounded; 3 T0 - T1 may be one fused operation, and then exceeds 0
     x = torch.full((4, 600), 1.1e9)
     x[:, 300:] = -1.0
@@ -145,5 +147,71 @@ def test_differences_that_contraction_makes_positive_do_no_harm():
         scaled = fd.from_pytorch(x) * 3.3333
         e = fd.ops.exp(scaled - fd.ops.max(scaled, [1], keepdim=True))
         fd.add_output(e / fd.ops.sum(e, [1], keepdim=True))
-    got = fd.execute([x])[0]
+    got = fd.execute([x], target=target)[0]
     assert torch.allclose(got, torch.softmax(x * 3.3333, 1), rtol=1e-5)
+
+
+# -- divisors that are one for the row -----------------------------------------------------------
+
+
+def by_the_largest(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    return x / fd.ops.max(y, [1], keepdim=True)
+
+
+def test_a_quotient_by_a_number_of_the_row_is_a_corrected_product():
+    body = arrange_rows(body_of(by_the_largest, torch.empty(20, 30), torch.empty(20, 30)))
+    once = ["divisor_scale", "mul", "reciprocal"]
+    assert calls(use_facts(body, by_inverse=True)) == [*once, "quotient_of_scaled"]
+    assert calls(use_facts(body)) == ["truediv"]
+
+
+def test_a_quotient_that_a_row_has_once_stays():
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        return x - fd.ops.sum(x, [1], keepdim=True) / fd.ops.max(x, [1], keepdim=True)
+
+    body = arrange_rows(body_of(define, torch.empty(20, 30)))
+    assert calls(use_facts(body, by_inverse=True)) == ["truediv", "sub"]
+
+
+def test_quotients_of_float64_stay():
+    wide = torch.empty(20, 30, dtype=torch.float64)
+    body = arrange_rows(body_of(by_the_largest, wide, wide))
+    assert calls(use_facts(body, by_inverse=True)) == ["truediv"]
+
+
+def quotients(x: torch.Tensor, divisors: torch.Tensor) -> torch.Tensor:
+    """Of each row by its divisor, as CUDA computes them."""
+    y = divisors[:, None].expand_as(x).contiguous()
+    with FusionDefinition() as fd:
+        fd.add_output(by_the_largest(fd, fd.from_pytorch(x), fd.from_pytorch(y)))
+    (kernel,) = fd.plan([x, y], target="emulator").kernels
+    assert "quotient_of_scaled(" in kernel.source
+    return fd.execute([x, y], target="emulator")[0]
+
+
+def test_corrected_quotients_are_those_of_a_division():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2000, 512, generator=generator) * torch.logspace(-25, 25, 512)
+    divisors = torch.randn(2000, generator=generator).abs() * torch.logspace(-10, 10, 2000)
+    assert torch.equal(quotients(x, divisors), x / divisors[:, None])
+    near = 1.0 + torch.arange(2000) * 2.0**-23  # products are furthest off between 1 and 2
+    x = 2.0 - torch.rand(2000, 512, generator=generator) * 2.0**-12
+    assert torch.equal(quotients(x, near), x / near[:, None])
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_quotients_by_extreme_divisors(sign: float):
+    sizes = (0.0, 1e-45, 1e-40, 2.0**-127, 2.0**-126, 2.0**-65, 2.0**65, 2.0**126, 3e38, torch.inf)
+    divisors = sign * torch.tensor([*sizes, torch.nan])
+    edges = torch.tensor([0.0, 1e-45, 1e-40, 1e-38, 1.0, 3e38, torch.inf, torch.nan])
+    spread = torch.logspace(-44, 38, 500)
+    x = torch.cat([edges, -edges, spread, -spread]).expand(len(divisors), -1).contiguous()
+    got, expected = quotients(x, divisors), x / divisors[:, None]
+    assert torch.equal(got.isnan(), expected.isnan())
+    large = expected.abs() >= 2.0**-126
+    exact = large & ((x.abs() >= 2.0**-100) | expected.isinf())
+    assert torch.equal(got[exact], expected[exact])
+    assert torch.allclose(got[large], expected[large], rtol=2.0**-22, atol=0.0)
+    rest = ~large & ~expected.isnan()
+    assert (got - expected)[rest].abs().max() <= 2.0**-149
+    assert torch.equal(got[rest].signbit(), expected[rest].signbit())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 import torch
 
+from fuser import FusionDefinition
 from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_kept import keep_loads, loads_to_keep
+from fuser.schedule.row_kept import keep_loads, keep_values, loads_to_keep
 from fuser.schedule.row_trace import trace_rows
+from tests.agreement import agrees
 from tests.schedule.rows import Define, drawn, loss, segment_of, softmax
 
 
@@ -58,3 +61,34 @@ def test_strided_elements_are_kept_one_by_one_only():
     x = torch.empty(8, 12)[:, ::2]
     assert "keep T0" in "".join(kept(softmax, x, lanes=1))
     assert "keep" not in "".join(kept(softmax, x, lanes=4))
+
+
+def test_a_costly_value_takes_the_place_of_what_it_was_made_of():
+    body = arrange_rows(trace_rows(segment_of(softmax, torch.empty(8, 6))))
+    (axis,) = body.stages[0].axes
+    loads = loads_to_keep(body.stages, body.rows, 1)
+    stages, values = keep_values(body, keep_loads(body.stages, axis, loads), axis)
+    assert drawn(dataclasses.replace(body, stages=tuple(stages)))[3:] == [
+        "sweep 6: kept T0, sub, exp, keep T3; T4 = fold add",
+        "sweep 6: kept T3, truediv; store T5",
+    ]
+    assert [value.name for value in values] == ["T3"]
+
+
+@pytest.mark.parametrize("length", [7, 130, 512, 513, 4093, 4096])
+def test_exponentials_are_computed_once_where_registers_hold_them(length: int):
+    x = torch.randn(5, length)
+    with FusionDefinition() as fd:
+        fd.add_output(softmax(fd, fd.from_pytorch(x)))
+    (kernel,) = fd.plan([x], target="emulator").kernels
+    assert "T3_kept" in kernel.source
+    agrees(fd, [x], "emulator")
+
+
+def test_registers_of_rows_that_are_many_words_hold_no_values_beside_them():
+    x = torch.empty(8192, 768, device="meta", dtype=torch.bfloat16)
+    with FusionDefinition() as fd:
+        fd.add_output(softmax(fd, fd.from_pytorch(x)))
+    (kernel,) = fd.plan([x], target="cuda:sm_90").kernels
+    assert "T0_kept" in kernel.source
+    assert "T3_kept" not in kernel.source

@@ -77,8 +77,9 @@ def test_a_warp_keeps_what_registers_hold():
     assert warp_room(Demand(3, 4, (4,)), NEW) == Room(32, 1, Place.REGISTERS, 1)
 
 
-def test_columns_have_more_threads_where_they_share_memory():
-    assert column_room(Demand(512, 1, (4,)), NEW) == Room(16, 1, Place.REGISTERS, 32)
+def test_long_columns_have_more_threads():
+    assert column_room(Demand(256, 1, (4,)), NEW) == Room(16, 1, Place.REGISTERS, 16)
+    assert column_room(Demand(512, 1, (4,)), NEW) == Room(32, 1, Place.REGISTERS, 16)
     assert column_room(Demand(1024, 1, (4,)), NEW) == Room(32, 1, Place.SHARED, 32)
     assert column_room(Demand(4096, 1, (4,)), NEW) is None
 

@@ -2,8 +2,8 @@
 //
 // NVRTC already overloads exp, erf, rsqrt, lgamma, erfinv, ... for float and double with torch's
 // meaning, so those have no section here, or an empty one in place of common.h's. Inline PTX
-// stands under `#ifndef FUSER_EMULATOR`, beside a portable twin with the same bits: the emulator
-// compiles this text as plain C++.
+// stands under `#ifndef FUSER_EMULATOR`, beside a portable twin with the same bits, where PTX says
+// what they are: the emulator compiles this text as plain C++.
 
 //@ FUSER_DEVICE
 #define FUSER_DEVICE static __device__ __forceinline__
@@ -29,9 +29,42 @@ typedef unsigned char uint8;
 //@ pow(float)
 //@ pow(double)
 
-//@ exp_nonpositive(float): FUSER_DEVICE
-// e^x for x <= 0 and NaN: exp is as short as anything of its accuracy.
-FUSER_DEVICE float exp_nonpositive(float x) { return exp(x); }
+//@ power_of_two: FUSER_DEVICE
+// 2^x, one instruction. At most 2 ulp, and 2^0 is 1; 0 in place of results below 2^-126.
+FUSER_DEVICE float power_of_two(float x) {
+#ifndef FUSER_EMULATOR
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return x < -126.0f ? 0.0f : __builtin_exp2f(x);
+#endif
+}
+
+//@ exp_nonpositive(float): FUSER_DEVICE, power_of_two
+// e^x for x <= 0 and NaN; 0 in place of results below 2^-126. At most 2 + 1.23 |x| ulp: the product
+// is rounded, and log2(e) is. Such powers are of differences from a row's largest value, and summed
+// with e^0; of 1, none is off by more than 2.5 2^-24.
+FUSER_DEVICE float exp_nonpositive(float x) { return power_of_two(x * 1.4426950408889634f); }
+
+//@ divisor_scale(float): FUSER_DEVICE
+// What a divisor and what it divides are multiplied by, so that its reciprocal is a normal number.
+FUSER_DEVICE float divisor_scale(float divisor) {
+  const float size = divisor < 0.0f ? -divisor : divisor;
+  return size < 0x1p-64f ? 0x1p64f : size > 0x1p64f ? 0x1p-64f : 1.0f;
+}
+
+//@ quotient_of_scaled(float): FUSER_DEVICE
+// x / divisor, without a branch; `scaled` is the divisor times its scale, `inverse` 1 / scaled.
+// Within 0.5000003 ulp: the product is off by 1.5 at most, and corrected by the remainder that it
+// leaves, which is exact. Within 2 ulp where the remainder is subnormal, for |x| < 2^-100, and
+// where the quotient is. What is infinite, or divided by 0 or infinity, has no remainder, and the
+// sign of a zero is that of the product.
+FUSER_DEVICE float quotient_of_scaled(float x, float scale, float scaled, float inverse) {
+  const float product = x * scale * inverse;
+  const float quotient = fmaf(fmaf(-product, scaled, x * scale), inverse, product);
+  return fabsf(quotient) > 0.0f ? quotient : product;
+}
 
 //@ maximum(float): FUSER_DEVICE
 // NaN wins, from either side.
@@ -249,7 +282,47 @@ template <> struct __attribute__((may_alias, aligned(16))) packet<16> {
   unsigned int x, y, z, w;
 };
 
-//@ load_vector: FUSER_DEVICE, packet, copy_bytes
+//@ unpack: FUSER_DEVICE, packet, copy_bytes
+// The lanes of a packet. Those of 16 bits are taken from words by shifts, which the compiler sees
+// through: a bfloat16 is widened by one instruction, and lanes that are kept stay the words they
+// were. Of a copy, it would extract each of them first.
+template <int Bytes, typename T>
+FUSER_DEVICE void unpack(T* lanes, packet<Bytes> moved) {
+  if constexpr (sizeof(T) == 2 && Bytes >= 4) {
+    unsigned int words[Bytes / 4];
+    copy_bytes<Bytes>(words, &moved);
+#pragma unroll
+    for (int lane = 0; lane < Bytes / 2; ++lane) {
+      const unsigned short bits = (unsigned short)(words[lane / 2] >> lane % 2 * 16);
+      copy_bytes<2>(lanes + lane, &bits);
+    }
+  } else {
+    copy_bytes<Bytes>(lanes, &moved);
+  }
+}
+
+//@ packed: FUSER_DEVICE, packet, copy_bytes
+// A packet of lanes; see `unpack`.
+template <int Bytes, typename T>
+FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
+  packet<Bytes> moved;
+  if constexpr (sizeof(T) == 2 && Bytes >= 4) {
+    unsigned int words[Bytes / 4];
+#pragma unroll
+    for (int i = 0; i < Bytes / 4; ++i) {
+      unsigned short low, high;
+      copy_bytes<2>(&low, lanes + 2 * i);
+      copy_bytes<2>(&high, lanes + 2 * i + 1);
+      words[i] = low | (unsigned int)high << 16;
+    }
+    copy_bytes<Bytes>(&moved, words);
+  } else {
+    copy_bytes<Bytes>(&moved, lanes);
+  }
+  return moved;
+}
+
+//@ load_vector: FUSER_DEVICE, unpack
 // Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
 // `at` is aligned to the access.
 template <int N, typename T>
@@ -258,12 +331,11 @@ FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
   static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
 #pragma unroll
   for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
-    packet<bytes> moved = reinterpret_cast<const packet<bytes>*>(at)[i];
-    copy_bytes<bytes>(reinterpret_cast<char*>(lanes) + i * bytes, &moved);
+    unpack(lanes + i * (bytes / (int)sizeof(T)), reinterpret_cast<const packet<bytes>*>(at)[i]);
   }
 }
 
-//@ store_vector: FUSER_DEVICE, packet, copy_bytes
+//@ store_vector: FUSER_DEVICE, packed
 // Writes N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
 // `at` is aligned to the access.
 template <int N, typename T>
@@ -272,9 +344,7 @@ FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
   static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
 #pragma unroll
   for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
-    packet<bytes> moved;
-    copy_bytes<bytes>(&moved, reinterpret_cast<const char*>(lanes) + i * bytes);
-    reinterpret_cast<packet<bytes>*>(at)[i] = moved;
+    reinterpret_cast<packet<bytes>*>(at)[i] = packed<bytes>(lanes + i * (bytes / (int)sizeof(T)));
   }
 }
 
@@ -605,14 +675,14 @@ FUSER_DEVICE T join_column(T value, Join join, void* shared) {
 // Whether this block is the last of `blocks` to come here; it sees what the others have written.
 // `finished` counts them from 0, which it is again then, for the next launch.
 FUSER_DEVICE bool last_to_finish(int* finished, int blocks, bool* is_last) {
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0) {
+    __threadfence();  // for all: what a barrier has ordered before a fence, the fence orders, too
     *is_last = atomicAdd(finished, 1) == blocks - 1;
     if (*is_last) *finished = 0;
+    __threadfence();
   }
   __syncthreads();
-  __threadfence();
   return *is_last;
 }
 
