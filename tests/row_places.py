@@ -22,6 +22,7 @@ PLACES = {
     "shared by a cluster": CudaRowParameters(block_bytes=128, kept_words=0, **_SMALL),
     "read again": CudaRowParameters(max_cluster=1, kept_words=0, shared_bytes=0, **_SMALL),
     "warps": CudaRowParameters(resident_threads=0),
+    "teams": CudaRowParameters(multiprocessors=2, max_cluster=1, warp_elements=8),
 }
 
 

@@ -65,6 +65,9 @@ class CudaFoldPrinter(CudaPointPrinter):
             _, y, _ = self.nest.launch.block
             call = f"{self.expressions.use('join_column')}<{y}>"
             return f"{call}({partial.name}_part, {self._joiner(partial)}, shared)"
+        if self._has_several:
+            call = f"{self.expressions.use('join_team')}<{self._team_threads() // 32}>"
+            return f"{call}({partial.name}_part, {self._joiner(partial)}, shared)"
         return self._over_cluster(partial) if self._in_cluster else self._over_block(partial)
 
     def _over_cluster(self, partial: Partial) -> str:

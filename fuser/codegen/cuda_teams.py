@@ -23,6 +23,8 @@ class CudaTeamPrinter(CudaPrinter):
         """Whether several blocks do a row."""
         self._in_cluster = nest.launch.cluster > 1
         """Whether these are a cluster."""
+        self._has_several = self._team is Team.BLOCK and nest.launch.block[1] > 1
+        """Whether a block has several teams that are no warps, which do not wait for each other."""
         self._in_rows = False
         """Whether a row is at hand, rather than all of them."""
         self._sharing: Loop | None = None
@@ -95,7 +97,7 @@ class CudaTeamPrinter(CudaPrinter):
         block = f"{self.index}(blockIdx.x)"
         if self._team is Team.COLUMN:
             head = f"tile = {block} * 32; tile < {rows}; tile += gridDim.x * 32"
-        elif self._team is Team.WARP:
+        elif self._team is Team.WARP or self._has_several:
             first = f"{block} * {y} + threadIdx.y"
             head = f"{name} = {first}; {name} < {rows}; {name} += gridDim.x * {y}"
         else:

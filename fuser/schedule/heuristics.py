@@ -170,7 +170,8 @@ class CudaRowParameters:
     """`vector_bytes`, `max_lane_bytes`: as above. `scan_lanes`: neighbours that a thread takes in
     a scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
     `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
-    where every element has a result. `column_threads`: threads for a row where memory is
+    where every element has a result. Blocks whose threads have folds over the rows in registers
+    have up to `slot_threads` for all their rows, or more for one. `column_threads`: threads for a row where memory is
     consecutive across rows. `grid_threads`: threads a block where nothing is folded.
     `multiprocessors`: what the GPU has of them; each is to run `resident_threads` at once, in up to
     `resident_blocks` blocks. A row that is swept once and folded is split over twice as many
@@ -191,6 +192,7 @@ class CudaRowParameters:
     warps: int = 4
     elements: int = 16
     slot_elements: int = 4
+    slot_threads: int = 512
     threads: int = 512
     column_threads: int = 16
     grid_threads: int = 256
@@ -225,6 +227,11 @@ class CudaRowParameters:
     def resident(self) -> int:
         """Threads that the GPU runs at once."""
         return self.multiprocessors * self.resident_threads
+
+    @property
+    def most_parts(self) -> int:
+        """Blocks that leave a part of each fold over the rows, which one block joins at last."""
+        return 2 * self.multiprocessors
 
     def threads_for(self, extent: int, *, has_slots: bool) -> int:
         """Threads for a row of that many elements: whole warps, a power of two of them."""

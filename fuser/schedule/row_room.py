@@ -59,6 +59,21 @@ def warp_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:
     return Room(32, 1, Place.REGISTERS, rounds) if fits else None
 
 
+def slot_room(demand: Demand, slots: int, parameters: CudaRowParameters) -> Room | None:
+    """Room in registers for what a block keeps of a row, and for its slots of folds over the rows,
+    of which a vector has `slots` bytes: as many threads as share out the larger of these."""
+    vectors = power_of_two(demand.vectors)
+    words = demand.words + -(-slots // 4)
+    most = max(min(vectors, parameters.kept_threads), 32)
+    nbytes = vectors * max(demand.bytes, slots)
+    threads = max(min(power_of_two(nbytes // parameters.thread_bytes), most), 32)
+    while threads < most and vectors // threads * words > parameters.kept_words:
+        threads *= 2
+    rounds = max(vectors // threads, 1)
+    fits = rounds * words <= parameters.kept_words
+    return Room(threads, 1, Place.REGISTERS, rounds) if fits else None
+
+
 def column_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:
     """Room for 32 neighbouring columns: many threads for each where they share memory."""
     few, many = parameters.column_threads, parameters.kept_threads // 32

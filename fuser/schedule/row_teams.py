@@ -13,9 +13,9 @@ from fuser.schedule.loop_tree import Launch, Load, Partial, Place, Team
 from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
-from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
+from fuser.schedule.row_room import Demand, Room, block_room, column_room, slot_room, warp_room
 from fuser.schedule.row_scans import independent
-from fuser.schedule.row_slots import is_of_row, power_of_two, shared_parts_bytes
+from fuser.schedule.row_slots import is_of_row, power_of_two, shared_parts_bytes, slots_along
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
@@ -24,7 +24,8 @@ from fuser.segmenter import Segment
 @dataclass(frozen=True, slots=True)
 class RowTeam:
     """What does a row. `vectors` are those of all sweeps over an axis alone; where there is `room`,
-    `kept` are loads of the sweeps over `axis`."""
+    `kept` are loads of the sweeps over `axis`, and if it `has_slots`, threads have those of folds
+    over the rows in registers."""
 
     team: Team
     launch: Launch
@@ -32,6 +33,7 @@ class RowTeam:
     axis: Axis | None = None
     kept: tuple[Load, ...] = ()
     room: Room | None = None
+    has_slots: bool = False
 
     @property
     def threads(self) -> int:
@@ -56,6 +58,7 @@ class TeamChoice:
         self._body = body
         self._alignments = alignments
         self._parameters = parameters
+        self._stages = stages
         self._partials = partials
         self._rows = point_count(body.rows)
         self._longest = max((point_count(sweep.axes) for sweep in body.stages), default=1)
@@ -106,6 +109,8 @@ class TeamChoice:
             warps = given.warps if self._body.rows else 1
             launch = self._launched(_groups(self._rows, warps), 1, (32, warps, 1))
             return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
+        if with_slots := self._with_slots(vectors, axis, kept):
+            return with_slots
         room = self._block_room(demand) if demand else None
         threads = given.threads_for(self._longest, has_slots=self._has_arrays())
         threads = room.threads if room else threads
@@ -113,6 +118,27 @@ class TeamChoice:
         parts = self._scanned_parts(threads) if self._scanned else parts
         launch = self._launched(self._rows, parts, (threads, 1, 1), room, demand)
         return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room)
+
+    def _with_slots(
+        self, vectors: Mapping[Axis, Vectors], kept_along: Axis | None, kept: tuple[Load, ...]
+    ) -> RowTeam | None:
+        """Several rows a block, each with a team of its own, whose threads keep their slots of
+        folds over the rows: these are joined once a block, so that few parts are left to join."""
+        axis, given = slots_along(self._stages), self._parameters
+        if axis is None or self._scanned or kept_along not in (None, axis) or vectors[axis].peel:
+            return None
+        lanes = vectors[axis].lanes
+        sizes = [partial.kept.itemsize for partial in self._partials if partial.slots > 1]
+        demand = Demand(_groups(axis.extent, lanes), lanes, _sizes(kept))
+        room = slot_room(demand, lanes * sum(max(size, 4) for size in sizes), given)
+        if room is None:
+            return None
+        teams = max(given.slot_threads // room.threads, 1)
+        while teams > 1 and self._rows * 2 <= teams * given.most_parts:
+            teams //= 2
+        blocks = min(_groups(self._rows, teams), given.most_parts)
+        launch = self._launched(blocks, 1, (room.threads, teams, 1), room)
+        return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room, has_slots=True)
 
     def _is_for_warps(self) -> bool:
         short = self._longest <= self._parameters.warp_elements
@@ -226,8 +252,11 @@ class TeamChoice:
 def _demand(axis: Axis | None, kept: Sequence[Load], vectors: Vectors) -> Demand | None:
     if axis is None:
         return None
-    sizes = tuple(load.tensor.dtype.itemsize for load in kept)
-    return Demand(_groups(axis.extent, vectors.lanes), vectors.lanes, sizes)
+    return Demand(_groups(axis.extent, vectors.lanes), vectors.lanes, _sizes(kept))
+
+
+def _sizes(loads: Sequence[Load]) -> tuple[int, ...]:
+    return tuple(load.tensor.dtype.itemsize for load in loads)
 
 
 def _groups(count: int, size: int) -> int:
