@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from fuser.codegen.cuda_scans import CudaScanPrinter
@@ -81,7 +81,7 @@ class CudaSlotPrinter(CudaScanPrinter):
         self.out.line(f"{head} {part}[lane] = {joined};")
 
     @contextmanager
-    def _each_own(self, own: OwnSlots) -> Iterator[str]:
+    def _each_own(self, own: OwnSlots) -> Generator[str]:
         """A loop over a thread's slots, in rounds; the number of the first of each."""
         name, count = self.sizes.axis(own.axis), self.sizes.extent(own.axis)
         number = f"round * {self._team_threads()} + thread"

@@ -170,9 +170,9 @@ class CudaRowParameters:
     """`vector_bytes`, `max_lane_bytes`: as above. `scan_lanes`: neighbours that a thread takes in
     a scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
     `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
-    where every element has a result. Blocks whose threads have folds over the rows in registers
-    have up to `slot_threads` for all their rows, or more for one. `column_threads`: threads for a row where memory is
-    consecutive across rows. `grid_threads`: threads a block where nothing is folded.
+    where every element has a result. `slot_threads`: threads of a block that does several rows,
+    where they keep folds over the rows in registers. `column_threads`: threads for a row where
+    memory is consecutive across rows. `grid_threads`: threads a block where nothing is folded.
     `multiprocessors`: what the GPU has of them; each is to run `resident_threads` at once, in up to
     `resident_blocks` blocks. A row that is swept once and folded is split over twice as many
     threads as that, if each is left `split_elements`, and one that is scanned over as many, if each
