@@ -24,8 +24,9 @@ _GROUP = 16
 """Blocks whose folds over the rows are joined before those of all groups are: about as many as
 there are groups then."""
 
-_WORDS_ON_THEIR_WAY = 32
-"""That a thread asks for before it joins the first of them."""
+_BLOCK_WORDS, _THREAD_WORDS, _THREAD_LOADS = 1 << 14, 32, 16
+"""The most that is asked for before the first is joined: a quarter of a block's registers, half of
+a thread's, in which every load has an address too."""
 
 
 class CudaRowPrinter(CudaSlotPrinter):
@@ -220,19 +221,22 @@ class CudaRowPrinter(CudaSlotPrinter):
             self._join_alike(alike, parts, to)
 
     def _join_alike(self, arrays: list[Partial], parts: str, to: str) -> None:
-        """As many slots at once as leave no thread without any."""
+        """Up to 16 bytes of slots at once; fewer, but 8, where these leave threads without any."""
         first, threads = arrays[0], math.prod(self.nest.launch.block)
         size = first.kept.itemsize
         lanes = max(16 // size, 1) if size >= 4 and first.slots * size % 16 == 0 else 1
-        while lanes > 1 and 2 * power_of_two(first.slots) <= threads * lanes:
+        while lanes * size > 8 and 2 * power_of_two(first.slots) <= threads * lanes:
             lanes //= 2
-        unroll = max(_WORDS_ON_THEIR_WAY // (lanes * len(arrays) * max(size // 4, 1)), 1)
+        words = lanes * max(size // 4, 1)
+        most = min(_BLOCK_WORDS // threads, _THREAD_WORDS)
+        each = min(_THREAD_LOADS, most // words)
+        unroll = max(each // len(arrays), 1)
         with self.out.block(self._over_slots(first, threads, lanes)):
             for partial in arrays:
                 type_, fill = self.expressions.type(partial.kept), self._fill(partial)
                 fills = ", ".join([fill] * lanes)
                 self.out.line(f"{type_} {partial.name}[{lanes}] = {{{fills}}};")
-            self.out.line(f"#pragma unroll {min(unroll, _GROUP)}")
+            self.out.line(f"#pragma unroll {unroll}")
             with self.out.block(f"for ({parts})"):
                 self._join_lanes(arrays, lanes)
             store = self.expressions.use("store_vector")

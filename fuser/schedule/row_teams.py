@@ -20,6 +20,9 @@ from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
+_BARRIERS = 8
+"""Teams of several warps in a block: each meets at a barrier of its own, of which there are 16."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowTeam:
@@ -134,6 +137,7 @@ class TeamChoice:
         if room is None:
             return None
         teams = max(given.slot_threads // room.threads, 1)
+        teams = min(teams, _BARRIERS) if room.threads > 32 else teams
         while teams > 1 and self._rows * 2 <= teams * given.most_parts:
             teams //= 2
         blocks = min(_groups(self._rows, teams), given.most_parts)
