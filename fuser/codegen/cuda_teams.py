@@ -97,7 +97,10 @@ class CudaTeamPrinter(CudaPrinter):
         block = f"{self.index}(blockIdx.x)"
         if self._team is Team.COLUMN:
             head = f"tile = {block} * 32; tile < {rows}; tile += gridDim.x * 32"
-        elif self._team is Team.WARP or self._has_several:
+        elif self._has_several:  # what is left after whole rounds is for all blocks
+            first = f"{self.index}(threadIdx.y) * gridDim.x + blockIdx.x"
+            head = f"{name} = {first}; {name} < {rows}; {name} += gridDim.x * {y}"
+        elif self._team is Team.WARP:
             first = f"{block} * {y} + threadIdx.y"
             head = f"{name} = {first}; {name} < {rows}; {name} += gridDim.x * {y}"
         else:

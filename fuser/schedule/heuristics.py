@@ -171,7 +171,9 @@ class CudaRowParameters:
     a scan, at least. `warp_elements`: the longest row that one warp does, `warps` of them a block.
     `elements`: of a longer row for each thread, up to `threads` of them; `slot_elements`
     where every element has a result. `slot_threads`: threads of a block that does several rows,
-    where they keep folds over the rows in registers. `column_threads`: threads for a row where
+    where they keep folds over the rows in registers; these and what they keep of a row may be up to
+    `slot_words`, `crowded_threads` of a multiprocessor having more than `kept_words`, in one block.
+    `column_threads`: threads for a row where
     memory is consecutive across rows. `grid_threads`: threads a block where nothing is folded.
     `multiprocessors`: what the GPU has of them; each is to run `resident_threads` at once, in up to
     `resident_blocks` blocks. A row that is swept once and folded is split over twice as many
@@ -193,6 +195,8 @@ class CudaRowParameters:
     elements: int = 16
     slot_elements: int = 4
     slot_threads: int = 512
+    slot_words: int = 48
+    crowded_threads: int = 768
     threads: int = 512
     column_threads: int = 16
     grid_threads: int = 256

@@ -59,19 +59,30 @@ def warp_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:
     return Room(32, 1, Place.REGISTERS, rounds) if fits else None
 
 
-def slot_room(demand: Demand, slots: int, parameters: CudaRowParameters) -> Room | None:
-    """Room in registers for what a block keeps of a row, and for its slots of folds over the rows,
-    of which a vector has `slots` bytes: as many threads as share out the larger of these."""
+def words_with_slots(demand: Demand, slots: int) -> int:
+    """Registers for a vector and its slots of folds over the rows, which have so many bytes."""
+    return demand.words + -(-slots // 4)
+
+
+def slot_room(demand: Demand, slots: int, parameters: CudaRowParameters, most: int) -> Room | None:
+    """Room in up to `most` registers for what a block keeps of a row, and for its slots of folds
+    over the rows, of which a vector has so many bytes. More than `kept_words` only while a few
+    teams fill a multiprocessor."""
     vectors = power_of_two(demand.vectors)
-    words = demand.words + -(-slots // 4)
-    most = max(min(vectors, parameters.kept_threads), 32)
-    nbytes = vectors * max(demand.bytes, slots)
-    threads = max(min(power_of_two(nbytes // parameters.thread_bytes), most), 32)
-    while threads < most and vectors // threads * words > parameters.kept_words:
+    words = words_with_slots(demand, slots)
+    most_threads = max(min(vectors, parameters.kept_threads), 32)
+
+    def fits(threads: int) -> bool:
+        several = threads * 3 <= parameters.crowded_threads
+        return vectors // threads * words <= (most if several else parameters.kept_words)
+
+    wanted = vectors * (demand.bytes or slots) // parameters.thread_bytes
+    threads = max(min(power_of_two(wanted), most_threads), 32)
+    while threads < most_threads and not fits(threads):
         threads *= 2
     rounds = max(vectors // threads, 1)
-    fits = rounds * words <= parameters.kept_words
-    return Room(threads, 1, Place.REGISTERS, rounds) if fits else None
+    fitting = words <= parameters.kept_words and fits(threads)
+    return Room(threads, 1, Place.REGISTERS, rounds) if fitting else None
 
 
 def column_room(demand: Demand, parameters: CudaRowParameters) -> Room | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CudaRowParameters
@@ -13,15 +13,23 @@ from fuser.schedule.loop_tree import Launch, Load, Partial, Place, Team
 from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
-from fuser.schedule.row_room import Demand, Room, block_room, column_room, slot_room, warp_room
+from fuser.schedule.row_room import (
+    Demand,
+    Room,
+    block_room,
+    column_room,
+    slot_room,
+    warp_room,
+    words_with_slots,
+)
 from fuser.schedule.row_scans import independent
 from fuser.schedule.row_slots import is_of_row, power_of_two, shared_parts_bytes, slots_along
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
-_BARRIERS = 8
-"""Teams of several warps in a block: each meets at a barrier of its own, of which there are 16."""
+_BARRIERS = 15
+"""Teams of several warps in a block: each meets at a barrier of its own, and the block at one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +140,24 @@ class TeamChoice:
             return None
         lanes = vectors[axis].lanes
         sizes = [partial.kept.itemsize for partial in self._partials if partial.slots > 1]
+        slots = lanes * sum(max(size, 4) for size in sizes)
         demand = Demand(_groups(axis.extent, lanes), lanes, _sizes(kept))
-        room = slot_room(demand, lanes * sum(max(size, 4) for size in sizes), given)
+        # Numbers for all rows are joined over a block, which needs a power of two of warps.
+        numbers = len(sizes) < len(self._partials)
+        room = slot_room(demand, slots, given, given.kept_words if numbers else given.slot_words)
         if room is None:
             return None
-        teams = max(given.slot_threads // room.threads, 1)
+        crowded = room.rounds * words_with_slots(demand, slots) > given.kept_words
+        teams = max((given.crowded_threads if crowded else given.slot_threads) // room.threads, 1)
         teams = min(teams, _BARRIERS) if room.threads > 32 else teams
-        while teams > 1 and self._rows * 2 <= teams * given.most_parts:
+        while teams > 1 and self._rows <= teams // 2 * given.most_parts:
             teams //= 2
-        blocks = min(_groups(self._rows, teams), given.most_parts)
+        threads = room.threads * teams
+        at_once = (given.crowded_threads if crowded else given.resident_threads) // threads
+        resident = max(min(at_once, given.resident_blocks), 1)
+        blocks = min(_groups(self._rows, teams), given.most_parts, resident * given.multiprocessors)
         launch = self._launched(blocks, 1, (room.threads, teams, 1), room)
+        launch = replace(launch, resident=resident)
         return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room, has_slots=True)
 
     def _is_for_warps(self) -> bool:

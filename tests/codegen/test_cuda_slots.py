@@ -11,8 +11,9 @@ import torch
 from fuser import FusionDefinition
 from fuser.codegen import KernelSource, Workspace
 from fuser.frontend.handles import Handle
-from fuser.runtime.backend import CudaBackend
+from fuser.runtime.backend import CudaBackend, EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
+from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CudaRowParameters
 from tests.agreement import agrees
 from tests.benchmark_kernels import BENCHMARKS, Benchmark
@@ -82,7 +83,7 @@ def test_blocks_leave_at_most_two_parts_for_each_multiprocessor(
 
 def test_shared_memory_is_for_what_warps_exchange_while_rows_are_done():
     (benchmark,) = (b for b in GRADIENTS if str(b) == "layernorm backward [8192, 4096]")
-    accesses = memory_accesses(compile_cuda(source_of(benchmark, torch.bfloat16), "sm_90"))
+    accesses = memory_accesses(compile_cuda(source_of(benchmark, torch.float32), "sm_90"))
     assert not [key for key in accesses if key[0] in ("LDS", "STS") and key[1] > 64]
 
 
@@ -98,6 +99,32 @@ def test_any_number_of_rows_for_few_blocks(
     monkeypatch.setattr(CudaBackend, "row_parameters", lambda _: FEW)
     for x in (torch.randn(rows, length), torch.randn(rows, length + 8)[:, :length]):
         agrees(columns(make, x), [x], "emulator")
+
+
+@pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
+@pytest.mark.parametrize("rows", [2, 30, 100])
+@pytest.mark.parametrize("length", [64, 1000, 1004, 2048])
+def test_teams_of_which_few_fill_a_multiprocessor(
+    length: int, rows: int, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(CudaBackend, "row_parameters", lambda _: FEW)
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    (case,) = (case for case in CASES if case.name == "layernorm backward")
+    g, x = (torch.randn(rows, length).bfloat16() for _ in range(2))
+    inputs = [g, x, torch.randn(length).bfloat16()]
+    agrees(case.defined_for(inputs), inputs, "emulator")
+
+
+@pytest.mark.parametrize("rows", [100, 500, 1000, 3000, 8192])
+def test_blocks_of_crowded_registers_run_at_once(rows: int):
+    inputs = [torch.empty(s, dtype=torch.bfloat16) for s in ((rows, 768), (rows, 768), (768,))]
+    (case,) = (case for case in CASES if case.name == "layernorm backward")
+    (kernel,) = case.defined_for(inputs).plan(inputs, target="cuda:sm_90").kernels
+    assert kernel.kernel_source is not None
+    launch, threads = kernel.kernel_source.launch, kernel.kernel_source.launch.max_threads
+    assert 512 < launch.resident * threads <= 768
+    assert launch.grid[0] <= min(132 * launch.resident, 264)
+    assert kernel.compile().spill_bytes == 0
 
 
 def test_few_rows_are_shared_out_over_more_blocks():
