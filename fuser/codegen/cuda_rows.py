@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fuser.codegen.cuda_slots import CudaSlotPrinter
+from fuser.codegen.cuda_slots import CudaSlotPrinter, joins_of_row
 from fuser.codegen.launch_bounds import launch_bounds
 from fuser.schedule.index import ZERO, Index, substitute
 from fuser.schedule.loop_tree import (
@@ -55,6 +55,7 @@ class CudaRowPrinter(CudaSlotPrinter):
             self._fold_row(node)
             return
         self._in_rows = True
+        self._joins = joins_of_row(node)
         self._place_thread_in_team()
         if self._team is not Team.GRID:
             self._shared_memory()

@@ -6,7 +6,16 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from fuser.codegen.cuda_scans import CudaScanPrinter
-from fuser.schedule.loop_tree import Binding, Loop, LoopNest, OwnSlots, Ref
+from fuser.schedule.loop_tree import (
+    Binding,
+    Finish,
+    Loop,
+    LoopNest,
+    OwnSlots,
+    Ref,
+    Region,
+    every_node,
+)
 from fuser.schedule.row_slots import power_of_two
 from fuser.segmenter import Segment
 
@@ -113,3 +122,13 @@ class CudaSlotPrinter(CudaScanPrinter):
 
     def _is_whole(self, own: OwnSlots) -> bool:
         return own.axis.extent % own.lanes == 0
+
+
+def joins_of_row(region: Region) -> int:
+    """How many results a row has that all threads of its team need; 1 if loops make more of them:
+    then the team joins again before it does anything else."""
+    inner = [node for node in every_node(region.body) if isinstance(node, Loop)]
+    looped = [loop for loop in inner if loop.binding is not Binding.TEAMS]
+    if any(isinstance(node, Finish) for loop in looped for node in every_node(loop.body)):
+        return 1
+    return sum(isinstance(node, Finish) for node in every_node(region.body))

@@ -25,6 +25,9 @@ class CudaTeamPrinter(CudaPrinter):
         """Whether these are a cluster."""
         self._has_several = self._team is Team.BLOCK and nest.launch.block[1] > 1
         """Whether a block has several teams that are no warps, which do not wait for each other."""
+        self._joins = 1
+        """How often these join what their threads have of a row."""
+        self._joined_so_far = 0
         self._in_rows = False
         """Whether a row is at hand, rather than all of them."""
         self._sharing: Loop | None = None
@@ -78,14 +81,20 @@ class CudaTeamPrinter(CudaPrinter):
 
     def _shared_memory(self) -> None:
         """Room in which threads of a block exchange a number each, or warps one each."""
-        x, y, _ = self.nest.launch.block
-        count = x * y if self._team is Team.COLUMN else x * y // 32
-        self.out.line(f"alignas(8) __shared__ unsigned char shared[{8 * count}];")
+        rooms = max(self._joins, 1) if self._has_several else 1
+        nbytes = rooms * self._exchanged_bytes()
+        self.out.line(f"alignas(8) __shared__ unsigned char shared[{nbytes}];")
         if self._in_cluster:
+            count = self._exchanged_bytes() // 8
             count *= 2 * self.nest.launch.cluster
             self.out.line(f"__shared__ unsigned long long cluster_shared[{count}];")
             self.out.line("int turn = 0;")
             self.out.line(f"{self.expressions.use('meet_cluster')}();")
+
+    def _exchanged_bytes(self) -> int:
+        """Of one such exchange, by all threads of a block."""
+        x, y, _ = self.nest.launch.block
+        return 8 * (x * y if self._team is Team.COLUMN else x * y // 32)
 
     def _over_rows(self, loop: Loop) -> None:
         """A team takes every so many rows; its threads stay together."""

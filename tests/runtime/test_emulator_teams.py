@@ -27,20 +27,28 @@ TEAMS = 3
 
 HEAD = """
 extern "C" __global__ void __launch_bounds__({threads}) teams(const float* x, float* y) {{
-  alignas(8) __shared__ unsigned char shared[8 * 3 * {warps}];
+  alignas(8) __shared__ unsigned char shared[2 * 8 * 3 * {warps}];
   const int at = threadIdx.y * {threads} / 3 + threadIdx.x;
 """
 UNEQUAL = """
   for (int i = 0; i <= threadIdx.y; ++i) {{
-    y[at] += join_team<{warps}>(x[at] + i, [](float x, float y) {{ return x + y; }}, shared);
+    y[at] += join_team<{warps}, true>(x[at] + i, [](float x, float y) {{ return x + y; }}, shared);
   }}
 }}
 """
 MIXED = """
   if (threadIdx.y == 0) {{
-    y[at] = join_team<{warps}>(x[at], [](float x, float y) {{ return x + y; }}, shared);
+    y[at] = join_team<{warps}, true>(x[at], [](float x, float y) {{ return x + y; }}, shared);
   }} else {{
-    y[at] = join_team<{warps}>(double(x[at]), [](double x, double y) {{ return x + y; }}, shared);
+    const double wide = x[at];
+    y[at] = join_team<{warps}, true>(wide, [](double x, double y) {{ return x + y; }}, shared);
+  }}
+}}
+"""
+IN_TURN = """
+  for (int i = 0; i < 4; ++i) {{
+    y[at] += join_team<{warps}, false>(
+        x[at] + i, [](float x, float y) {{ return x + y; }}, shared + i % 2 * 24 * {warps});
   }}
 }}
 """
@@ -93,6 +101,14 @@ def test_teams_do_not_wait_for_each_other(warps: int, order: ThreadOrder):
 
 
 @ORDERS
+@pytest.mark.parametrize("warps", [2, 8])
+def test_teams_that_use_two_rooms_in_turn_meet_once_for_each(warps: int, order: ThreadOrder):
+    x, y = run(IN_TURN, warps, order)
+    wanted = sum((x + i).sum(1, keepdim=True) for i in range(4))
+    assert torch.equal(y, torch.as_tensor(wanted).expand(x.shape))
+
+
+@ORDERS
 def test_teams_may_join_numbers_of_different_sizes(order: ThreadOrder):
     x, y = run(MIXED, 4, order)
     assert torch.equal(y, x.sum(1, keepdim=True).expand(x.shape))
@@ -117,7 +133,9 @@ def test_threads_that_never_meet_are_reported(order: ThreadOrder):
 
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitizer", Sanitizer, ids=lambda sanitizer: sanitizer.name)
-@pytest.mark.parametrize("body", [UNEQUAL, UNORDERED], ids=["ordered", "unordered"])
+@pytest.mark.parametrize(
+    "body", [UNEQUAL, IN_TURN, UNORDERED], ids=["ordered", "in turn", "unordered"]
+)
 def test_what_sanitizers_find_in_teams(body: str, sanitizer: Sanitizer):
     if not is_available(sanitizer):
         pytest.skip(f"the C++ compiler cannot build, or this machine not run, {sanitizer}")

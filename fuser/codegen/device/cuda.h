@@ -538,8 +538,8 @@ FUSER_DEVICE void meet_team() {
 //@ join_team: FUSER_DEVICE, join_warp, lane_across, meet_team
 // The values of the threads of a block that have one threadIdx.y as one, in all of them; of the
 // others, none waits for these. `warps`, of each, is a power of two; `shared` has 8 bytes for each
-// warp of the block.
-template <int warps, typename T, typename Join>
+// warp of the block. Threads leave together if it is used again before they meet elsewhere.
+template <int warps, bool again, typename T, typename Join>
 FUSER_DEVICE T join_team(T value, Join join, unsigned char* shared) {
   value = join_warp(value, join);
   if constexpr (warps > 1) {
@@ -549,7 +549,7 @@ FUSER_DEVICE T join_team(T value, Join join, unsigned char* shared) {
     value = of_warp[threadIdx.x % warps];
 #pragma unroll
     for (int bits = warps / 2; bits > 0; bits /= 2) value = join(value, lane_across(value, bits));
-    meet_team<warps>();
+    if constexpr (again) meet_team<warps>();
   }
   return value;
 }
