@@ -11,14 +11,17 @@ import torch
 from fuser import FusionDefinition
 from fuser.codegen import KernelSource, Workspace
 from fuser.frontend.handles import Handle
+from fuser.ir.interpret import interpret
 from fuser.runtime.backend import CudaBackend, EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.emulator import ThreadOrder
+from fuser.runtime.emulator import Sanitizer, ThreadOrder
+from fuser.runtime.emulator.sanitize import is_available
 from fuser.schedule import CudaRowParameters
 from tests.agreement import agrees
 from tests.benchmark_kernels import BENCHMARKS, Benchmark
 from tests.machine_code import memory_accesses
 from tests.row_cases import CASES
+from tests.runtime.sanitized_plan import run_plan_sanitized
 
 GRADIENTS = [b for b in BENCHMARKS if "norm" in b.name and "backward" in b.name]
 FLOATS = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -113,6 +116,33 @@ def test_teams_of_which_few_fill_a_multiprocessor(
     g, x = (torch.randn(rows, length).bfloat16() for _ in range(2))
     inputs = [g, x, torch.randn(length).bfloat16()]
     agrees(case.defined_for(inputs), inputs, "emulator")
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("sanitizer", Sanitizer, ids=lambda sanitizer: sanitizer.name)
+@pytest.mark.parametrize("name", ["layernorm backward", "sums of rows and columns"])
+def test_sanitizers_find_nothing_in_teams_of_several_warps(
+    name: str, sanitizer: Sanitizer, monkeypatch: pytest.MonkeyPatch
+):
+    if not is_available(sanitizer):
+        pytest.skip(f"the C++ compiler cannot build, or this machine not run, {sanitizer}")
+    monkeypatch.setattr(CudaBackend, "row_parameters", lambda _: FEW)
+    g, x = (torch.randn(19, 1000) for _ in range(2))
+    if name == "layernorm backward":
+        (case,) = (case for case in CASES if case.name == name)
+        inputs = [g, x, torch.randn(1000)]
+        fd = case.defined_for(inputs)
+    else:
+        inputs = [x]
+        fd = columns(row_and_column_sums, x)
+    (kernel,) = fd.plan(inputs, target="emulator").kernels
+    assert kernel.kernel_source is not None
+    threads, teams, _ = kernel.kernel_source.launch.block
+    assert threads > 32
+    assert teams > 1
+    got = run_plan_sanitized(fd, inputs, sanitizer)
+    for result, expected in zip(got, interpret(fd.fusion, inputs), strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("rows", [100, 500, 1000, 3000, 8192])
