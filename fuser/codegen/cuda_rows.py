@@ -226,7 +226,7 @@ class CudaRowPrinter(CudaSlotPrinter):
         first, threads = arrays[0], math.prod(self.nest.launch.block)
         size = first.kept.itemsize
         lanes = max(16 // size, 1) if size >= 4 and first.slots * size % 16 == 0 else 1
-        while lanes * size > 8 and 2 * power_of_two(first.slots) <= threads * lanes:
+        while lanes > 1 and lanes * size > 8 and 2 * power_of_two(first.slots) <= threads * lanes:
             lanes //= 2
         words = lanes * max(size // 4, 1)
         most = min(_BLOCK_WORDS // threads, _THREAD_WORDS)

@@ -173,8 +173,8 @@ class CudaRowParameters:
     where every element has a result. `slot_threads`: threads of a block that does several rows,
     where they keep folds over the rows in registers; these and what they keep of a row may be up to
     `slot_words`, `crowded_threads` of a multiprocessor having more than `kept_words`, in one block.
-    `column_threads`: threads for a row where
-    memory is consecutive across rows. `grid_threads`: threads a block where nothing is folded.
+    `column_threads`: threads for a row where memory is consecutive across rows. `grid_threads`:
+    threads a block where nothing is folded.
     `multiprocessors`: what the GPU has of them; each is to run `resident_threads` at once, in up to
     `resident_blocks` blocks. A row that is swept once and folded is split over twice as many
     threads as that, if each is left `split_elements`, and one that is scanned over as many, if each
