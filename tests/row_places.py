@@ -23,6 +23,7 @@ PLACES = {
     "read again": CudaRowParameters(max_cluster=1, kept_words=0, shared_bytes=0, **_SMALL),
     "crowded": CudaRowParameters(crowded=0),
     "warps": CudaRowParameters(resident_threads=0, lane_elements=0),
+    "teams": CudaRowParameters(multiprocessors=2, max_cluster=1, warp_elements=8),
 }
 
 

@@ -63,6 +63,10 @@ class CudaFoldPrinter(CudaPointPrinter):
             _, y, _ = self.nest.launch.block
             call = f"{self.expressions.use('join_column')}<{y}>"
             return f"{call}({partial.name}_part, {self._joiner(partial)}, shared)"
+        if self._has_several:
+            again, place = self._next_room()
+            call = f"{self.expressions.use('join_team')}<{self._team_threads() // 32}, {again}>"
+            return f"{call}({partial.name}_part, {self._joiner(partial)}, {place})"
         return self._over_cluster(partial) if self._in_cluster else self._over_block(partial)
 
     def _over_lanes_of_warp(self, partial: Partial) -> str:
@@ -72,6 +76,15 @@ class CudaFoldPrinter(CudaPointPrinter):
         call = "join_warp" if lanes == 32 else "join_lanes"
         count = "" if lanes == 32 else f"<{lanes}>"
         return f"{self.expressions.use(call)}{count}({part}, {self._joiner(partial)})"
+
+    def _next_room(self) -> tuple[str, str]:
+        """Where several teams of a block join next, each its own; whether they do so again before
+        they meet elsewhere, which is not so if a row has other joins, with rooms of their own."""
+        if self._joins == 1:
+            return "true", "shared"
+        place = f"shared + {self._joined_so_far * self._exchanged_bytes()}"
+        self._joined_so_far += 1
+        return "false", place
 
     def _over_cluster(self, partial: Partial) -> str:
         warps = math.prod(self.nest.launch.block) // 32

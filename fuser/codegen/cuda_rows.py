@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fuser.codegen.cuda_scans import CudaScanPrinter
+from fuser.codegen.cuda_slots import CudaSlotPrinter, joins_of_row
 from fuser.codegen.launch_bounds import launch_bounds
 from fuser.schedule.index import ZERO, Index, substitute
 from fuser.schedule.loop_tree import (
@@ -20,11 +20,16 @@ from fuser.schedule.loop_tree import (
 from fuser.schedule.row_slots import power_of_two, shared_parts_bytes
 from fuser.segmenter import Segment
 
-_GROUP = 32
-"""Blocks whose folds over the rows are joined before those of all groups are."""
+_GROUP = 16
+"""Blocks whose folds over the rows are joined before those of all groups are: about as many as
+there are groups then."""
+
+_BLOCK_WORDS, _THREAD_WORDS, _THREAD_LOADS = 1 << 14, 32, 16
+"""The most that is asked for before the first is joined: a quarter of a block's registers, half of
+a thread's, in which every load has an address too."""
 
 
-class CudaRowPrinter(CudaScanPrinter):
+class CudaRowPrinter(CudaSlotPrinter):
     """`extern "C" __global__ void name(...)`, with workspaces where blocks join their results.
 
     `part` is what a thread or a block has of a fold; `parts`, those of all blocks.
@@ -50,13 +55,15 @@ class CudaRowPrinter(CudaScanPrinter):
             self._fold_row(node)
             return
         self._in_rows = True
+        self._joins = joins_of_row(node)
         self._place_thread_in_team()
         if self._team is not Team.GRID:
             self._shared_memory()
         if self.nest.launch.shared_bytes:
             self.out.line("extern __shared__ __align__(16) unsigned char row_memory[];")
-        arrays = [partial for partial in node.partials if partial.slots > 1]
-        self._parts_in_shared = shared_parts_bytes(node.partials) > 0
+        self._own = {own.partial.name: own for own in node.own}
+        arrays = [p for p in node.partials if p.slots > 1 and p.name not in self._own]
+        self._parts_in_shared = bool(arrays) and shared_parts_bytes(arrays) > 0
         self._kept_over_rows.update(partial.name for partial in node.partials)
         for partial in node.partials:
             self._own_part(partial)
@@ -72,6 +79,8 @@ class CudaRowPrinter(CudaScanPrinter):
         held = f"{partial.name}_part"
         if partial.name in self._held:
             held = f"{partial.name}_held[lane]"
+        elif partial.name in self._own:
+            held += self._own_slot(partial.name)
         elif partial.slots > 1:
             held += f"[{self.sizes.index(node.at, partial.name)}]"
         conditions = [] if self._sharing or self._is_alone() else [self._is_first()]
@@ -96,6 +105,9 @@ class CudaRowPrinter(CudaScanPrinter):
         blocks = math.prod(self.nest.launch.grid)
         self._workspace(f"{name}_parts", partial.kept, blocks * partial.slots)
         fill = self._fill(partial)
+        if partial.name in self._own:
+            self._declare_own(self._own[partial.name])
+            return
         if partial.slots == 1:
             self.out.line(f"{type_} {name}_part = {fill};")
             return
@@ -114,13 +126,20 @@ class CudaRowPrinter(CudaScanPrinter):
         return first if slot == "0" else f"{first} + {slot}"
 
     def _each_slot(self, partial: Partial) -> str:
+        return self._over_slots(partial, self._team_threads(), 1)
+
+    def _over_slots(self, partial: Partial, threads: int, lanes: int) -> str:
+        """A loop in which `threads` take neighbouring slots."""
         slots = self.sizes.parameter(f"{partial.name}_slots", partial.slots)
-        head = f"slot = thread; slot < {slots}; slot += {self._team_threads()}"
+        first = self._thread if lanes == 1 else f"{self._thread} * {lanes}"
+        head = f"slot = {first}; slot < {slots}; slot += {threads * lanes}"
         return f"for ({self.index} {head})"
 
     def _over_lanes(self, loop: Loop) -> None:
         """Lanes of a fold over the rows that lie together are read and written at once."""
-        together = [n for n in loop.body if isinstance(n, Accumulate) and self._is_vector(n, loop)]
+        folds = (node for node in loop.body if isinstance(node, Accumulate))
+        others = (node for node in folds if node.partial.name not in self._own)
+        together = [node for node in others if self._is_vector(node, loop)]
         lanes, places = loop.axis.extent, list[tuple[str, str]]()
         for node in together:
             name, type_ = node.partial.name, self.expressions.type(node.partial.kept)
@@ -148,16 +167,21 @@ class CudaRowPrinter(CudaScanPrinter):
 
     def _finish_rows(self, node: Region) -> None:
         """Each block leaves its parts; the last one joins them, and does the epilogue."""
-        if self._team in (Team.WARP, Team.COLUMN):
-            self._thread = "block_thread"
+        arrays = [partial for partial in node.partials if partial.slots > 1]
+        if self._has_several:
+            self.out.line("__syncthreads();")
+        if node.own:
+            self._leave_own(node.own)
+        if self._team in (Team.WARP, Team.COLUMN) or self._has_several:
             x, _, _ = self.nest.launch.block
+            self._thread = "block_thread"
             self.out.line(f"const int block_thread = threadIdx.y * {x} + threadIdx.x;")
         for partial in node.partials:
             if partial.slots == 1:
                 self.out.line(f"{partial.name}_part = {self._over_block(partial)};")
                 own = f"{partial.name}_parts[{self._block()}] = {partial.name}_part"
                 self.out.line(f"if ({self._thread} == 0) {own};")
-        if arrays := [partial for partial in node.partials if partial.slots > 1]:
+        if arrays:
             self._join_groups(arrays)
         else:
             self._leave_unless_last("finished", self._blocks(), 1)
@@ -184,13 +208,56 @@ class CudaRowPrinter(CudaScanPrinter):
         counters = -(-self.nest.launch.grid[0] // _GROUP) + 1
         counter = f"finished + blockIdx.x / {_GROUP}"
         self._leave_unless_last(counter, "group_end - group", counters)
-        for partial in arrays:
-            with self.out.block(self._each_slot(partial)):
-                self._join_parts(partial, "slot", "int part = group; part < group_end; ++part")
-                to = f"{partial.name}_parts[{self._slot_of('group', partial, 'slot')}]"
-                self.out.line(f"{to} = {partial.name};")
+        self._join_parts(arrays, "int part = group; part < group_end; ++part", "group")
         call = f"{self.expressions.use('last_to_finish')}(finished + groups, groups, &is_last)"
         self.out.line(f"if (!{call}) return;")
+        self._join_parts(arrays, f"int part = 0; part < gridDim.x; part += {_GROUP}", "0")
+        self.out.line("__syncthreads();")
+
+    def _join_parts(self, arrays: list[Partial], parts: str, to: str) -> None:
+        """Several blocks' parts, in their order; what all have comes where those of one were."""
+        kinds = dict.fromkeys((partial.slots, partial.kept.itemsize) for partial in arrays)
+        for slots, size in kinds:
+            alike = [p for p in arrays if (p.slots, p.kept.itemsize) == (slots, size)]
+            self._join_alike(alike, parts, to)
+
+    def _join_alike(self, arrays: list[Partial], parts: str, to: str) -> None:
+        """Up to 16 bytes of slots at once; fewer, but 8, where these leave threads without any."""
+        first, threads = arrays[0], math.prod(self.nest.launch.block)
+        size = first.kept.itemsize
+        lanes = max(16 // size, 1) if size >= 4 and first.slots * size % 16 == 0 else 1
+        while lanes > 1 and lanes * size > 8 and 2 * power_of_two(first.slots) <= threads * lanes:
+            lanes //= 2
+        words = lanes * max(size // 4, 1)
+        most = min(_BLOCK_WORDS // threads, _THREAD_WORDS)
+        each = min(_THREAD_LOADS, most // words)
+        unroll = max(each // len(arrays), 1)
+        with self.out.block(self._over_slots(first, threads, lanes)):
+            for partial in arrays:
+                type_, fill = self.expressions.type(partial.kept), self._fill(partial)
+                fills = ", ".join([fill] * lanes)
+                self.out.line(f"{type_} {partial.name}[{lanes}] = {{{fills}}};")
+            self.out.line(f"#pragma unroll {unroll}")
+            with self.out.block(f"for ({parts})"):
+                self._join_lanes(arrays, lanes)
+            store = self.expressions.use("store_vector")
+            for partial in arrays:
+                place = f"{partial.name}_parts + {self._slot_of(to, partial, 'slot')}"
+                self.out.line(f"{store}({partial.name}, {place});")
+
+    def _join_lanes(self, arrays: list[Partial], lanes: int) -> None:
+        read = self.expressions.use("parts_at")
+        for partial in arrays:
+            type_, name = self.expressions.type(partial.kept), partial.name
+            self.out.line(f"{type_} {name}_given[{lanes}];")
+            place = f"{name}_parts + {self._slot_of('part', partial, 'slot')}"
+            self.out.line(f"{read}({name}_given, {place});")
+        self.out.line("#pragma unroll")
+        with self.out.block(f"for (int lane = 0; lane < {lanes}; ++lane)"):
+            for partial in arrays:
+                held, given = f"{partial.name}[lane]", f"{partial.name}_given[lane]"
+                joined = self._joined(partial, held, Ref(given, partial.kept))
+                self.out.line(f"{held} = {joined};")
 
     def _finish_scalar(self, partial: Partial) -> None:
         threads = math.prod(self.nest.launch.block)
@@ -199,15 +266,11 @@ class CudaRowPrinter(CudaScanPrinter):
         self.out.line(f"const {type_} {partial.name} = {self._over_block(partial)};")
 
     def _finish_slot(self, partial: Partial, at: Index) -> None:
-        slot = self.sizes.index(at, partial.name)
-        self._join_parts(partial, slot, f"int part = 0; part < gridDim.x; part += {_GROUP}")
+        slot, name = self.sizes.index(at, partial.name), partial.name
+        type_ = self.expressions.type(partial.dtype)
+        part = f"{self.expressions.use('part_at')}({name}_parts + {_group(slot)})"
+        self.out.line(f"const {type_} {name} = {part};")
 
-    def _join_parts(self, partial: Partial, slot: str, parts: str) -> None:
-        """One slot of several blocks' parts, in their order."""
-        type_, name = self.expressions.type(partial.kept), partial.name
-        at = f"{name}_parts + {self._slot_of('part', partial, slot)}"
-        part = f"{self.expressions.use('part_at')}({at})"
-        self.out.line(f"{type_} {name} = {self._fill(partial)};")
-        self.out.line("#pragma unroll 8")
-        joined = self._joined(partial, name, Ref(part, partial.kept))
-        self.out.line(f"for ({parts}) {name} = {joined};")
+
+def _group(text: str) -> str:
+    return f"({text})" if " " in text else text

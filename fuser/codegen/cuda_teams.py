@@ -27,6 +27,11 @@ class CudaTeamPrinter(CudaPrinter):
             self._team is Team.WARP and 1 < nest.launch.block[0] < 32
         )
         """Whether threads without a row stay for those of others, which they exchange with."""
+        self._has_several = self._team is Team.BLOCK and nest.launch.block[1] > 1
+        """Whether a block has several teams that are no warps, which do not wait for each other."""
+        self._joins = 1
+        """How often these join what their threads have of a row."""
+        self._joined_so_far = 0
         self._in_rows = False
         """Whether a row is at hand, rather than all of them."""
         self._sharing: Loop | None = None
@@ -89,14 +94,20 @@ class CudaTeamPrinter(CudaPrinter):
 
     def _shared_memory(self) -> None:
         """Room in which threads of a block exchange a number each, or warps one each."""
-        x, y, _ = self.nest.launch.block
-        count = x * y if self._team is Team.COLUMN else x * y // 32
-        self.out.line(f"alignas(8) __shared__ unsigned char shared[{8 * count}];")
+        rooms = max(self._joins, 1) if self._has_several else 1
+        nbytes = rooms * self._exchanged_bytes()
+        self.out.line(f"alignas(8) __shared__ unsigned char shared[{nbytes}];")
         if self._in_cluster:
+            count = self._exchanged_bytes() // 8
             count *= 2 * self.nest.launch.cluster
             self.out.line(f"__shared__ unsigned long long cluster_shared[{count}];")
             self.out.line("int turn = 0;")
             self.out.line(f"{self.expressions.use('meet_cluster')}();")
+
+    def _exchanged_bytes(self) -> int:
+        """Of one such exchange, by all threads of a block."""
+        x, y, _ = self.nest.launch.block
+        return 8 * (x * y if self._team is Team.COLUMN else x * y // 32)
 
     def _over_rows(self, loop: Loop) -> None:
         """A team takes every so many rows; its threads stay together."""
@@ -114,6 +125,9 @@ class CudaTeamPrinter(CudaPrinter):
             place = f"tile + {self.index}(threadIdx.y % {of_warp})"
             first = f"{block} * {y} + threadIdx.y / {of_warp} * {of_warp}"
             head = f"tile = {first}; tile < {rows}; tile += gridDim.x * {y}"
+        elif self._has_several:  # what is left after whole rounds is for all blocks
+            first = f"{self.index}(threadIdx.y) * gridDim.x + blockIdx.x"
+            head = f"{name} = {first}; {name} < {rows}; {name} += gridDim.x * {y}"
         elif self._team is Team.WARP:
             first = f"{block} * {y} + threadIdx.y"
             head = f"{name} = {first}; {name} < {rows}; {name} += gridDim.x * {y}"

@@ -200,6 +200,9 @@ class CudaRowParameters:
     crowded: int = 2
     elements: int = 16
     slot_elements: int = 4
+    slot_threads: int = 512
+    slot_words: int = 48
+    crowded_threads: int = 768
     threads: int = 512
     column_threads: int = 16
     column_elements: int = 16
@@ -235,6 +238,11 @@ class CudaRowParameters:
     def resident(self) -> int:
         """Threads that the GPU runs at once."""
         return self.multiprocessors * self.resident_threads
+
+    @property
+    def most_parts(self) -> int:
+        """Blocks that leave a part of each fold over the rows, which one block joins at last."""
+        return 2 * self.multiprocessors
 
     def threads_for(self, extent: int, *, has_slots: bool) -> int:
         """Threads for a row of that many elements: whole warps, a power of two of them."""

@@ -34,6 +34,7 @@ from fuser.schedule.row_statements import (
     Keep,
     KeepLanes,
     Kept,
+    OwnSlots,
     Partial,
     Place,
     Raise,
@@ -90,6 +91,7 @@ __all__ = [
     "Loop",
     "LoopNest",
     "Node",
+    "OwnSlots",
     "Partial",
     "Peel",
     "Place",
@@ -155,12 +157,13 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Region:
     """`body`, on several threads or on the one at hand; then `epilogue`, which may finish the
-    partials."""
+    partials. `own` says of which of these a GPU's threads have slots in registers."""
 
     partials: tuple[Partial, ...]
     body: tuple[Node, ...]
     epilogue: tuple[Node, ...]
     threaded: bool = True
+    own: tuple[OwnSlots, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Row body -> loop tree for a GPU: a team of threads for each row.
 
     warp      short rows: a warp for each, or some lanes of one, several rows a block
-    block     long rows: a block for each, or several blocks where rows are few
+    block     long rows: a block for each, or several blocks where rows are few; several rows a
+              block where threads have folds over the rows in registers
     column    memory is consecutive across rows: neighbouring rows for neighbouring threads
     grid      nothing is folded: every element for itself
 
@@ -30,6 +31,7 @@ from fuser.schedule.loop_tree import (
     Loop,
     LoopNest,
     Node,
+    OwnSlots,
     Place,
     Ref,
     Region,
@@ -115,8 +117,10 @@ class _Mapping:
         for sweep in stages:
             nodes += self._stage(sweep)
         rows = nested(self._body.rows, Binding.TEAMS, tuple(nodes))
-        region = Region(tuple(self._partials.values()), rows, self._epilogue())
+        partials = tuple(self._partials.values())
+        region = Region(partials, rows, self._epilogue(), own=self._own_slots())
         x, y, _ = launch.block
+        names += [slots.partial.name for slots in self._own_slots()]
         kept = f"keeps {', '.join(names)} in {team.room}, " if team.room else ""
         return LoopNest(
             name=kernel_name("rows", self._segment),
@@ -136,6 +140,8 @@ class _Mapping:
         which compilers may hold on to for as long."""
         team, room = self._team, self._team.room
         if room is None or team.axis is None or room.place is not Place.REGISTERS:
+            return False
+        if team.has_slots:
             return False
         sizes = (*(load.tensor.dtype.itemsize for load in team.kept), VALUE_BYTES)
         demand = Demand(room.rounds, team.vectors[team.axis].lanes, sizes)
@@ -158,6 +164,20 @@ class _Mapping:
             yield RowArray(
                 value.name, value.dtype, team.axis, lanes, room.place, room.rounds, 0, ends
             )
+
+    def _own_slots(self) -> tuple[OwnSlots, ...]:
+        """What threads have of folds over the rows in registers."""
+        team, room = self._team, self._team.room
+        if not team.has_slots or room is None or team.axis is None:
+            return ()
+        arrays = (partial for partial in self._partials.values() if partial.slots > 1)
+        lanes = team.vectors[team.axis].lanes
+        return tuple(OwnSlots(partial, team.axis, lanes, room.rounds) for partial in arrays)
+
+    def _kept(self) -> list[str]:
+        """What is kept in the team's room."""
+        own = [slots.partial.name for slots in self._own_slots()]
+        return [*(load.name for load in self._team.kept), *own]
 
     # -- stages ----------------------------------------------------------------------------------
 

@@ -62,6 +62,32 @@ def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = 32) ->
     return Room(lanes, 1, Place.REGISTERS, rounds) if fits else None
 
 
+def words_with_slots(demand: Demand, slots: int) -> int:
+    """Registers for a vector and its slots of folds over the rows, which have so many bytes."""
+    return demand.words + -(-slots // 4)
+
+
+def slot_room(demand: Demand, slots: int, parameters: CudaRowParameters, most: int) -> Room | None:
+    """Room in up to `most` registers for what a block keeps of a row, and for its slots of folds
+    over the rows, of which a vector has so many bytes. More than `kept_words` only while a few
+    teams fill a multiprocessor."""
+    vectors = power_of_two(demand.vectors)
+    words = words_with_slots(demand, slots)
+    most_threads = max(min(vectors, parameters.kept_threads), 32)
+
+    def fits(threads: int) -> bool:
+        several = threads * 3 <= parameters.crowded_threads
+        return vectors // threads * words <= (most if several else parameters.kept_words)
+
+    wanted = vectors * (demand.bytes or slots) // parameters.thread_bytes
+    threads = max(min(power_of_two(wanted), most_threads), 32)
+    while threads < most_threads and not fits(threads):
+        threads *= 2
+    rounds = max(vectors // threads, 1)
+    fitting = words <= parameters.kept_words and fits(threads)
+    return Room(threads, 1, Place.REGISTERS, rounds) if fitting else None
+
+
 def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -> Room | None:
     """Room for 32 neighbouring columns: at least so many threads for each, which exchange less if
     they are few; many where they share memory."""

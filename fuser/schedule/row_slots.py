@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from fuser.schedule.counts import power_of_two
 from fuser.schedule.folds import neutral
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, of_axis
 from fuser.schedule.loop_tree import Partial
 from fuser.schedule.row_body import Fold, Sweep
 
@@ -43,6 +43,19 @@ def shared_parts_bytes(partials: Sequence[Partial]) -> int:
     arrays = [partial for partial in partials if partial.slots > 1]
     room = sum(power_of_two(array.slots) * array.kept.itemsize for array in arrays)
     return room if room <= PARTS_BYTES else 0
+
+
+def slots_along(stages: Sequence[Sweep]) -> Axis | None:
+    """The axis that numbers all slots of folds over the rows, as they are: a thread that has the
+    same of its points in every row has the same slots, and may keep them."""
+    found = [(f, sweep) for sweep in stages for f in sweep.folds if f.slots not in (None, 1)]
+    axes = {sweep.axes for _, sweep in found}
+    if len(axes) != 1 or len(of_all := axes.pop()) != 1:
+        return None
+    (axis,) = of_all
+    if any(fold.at != of_axis(axis) or fold.slots != axis.extent for fold, _ in found):
+        return None
+    return axis
 
 
 def is_of_row(fold: Fold, sweep: Sweep) -> bool:

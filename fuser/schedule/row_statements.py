@@ -142,6 +142,17 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnSlots:
+    """Slots of a fold over the rows that threads keep in registers until all rows are done: each
+    those of `lanes` neighbours along `axis`, which numbers the slots, in every one of `rounds`."""
+
+    partial: Partial
+    axis: Axis
+    lanes: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Widen:
     """At every `every`-th time, joins what the block of a partial holds to what is kept: if `span`,
     only what may have been added to, which is so many places from `first` each time."""

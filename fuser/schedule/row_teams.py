@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CudaRowParameters
@@ -13,19 +13,31 @@ from fuser.schedule.loop_tree import Launch, Load, Partial, Place, Team
 from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
-from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
+from fuser.schedule.row_room import (
+    Demand,
+    Room,
+    block_room,
+    column_room,
+    slot_room,
+    warp_room,
+    words_with_slots,
+)
 from fuser.schedule.row_scans import independent
 from fuser.schedule.row_short import lanes_across, lanes_along, threads_of_column
-from fuser.schedule.row_slots import is_of_row, power_of_two, shared_parts_bytes
+from fuser.schedule.row_slots import is_of_row, power_of_two, shared_parts_bytes, slots_along
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
+
+_BARRIERS = 15
+"""Teams of several warps in a block: each meets at a barrier of its own, and the block at one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowTeam:
     """What does a row. `vectors` are those of all sweeps over an axis alone; where there is `room`,
-    `kept` are loads of the sweeps over `axis`."""
+    `kept` are loads of the sweeps over `axis`, and if it `has_slots`, threads have those of folds
+    over the rows in registers."""
 
     team: Team
     launch: Launch
@@ -33,6 +45,7 @@ class RowTeam:
     axis: Axis | None = None
     kept: tuple[Load, ...] = ()
     room: Room | None = None
+    has_slots: bool = False
 
     @property
     def threads(self) -> int:
@@ -62,6 +75,7 @@ class TeamChoice:
         self._body = body
         self._alignments = alignments
         self._parameters = parameters
+        self._stages = stages
         self._partials = partials
         self._rows = point_count(body.rows)
         self._longest = max((point_count(sweep.axes) for sweep in body.stages), default=1)
@@ -141,6 +155,8 @@ class TeamChoice:
             warps = given.warps if self._body.rows else 1
             launch = self._launched(_groups(self._rows, warps), 1, (32, warps, 1))
             return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
+        if with_slots := self._with_slots(vectors, axis, kept):
+            return with_slots
         room = self._block_room(demand) if demand else None
         threads = given.threads_for(self._longest, has_slots=self._has_arrays())
         threads = room.threads if room else threads
@@ -148,6 +164,36 @@ class TeamChoice:
         parts = self._scanned_parts(threads) if self._scanned else parts
         launch = self._launched(self._rows, parts, (threads, 1, 1), room, demand)
         return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room)
+
+    def _with_slots(
+        self, vectors: Mapping[Axis, Vectors], kept_along: Axis | None, kept: tuple[Load, ...]
+    ) -> RowTeam | None:
+        """Several rows a block, each with a team of its own, whose threads keep their slots of
+        folds over the rows: these are joined once a block, so that few parts are left to join."""
+        axis, given = slots_along(self._stages), self._parameters
+        if axis is None or self._scanned or kept_along not in (None, axis) or vectors[axis].peel:
+            return None
+        lanes = vectors[axis].lanes
+        sizes = [partial.kept.itemsize for partial in self._partials if partial.slots > 1]
+        slots = lanes * sum(max(size, 4) for size in sizes)
+        demand = Demand(_groups(axis.extent, lanes), lanes, _sizes(kept))
+        # Numbers for all rows are joined over a block, which needs a power of two of warps.
+        numbers = len(sizes) < len(self._partials)
+        room = slot_room(demand, slots, given, given.kept_words if numbers else given.slot_words)
+        if room is None:
+            return None
+        crowded = room.rounds * words_with_slots(demand, slots) > given.kept_words
+        teams = max((given.crowded_threads if crowded else given.slot_threads) // room.threads, 1)
+        teams = min(teams, _BARRIERS) if room.threads > 32 else teams
+        while teams > 1 and self._rows <= teams // 2 * given.most_parts:
+            teams //= 2
+        threads = room.threads * teams
+        at_once = (given.crowded_threads if crowded else given.resident_threads) // threads
+        resident = max(min(at_once, given.resident_blocks), 1)
+        blocks = min(_groups(self._rows, teams), given.most_parts, resident * given.multiprocessors)
+        launch = self._launched(blocks, 1, (room.threads, teams, 1), room)
+        launch = replace(launch, resident=resident)
+        return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room, has_slots=True)
 
     def _is_for_warps(self) -> bool:
         short = self._longest <= self._parameters.warp_elements
@@ -261,8 +307,11 @@ class TeamChoice:
 def _demand(axis: Axis | None, kept: Sequence[Load], vectors: Vectors) -> Demand | None:
     if axis is None:
         return None
-    sizes = tuple(load.tensor.dtype.itemsize for load in kept)
-    return Demand(_groups(axis.extent, vectors.lanes), vectors.lanes, sizes)
+    return Demand(_groups(axis.extent, vectors.lanes), vectors.lanes, _sizes(kept))
+
+
+def _sizes(loads: Sequence[Load]) -> tuple[int, ...]:
+    return tuple(load.tensor.dtype.itemsize for load in loads)
 
 
 def _groups(count: int, size: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from fuser.schedule import CudaRowParameters
 from fuser.schedule.loop_tree import Place
-from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
+from fuser.schedule.row_room import Demand, Room, block_room, column_room, slot_room, warp_room
 
 OLD, NEW = CudaRowParameters.of("sm_80"), CudaRowParameters.of("sm_90")
 MANY = 1 << 20
@@ -84,7 +84,27 @@ def test_long_columns_have_more_threads():
     assert column_room(Demand(4096, 1, (4,)), NEW) is None
 
 
+@pytest.mark.parametrize(
+    ("demand", "slots", "want"),
+    [
+        (Demand(96, 8, (2, 2)), 64, Room(64, 1, Place.REGISTERS, 2)),  # layernorm of bfloat16
+        (Demand(192, 4, (4, 4)), 32, Room(128, 1, Place.REGISTERS, 2)),  # of float32
+        (Demand(96, 8, (2, 2)), 32, Room(64, 1, Place.REGISTERS, 2)),  # rmsnorm of bfloat16
+        (Demand(384, 8, ()), 32, Room(256, 1, Place.REGISTERS, 2)),  # nothing kept but sums
+        (Demand(3, 1, (4,)), 4, Room(32, 1, Place.REGISTERS, 1)),
+        (Demand(2048, 4, (4, 4)), 32, Room(1024, 1, Place.REGISTERS, 2)),
+        (Demand(2049, 4, (4, 4)), 32, None),
+    ],
+    ids=str,
+)
+def test_threads_have_registers_for_slots_beside_what_they_keep(
+    demand: Demand, slots: int, want: Room | None
+):
+    assert slot_room(demand, slots, NEW, 48) == want
+
+
 def test_nothing_is_kept_where_nothing_may_be():
     none = replace(NEW, kept_words=0, shared_bytes=0)
     assert room(64, 4, given=none) is None
     assert warp_room(Demand(16, 4, (4,)), none) is None
+    assert slot_room(Demand(16, 4, (4,)), 16, none, 48) is None

@@ -604,6 +604,36 @@ FUSER_DEVICE T join_block(T value, Join join, void* shared) {
   return value;
 }
 
+//@ meet_team: FUSER_DEVICE
+// Waits for the threads of the block that have this threadIdx.y, so many `warps`.
+template <int warps>
+FUSER_DEVICE void meet_team() {
+#ifndef FUSER_EMULATOR
+  asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "n"(32 * warps) : "memory");
+#else
+  FUSER_MEET_TEAM(32 * warps);
+#endif
+}
+
+//@ join_team: FUSER_DEVICE, join_warp, lane_across, meet_team
+// The values of the threads of a block that have one threadIdx.y as one, in all of them; of the
+// others, none waits for these. `warps`, of each, is a power of two; `shared` has 8 bytes for each
+// warp of the block. Threads leave together if it is used again before they meet elsewhere.
+template <int warps, bool again, typename T, typename Join>
+FUSER_DEVICE T join_team(T value, Join join, unsigned char* shared) {
+  value = join_warp(value, join);
+  if constexpr (warps > 1) {
+    T* of_warp = reinterpret_cast<T*>(shared + 8 * warps * threadIdx.y);
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    meet_team<warps>();
+    value = of_warp[threadIdx.x % warps];
+#pragma unroll
+    for (int bits = warps / 2; bits > 0; bits /= 2) value = join(value, lane_across(value, bits));
+    if constexpr (again) meet_team<warps>();
+  }
+  return value;
+}
+
 //@ meet_cluster: FUSER_DEVICE
 // Waits for all threads of the cluster, and sees what they wrote.
 FUSER_DEVICE void meet_cluster() {
@@ -695,6 +725,27 @@ FUSER_DEVICE T part_at(const T* at) {
   } else {
     return *static_cast<const volatile T*>(at);
   }
+}
+
+//@ parts_at: FUSER_DEVICE, copy_bytes, part_at
+// N neighbours that another block has written, by one access where they are 8 or 16 bytes, to which
+// `at` is aligned then.
+template <int N, typename T>
+FUSER_DEVICE void parts_at(T (&lanes)[N], const T* at) {
+#ifndef FUSER_EMULATOR
+  if constexpr (N * sizeof(T) == 16) {
+    const uint4 moved = __ldcg(reinterpret_cast<const uint4*>(at));
+    copy_bytes<16>(lanes, &moved);
+    return;
+  }
+  if constexpr (N * sizeof(T) == 8) {
+    const uint2 moved = __ldcg(reinterpret_cast<const uint2*>(at));
+    copy_bytes<8>(lanes, &moved);
+    return;
+  }
+#endif
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) lanes[lane] = part_at(at + lane);
 }
 
 // -- scatters ----------------------------------------------------------------------------------

@@ -125,6 +125,7 @@ inline Word either(Word a, Word b) { return a | b; }
 #define __shfl_xor_sync(mask, value, ...) \
   FUSER_AT("__shfl_xor_sync", false, emulator::shfl_xor(site, mask, value, __VA_ARGS__))
 // Twins of PTX instructions, for the device library.
+#define FUSER_MEET_TEAM(threads) FUSER_AT("bar.sync", true, emulator::meet_team(site, threads))
 #define FUSER_MEET_CLUSTER() FUSER_AT("barrier.cluster", true, emulator::meet_cluster(site))
 #define FUSER_STORE_ACROSS(to, word, rank) \
   FUSER_AT("st.shared::cluster", false, emulator::store_across(site, to, word, rank))

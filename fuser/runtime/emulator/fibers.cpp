@@ -18,8 +18,8 @@ constexpr unsigned int max_threads = 1024;
 constexpr unsigned int max_cluster = 16;
 constexpr unsigned int warp = 32;
 
-// passing: ready, once nobody else is. gathered: waits for the cluster.
-enum State { ready, waiting, passing, gathered, done };
+// passing: ready, once nobody else is. teamed: waits for its team. gathered: for the cluster.
+enum State { ready, waiting, passing, teamed, gathered, done };
 
 // After so many turns in which all that could run passed, they pass for ever.
 constexpr unsigned int max_passes = 10000;
@@ -35,6 +35,7 @@ struct Thread {
   unsigned int source;  // the lane a shuffle reads; `warp` where there is none
   Fold fold;
   Word value, result;
+  unsigned int team;  // how many threads its team has, while it is teamed
 };
 
 // A block of the cluster that runs. `shared` has its static shared memory while another runs.
@@ -107,6 +108,13 @@ races::Point* point_of(const Thread& thread, unsigned int mask) {
   return point;
 }
 
+races::Point* team_point(const Thread& thread) {
+  const unsigned int first = number_of(thread) / thread.team * thread.team;
+  races::Point* point = races::point_of(max_threads / warp + 1 + first / warp, thread.team);
+  if (point == nullptr) fail(thread.site->operation, thread.site->line, "too many teams to watch");
+  return point;
+}
+
 void release(Thread* first, unsigned int count, unsigned int mask) {
   races::met(point_of(*first, mask));
   for (unsigned int lane = 0; lane < count; ++lane) {
@@ -131,6 +139,23 @@ bool block_met() {
   block->at_barrier = 0;
   block->barrier = nullptr;
   release(block->threads, thread_count, block_mask);
+  return true;
+}
+
+// Lets a team go on if all its live threads wait at one barrier.
+bool team_met(const Thread& member) {
+  const unsigned int team = member.team, first = number_of(member) / team * team;
+  for (unsigned int i = first; i < first + team && i < thread_count; ++i) {
+    const Thread& other = block->threads[i];
+    if (other.state == done) continue;
+    if (other.state != teamed || other.team != team || !same(*other.site, *member.site)) {
+      return false;
+    }
+  }
+  for (unsigned int i = first; i < first + team && i < thread_count; ++i) {
+    if (block->threads[i].state == teamed) block->threads[i].state = ready;
+  }
+  races::met(team_point(member));
   return true;
 }
 
@@ -258,6 +283,9 @@ Thread* next_thread() {
 void check_meetings_after_exit(const Thread& gone) {
   block_met();
   cluster_met();
+  for (unsigned int i = 0; i < thread_count; ++i) {
+    if (block->threads[i].state == teamed) team_met(block->threads[i]);
+  }
   Thread* first = warp_of(gone);
   for (unsigned int lane = 0; lane < warp && exists(first, lane); ++lane) {
     if (first[lane].state == waiting && first[lane].mask != block_mask) lanes_met(first[lane]);
@@ -405,6 +433,17 @@ Word meet(const Site& site, unsigned int mask, Word value, Fold fold) {
 Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int source) {
   check_mask(site, mask);
   return wait(site, mask, value, nullptr, source);
+}
+
+void meet_team(const Site& site, unsigned int threads) {
+  Thread& thread = *current;
+  thread.site = &site;
+  thread.team = threads;
+  thread.state = teamed;
+  passes = 0;
+  char* point = races::arrive(team_point(thread), site.orders_memory);
+  if (!team_met(thread) || !(launched->order & run_ahead)) yield_to_scheduler();
+  races::leave(point, site.orders_memory);
 }
 
 void meet_cluster(const Site& site) {

@@ -54,6 +54,9 @@ using Fold = Word (*)(Word, Word);
 Word meet_block(const Site& site, Word value = 0, Fold fold = nullptr);
 Word meet(const Site& site, unsigned int mask, Word value = 0, Fold fold = nullptr);
 
+// Waits for all live threads of a team: `threads` of the block, from a multiple of that on.
+void meet_team(const Site& site, unsigned int threads);
+
 // Waits for all live threads of the cluster.
 void meet_cluster(const Site& site);
 

@@ -19,7 +19,7 @@ struct Point {
   unsigned int mask, meetings;
   char in_turn[2];
 };
-constexpr unsigned int max_groups = 1024 / 32 + 1;  // the warps, and the block
+constexpr unsigned int max_groups = 2 * (1024 / 32) + 1;  // warps, the block, teams by their first
 constexpr unsigned int max_masks = 64;              // different masks in one warp
 using Points = Point[max_groups][max_masks];
 
