@@ -88,7 +88,7 @@ class Backend(ABC):
         source = replace(self.print(segment, nest), contracts=self._contracts)
         self.nests[segment.name], self.sources[segment.name] = nest, source
         debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
-        debug.dump("scheduler_params", nest.name, nest.parameters)
+        debug.dump("scheduler_params", nest.name, nest.chosen)
         debug.dump("kernel_ir", nest.name, lambda: print_nest(nest))
         debug.dump("index_type", nest.name, nest.index_dtype.name)
         debug.dump("launch_param", nest.name, repr(nest.launch))

@@ -235,6 +235,10 @@ class CudaRowParameters:
         return threads
 
 
+Parameters = CpuParameters | CpuRowParameters | CudaParameters | CudaRowParameters
+"""What any mapping chooses by."""
+
+
 def arch_number(arch: str) -> int:
     """90 for sm_90 and sm_90a."""
     return int(arch.removeprefix("sm_").rstrip("af"))

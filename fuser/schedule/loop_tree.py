@@ -24,6 +24,7 @@ from fuser.schedule.expressions import (
     Ref,
     SizeValue,
 )
+from fuser.schedule.heuristics import Parameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_statements import (
     Accumulate,
@@ -345,8 +346,9 @@ class LoopNest:
     """A kernel: a name, its loop tree, and how it is launched.
 
     `axes` run from the outermost to the innermost; `index_dtype` is Int32 where every offset fits.
-    `parameters` says in words what the heuristic chose, `overwrite_refusal` why it may not store
-    over what it reads, where the segment's memory says so. `team` does a row of a CUDA kernel.
+    `mapping` says in words how the axes are mapped, which was chosen by `parameters`;
+    `overwrite_refusal` why it may not store over what it reads, where the segment's memory says so.
+    `team` does a row of a CUDA kernel.
     """
 
     name: str
@@ -355,6 +357,12 @@ class LoopNest:
     body: tuple[Node, ...]
     launch: Launch
     index_dtype: DataType
-    parameters: str
+    mapping: str
+    parameters: Parameters
     overwrite_refusal: str | None
     team: Team | None = None
+
+    @property
+    def chosen(self) -> str:
+        """What the heuristic chose, and what by."""
+        return f"{self.mapping}: {self.parameters}"

@@ -79,7 +79,8 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
         body=nodes,
         launch=launch,
         index_dtype=DataType.Int,
-        parameters=f"cpu pointwise: {described}, {parameters}",
+        mapping=f"cpu pointwise, {described}",
+        parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
 

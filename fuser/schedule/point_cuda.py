@@ -55,7 +55,8 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
             max_threads=parameters.threads * (1 if len(extents) <= 1 else 2),
         ),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
-        parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
+        mapping=f"cuda pointwise, {lanes} lane(s), block {block[0]} x {block[1]}",
+        parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
 
@@ -90,7 +91,8 @@ def _tiled_cuda(
         body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
         launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
-        parameters=f"cuda pointwise: {described}, {parameters}",
+        mapping=f"cuda pointwise, {described}",
+        parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
 

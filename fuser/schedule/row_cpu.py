@@ -74,7 +74,8 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
             past_cache=goes_past_cache(segment, parameters.stream_bytes),
         ),
         index_dtype=DataType.Int,
-        parameters=f"cpu rows, {described}: {parameters}",
+        mapping=f"cpu rows, {described}",
+        parameters=parameters,
         overwrite_refusal=rows_refusal(segment, body, by_team=False),
     )
 

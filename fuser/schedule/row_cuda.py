@@ -112,7 +112,9 @@ class _Mapping:
         rows = nested(self._body.rows, Binding.TEAMS, tuple(nodes))
         region = Region(tuple(self._partials.values()), rows, self._epilogue())
         x, y, _ = launch.block
-        kept = f"keeps {', '.join(n.name for n in team.kept)} in {team.room}, " if team.room else ""
+        kept = ""
+        if team.room:
+            kept = f", keeps {', '.join(n.name for n in team.kept)} in {team.room.place.value}"
         return LoopNest(
             name=kernel_name("rows", self._segment),
             axes=self._body.axes,
@@ -120,8 +122,8 @@ class _Mapping:
             body=(region,),
             launch=launch,
             index_dtype=self._index_dtype(),
-            parameters=f"cuda rows: {team.team.name.lower()} of {x} x {y}, {kept}"
-            f"{self._parameters}",
+            mapping=f"cuda rows, {team.team.name.lower()} of {x} x {y}{kept}",
+            parameters=self._parameters,
             overwrite_refusal=overwrite_refusal,
             team=team.team,
         )

@@ -86,7 +86,8 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         body=(Region((), nodes, ()),),
         launch=Launch(threaded=(shared or in_blocks) and work >= parameters.serial_work),
         index_dtype=DataType.Int,
-        parameters=f"cpu scatter, point by point: {parameters}",
+        mapping="cpu scatter, point by point",
+        parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),
     )
 
@@ -130,7 +131,8 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
             past_cache=goes_past_cache(segment, parameters.stream_bytes),
         ),
         index_dtype=DataType.Int,
-        parameters=f"cpu scatter, by lists of points: {parameters}",
+        mapping="cpu scatter, by lists of points",
+        parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),
     )
 

@@ -56,7 +56,7 @@ def schedule_scatter_cuda(
     body = trace_points(segment)
     columns = body.sweep.axes[-1].extent if body.sweep.axes else 1
     if body.store.joins and columns < LEAST_COLUMNS:
-        return _elements(segment, body)
+        return _elements(segment, body, parameters)
     if body.store.joins and body.shares_index:
         return _warps(segment, body, alignments, parameters)
     return _grid(segment, body, alignments, parameters)
@@ -80,12 +80,12 @@ def _grid(
 # -- elements --------------------------------------------------------------------------------------
 
 
-def _elements(segment: Segment, body: PointBody) -> LoopNest:
+def _elements(segment: Segment, body: PointBody, parameters: CudaRowParameters) -> LoopNest:
     axes = (*body.outside, *body.points, *body.sweep.axes)
     code = (*body.code, *body.sweep.code)
     warps = -(-point_count(axes) // 32)
-    words = "cuda scatter: warps of 32 elements"
-    return _nest(segment, body, axes, WarpElements(axes, code, body.store), warps, words)
+    node, words = WarpElements(axes, code, body.store), "cuda scatter, warps of 32 elements"
+    return _nest(segment, body, axes, node, warps, words, parameters)
 
 
 # -- warps -----------------------------------------------------------------------------------------
@@ -101,8 +101,8 @@ def _warps(
     chunks = -(-inner.extent // (32 * lanes))
     warps = -(-points // 32) * chunks
     node = _warp_points(body, axes, inner, lanes)
-    words = f"cuda scatter: warps of 32 points, {lanes} column(s) a thread"
-    return _nest(segment, body, (*axes, inner), node, warps, words)
+    words = f"cuda scatter, warps of 32 points, {lanes} column(s) a thread"
+    return _nest(segment, body, (*axes, inner), node, warps, words, parameters)
 
 
 def _nest(
@@ -112,6 +112,7 @@ def _nest(
     node: Node,
     warps: int,
     words: str,
+    parameters: CudaRowParameters,
 ) -> LoopNest:
     sweeps = Sweep((), body.code, (), ()), body.sweep
     indices = [index for sweep in sweeps for index in sweep.indices()]
@@ -122,7 +123,8 @@ def _nest(
         body=(node,),
         launch=Launch((-(-warps // WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
         index_dtype=index_dtype(segment, indices, warps * 32),
-        parameters=words,
+        mapping=words,
+        parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),
         team=Team.WARP,
     )

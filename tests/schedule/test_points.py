@@ -143,7 +143,8 @@ def test_parameters_can_be_overridden():
     nest = cuda(exp_of(given), given, parameters=CudaParameters(vector_bytes=8, threads=64))
     assert set(widths(nest)) == {2}
     assert nest.launch.block == (64, 1, 1)
-    assert "vector_bytes=8" in nest.parameters
+    assert nest.parameters == CudaParameters(vector_bytes=8, threads=64)
+    assert "vector_bytes=8" in nest.chosen
 
 
 def test_cpu_loops_are_parallel_outside_and_vectors_inside():

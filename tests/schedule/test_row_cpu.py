@@ -118,7 +118,7 @@ def test_threads_take_rows_and_lanes_go_along_them():
         (("T1_lanes",), "maximum"),
         (("T4_lanes",), "add"),
     ]
-    assert "along" in softmaxed.parameters
+    assert "along" in softmaxed.mapping
 
 
 def dropped(fd: FusionDefinition, x: Handle) -> Handle:
@@ -341,7 +341,7 @@ def test_neighbouring_rows_are_folded_side_by_side():
     assert {node.count for node in found(across, Lanes)} == {2048}
     kept = [node.dtype for node in found(across, Lanes) if node.fill is not None]
     assert kept == [DataType.Float, DataType.Float]
-    assert "across" in across.parameters
+    assert "across" in across.mapping
 
 
 def test_long_columns_are_summed_in_blocks():
@@ -364,7 +364,7 @@ def test_neighbouring_rows_are_joined_where_they_fold_to_one_place():
         return [y, fd.ops.sum(y * y), fd.ops.max(y, [1])]
 
     across = nest(normalized, empty(30, 5000))
-    assert "across" in across.parameters
+    assert "across" in across.mapping
     nodes = (node for node in every_node(across.body) if isinstance(node, Loop))
     last = {node.binding: node.body[-2:] for node in nodes if isinstance(node.body[-1], Accumulate)}
     for binding, slots in ((Binding.SERIAL, 30), (Binding.STRIP, 1)):
