@@ -283,6 +283,9 @@ def _counted(nodes: Iterable[Node]) -> list[Widen]:
 
 def _apart(partial: Partial) -> int:
     """Room for the slots of a partial, so that no two threads write to one line of the cache, nor
-    to two that are brought together."""
-    together = _LINES // partial.kept.itemsize
+    to two that are brought together: of what is kept, nor of the blocks, which may be narrower."""
+    narrowest = partial.kept.itemsize
+    if partial.in_blocks:
+        narrowest = min(narrowest, partial.dtype.itemsize)
+    together = _LINES // narrowest
     return -(-partial.slots // together) * together

@@ -167,11 +167,21 @@ def test_every_thread_folds_into_a_part_of_its_own():
     assert text.index("T2_out[i1] = T2;") > text.index("#pragma omp for")
 
 
-@pytest.mark.parametrize(("columns", "slots"), [(16, 16), (17, 32), (768, 768)])
-def test_no_two_threads_fold_into_neighbouring_lines(columns: int, slots: int):
-    made = source(column_sums, empty(4096, columns))
+@pytest.mark.parametrize(
+    ("dtype", "columns", "slots"),
+    [
+        (torch.float32, 16, 32),  # blocks of 4 bytes each, which are joined to 8 bytes each
+        (torch.float32, 33, 64),
+        (torch.float32, 768, 768),
+        (torch.float64, 16, 16),  # no blocks
+        (torch.float64, 17, 32),
+    ],
+)
+def test_no_two_threads_fold_into_neighbouring_lines(dtype: torch.dtype, columns: int, slots: int):
+    made = source(column_sums, empty(4096, columns, dtype=dtype))
     (room,) = [a for a in made.arguments if isinstance(a, Size) and a.name.endswith("_slots")]
-    assert room.number == slots  # of 8 bytes each
+    assert ("T2_blocks" in made.code) is (dtype is torch.float32)
+    assert room.number == slots
 
 
 def test_what_one_number_is_folded_into_has_lines_of_its_own():
