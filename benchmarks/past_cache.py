@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -29,8 +30,7 @@ from harness import OURS, Call, Clock, alternate, machine, options, report, wall
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.runtime import backend
-from fuser.schedule import CpuParameters, CpuRowParameters
+from fuser.runtime.backend import CpuBackend
 
 COLUMNS = 1024
 MEGABYTES = (4, 8, 12, 16, 24, 32, 48, 64)
@@ -70,13 +70,13 @@ def call_of(define: Define, x: torch.Tensor, y: torch.Tensor, stream_bytes: int)
         kept.extend(fd.execute([x, y]))
         return kept[0]
 
-    given = backend.CpuParameters, backend.CpuRowParameters
-    backend.CpuParameters = partial(CpuParameters, stream_bytes=stream_bytes)
-    backend.CpuRowParameters = partial(CpuRowParameters, stream_bytes=stream_bytes)
+    given = CpuBackend.point_parameters, CpuBackend.row_parameters
+    CpuBackend.point_parameters = replace(given[0], stream_bytes=stream_bytes)
+    CpuBackend.row_parameters = replace(given[1], stream_bytes=stream_bytes)
     try:
         call()
     finally:
-        backend.CpuParameters, backend.CpuRowParameters = given
+        CpuBackend.point_parameters, CpuBackend.row_parameters = given
     return call
 
 

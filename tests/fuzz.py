@@ -35,6 +35,7 @@ from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters, CpuRowParameters
 from tests import strategies
+from tests.mapped_by import map_by
 from tests.random_values import LARGE, SMALL, Scale
 from tests.row_places import PLACES, placed
 from tests.smaller import Inputs, smallest
@@ -141,9 +142,7 @@ def mapped(target: str, seed: int) -> Iterator[None]:
             if place is not None:
                 stack.enter_context(placed(place))
         elif chosen := CPU_PARAMETERS[seed % len(CPU_PARAMETERS)]:
-            for_points, for_rows = chosen
-            patch.setattr("fuser.runtime.backend.CpuParameters", lambda: for_points)
-            patch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: for_rows)
+            map_by(patch, *chosen)
         yield
 
 

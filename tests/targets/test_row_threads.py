@@ -18,6 +18,7 @@ from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.tolerance import tolerance
 from fuser.schedule import CpuRowParameters
+from tests.mapped_by import map_by
 from tests.targets.test_gathers_cpu import cross_entropy
 from tests.targets.test_rows_cpu import layernorm, run, softmax
 
@@ -37,7 +38,7 @@ def _threads(request: pytest.FixtureRequest) -> Iterator[None]:
 def _always_threaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starts threads for any work, so that small tensors are shared out as large ones are."""
     parameters = CpuRowParameters(serial_work=0, strip=8, block=16, long_run=8)
-    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+    map_by(monkeypatch, parameters)
 
 
 def everything(fd: FusionDefinition, x: Handle) -> list[Handle]:

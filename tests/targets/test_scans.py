@@ -18,6 +18,7 @@ from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuRowParameters
 from fuser.schedule.heuristics import CudaRowParameters
+from tests.mapped_by import map_by
 from tests.strategies import (
     METADATA,
     NORMALIZATIONS,
@@ -288,7 +289,7 @@ def test_few_rows_are_shared_out_over_threads(
     shape: tuple[int, int], threads: int, monkeypatch: pytest.MonkeyPatch
 ):
     parameters = CpuRowParameters(serial_work=0, scanned_block=96)
-    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+    map_by(monkeypatch, parameters)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -350,9 +351,7 @@ SMALL_TEAMS = {
 def test_random_definitions(target: str, monkeypatch: pytest.MonkeyPatch):
     """Small tensors in the ways of large ones."""
     given_cpu = CpuRowParameters(serial_work=0, strip=3, block=4, long_run=2, scanned_block=4)
-    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: given_cpu)
-    given_cuda = CudaRowParameters(**SMALL_TEAMS)
-    monkeypatch.setattr(CudaRowParameters, "of", staticmethod(lambda *_: given_cuda))
+    map_by(monkeypatch, given_cpu, CudaRowParameters(**SMALL_TEAMS))
     steps = (*POINTWISE, *METADATA, *REDUCTIONS, *NORMALIZATIONS, *SCANS, *SCANS, *SCANS)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -391,7 +390,7 @@ def test_one_row_that_cannot_be_shared_out_is_one_threads(
 ):
     """The sweep for the mean scans too; the sweep for the variance was divided among threads."""
     if parameters is not None:
-        monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+        map_by(monkeypatch, parameters)
     x = torch.randn(count).bfloat16()
 
     def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
