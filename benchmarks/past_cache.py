@@ -3,7 +3,7 @@
     python benchmarks/past_cache.py [--rounds 15] [--no-save]
 
 A cell is the time with stores into the cache over the time with stores past it: below 1, the cache
-is faster. `fuser` decides by `CpuParameters.stream_bytes`, which this sets to nothing and to
+is faster. `fuser` decides by `ProcessorParameters.stream_bytes`, which this sets to nothing and to
 everything. Three ways to call, all on two pinned threads with freed memory kept:
 
 - again: the inputs and the result's memory are those of the calls before.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -31,6 +30,7 @@ from harness import OURS, Call, Clock, alternate, machine, options, report, wall
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.runtime.backend import CpuBackend
+from fuser.schedule import CpuParameters, CpuRowParameters, ProcessorParameters
 
 COLUMNS = 1024
 MEGABYTES = (4, 8, 12, 16, 24, 32, 48, 64)
@@ -71,8 +71,9 @@ def call_of(define: Define, x: torch.Tensor, y: torch.Tensor, stream_bytes: int)
         return kept[0]
 
     given = CpuBackend.point_parameters, CpuBackend.row_parameters
-    CpuBackend.point_parameters = replace(given[0], stream_bytes=stream_bytes)
-    CpuBackend.row_parameters = replace(given[1], stream_bytes=stream_bytes)
+    processor = ProcessorParameters(stream_bytes=stream_bytes)
+    CpuBackend.point_parameters = CpuParameters(processor)
+    CpuBackend.row_parameters = CpuRowParameters(processor)
     try:
         call()
     finally:

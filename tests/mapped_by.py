@@ -1,7 +1,7 @@
 """Kernels that are mapped by other parameters than those the backends have.
 
-map_by(monkeypatch, CpuRowParameters(serial_work=0))    until the end of the test
-with mapped_by(CpuRowParameters(serial_work=0)): ...
+map_by(monkeypatch, CpuRowParameters(THREADED))    until the end of the test
+with mapped_by(CpuRowParameters(THREADED)): ...
 """
 
 from __future__ import annotations
@@ -12,8 +12,20 @@ from contextlib import contextmanager
 import pytest
 
 from fuser.runtime.backend import CpuBackend, CudaBackend
-from fuser.schedule import CpuParameters, CpuRowParameters, CudaParameters, CudaRowParameters
+from fuser.schedule import (
+    CpuParameters,
+    CpuRowParameters,
+    CudaParameters,
+    CudaRowParameters,
+    ProcessorParameters,
+)
 from fuser.schedule.heuristics import Parameters
+
+THREADED = ProcessorParameters(serial_work=0)
+"""Starts threads for any work, so that small tensors are shared out as large ones are."""
+PAST_CACHE = ProcessorParameters(stream_bytes=0)
+"""Treats every output as larger than the cache."""
+THREADED_PAST_CACHE = ProcessorParameters(serial_work=0, stream_bytes=0)
 
 _ATTRIBUTES = {
     CpuParameters: (CpuBackend, "point_parameters"),

@@ -5,6 +5,7 @@ from fuser.schedule.heuristics import (
     CpuRowParameters,
     CudaParameters,
     CudaRowParameters,
+    ProcessorParameters,
     arch_number,
 )
 from fuser.schedule.loop_printer import print_nest
@@ -26,6 +27,7 @@ __all__ = [
     "CudaParameters",
     "CudaRowParameters",
     "LoopNest",
+    "ProcessorParameters",
     "Scheduler",
     "arch_number",
     "print_nest",

@@ -70,8 +70,8 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         prologue=body.prologue,
         body=nodes,
         launch=Launch(
-            threaded=shared and _work(body) >= parameters.serial_work,
-            past_cache=goes_past_cache(segment, parameters.stream_bytes),
+            threaded=shared and _work(body) >= parameters.processor.serial_work,
+            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
         ),
         index_dtype=DataType.Int,
         mapping=f"cpu rows, {described}",

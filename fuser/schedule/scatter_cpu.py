@@ -84,7 +84,7 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         axes=axes,
         prologue=body.prologue,
         body=(Region((), nodes, ()),),
-        launch=Launch(threaded=(shared or in_blocks) and work >= parameters.serial_work),
+        launch=Launch(threaded=(shared or in_blocks) and work >= parameters.processor.serial_work),
         index_dtype=DataType.Int,
         mapping="cpu scatter, point by point",
         parameters=parameters,
@@ -108,7 +108,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
 
     def finished(sweep: Sweep) -> tuple[Loop, ...]:
         in_lanes = in_chunks(sweep, parameters)
-        return chunks(sweep, parameters.chunk) if in_lanes else (_swept(sweep, inner),)
+        return chunks(sweep, parameters.processor.chunk) if in_lanes else (_swept(sweep, inner),)
 
     summed: tuple[Node, ...] = (
         RowArray(array.name, array.dtype, inner),
@@ -127,8 +127,8 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
         prologue=body.prologue,
         body=(lists, Region((), nodes, ())),
         launch=Launch(
-            threaded=work * 3 >= parameters.serial_work,
-            past_cache=goes_past_cache(segment, parameters.stream_bytes),
+            threaded=work * 3 >= parameters.processor.serial_work,
+            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
         ),
         index_dtype=DataType.Int,
         mapping="cpu scatter, by lists of points",

@@ -14,6 +14,7 @@ from fuser.schedule import (
     CudaParameters,
     CudaRowParameters,
     LoopNest,
+    ProcessorParameters,
 )
 from fuser.schedule.heuristics import Parameters
 from fuser.segmenter import Segment
@@ -104,7 +105,9 @@ def test_what_may_not_be_overwritten_is_scheduled_where_it_lies(target: str):
 def test_parameters_are_the_backends_own_and_can_be_overridden(target: str):
     kind = {"cpu": CpuBackend, "cuda": CudaBackend, "emulator": EmulatorBackend}[target]
     cpu = target == "cpu"
-    points = CpuParameters(serial_work=1) if cpu else CudaParameters(threads=64)
+    points = (
+        CpuParameters(ProcessorParameters(serial_work=1)) if cpu else CudaParameters(threads=64)
+    )
     rows = CpuRowParameters(lanes=8) if cpu else CudaRowParameters(warps=2)
     x = torch.empty(64, 64, device="meta")
     with FusionDefinition() as fd:

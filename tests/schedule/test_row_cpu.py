@@ -7,7 +7,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule import CpuRowParameters, LoopNest, schedule_rows_cpu
+from fuser.schedule import CpuRowParameters, LoopNest, ProcessorParameters, schedule_rows_cpu
 from fuser.schedule.expressions import REPEATED, refs
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import ZERO
@@ -33,6 +33,7 @@ from fuser.schedule.loop_tree import (
 from fuser.schedule.row_body import Fold
 from fuser.schedule.row_folds_cpu import wide
 from fuser.schedule.vectors import step_along
+from tests.mapped_by import THREADED
 from tests.schedule.rows import Define, layernorm, segment_of, softmax
 
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
@@ -43,7 +44,7 @@ def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.empty(shape, device="meta", dtype=dtype)
 
 
-def nest(define: Define, *inputs: torch.Tensor, **changed: int) -> LoopNest:
+def nest(define: Define, *inputs: torch.Tensor, **changed: int | ProcessorParameters) -> LoopNest:
     return schedule_rows_cpu(segment_of(define, *inputs), CpuRowParameters(**changed))
 
 
@@ -268,7 +269,9 @@ def test_what_several_lanes_ask_for_is_asked_for_once():
 
 def test_little_work_starts_no_threads():
     assert not nest(softmax, empty(50, 60)).launch.threaded
-    assert nest(softmax, empty(50, 60), serial_work=100).launch.threaded
+    assert nest(
+        softmax, empty(50, 60), processor=ProcessorParameters(serial_work=100)
+    ).launch.threaded
 
 
 def test_long_rows_are_folded_in_blocks_of_their_own_type():
@@ -322,7 +325,7 @@ def test_a_sweep_without_folds_is_shared_out_by_its_loops():
 @pytest.mark.parametrize("columns", [1000, 16384])
 def test_all_threads_of_a_region_share_its_work(columns: int):
     # a sweep that every thread does would be folded as often as there are threads
-    few = nest(total, empty(7, columns), serial_work=0)
+    few = nest(total, empty(7, columns), processor=THREADED)
     for region in found(few, Region):
         if region.partials and region.threaded:
             assert any(

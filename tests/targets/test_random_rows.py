@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fuser.schedule import CpuRowParameters
-from tests.mapped_by import map_by
+from tests.mapped_by import THREADED, map_by
 from tests.strategies import (
     FACTORIES,
     GATHERS,
@@ -49,7 +49,7 @@ def test_many_operations_in_rows(definition: Definition):
 @pytest.mark.parametrize("block", [1, 4])
 def test_small_tensors_shared_out_as_large_ones_are(block: int, monkeypatch: pytest.MonkeyPatch):
     parameters = CpuRowParameters(
-        serial_work=0, lanes=4, strip=3, few_rows=8, block=block, long_run=2, kept_bytes=64
+        THREADED, lanes=4, strip=3, few_rows=8, block=block, long_run=2, kept_bytes=64
     )
     map_by(monkeypatch, parameters)
 
