@@ -6,6 +6,7 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 from __future__ import annotations
 
 from fuser.codegen.cpu_tiles import CpuTilePrinter
+from fuser.codegen.printer import RowNode
 from fuser.codegen.target import CPU
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
@@ -35,6 +36,12 @@ class CpuPrinter(CpuTilePrinter):
 
     def signature(self, parameters: str) -> str:
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
+
+    def row_node(self, node: RowNode) -> None:
+        if isinstance(node, Region):
+            self.region(node)
+        else:
+            super().row_node(node)
 
     def region(self, node: Region) -> None:
         """Pieces, whose loops are shared out one after the other without waiting."""

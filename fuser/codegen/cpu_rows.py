@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from fuser.codegen.cpu_scans import CpuScanPrinter
+from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import join
 from fuser.schedule.folds import lowest_finite
@@ -12,6 +14,8 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
     Call,
+    Carry,
+    CheckedIndex,
     Combine,
     Convert,
     Expression,
@@ -22,17 +26,24 @@ from fuser.schedule.loop_tree import (
     KeepLanes,
     Kept,
     Let,
+    ListLoop,
     Literal,
     Loop,
     LoopNest,
     Node,
     Partial,
+    PointLists,
+    PointOf,
     Raise,
     Ref,
     Region,
     RowArray,
     RowOfTile,
     RowTile,
+    ScanLanes,
+    Share,
+    WarpElements,
+    WarpPoints,
     Widen,
     every_node,
 )
@@ -52,6 +63,37 @@ class CpuRowPrinter(CpuScanPrinter):
         super().__init__(segment, nest)
         self._own_parts: set[str] = set()
         """Partials that one thread keeps for itself."""
+
+    def row_node(self, node: RowNode) -> None:
+        match node:
+            case CheckedIndex():
+                self.checked_index(node)
+            case Keep() | Kept() | RowArray():
+                self.row_array(node)
+            case RowTile() | RowOfTile():
+                self.row_tile(node)
+            case Region():
+                self.region(node)
+            case Combine():
+                self.combine(node)
+            case KeepLanes():
+                self.keep_lanes(node)
+            case JoinGroups():
+                self.join_groups(node)
+            case Accumulate():
+                self.accumulate(node)
+            case Widen():
+                self.widen(node)
+            case Raise():
+                self.raised(node)
+            case Finish():
+                self.finish(node)
+            case Carry() | ScanLanes() | Share():
+                self.scan(node)
+            case PointLists() | PointOf() | IfListed() | ListLoop() | WarpPoints() | WarpElements():
+                super().row_node(node)
+            case _:
+                assert_never(node)
 
     def region(self, node: Region) -> None:
         if node.threaded and (node.partials or _streams(node.body)):
@@ -109,6 +151,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{each} {name}[slot] = {self.expressions.print(fill, name)};")
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
+        """What a row keeps between sweeps."""
         array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)
         match node:
             case RowArray():
@@ -123,6 +166,7 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.out.line(f"const {type_} {node.name} = {kept};")
 
     def row_tile(self, node: RowTile | RowOfTile) -> None:
+        """What is turned of some rows, or which of them is at hand."""
         tile = f"{node.name}_tile"
         if isinstance(node, RowOfTile):
             row = f"const {self.expressions.type(node.dtype)}* const {node.name}_row"
@@ -137,6 +181,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{fill}({tile}, {columns}, int({count}));")
 
     def keep_lanes(self, node: KeepLanes) -> None:
+        """Lanes of a row are kept until all rows of a batch have some."""
         join = node.join
         joiner = self.joiner(join.operation, join.kept, join.name)
         use = self.expressions.use("keep_lanes")
@@ -144,6 +189,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{use}({given});")
 
     def combine(self, node: Combine) -> None:
+        """A fold's result from its lanes."""
         if self.in_batch:
             joiner = self.joiner(node.operation, node.kept, node.name, vectors=True)
             use = self.expressions.use("join_batch")
@@ -161,6 +207,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self._result(node.name, node.dtype, lanes, node.kept)
 
     def join_groups(self, node: JoinGroups) -> None:
+        """Lanes that are joined group by group."""
         array = node.array
         joiner = self.joiner(node.operation, array.dtype, array.name)
         group = self.sizes.parameter("group", node.group)
@@ -168,6 +215,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{join}({joiner}, {array.name}, {self.lanes_used(1)}, {group});")
 
     def accumulate(self, node: Accumulate) -> None:
+        """One more value of a fold over the rows."""
         partial = node.partial
         at = self.sizes.index(node.at, partial.name)
         if partial.in_blocks:
@@ -181,6 +229,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{held.name} = {self.expressions.print(joined, partial.name)};")
 
     def widen(self, node: Widen) -> None:
+        """Joins blocks of folds over the rows to what is kept of them."""
         name = node.partial.name
         first, end = "0", f"{name}_slots"
         if node.every == 1:
@@ -210,6 +259,7 @@ class CpuRowPrinter(CpuScanPrinter):
             self.out.line(f"{block.name} = {fill};")
 
     def raised(self, node: Raise) -> None:
+        """A maximum grows, and sums that depend on it are scaled."""
         dtype, wide = node.largest.kept, DataType.Double
         held = Ref(f"{node.largest.name}_part[0]", dtype)
         finite = join("maximum", held, lowest_finite(dtype))
@@ -226,6 +276,7 @@ class CpuRowPrinter(CpuScanPrinter):
             self.out.line(f"{part.name} = {self.expressions.print(scaled, partial.name)};")
 
     def finish(self, node: Finish) -> None:
+        """A result of a fold over the rows."""
         partial = node.partial
         if partial.name in self._own_parts:
             self._result(partial.name, partial.dtype, f"{partial.name}_part[0]", partial.kept)

@@ -189,6 +189,7 @@ class CudaPointPrinter(CudaTeamPrinter):
         self._move("store", self.lanes_of(store), place, store.piece)
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
+        """What a row keeps between sweeps."""
         type_ = self.expressions.type(node.dtype)
         if isinstance(node, RowArray):
             self._arrays[node.name] = node

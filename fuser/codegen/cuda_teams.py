@@ -41,6 +41,7 @@ class CudaTeamPrinter(CudaPrinter):
                     self.nodes(loop.body)
 
     def checked_index(self, node: CheckedIndex) -> None:
+        """An index that is 0 where it is out of range."""
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
         if self._reports_indices and node.reports:
             self.out.line(f"{name} = {self.reported_index(node)};")
