@@ -47,6 +47,7 @@ from fuser.schedule.loop_tree import (
     Widen,
     every_node,
 )
+from fuser.schedule.names import block_name, part_name
 from fuser.segmenter import Segment
 
 _LINES = 128
@@ -129,18 +130,19 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.out.line(f"{self.expressions.use('stream_fence')}();")
         self.nodes(node.epilogue)
         for partial in node.partials:
-            self.out.line(f"__builtin_free({partial.name}_parts);")
+            self.out.line(f"__builtin_free({part_name(partial.name)}s);")
             if partial.in_blocks:
-                self.out.line(f"__builtin_free({partial.name}_blocks);")
+                self.out.line(f"__builtin_free({block_name(partial.name)}s);")
 
     def _parts_of_threads(self, node: Region) -> None:
         self.count_threads()
         for partial in node.partials:
             slots = self.sizes.parameter(f"{partial.name}_slots", _apart(partial))
-            self._room(f"{partial.name}_parts", partial.kept, f"threads * {slots}", partial.fill)
+            count = f"threads * {slots}"
+            self._room(f"{part_name(partial.name)}s", partial.kept, count, partial.fill)
             if partial.in_blocks:
-                count, fill = f"threads * {slots}", partial.block_fill
-                self._room(f"{partial.name}_blocks", partial.dtype, count, fill)
+                fill = partial.block_fill
+                self._room(f"{block_name(partial.name)}s", partial.dtype, count, fill)
 
     def _room(self, name: str, dtype: DataType, count: str, fill: Literal) -> None:
         """Room for `count` numbers, each `fill`."""
@@ -219,9 +221,9 @@ class CpuRowPrinter(CpuScanPrinter):
         partial = node.partial
         at = self.sizes.index(node.at, partial.name)
         if partial.in_blocks:
-            held = Ref(f"{partial.name}_block[{at}]", partial.dtype)
+            held = Ref(f"{block_name(partial.name)}[{at}]", partial.dtype)
         else:
-            held = Ref(f"{partial.name}_part[{at}]", partial.kept)
+            held = Ref(f"{part_name(partial.name)}[{at}]", partial.kept)
         self._add_to(held, node.value, partial)
 
     def _add_to(self, held: Ref, value: Expression, partial: Partial) -> None:
@@ -253,15 +255,15 @@ class CpuRowPrinter(CpuScanPrinter):
         """Joins the places of a block from `first` to before `end` to what is kept."""
         self.out.line("#pragma omp simd")
         with self.out.block(f"for (long long slot = {first}; slot < {end}; ++slot)"):
-            block = Ref(f"{partial.name}_block[slot]", partial.dtype)
-            self._add_to(Ref(f"{partial.name}_part[slot]", partial.kept), block, partial)
+            block = Ref(f"{block_name(partial.name)}[slot]", partial.dtype)
+            self._add_to(Ref(f"{part_name(partial.name)}[slot]", partial.kept), block, partial)
             fill = self.expressions.print(partial.block_fill, partial.name)
             self.out.line(f"{block.name} = {fill};")
 
     def raised(self, node: Raise) -> None:
         """A maximum grows, and sums that depend on it are scaled."""
         dtype, wide = node.largest.kept, DataType.Double
-        held = Ref(f"{node.largest.name}_part[0]", dtype)
+        held = Ref(f"{part_name(node.largest.name)}[0]", dtype)
         finite = join("maximum", held, lowest_finite(dtype))
         before, after = Ref(f"{node.name}_before", dtype), Ref(node.name, dtype)
         self.node(Let(before.name, dtype, finite))
@@ -271,7 +273,7 @@ class CpuRowPrinter(CpuScanPrinter):
         scale = Ref(f"{node.name}_scale", wide)
         self.node(Let(scale.name, wide, Call("exp", (risen,), wide)))
         for partial in node.sums:
-            part = Ref(f"{partial.name}_part[0]", partial.kept)
+            part = Ref(f"{part_name(partial.name)}[0]", partial.kept)
             scaled = Call("mul", (part, scale), wide)
             self.out.line(f"{part.name} = {self.expressions.print(scaled, partial.name)};")
 
@@ -279,11 +281,11 @@ class CpuRowPrinter(CpuScanPrinter):
         """A result of a fold over the rows."""
         partial = node.partial
         if partial.name in self._own_parts:
-            self._result(partial.name, partial.dtype, f"{partial.name}_part[0]", partial.kept)
+            self._result(partial.name, partial.dtype, f"{part_name(partial.name)}[0]", partial.kept)
             return
         type_, name = self.expressions.type(partial.kept), f"{partial.name}_all"
         at = self.sizes.index(node.at, partial.name)
-        part = f"{partial.name}_parts[thread * {partial.name}_slots + {at}]"
+        part = f"{part_name(partial.name)}s[thread * {partial.name}_slots + {at}]"
         more = join(partial.operation, Ref(name, partial.kept), Ref(part, partial.kept))
         joined = self.expressions.print(more, name)
         self.out.line(f"{type_} {name} = {self.expressions.print(partial.fill, name)};")
@@ -299,18 +301,21 @@ class CpuRowPrinter(CpuScanPrinter):
         """A number that one thread folds alone: an array of one, as parts of threads are arrays."""
         assert partial.slots == 1, f"{partial.name} is {partial.slots} numbers, not one"
         fill = self.expressions.print(partial.fill, partial.name)
-        self.out.line(f"{self.expressions.type(partial.kept)} {partial.name}_part[1] = {{{fill}}};")
+        type_, name = self.expressions.type(partial.kept), part_name(partial.name)
+        self.out.line(f"{type_} {name}[1] = {{{fill}}};")
         self._own_parts.add(partial.name)
 
     def _own_part(self, partial: Partial) -> None:
         """This thread's part of a fold over the rows. All are filled before: fewer threads may come
         than were asked for."""
         name, number = partial.name, self.expressions.use("thread_number")
-        kinds = {"part": partial.kept} | ({"block": partial.dtype} if partial.in_blocks else {})
-        for kind, dtype in kinds.items():
-            own = f"{name}_{kind}s + {number}() * {name}_slots"
+        held = {part_name(name): partial.kept}
+        if partial.in_blocks:
+            held[block_name(name)] = partial.dtype
+        for part, dtype in held.items():
+            own = f"{part}s + {number}() * {name}_slots"
             type_ = f"{self.expressions.type(dtype)}* {self.target.restrict}"
-            self.out.line(f"{type_} const {name}_{kind} = {own};")
+            self.out.line(f"{type_} const {part} = {own};")
 
 
 def _streams(nodes: tuple[Node, ...]) -> bool:

@@ -32,6 +32,7 @@ from fuser.schedule.loop_tree import (
     RowTile,
     nested,
 )
+from fuser.schedule.names import block_name
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_batches_cpu import are_batched, batches
 from fuser.schedule.row_body import RowBody, Sweep
@@ -210,7 +211,7 @@ def _online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:
     parameters = ways.parameters
     (axis,) = sums.axes
     (fold,) = largest.folds
-    block = dataclasses.replace(fold, name=f"{fold.name}_block")
+    block = dataclasses.replace(fold, name=block_name(fold.name))
     (held,), sums_held = _partials(largest), _partials(sums)
     found = dataclasses.replace(largest, folds=(block,), ahead=())
     risen = Raise(fold.name, held, Ref(block.name, held.kept), sums_held)

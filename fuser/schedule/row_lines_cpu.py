@@ -40,6 +40,7 @@ from fuser.schedule.loop_tree import (
     Store,
     nested,
 )
+from fuser.schedule.names import block_name
 from fuser.schedule.row_along_cpu import along_rows
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, dtype_of, names_in
@@ -127,7 +128,7 @@ class _Lines:
         each: list[Node] = []
         flush: list[Node] = []
         for fold, own in zip(sweep.folds, over, strict=True):
-            block = Ref(f"{fold.name}_block", fold.dtype)
+            block = Ref(block_name(fold.name), fold.dtype)
             fill = neutral(fold.operation, block.dtype)
             arrays.append(Lanes(block.name, block.dtype, count, fill))
             joined = join(fold.operation, block, fold.value)
