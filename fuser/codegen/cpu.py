@@ -10,6 +10,7 @@ from fuser.codegen.printer import RowNode
 from fuser.codegen.target import CPU
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import (
     Binding,
@@ -174,7 +175,7 @@ class CpuPrinter(CpuTilePrinter):
         index = self.index
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         owner = f"chunks_{name[1:]}" if self._in_region else "chunks"
-        whole = -(-loop.axis.extent // loop.step)
+        whole = ceil_div(loop.axis.extent, loop.step)
         chunks = self.sizes.parameter(owner, whole + (loop.peel is not None))
         last = f"{extent} - {loop.step}"
         with self.out.block(f"for ({index} chunk = 0; chunk < {chunks}; ++chunk)"):

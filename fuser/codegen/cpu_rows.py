@@ -8,6 +8,7 @@ from typing import assert_never
 from fuser.codegen.cpu_scans import CpuScanPrinter
 from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import ceil_div
 from fuser.schedule.emit import join
 from fuser.schedule.folds import lowest_finite
 from fuser.schedule.loop_tree import (
@@ -344,4 +345,4 @@ def _apart(partial: Partial) -> int:
     if partial.in_blocks:
         narrowest = min(narrowest, partial.dtype.itemsize)
     together = _LINES // narrowest
-    return -(-partial.slots // together) * together
+    return ceil_div(partial.slots, together) * together

@@ -6,6 +6,7 @@ import math
 
 from fuser.codegen.cuda_scans import CudaScanPrinter
 from fuser.codegen.launch_bounds import launch_bounds
+from fuser.schedule.counts import power_of_two
 from fuser.schedule.index import ZERO, Index, substitute
 from fuser.schedule.loop_tree import (
     Accumulate,
@@ -17,7 +18,7 @@ from fuser.schedule.loop_tree import (
     Region,
     Team,
 )
-from fuser.schedule.row_slots import power_of_two, shared_parts_bytes
+from fuser.schedule.row_slots import shared_parts_bytes
 from fuser.segmenter import Segment
 
 _GROUP = 32

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from fuser.codegen.cuda_rows import CudaRowPrinter
 from fuser.codegen.printer import RowNode
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Binding, Loop, Store, WarpElements, WarpPoints
 
@@ -71,7 +71,7 @@ class CudaScatterPrinter(CudaRowPrinter):
         column, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         count = point_count(node.axes)
         points = self.sizes.parameter(f"{name}_points", count)
-        warps = self.sizes.parameter("column_warps", -(-loop.axis.extent // (32 * loop.step)))
+        warps = self.sizes.parameter("column_warps", ceil_div(loop.axis.extent, 32 * loop.step))
         self.out.line(f"const {index} tile = warp / {warps} * 32;")
         lane = f"(warp % {warps} * 32 + {index}(threadIdx.x)) * {loop.step}"
         self.out.line(f"const {index} own = {lane.removesuffix(' * 1')};")

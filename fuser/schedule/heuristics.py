@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fuser.schedule.counts import ceil_div
 from fuser.segmenter.profit import PROCESSOR
 
 
@@ -267,7 +268,7 @@ def block_shape(
     """
     if not extents:
         return (1, 1, 1)
-    across = -(-extents[-1] // lanes)
+    across = ceil_div(extents[-1], lanes)
     x = 1
     while x < min(across, parameters.threads):
         x *= 2
@@ -281,7 +282,7 @@ def block_shape(
 
 def _waste(extent: int, size: int) -> float:
     """The part of the threads along an axis that find nothing to do."""
-    rounded = -(-extent // size) * size
+    rounded = ceil_div(extent, size) * size
     return (rounded - extent) / max(rounded, 1)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
 from fuser.schedule.carried import Lane, carry
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.heuristics import CudaParameters, block_shape
 from fuser.schedule.in_place import points_refusal
@@ -82,7 +82,7 @@ def _tiled_cuda(
     )
     threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
     blocks = point_count(turned.outer)
-    blocks *= -(-along.extent // shape.lines) * -(-turned.across.extent // shape.columns)
+    blocks *= ceil_div(along.extent, shape.lines) * ceil_div(turned.across.extent, shape.columns)
     described = f"{lanes} lane(s), tiles of {shape.lines} x {shape.columns}"
     return LoopNest(
         name=kernel_name("pointwise", segment),
@@ -151,7 +151,7 @@ def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> 
     outer = list(extents)
     blocks = 1
     if outer:
-        blocks *= -(-outer.pop() // (block[0] * lanes))
+        blocks *= ceil_div(outer.pop(), block[0] * lanes)
     if outer:
-        blocks *= -(-outer.pop() // block[1])
+        blocks *= ceil_div(outer.pop(), block[1])
     return blocks * math.prod(outer)

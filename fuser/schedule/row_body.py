@@ -145,6 +145,11 @@ def as_lane(node: Code) -> Load | Let | CheckedIndex:
     return dataclasses.replace(node, in_lanes=True)
 
 
+def contents(sweeps: Iterable[Sweep]) -> list[Code | Fold | Store]:
+    """All that sweeps compute, fold and store."""
+    return [part for sweep in sweeps for part in (*sweep.code, *sweep.folds, *sweep.stores)]
+
+
 def variables_of(at: Coordinates) -> list[Variable]:
     parts = (part for index in at for part in affine_parts(index))
     return [term for part in parts for term, _ in part.terms if isinstance(term, Variable)]

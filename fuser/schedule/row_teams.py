@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import point_count, power_of_two
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Launch, Load, Partial, Place, Team
@@ -15,7 +15,7 @@ from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_room import Demand, Room, block_room, column_room, warp_room
 from fuser.schedule.row_scans import independent
-from fuser.schedule.row_slots import is_of_row, power_of_two, shared_parts_bytes
+from fuser.schedule.row_slots import is_of_row, shared_parts_bytes
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment

@@ -12,7 +12,7 @@ import math
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import ScatterForm
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index, Variable
@@ -153,7 +153,7 @@ def _each_listed(name: str, body: ListBody, *, last: bool) -> ListLoop:
         asked.append(Prefetch(load.name, load.tensor, at, lanes, there=True))
     run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
     sweep = Loop(inner, Binding.SWEEP, (*asked, *body.added.code), lanes)
-    ahead = -(-AHEAD_BYTES // run)
+    ahead = ceil_div(AHEAD_BYTES, run)
     return ListLoop(name, body.point.name, (*body.of_point, sweep), last, later.name, ahead)
 
 

@@ -15,7 +15,7 @@ import dataclasses
 import math
 
 from fuser.ir.neutral import zero_to_add
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index
@@ -83,7 +83,7 @@ def _grid(
 def _elements(segment: Segment, body: PointBody, parameters: CudaRowParameters) -> LoopNest:
     axes = (*body.outside, *body.points, *body.sweep.axes)
     code = (*body.code, *body.sweep.code)
-    warps = -(-point_count(axes) // 32)
+    warps = ceil_div(point_count(axes), 32)
     node, words = WarpElements(axes, code, body.store), "cuda scatter, warps of 32 elements"
     return _nest(segment, body, axes, node, warps, words, parameters)
 
@@ -98,8 +98,8 @@ def _warps(
     axes = (*others, *body.outside, *body.points)
     lanes = _lanes(segment, body, inner, alignments, parameters)
     points = point_count(axes)
-    chunks = -(-inner.extent // (32 * lanes))
-    warps = -(-points // 32) * chunks
+    chunks = ceil_div(inner.extent, 32 * lanes)
+    warps = ceil_div(points, 32) * chunks
     node = _warp_points(body, axes, inner, lanes)
     words = f"cuda scatter, warps of 32 points, {lanes} column(s) a thread"
     return _nest(segment, body, (*axes, inner), node, warps, words, parameters)
@@ -121,7 +121,7 @@ def _nest(
         axes=axes,
         prologue=body.prologue,
         body=(node,),
-        launch=Launch((-(-warps // WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
+        launch=Launch((ceil_div(warps, WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
         index_dtype=index_dtype(segment, indices, warps * 32),
         mapping=words,
         parameters=parameters,
