@@ -159,16 +159,30 @@ def centred_too(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [y, fd.ops.sum(y * y, [0, 1])]
 
 
-@pytest.mark.parametrize("define", [columns_too, in_blocks_of_columns, scanned_too, centred_too])
-def test_lanes_of_a_loop_do_not_add_to_one_place(define: Define):
+@pytest.mark.parametrize(
+    ("define", "add_in_lanes"),
+    [
+        (columns_too, True),
+        (scanned_too, True),
+        (in_blocks_of_columns, False),
+        (centred_too, False),
+    ],
+)
+def test_lanes_of_a_loop_do_not_add_to_one_place(define: Define, add_in_lanes: bool):
     made = nest(define, empty(500, 3000))
     to_one = [n for n in found(made, Accumulate) if isinstance(n, Accumulate) and n.at == ZERO]
     assert to_one
     together = (Binding.SIMD, Binding.SWEEP, Binding.ROUNDS, Binding.SCAN)
-    for loop in found(made, Loop):
-        assert isinstance(loop, Loop)
-        for node in every_node(loop.body) if loop.binding in together else ():
-            assert not isinstance(node, Accumulate) or step_along(node.at, loop.axis)
+    side_by_side = [loop for loop in found(made, Loop) if loop.binding in together]
+    assert side_by_side
+    added = [
+        (node.at, loop.axis)
+        for loop in side_by_side
+        for node in every_node(loop.body)
+        if isinstance(node, Accumulate)
+    ]
+    assert bool(added) is add_in_lanes
+    assert all(step_along(at, axis) for at, axis in added)
 
 
 def test_where_nothing_else_tells_of_nan_it_has_lanes_of_its_own():
@@ -326,12 +340,11 @@ def test_a_sweep_without_folds_is_shared_out_by_its_loops():
 def test_all_threads_of_a_region_share_its_work(columns: int):
     # a sweep that every thread does would be folded as often as there are threads
     few = nest(total, empty(7, columns), processor=THREADED)
-    for region in found(few, Region):
-        if region.partials and region.threaded:
-            assert any(
-                isinstance(node, Loop) and node.binding in (Binding.PARALLEL, Binding.BLOCKS)
-                for node in every_node(region.body)
-            )
+    folding = [region for region in found(few, Region) if region.partials and region.threaded]
+    assert folding
+    for region in folding:
+        inside = (node for node in every_node(region.body) if isinstance(node, Loop))
+        assert {Binding.PARALLEL, Binding.BLOCKS} & {loop.binding for loop in inside}
 
 
 # -- lanes across rows ---------------------------------------------------------------------------
