@@ -19,7 +19,8 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from fuser.codegen.cpu import CpuPrinter
-from fuser.schedule.loop_tree import CheckedIndex, Loop, LoopNest
+from fuser.schedule.loop_nest import LoopNest
+from fuser.schedule.loop_tree import CheckedIndex, Loop
 from fuser.segmenter import Segment
 
 

@@ -11,6 +11,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.emit import join
 from fuser.schedule.folds import lowest_finite
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -30,7 +31,6 @@ from fuser.schedule.loop_tree import (
     ListLoop,
     Literal,
     Loop,
-    LoopNest,
     Node,
     Partial,
     PointLists,

@@ -6,6 +6,7 @@ import math
 
 from fuser.codegen.cuda_teams import CudaTeamPrinter, nest_of
 from fuser.ir.dtypes import DataType
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
     Keep,
@@ -13,7 +14,6 @@ from fuser.schedule.loop_tree import (
     Let,
     Load,
     Loop,
-    LoopNest,
     Node,
     Peel,
     Place,

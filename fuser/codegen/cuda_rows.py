@@ -8,11 +8,11 @@ from fuser.codegen.cuda_scans import CudaScanPrinter
 from fuser.codegen.launch_bounds import launch_bounds
 from fuser.schedule.counts import power_of_two
 from fuser.schedule.index import ZERO, Index, substitute
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Finish,
     Loop,
-    LoopNest,
     Partial,
     Ref,
     Region,

@@ -6,7 +6,8 @@ import math
 
 from fuser.codegen.cuda import CudaPrinter
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, LoopNest, Store, Team
+from fuser.schedule.loop_nest import LoopNest
+from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, Store, Team
 from fuser.segmenter import Segment
 
 

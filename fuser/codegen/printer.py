@@ -22,6 +22,7 @@ from fuser.codegen.writer import Writer
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.emit import convert, join
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Carry,
@@ -43,7 +44,6 @@ from fuser.schedule.loop_tree import (
     ListLoop,
     Load,
     Loop,
-    LoopNest,
     Node,
     PointLists,
     PointOf,

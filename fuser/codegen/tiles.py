@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fuser.codegen.sizes import Sizes
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, DrainTile, FillTile, Loop, LoopNest
+from fuser.schedule.loop_nest import LoopNest
+from fuser.schedule.loop_tree import Binding, DrainTile, FillTile, Loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from fuser.schedule.heuristics import (
     ProcessorParameters,
     arch_number,
 )
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_printer import print_nest
-from fuser.schedule.loop_tree import LoopNest
 from fuser.schedule.point_cpu import schedule_cpu
 from fuser.schedule.point_cuda import schedule_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu

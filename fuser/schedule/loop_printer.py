@@ -22,6 +22,7 @@ from typing import Any
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_number
 from fuser.schedule.index import Axis, Index, Quotient, Remainder, Term, Variable
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Call,
     Convert,
@@ -30,7 +31,6 @@ from fuser.schedule.loop_tree import (
     Literal,
     Load,
     Loop,
-    LoopNest,
     Partial,
     Ref,
     SizeValue,

@@ -14,12 +14,11 @@ from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.lane_calls import lane_calls_in, with_lane_calls
+from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
-    Launch,
     Load,
     Loop,
-    LoopNest,
     Node,
     Peel,
     Prefetch,

@@ -13,7 +13,8 @@ from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_l
 from fuser.schedule.heuristics import CudaParameters, block_shape
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index_width import index_dtype
-from fuser.schedule.loop_tree import Binding, Launch, Loop, LoopNest, Node
+from fuser.schedule.loop_nest import Launch, LoopNest
+from fuser.schedule.loop_tree import Binding, Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_points
 from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes

@@ -15,7 +15,8 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
-from fuser.schedule.loop_tree import Binding, Finish, Launch, LoopNest, Node, Region, nested
+from fuser.schedule.loop_nest import Launch, LoopNest
+from fuser.schedule.loop_tree import Binding, Finish, Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.past_cache import goes_past_cache

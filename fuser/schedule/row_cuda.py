@@ -21,13 +21,13 @@ from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.index_width import index_dtype
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
     Finish,
     Let,
     Loop,
-    LoopNest,
     Node,
     Place,
     Ref,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from fuser.schedule.counts import point_count, power_of_two
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Launch, Load, Partial, Place, Team
+from fuser.schedule.loop_nest import Launch
+from fuser.schedule.loop_tree import Load, Partial, Place, Team
 from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep

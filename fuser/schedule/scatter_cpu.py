@@ -16,14 +16,13 @@ from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index, Variable
+from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
     IfListed,
     Kept,
-    Launch,
     ListLoop,
     Loop,
-    LoopNest,
     Node,
     PointLists,
     PointOf,

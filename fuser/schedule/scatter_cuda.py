@@ -20,13 +20,12 @@ from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_width import index_dtype
+from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
-    Launch,
     Literal,
     Loop,
-    LoopNest,
     Node,
     Store,
     Team,

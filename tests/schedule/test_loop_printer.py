@@ -14,13 +14,13 @@ from fuser.ir.types import TensorType
 from fuser.schedule import LoopNest, loop_printer, print_nest
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, divide, of_axis
+from fuser.schedule.loop_nest import Launch
 from fuser.schedule.loop_tree import (
     Binding,
     Call,
     Combine,
     IndexValue,
     Lanes,
-    Launch,
     Let,
     Literal,
     Load,
