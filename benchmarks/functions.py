@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     keep_freed()
     facts, rows = machine(), list[Row]()
     # so that inductor's backward may be run more than once
-    with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore
+    with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         for case in FUNCTIONS:
             if given.only in case.name:
                 for row in rows_of(case, given.rounds):

@@ -126,7 +126,7 @@ def shift_row(shape: Sequence[int], device: str, peers: Sequence[str], rounds: i
     torch.compiler.reset()
     dynamo.clear_reports()
     # so that inductor's backward may be run more than once
-    with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore
+    with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         calls = {name: backward_of(compiled_by(name, shift)) for name in (OURS, *peers)}
         measured = alternate(calls, 3 * rounds, synchronized if device == "cuda" else wall_clock)
     return _row("XLNet's shift", "backward", measured, {})

@@ -3,7 +3,7 @@
     python benchmarks/past_cache.py [--rounds 15] [--no-save]
 
 A cell is the time with stores into the cache over the time with stores past it: below 1, the cache
-is faster. `fuser` decides by `CpuParameters.stream_bytes`, which this sets to nothing and to
+is faster. `fuser` decides by `ProcessorParameters.stream_bytes`, which this sets to nothing and to
 everything. Three ways to call, all on two pinned threads with freed memory kept:
 
 - again: the inputs and the result's memory are those of the calls before.
@@ -29,8 +29,8 @@ from harness import OURS, Call, Clock, alternate, machine, options, report, wall
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.runtime import backend
-from fuser.schedule import CpuParameters, CpuRowParameters
+from fuser.runtime.backend import CpuBackend
+from fuser.schedule import CpuParameters, CpuRowParameters, ProcessorParameters
 
 COLUMNS = 1024
 MEGABYTES = (4, 8, 12, 16, 24, 32, 48, 64)
@@ -70,13 +70,14 @@ def call_of(define: Define, x: torch.Tensor, y: torch.Tensor, stream_bytes: int)
         kept.extend(fd.execute([x, y]))
         return kept[0]
 
-    given = backend.CpuParameters, backend.CpuRowParameters
-    backend.CpuParameters = partial(CpuParameters, stream_bytes=stream_bytes)
-    backend.CpuRowParameters = partial(CpuRowParameters, stream_bytes=stream_bytes)
+    given = CpuBackend.point_parameters, CpuBackend.row_parameters
+    processor = ProcessorParameters(stream_bytes=stream_bytes)
+    CpuBackend.point_parameters = CpuParameters(processor)
+    CpuBackend.row_parameters = CpuRowParameters(processor)
     try:
         call()
     finally:
-        backend.CpuParameters, backend.CpuRowParameters = given
+        CpuBackend.point_parameters, CpuBackend.row_parameters = given
     return call
 
 

@@ -94,5 +94,5 @@ def __getattr__(name: str) -> object:
 
 @functools.cache
 def _device_properties() -> dict[str, object]:
-    held = cast("object", torch.cuda.get_device_properties(torch.cuda.current_device()))  # pyright: ignore
+    held = cast("object", torch.cuda.get_device_properties(torch.cuda.current_device()))  # pyright: ignore[reportUnknownMemberType]
     return {name: getattr(held, attribute) for name, attribute in _DEVICE_PROPERTIES.items()}

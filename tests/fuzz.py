@@ -33,8 +33,9 @@ from fuser.ir.nodes import Fusion, Output
 from fuser.pipeline import Executor
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
-from fuser.schedule import CpuParameters, CpuRowParameters
+from fuser.schedule import CpuParameters, CpuRowParameters, ProcessorParameters
 from tests import strategies
+from tests.mapped_by import THREADED, THREADED_PAST_CACHE, map_by
 from tests.random_values import LARGE, SMALL, Scale
 from tests.row_places import PLACES, placed
 from tests.smaller import Inputs, smallest
@@ -57,10 +58,9 @@ ONE_SCALE = 50
 """Seeds after each other that draw tensors of one scale."""
 
 SMALL_ROWS = CpuRowParameters(
-    serial_work=0,
+    ProcessorParameters(serial_work=0, vector=2),
     lanes=4,
     strip=6,
-    vector=2,
     shortest_piece=8,
     line_bytes=8,
     tile_rows=3,
@@ -83,12 +83,12 @@ SMALL_ROWS = CpuRowParameters(
     wide_line=6,
     fewest_lines=5,
 )
-STREAMED_ROWS = CpuRowParameters(serial_work=0, stream_bytes=0, chunked_run=64, whole_row=0)
+STREAMED_ROWS = CpuRowParameters(THREADED_PAST_CACHE, chunked_run=64, whole_row=0)
 CPU_PARAMETERS: Sequence[tuple[CpuParameters, CpuRowParameters] | None] = (
     None,
-    (CpuParameters(serial_work=0), SMALL_ROWS),
+    (CpuParameters(THREADED), SMALL_ROWS),
     (
-        CpuParameters(serial_work=0, stream_bytes=0, stream_row_bytes=8, interleaved=1),
+        CpuParameters(THREADED_PAST_CACHE, stream_row_bytes=8, interleaved=1),
         STREAMED_ROWS,
     ),
 )
@@ -141,9 +141,7 @@ def mapped(target: str, seed: int) -> Iterator[None]:
             if place is not None:
                 stack.enter_context(placed(place))
         elif chosen := CPU_PARAMETERS[seed % len(CPU_PARAMETERS)]:
-            for_points, for_rows = chosen
-            patch.setattr("fuser.runtime.backend.CpuParameters", lambda: for_points)
-            patch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: for_rows)
+            map_by(patch, *chosen)
         yield
 
 

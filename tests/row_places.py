@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
-from fuser.runtime.backend import CudaBackend
 from fuser.schedule import CudaRowParameters
+from tests.mapped_by import mapped_by
 
 _SMALL = {"warp_elements": 8, "lane_elements": 0, "thread_bytes": 16}
 
@@ -30,6 +28,5 @@ PLACES = {
 @contextmanager
 def placed(place: str) -> Iterator[None]:
     """Map rows by the parameters of a place."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CudaBackend, "row_parameters", lambda _: PLACES[place])
+    with mapped_by(PLACES[place]):
         yield

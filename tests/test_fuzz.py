@@ -12,7 +12,7 @@ from fuser import DataType, FusionDefinition
 from fuser.errors import OutputDifferenceError
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
-from fuser.runtime import backend
+from fuser.runtime.backend import CpuBackend
 from fuser.runtime.executor import Runner
 from tests import fuzz, random_row_steps, random_steps
 from tests.random_values import LARGE, SMALL
@@ -42,7 +42,7 @@ def test_seeds_take_turns_in_all_mappings():
     kinds: set[object] = set()
     for number in range(len(fuzz.CPU_PARAMETERS)):
         with fuzz.mapped("cpu", number):
-            kinds.add((backend.CpuParameters(), backend.CpuRowParameters()))
+            kinds.add((CpuBackend.point_parameters, CpuBackend.row_parameters))
     assert len(kinds) == len(fuzz.CPU_PARAMETERS)
 
 

@@ -6,9 +6,11 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 from __future__ import annotations
 
 from fuser.codegen.cpu_tiles import CpuTilePrinter
+from fuser.codegen.printer import RowNode
 from fuser.codegen.target import CPU
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_tree import (
     Binding,
@@ -35,6 +37,12 @@ class CpuPrinter(CpuTilePrinter):
 
     def signature(self, parameters: str) -> str:
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
+
+    def row_node(self, node: RowNode) -> None:
+        if isinstance(node, Region):
+            self.region(node)
+        else:
+            super().row_node(node)
 
     def region(self, node: Region) -> None:
         """Pieces, whose loops are shared out one after the other without waiting."""
@@ -167,7 +175,7 @@ class CpuPrinter(CpuTilePrinter):
         index = self.index
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         owner = f"chunks_{name[1:]}" if self._in_region else "chunks"
-        whole = -(-loop.axis.extent // loop.step)
+        whole = ceil_div(loop.axis.extent, loop.step)
         chunks = self.sizes.parameter(owner, whole + (loop.peel is not None))
         last = f"{extent} - {loop.step}"
         with self.out.block(f"for ({index} chunk = 0; chunk < {chunks}; ++chunk)"):

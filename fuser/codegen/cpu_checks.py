@@ -19,7 +19,8 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from fuser.codegen.cpu import CpuPrinter
-from fuser.schedule.loop_tree import CheckedIndex, Loop, LoopNest
+from fuser.schedule.loop_nest import LoopNest
+from fuser.schedule.loop_tree import CheckedIndex, Loop
 from fuser.segmenter import Segment
 
 
@@ -32,6 +33,7 @@ class CpuCheckPrinter(CpuPrinter):
         """Of indices that are checked side by side: where the largest of each is held."""
 
     def checked_index(self, node: CheckedIndex) -> None:
+        """An index that is 0, and reported, where it is out of range."""
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
         if not node.reports:
             self.out.line(f"{name} = {self.index_in_range(node)};")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from fuser.codegen.cpu_scans import CpuScanPrinter
+from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import ceil_div
 from fuser.schedule.emit import join
 from fuser.schedule.folds import lowest_finite
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
     Call,
+    Carry,
+    CheckedIndex,
     Combine,
     Convert,
     Expression,
@@ -22,20 +28,27 @@ from fuser.schedule.loop_tree import (
     KeepLanes,
     Kept,
     Let,
+    ListLoop,
     Literal,
     Loop,
-    LoopNest,
     Node,
     Partial,
+    PointLists,
+    PointOf,
     Raise,
     Ref,
     Region,
     RowArray,
     RowOfTile,
     RowTile,
+    ScanLanes,
+    Share,
+    WarpElements,
+    WarpPoints,
     Widen,
     every_node,
 )
+from fuser.schedule.names import block_name, part_name
 from fuser.segmenter import Segment
 
 _LINES = 128
@@ -52,6 +65,37 @@ class CpuRowPrinter(CpuScanPrinter):
         super().__init__(segment, nest)
         self._own_parts: set[str] = set()
         """Partials that one thread keeps for itself."""
+
+    def row_node(self, node: RowNode) -> None:
+        match node:
+            case CheckedIndex():
+                self.checked_index(node)
+            case Keep() | Kept() | RowArray():
+                self.row_array(node)
+            case RowTile() | RowOfTile():
+                self.row_tile(node)
+            case Region():
+                self.region(node)
+            case Combine():
+                self.combine(node)
+            case KeepLanes():
+                self.keep_lanes(node)
+            case JoinGroups():
+                self.join_groups(node)
+            case Accumulate():
+                self.accumulate(node)
+            case Widen():
+                self.widen(node)
+            case Raise():
+                self.raised(node)
+            case Finish():
+                self.finish(node)
+            case Carry() | ScanLanes() | Share():
+                self.scan(node)
+            case PointLists() | PointOf() | IfListed() | ListLoop() | WarpPoints() | WarpElements():
+                super().row_node(node)
+            case _:
+                assert_never(node)
 
     def region(self, node: Region) -> None:
         if node.threaded and (node.partials or _streams(node.body)):
@@ -87,18 +131,19 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.out.line(f"{self.expressions.use('stream_fence')}();")
         self.nodes(node.epilogue)
         for partial in node.partials:
-            self.out.line(f"__builtin_free({partial.name}_parts);")
+            self.out.line(f"__builtin_free({part_name(partial.name)}s);")
             if partial.in_blocks:
-                self.out.line(f"__builtin_free({partial.name}_blocks);")
+                self.out.line(f"__builtin_free({block_name(partial.name)}s);")
 
     def _parts_of_threads(self, node: Region) -> None:
         self.count_threads()
         for partial in node.partials:
             slots = self.sizes.parameter(f"{partial.name}_slots", _apart(partial))
-            self._room(f"{partial.name}_parts", partial.kept, f"threads * {slots}", partial.fill)
+            count = f"threads * {slots}"
+            self._room(f"{part_name(partial.name)}s", partial.kept, count, partial.fill)
             if partial.in_blocks:
-                count, fill = f"threads * {slots}", partial.block_fill
-                self._room(f"{partial.name}_blocks", partial.dtype, count, fill)
+                fill = partial.block_fill
+                self._room(f"{block_name(partial.name)}s", partial.dtype, count, fill)
 
     def _room(self, name: str, dtype: DataType, count: str, fill: Literal) -> None:
         """Room for `count` numbers, each `fill`."""
@@ -109,6 +154,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{each} {name}[slot] = {self.expressions.print(fill, name)};")
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
+        """What a row keeps between sweeps."""
         array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)
         match node:
             case RowArray():
@@ -123,6 +169,7 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.out.line(f"const {type_} {node.name} = {kept};")
 
     def row_tile(self, node: RowTile | RowOfTile) -> None:
+        """What is turned of some rows, or which of them is at hand."""
         tile = f"{node.name}_tile"
         if isinstance(node, RowOfTile):
             row = f"const {self.expressions.type(node.dtype)}* const {node.name}_row"
@@ -137,6 +184,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{fill}({tile}, {columns}, int({count}));")
 
     def keep_lanes(self, node: KeepLanes) -> None:
+        """Lanes of a row are kept until all rows of a batch have some."""
         join = node.join
         joiner = self.joiner(join.operation, join.kept, join.name)
         use = self.expressions.use("keep_lanes")
@@ -144,6 +192,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{use}({given});")
 
     def combine(self, node: Combine) -> None:
+        """A fold's result from its lanes."""
         if self.in_batch:
             joiner = self.joiner(node.operation, node.kept, node.name, vectors=True)
             use = self.expressions.use("join_batch")
@@ -161,6 +210,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self._result(node.name, node.dtype, lanes, node.kept)
 
     def join_groups(self, node: JoinGroups) -> None:
+        """Lanes that are joined group by group."""
         array = node.array
         joiner = self.joiner(node.operation, array.dtype, array.name)
         group = self.sizes.parameter("group", node.group)
@@ -168,12 +218,13 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{join}({joiner}, {array.name}, {self.lanes_used(1)}, {group});")
 
     def accumulate(self, node: Accumulate) -> None:
+        """One more value of a fold over the rows."""
         partial = node.partial
         at = self.sizes.index(node.at, partial.name)
         if partial.in_blocks:
-            held = Ref(f"{partial.name}_block[{at}]", partial.dtype)
+            held = Ref(f"{block_name(partial.name)}[{at}]", partial.dtype)
         else:
-            held = Ref(f"{partial.name}_part[{at}]", partial.kept)
+            held = Ref(f"{part_name(partial.name)}[{at}]", partial.kept)
         self._add_to(held, node.value, partial)
 
     def _add_to(self, held: Ref, value: Expression, partial: Partial) -> None:
@@ -181,6 +232,7 @@ class CpuRowPrinter(CpuScanPrinter):
         self.out.line(f"{held.name} = {self.expressions.print(joined, partial.name)};")
 
     def widen(self, node: Widen) -> None:
+        """Joins blocks of folds over the rows to what is kept of them."""
         name = node.partial.name
         first, end = "0", f"{name}_slots"
         if node.every == 1:
@@ -204,14 +256,15 @@ class CpuRowPrinter(CpuScanPrinter):
         """Joins the places of a block from `first` to before `end` to what is kept."""
         self.out.line("#pragma omp simd")
         with self.out.block(f"for (long long slot = {first}; slot < {end}; ++slot)"):
-            block = Ref(f"{partial.name}_block[slot]", partial.dtype)
-            self._add_to(Ref(f"{partial.name}_part[slot]", partial.kept), block, partial)
+            block = Ref(f"{block_name(partial.name)}[slot]", partial.dtype)
+            self._add_to(Ref(f"{part_name(partial.name)}[slot]", partial.kept), block, partial)
             fill = self.expressions.print(partial.block_fill, partial.name)
             self.out.line(f"{block.name} = {fill};")
 
     def raised(self, node: Raise) -> None:
+        """A maximum grows, and sums that depend on it are scaled."""
         dtype, wide = node.largest.kept, DataType.Double
-        held = Ref(f"{node.largest.name}_part[0]", dtype)
+        held = Ref(f"{part_name(node.largest.name)}[0]", dtype)
         finite = join("maximum", held, lowest_finite(dtype))
         before, after = Ref(f"{node.name}_before", dtype), Ref(node.name, dtype)
         self.node(Let(before.name, dtype, finite))
@@ -221,18 +274,19 @@ class CpuRowPrinter(CpuScanPrinter):
         scale = Ref(f"{node.name}_scale", wide)
         self.node(Let(scale.name, wide, Call("exp", (risen,), wide)))
         for partial in node.sums:
-            part = Ref(f"{partial.name}_part[0]", partial.kept)
+            part = Ref(f"{part_name(partial.name)}[0]", partial.kept)
             scaled = Call("mul", (part, scale), wide)
             self.out.line(f"{part.name} = {self.expressions.print(scaled, partial.name)};")
 
     def finish(self, node: Finish) -> None:
+        """A result of a fold over the rows."""
         partial = node.partial
         if partial.name in self._own_parts:
-            self._result(partial.name, partial.dtype, f"{partial.name}_part[0]", partial.kept)
+            self._result(partial.name, partial.dtype, f"{part_name(partial.name)}[0]", partial.kept)
             return
         type_, name = self.expressions.type(partial.kept), f"{partial.name}_all"
         at = self.sizes.index(node.at, partial.name)
-        part = f"{partial.name}_parts[thread * {partial.name}_slots + {at}]"
+        part = f"{part_name(partial.name)}s[thread * {partial.name}_slots + {at}]"
         more = join(partial.operation, Ref(name, partial.kept), Ref(part, partial.kept))
         joined = self.expressions.print(more, name)
         self.out.line(f"{type_} {name} = {self.expressions.print(partial.fill, name)};")
@@ -248,18 +302,21 @@ class CpuRowPrinter(CpuScanPrinter):
         """A number that one thread folds alone: an array of one, as parts of threads are arrays."""
         assert partial.slots == 1, f"{partial.name} is {partial.slots} numbers, not one"
         fill = self.expressions.print(partial.fill, partial.name)
-        self.out.line(f"{self.expressions.type(partial.kept)} {partial.name}_part[1] = {{{fill}}};")
+        type_, name = self.expressions.type(partial.kept), part_name(partial.name)
+        self.out.line(f"{type_} {name}[1] = {{{fill}}};")
         self._own_parts.add(partial.name)
 
     def _own_part(self, partial: Partial) -> None:
         """This thread's part of a fold over the rows. All are filled before: fewer threads may come
         than were asked for."""
         name, number = partial.name, self.expressions.use("thread_number")
-        kinds = {"part": partial.kept} | ({"block": partial.dtype} if partial.in_blocks else {})
-        for kind, dtype in kinds.items():
-            own = f"{name}_{kind}s + {number}() * {name}_slots"
+        held = {part_name(name): partial.kept}
+        if partial.in_blocks:
+            held[block_name(name)] = partial.dtype
+        for part, dtype in held.items():
+            own = f"{part}s + {number}() * {name}_slots"
             type_ = f"{self.expressions.type(dtype)}* {self.target.restrict}"
-            self.out.line(f"{type_} const {name}_{kind} = {own};")
+            self.out.line(f"{type_} const {part} = {own};")
 
 
 def _streams(nodes: tuple[Node, ...]) -> bool:
@@ -283,6 +340,9 @@ def _counted(nodes: Iterable[Node]) -> list[Widen]:
 
 def _apart(partial: Partial) -> int:
     """Room for the slots of a partial, so that no two threads write to one line of the cache, nor
-    to two that are brought together."""
-    together = _LINES // partial.kept.itemsize
-    return -(-partial.slots // together) * together
+    to two that are brought together: of what is kept, nor of the blocks, which may be narrower."""
+    narrowest = partial.kept.itemsize
+    if partial.in_blocks:
+        narrowest = min(narrowest, partial.dtype.itemsize)
+    together = _LINES // narrowest
+    return ceil_div(partial.slots, together) * together

@@ -46,6 +46,7 @@ class CpuScanPrinter(CpuSweepPrinter):
         self.out.line(f"else {some}({moved}, count);")
 
     def scan(self, node: Carry | ScanLanes | Share) -> None:
+        """What goes on from point to point of a row."""
         match node:
             case Carry():
                 fill = self.expressions.print(node.fill, node.name)

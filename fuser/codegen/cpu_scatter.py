@@ -6,6 +6,7 @@ from typing import assert_never
 
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
+from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
 from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, Node, PointLists, PointOf
 
@@ -21,7 +22,15 @@ class CpuScatterPrinter(CpuRowPrinter):
     `first[r + 1] - 1` of `points`.
     """
 
+    def row_node(self, node: RowNode) -> None:
+        match node:
+            case PointLists() | PointOf() | IfListed() | ListLoop():
+                self.lists(node)
+            case _:
+                super().row_node(node)
+
     def lists(self, node: PointLists | PointOf | IfListed | ListLoop) -> None:
+        """The points that go to one row, or what is done with them."""
         match node:
             case PointLists():
                 self._make_lists(node)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from fuser.codegen.cpu_checks import CpuCheckPrinter
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.index import ZERO, Axis, lanes_of, substitute
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -15,7 +16,6 @@ from fuser.schedule.loop_tree import (
     Let,
     Load,
     Loop,
-    LoopNest,
     Prefetch,
     Store,
 )

@@ -7,6 +7,7 @@ from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.target import CUDA
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
+from fuser.schedule.counts import ceil_div
 from fuser.schedule.loop_tree import Binding, Drawn, Load, Loop, Prefetch, Store
 
 _THREAD_BINDINGS = (Binding.THREAD_X, Binding.THREAD_Y)
@@ -116,7 +117,7 @@ class CudaPrinter(CudaTilePrinter):
     def _place_within_tile(self, loop: Loop, name: str, index: str, *, last: bool) -> None:
         letter = "x" if loop.binding is Binding.THREAD_X else "y"
         width = self.nest.launch.block[0 if letter == "x" else 1] * loop.step
-        tiles = -(-loop.axis.extent // width)
+        tiles = ceil_div(loop.axis.extent, width)
         count = "" if last else self.sizes.parameter(f"{letter}_tiles", tiles)
         tile = "tile" if last else f"tile % {count}"
         position = f"{index}({tile}) * blockDim.{letter} + threadIdx.{letter}"

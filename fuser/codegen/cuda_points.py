@@ -7,6 +7,7 @@ import math
 from fuser.codegen.cuda_teams import CudaTeamPrinter, nest_of
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import power_of_two
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
     Keep,
@@ -14,7 +15,6 @@ from fuser.schedule.loop_tree import (
     Let,
     Load,
     Loop,
-    LoopNest,
     Node,
     Peel,
     Place,
@@ -213,6 +213,7 @@ class CudaPointPrinter(CudaTeamPrinter):
         self._move("store", self.lanes_of(store), place, store.piece)
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
+        """What a row keeps between sweeps."""
         type_ = self.expressions.type(node.dtype)
         if isinstance(node, RowArray):
             self._arrays[node.name] = node

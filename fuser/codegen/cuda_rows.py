@@ -6,18 +6,19 @@ import math
 
 from fuser.codegen.cuda_slots import CudaSlotPrinter, joins_of_row
 from fuser.codegen.launch_bounds import launch_bounds
+from fuser.schedule.counts import power_of_two
 from fuser.schedule.index import ZERO, Index, substitute
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Finish,
     Loop,
-    LoopNest,
     Partial,
     Ref,
     Region,
     Team,
 )
-from fuser.schedule.row_slots import power_of_two, shared_parts_bytes
+from fuser.schedule.row_slots import shared_parts_bytes
 from fuser.segmenter import Segment
 
 _GROUP = 16

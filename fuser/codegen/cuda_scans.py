@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from typing import assert_never
 
 from fuser.codegen.cuda_folds import CudaFoldPrinter
+from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import Binding, Carry, Loop, ScanLanes, Share, Team
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    Carry,
+    CheckedIndex,
+    Combine,
+    Finish,
+    IfListed,
+    JoinGroups,
+    Keep,
+    KeepLanes,
+    Kept,
+    ListLoop,
+    Loop,
+    PointLists,
+    PointOf,
+    Raise,
+    Region,
+    RowArray,
+    RowOfTile,
+    RowTile,
+    ScanLanes,
+    Share,
+    Team,
+    WarpElements,
+    WarpPoints,
+    Widen,
+)
 
 
 class CudaScanPrinter(CudaFoldPrinter):
@@ -18,7 +48,43 @@ class CudaScanPrinter(CudaFoldPrinter):
         else:
             super().loop(loop)
 
+    def row_node(self, node: RowNode) -> None:
+        match node:
+            case CheckedIndex():
+                self.checked_index(node)
+            case Keep() | Kept() | RowArray():
+                self.row_array(node)
+            case Region():
+                self.region(node)
+            case Accumulate():
+                self.accumulate(node)
+            case Finish():
+                self.finish(node)
+            case Carry() | ScanLanes() | Share():
+                self.scan(node)
+            case RowTile() | RowOfTile() | Combine() | KeepLanes() | JoinGroups() | Widen():
+                super().row_node(node)
+            case Raise() | PointLists() | PointOf() | IfListed() | ListLoop():
+                super().row_node(node)
+            case WarpPoints() | WarpElements():
+                super().row_node(node)
+            case _:
+                assert_never(node)
+
+    @abstractmethod
+    def region(self, node: Region) -> None:
+        """The rows, and what is done when all are."""
+
+    @abstractmethod
+    def accumulate(self, node: Accumulate) -> None:
+        """One more value of a fold over the rows."""
+
+    @abstractmethod
+    def finish(self, node: Finish) -> None:
+        """A result of a fold over the rows."""
+
     def scan(self, node: Carry | ScanLanes | Share) -> None:
+        """What goes on from point to point of a row."""
         match node:
             case Carry():
                 fill = self.expressions.print(node.fill, node.name)

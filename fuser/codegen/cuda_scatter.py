@@ -6,7 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from fuser.codegen.cuda_rows import CudaRowPrinter
-from fuser.schedule.counts import point_count
+from fuser.codegen.printer import RowNode
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Binding, Loop, Store, WarpElements, WarpPoints
 
@@ -33,7 +34,15 @@ class CudaScatterPrinter(CudaRowPrinter):
             call = f"{self.expressions.use('add_part')}({self.lanes_of(store)}, {place}, "
             self.out.line(f"{call}{self._valid()});")
 
+    def row_node(self, node: RowNode) -> None:
+        match node:
+            case WarpPoints() | WarpElements():
+                self.warp(node)
+            case _:
+                super().row_node(node)
+
     def warp(self, node: WarpPoints | WarpElements) -> None:
+        """What a warp does together."""
         _, y, _ = self.nest.launch.block
         self.out.line(f"const {self.index} warp = {self.index}(blockIdx.x) * {y} + threadIdx.y;")
         if isinstance(node, WarpPoints):
@@ -62,7 +71,7 @@ class CudaScatterPrinter(CudaRowPrinter):
         column, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
         count = point_count(node.axes)
         points = self.sizes.parameter(f"{name}_points", count)
-        warps = self.sizes.parameter("column_warps", -(-loop.axis.extent // (32 * loop.step)))
+        warps = self.sizes.parameter("column_warps", ceil_div(loop.axis.extent, 32 * loop.step))
         self.out.line(f"const {index} tile = warp / {warps} * 32;")
         lane = f"(warp % {warps} * 32 + {index}(threadIdx.x)) * {loop.step}"
         self.out.line(f"const {index} own = {lane.removesuffix(' * 1')};")

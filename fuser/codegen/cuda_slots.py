@@ -6,17 +6,17 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from fuser.codegen.cuda_scans import CudaScanPrinter
+from fuser.schedule.counts import power_of_two
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
     Finish,
     Loop,
-    LoopNest,
     OwnSlots,
     Ref,
     Region,
     every_node,
 )
-from fuser.schedule.row_slots import power_of_two
 from fuser.segmenter import Segment
 
 

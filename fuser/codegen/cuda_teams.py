@@ -6,7 +6,8 @@ import math
 
 from fuser.codegen.cuda import CudaPrinter
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, LoopNest, Store, Team
+from fuser.schedule.loop_nest import LoopNest
+from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, Store, Team
 from fuser.segmenter import Segment
 
 
@@ -55,6 +56,7 @@ class CudaTeamPrinter(CudaPrinter):
                     self.nodes(loop.body)
 
     def checked_index(self, node: CheckedIndex) -> None:
+        """An index that is 0 where it is out of range."""
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
         if self._reports_indices and node.reports:
             self.out.line(f"{name} = {self.reported_index(node)};")

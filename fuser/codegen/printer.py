@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import assert_never
 
 from fuser.codegen.expressions import ExpressionPrinter
 from fuser.codegen.kernel_source import (
@@ -23,6 +22,7 @@ from fuser.codegen.writer import Writer
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.emit import convert, join
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Carry,
@@ -44,7 +44,6 @@ from fuser.schedule.loop_tree import (
     ListLoop,
     Load,
     Loop,
-    LoopNest,
     Node,
     PointLists,
     PointOf,
@@ -68,6 +67,33 @@ from fuser.schedule.loop_tree import (
     Widen,
 )
 from fuser.segmenter import Segment
+
+RowNode = (
+    CheckedIndex
+    | Keep
+    | Kept
+    | RowArray
+    | RowTile
+    | RowOfTile
+    | Region
+    | Combine
+    | KeepLanes
+    | JoinGroups
+    | Accumulate
+    | Widen
+    | Raise
+    | Finish
+    | Carry
+    | ScanLanes
+    | Share
+    | PointLists
+    | PointOf
+    | IfListed
+    | ListLoop
+    | WarpPoints
+    | WarpElements
+)
+"""What pointwise kernels have none of, but for the region of a processor's pieces."""
 
 
 class KernelPrinter(ABC):
@@ -144,38 +170,15 @@ class KernelPrinter(ABC):
                 self.tile(node)
             case TileRoom() | FillTile() | DrainTile() | TileKeep():
                 self.tile(node)
-            case CheckedIndex():
-                self.checked_index(node)
-            case Keep() | Kept() | RowArray():
-                self.row_array(node)
-            case RowTile() | RowOfTile():
-                self.row_tile(node)
-            case PointLists() | PointOf() | IfListed() | ListLoop():
-                self.lists(node)
-            case WarpPoints() | WarpElements():
-                self.warp(node)
-            case Region():
-                self.region(node)
-            case Combine():
-                self.combine(node)
-            case KeepLanes():
-                self.keep_lanes(node)
-            case JoinGroups():
-                self.join_groups(node)
-            case Accumulate():
-                self.accumulate(node)
-            case Widen():
-                self.widen(node)
-            case Raise():
-                self.raised(node)
-            case Finish():
-                self.finish(node)
-            case Carry() | ScanLanes() | Share():
-                self.scan(node)
             case Running():
                 raise AssertionError("mappings make lanes of what a sweep scans")
             case _:
-                assert_never(node)
+                self.row_node(node)
+
+    def row_node(self, node: RowNode) -> None:
+        """Print a node that only kernels of rows and scatters have, each printer the ones of its
+        own."""
+        raise AssertionError(f"{type(self).__name__} has no {type(node).__name__}")
 
     @abstractmethod
     def signature(self, parameters: str) -> str:
@@ -224,10 +227,6 @@ class KernelPrinter(ABC):
             return store.source
         return join(store.joins, Ref(f"{store.tensor}_out[{at}]", store.tensor.dtype), store.source)
 
-    def checked_index(self, node: CheckedIndex) -> None:
-        """Print an index that is 0 where it is out of range."""
-        raise AssertionError("pointwise kernels do not gather")
-
     def reported_index(self, node: CheckedIndex) -> str:
         """An index that is reported where it is out of range, and 0 then."""
         return (
@@ -252,58 +251,6 @@ class KernelPrinter(ABC):
         """What a report is told: the number of the check, and where to write."""
         self.checks.append(IndexCheck(node.operation, node.size, node.wraps))
         return f"{len(self.checks)}, errors"
-
-    def row_array(self, node: Keep | Kept | RowArray) -> None:
-        """Print what a row keeps between sweeps."""
-        raise AssertionError("pointwise kernels keep nothing")
-
-    def row_tile(self, node: RowTile | RowOfTile) -> None:
-        """Print what is turned of some rows, or which of them is at hand."""
-        raise AssertionError("only rows on a processor are turned in tiles of their own")
-
-    def region(self, node: Region) -> None:
-        """Print the rows, and what is done when all are."""
-        raise AssertionError("pointwise kernels have no rows")
-
-    def lists(self, node: PointLists | PointOf | IfListed | ListLoop) -> None:
-        """Print the points that go to one row, or what is done with them."""
-        raise AssertionError("only scatters on a processor list points")
-
-    def warp(self, node: WarpPoints | WarpElements) -> None:
-        """Print what a warp does together."""
-        raise AssertionError("only scatters on a GPU add up in warps")
-
-    def combine(self, node: Combine) -> None:
-        """Print a fold's result from its lanes."""
-        raise AssertionError("pointwise kernels fold nothing")
-
-    def accumulate(self, node: Accumulate) -> None:
-        """Print one more value of a fold over the rows."""
-        raise AssertionError("pointwise kernels fold nothing")
-
-    def keep_lanes(self, node: KeepLanes) -> None:
-        """Print that lanes of a row are kept until all rows of a batch have some."""
-        raise AssertionError("only processors do rows in batches")
-
-    def join_groups(self, node: JoinGroups) -> None:
-        """Print lanes that are joined group by group."""
-        raise AssertionError("only strips of a processor have groups")
-
-    def widen(self, node: Widen) -> None:
-        """Print that blocks of folds over the rows are joined to what is kept of them."""
-        raise AssertionError("only processors fold in blocks of rows")
-
-    def raised(self, node: Raise) -> None:
-        """Print that a maximum grows, and what becomes of sums that depend on it."""
-        raise AssertionError("only processors sum while a maximum is being found")
-
-    def finish(self, node: Finish) -> None:
-        """Print a result of a fold over the rows."""
-        raise AssertionError("pointwise kernels fold nothing")
-
-    def scan(self, node: Carry | ScanLanes | Share) -> None:
-        """Print what goes on from point to point of a row."""
-        raise AssertionError("pointwise kernels scan nothing")
 
     @abstractmethod
     def prefetch(self, prefetch: Prefetch) -> None:

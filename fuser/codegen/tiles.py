@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.codegen.sizes import Sizes
+from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, DrainTile, FillTile, Loop, LoopNest
+from fuser.schedule.loop_nest import LoopNest
+from fuser.schedule.loop_tree import Binding, DrainTile, FillTile, Loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ def side(sizes: Sizes, axis: Axis) -> Side:
 
 def tiles_along(sizes: Sizes, loop: Loop) -> str:
     """How many tiles there are along an axis."""
-    return sizes.parameter(f"tiles_{sizes.axis(loop.axis)[1:]}", -(-loop.axis.extent // loop.step))
+    count = ceil_div(loop.axis.extent, loop.step)
+    return sizes.parameter(f"tiles_{sizes.axis(loop.axis)[1:]}", count)
 
 
 def column_of(sizes: Sizes, node: FillTile | DrainTile, along: Axis) -> str:

@@ -25,7 +25,7 @@ from fuser.explanation.model import Break
 _PLENTY = 2**30
 _dynamo: Any = utils
 _all_breaks: list[GraphCompileReason] = _dynamo.graph_break_reasons
-_entries: Any = torch._C._dynamo.eval_frame._debug_get_cache_entry_list  # pyright: ignore
+_entries: Any = torch._C._dynamo.eval_frame._debug_get_cache_entry_list  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownMemberType, reportUnknownVariableType]
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def untouched_dynamo() -> Generator[None]:
     hook = register_bytecode_hook(note)
     limits: Any = {"recompile_limit": _PLENTY, "accumulated_recompile_limit": _PLENTY}
     try:
-        with torch._dynamo.config.patch(limits):  # pyright: ignore
+        with torch._dynamo.config.patch(limits):  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
             yield
     finally:
         hook.remove()

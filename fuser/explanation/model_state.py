@@ -32,7 +32,7 @@ def untouched(*objects: object) -> Generator[None]:
     tensors = list(dict.fromkeys(_tensors(held, modules)))
     # Not put back to what it was, autograd would take saved tensors to be changed.
     versioned = tuple(tensor for tensor in tensors if not tensor.is_inference())
-    with torch.autograd._unsafe_preserve_version_counter(versioned):  # pyright: ignore
+    with torch.autograd._unsafe_preserve_version_counter(versioned):  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
         ready = [m for m in modules if not any(map(is_lazy, m.parameters(recurse=False)))]
         kept = [*map(_Attributes.of, ready), *map(_Tensor.of, tensors)]
         put_back = _generators()

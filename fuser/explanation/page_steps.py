@@ -75,8 +75,8 @@ def _reasons(reason: str) -> Markup:
 
 
 def _launch(kernel: KernelStep, target: str) -> Markup:
-    chosen = tag("p", kernel.parameters, class_="fine") if kernel.parameters else None
-    return joined(tag("h4", "Launch"), tag("p", launch_words(kernel, target)), chosen)
+    mapping = tag("p", kernel.mapping, class_="fine") if kernel.mapping else None
+    return joined(tag("h4", "Launch"), tag("p", launch_words(kernel, target)), mapping)
 
 
 def _tensors(segment: Segment) -> Markup:

@@ -75,8 +75,8 @@ def _partition(part: Partition) -> list[str]:
 def _kernel(part: Partition, plan: Plan, number: int, kernel: KernelStep) -> list[str]:
     moved = f"reads {byte_count(kernel.bytes_read)}, writes {byte_count(kernel.bytes_written)}"
     lines = _wrapped(f"kernel {kernel.name}, {launch_words(kernel, plan.target)}: {moved}", 2)
-    if kernel.parameters:
-        lines += _wrapped(kernel.parameters.partition(":")[0], 4)
+    if kernel.mapping:
+        lines += _wrapped(kernel.mapping, 4)
     merges = len(part.merges(number))
     if merges:
         lines.append(f"    {count(merges, 'merge')} made it, which the page lists")

@@ -25,7 +25,7 @@ def define_later(definition: AbstractContextManager[object]) -> Callable[[], Non
     def define() -> None:
         with definition:
             _check_schedules(type(definition))
-            definition.definition()  # pyright: ignore
+            definition.definition()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
     return define
 

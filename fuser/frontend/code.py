@@ -36,7 +36,7 @@ def print_schedules(plan: Plan, *, parameters: bool) -> str:
         if not isinstance(step, KernelStep):
             parts.append(f"{head}, {', '.join(step.operations)}\n")
             continue
-        chosen = step.parameters if parameters else ""
+        chosen = step.chosen if parameters else ""
         parts.append(f"{head}{', ' if chosen else ''}{chosen}\n{step.loops}")
     return "\n".join(parts)
 

@@ -67,12 +67,16 @@ class ExternOps(OperationGroup):
 
         The operands are 8-bit floats, of one type or two, or floats of one type. On a GPU with
         products of 8-bit floats (sm_89, sm_90 for scales of rows and columns) these are used.
-        The scales of output blocks, and their gamma, are not there: ArgumentError if asked for.
+        Scales of output blocks, their type and their gamma are not there: ArgumentError, if asked.
         """
-        asked = {"output_block_scale_size": output_block_scale_size, "output_gamma": output_gamma}
-        for name, wanted in asked.items():
-            if wanted:
-                expected = f"expected {type(wanted)()}: results of float8 blocks are not there"
+        asked: dict[str, tuple[object, object]] = {
+            "output_block_scale_size": (output_block_scale_size, 0),
+            "output_block_scale_dtype": (output_block_scale_dtype, DataType.BFloat16),
+            "output_gamma": (output_gamma, False),
+        }
+        for name, (wanted, usual) in asked.items():
+            if wanted and wanted != usual:
+                expected = f"expected {usual}: results of float8 blocks are not there"
                 raise ArgumentError(
                     operation="scaled_mm", argument=name, got=wanted, expected=expected
                 )

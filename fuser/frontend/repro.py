@@ -24,7 +24,6 @@ Inputs = Sequence["torch.Tensor | Number | Inputs"]
 
 _IMPORTS = "import torch\n\nfrom fuser import DataType, FusionDefinition\n"
 _DEFINED = "with FusionDefinition() as fd:\n    nvfuser_fusion(fd)\n"
-_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)

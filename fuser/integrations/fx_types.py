@@ -7,12 +7,10 @@ from typing import Any, cast
 
 import torch
 from torch.fx import Node
-from torch.fx.node import map_arg
 
 from fuser.ir import dtypes
 from fuser.ir.dtypes import DataType
 
-SymbolicInt = torch.SymInt
 NO_END = 2**63 - 1
 """What ATen writes for "to the end"."""
 
@@ -77,13 +75,6 @@ def hint(size: int | torch.SymInt) -> int:
 
 def hints(sizes: Iterable[int | torch.SymInt]) -> tuple[int, ...]:
     return tuple(map(hint, sizes))
-
-
-def nodes_in(argument: object) -> list[Node]:
-    """The nodes in an argument, in order."""
-    found: list[Node] = []
-    map_arg(cast("Any", argument), found.append)
-    return found
 
 
 def nbytes(node: Node) -> int:

@@ -105,7 +105,7 @@ def _views_of(node: Node, tensor: torch.Tensor) -> dict[Node, torch.Tensor] | No
             continue
         args, kwargs = map_arg((user.args, user.kwargs), lambda n: found.get(n, n.meta.get("val")))
         try:
-            found[user] = user.target(*args, **kwargs)  # pyright: ignore
+            found[user] = user.target(*args, **kwargs)  # pyright: ignore[reportCallIssue]
         except (RuntimeError, ValueError):  # torch says so where it would be no view
             return None
         pending += user.users

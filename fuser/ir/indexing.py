@@ -68,7 +68,7 @@ def check_index(op: CheckIndex, index: torch.Tensor) -> torch.Tensor:
     check_range(op.operation, index, op.size)
     if index.device.type == "cuda":
         inside = ((index >= 0) & (index < op.size)).all()
-        torch._assert_async(inside, f"{op.operation}: an index is not in 0 to {op.size - 1}")  # pyright: ignore
+        torch._assert_async(inside, f"{op.operation}: an index is not in 0 to {op.size - 1}")  # pyright: ignore[reportPrivateImportUsage, reportPrivateUsage]
     return index
 
 

@@ -88,7 +88,7 @@ class Backend(ABC):
         source = replace(self.print(segment, nest), contracts=self._contracts)
         self.nests[segment.name], self.sources[segment.name] = nest, source
         debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
-        debug.dump("scheduler_params", nest.name, nest.parameters)
+        debug.dump("scheduler_params", nest.name, nest.chosen)
         debug.dump("kernel_ir", nest.name, lambda: print_nest(nest))
         debug.dump("index_type", nest.name, nest.index_dtype.name)
         debug.dump("launch_param", nest.name, repr(nest.launch))
@@ -142,14 +142,19 @@ class Backend(ABC):
 class CpuBackend(Backend):
     """C++ through the system compiler."""
 
+    point_parameters = CpuParameters()
+    """What points are mapped by."""
+    row_parameters = CpuRowParameters()
+    """What rows and scatters are mapped by."""
+
     def schedule(self, segment: Segment) -> LoopNest:
         match scheduler_of(segment):
             case Scheduler.ROWS:
-                return schedule_rows_cpu(segment, CpuRowParameters())
+                return schedule_rows_cpu(segment, self.row_parameters)
             case Scheduler.SCATTER:
-                return schedule_scatter_cpu(segment, CpuRowParameters())
+                return schedule_scatter_cpu(segment, self.row_parameters)
             case _:
-                return schedule_cpu(segment, CpuParameters())
+                return schedule_cpu(segment, self.point_parameters)
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         match scheduler_of(segment):
@@ -178,6 +183,8 @@ class CudaBackend(Backend):
     """CUDA C++ through NVRTC."""
 
     text_dumps = ("cuda_kernel", "cuda_full")
+    point_parameters = CudaParameters()
+    """What points are mapped by."""
 
     def __init__(
         self,
@@ -192,14 +199,15 @@ class CudaBackend(Backend):
     def schedule(self, segment: Segment) -> LoopNest:
         match scheduler_of(segment):
             case Scheduler.ROWS:
-                return schedule_rows_cuda(segment, self._alignments, self.row_parameters())
+                return schedule_rows_cuda(segment, self._alignments, self.row_parameters)
             case Scheduler.SCATTER:
-                return schedule_scatter_cuda(segment, self._alignments, self.row_parameters())
+                return schedule_scatter_cuda(segment, self._alignments, self.row_parameters)
             case _:
-                return schedule_cuda(segment, self._alignments, CudaParameters())
+                return schedule_cuda(segment, self._alignments, self.point_parameters)
 
+    @property
     def row_parameters(self) -> CudaRowParameters:
-        """What rows are mapped by."""
+        """What rows and scatters are mapped by, on the target's architecture."""
         return CudaRowParameters.of(self._target.arch, self._target.multiprocessors)
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:

@@ -54,9 +54,9 @@ def is_traced() -> bool:
 
 def refuse_tracing() -> None:
     """Raises TracingError in modes that record or fake torch's operations: kernels are none."""
-    keys = torch._C._TorchDispatchModeKey  # pyright: ignore
+    keys = torch._C._TorchDispatchModeKey  # pyright: ignore[reportPrivateUsage]
     for key in (keys.FAKE, keys.PROXY, keys.FUNCTIONAL):
-        mode = torch._C._get_dispatch_mode(key)  # pyright: ignore
+        mode = torch._C._get_dispatch_mode(key)  # pyright: ignore[reportPrivateUsage]
         if mode is not None:
             raise TracingError(operation="execute", mode=type(mode).__name__)
 

@@ -91,7 +91,7 @@ class Runner:
             self._update_inputs(environment)
         for slot in self._overwritten:
             # As torch's own functions do, for what autograd has saved of the old value.
-            torch.autograd.graph.increment_version(environment[slot])  # pyright: ignore
+            torch.autograd.graph.increment_version(environment[slot])  # pyright: ignore[reportArgumentType]
         return outputs
 
     def marked(self, mark: Callable[[], object]) -> Runner:
@@ -174,13 +174,13 @@ class Runner:
         if not (scalars or workspaces or source.checks):
             constants = (*sizes, *tail)
             return lambda environment: launch(
-                *[environment[slot].data_ptr() for slot in pointers],  # pyright: ignore
+                *[environment[slot].data_ptr() for slot in pointers],  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess, reportUnknownMemberType]
                 *constants,
             )
 
         def run(environment: Environment, *errors: int) -> None:
-            addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore
-            numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore
+            addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess, reportUnknownMemberType, reportUnknownVariableType]
+            numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore[reportArgumentType]
             rooms = [room(workspace, device) for workspace in workspaces]
             launch(
                 *addresses, *(held.data_ptr() for held in rooms), *numbers, *sizes, *errors, *tail

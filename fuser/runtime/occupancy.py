@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from fuser.runtime.resources import Resources
-from fuser.schedule.loop_tree import Launch
+from fuser.schedule.loop_nest import Launch
 
 _PARTITIONS = 4
 """Of a multiprocessor, each with its own warps and registers."""

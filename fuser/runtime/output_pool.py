@@ -91,7 +91,7 @@ class OutputPool:
         if self._storages[key].data_ptr() != key:
             return False
         address = self._storages[key]._cdata  # pyright: ignore[reportPrivateUsage]
-        tensors_and_object = torch._C._storage_Use_Count(address)  # pyright: ignore
+        tensors_and_object = torch._C._storage_Use_Count(address)  # pyright: ignore[reportPrivateUsage]
         return tensors_and_object == 1 and sys.getrefcount(self._storages[key]) == _UNSHARED
 
     def _make(self, nbytes: int) -> torch.UntypedStorage:

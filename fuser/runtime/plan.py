@@ -42,9 +42,14 @@ class KernelStep:
         return self.definition if self.kernel_source is None else self.kernel_source.text
 
     @property
-    def parameters(self) -> str:
-        """What the heuristic chose, in words."""
-        return "" if self.nest is None else self.nest.parameters
+    def mapping(self) -> str:
+        """How its loops are mapped, in words; nothing, where there are none."""
+        return "" if self.nest is None else self.nest.mapping
+
+    @property
+    def chosen(self) -> str:
+        """The mapping, with the parameters by which the heuristic chose it."""
+        return "" if self.nest is None else self.nest.chosen
 
     @property
     def loops(self) -> str:

@@ -11,7 +11,7 @@ import torch
 from fuser.ir.nodes import Inputs
 
 try:
-    from torch._C._dynamo import guards as _guards  # pyright: ignore
+    from torch._C._dynamo import guards as _guards
 except ImportError:  # they are torch's own: without them, calls take longer
     _guards: Any = None
 
@@ -40,7 +40,7 @@ def recognizer(inputs: Inputs) -> Recognizes:
 def _are_aligned(tensors: Inputs) -> bool:
     """Whether tensors have memory, aligned for any kernel."""
     for tensor in tensors:
-        at = tensor.data_ptr()  # pyright: ignore
+        at = tensor.data_ptr()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
         if not at or at & _UNALIGNED:
             return False
     return True

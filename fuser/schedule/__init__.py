@@ -5,10 +5,11 @@ from fuser.schedule.heuristics import (
     CpuRowParameters,
     CudaParameters,
     CudaRowParameters,
+    ProcessorParameters,
     arch_number,
 )
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_printer import print_nest
-from fuser.schedule.loop_tree import LoopNest
 from fuser.schedule.point_cpu import schedule_cpu
 from fuser.schedule.point_cuda import schedule_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu
@@ -26,6 +27,7 @@ __all__ = [
     "CudaParameters",
     "CudaRowParameters",
     "LoopNest",
+    "ProcessorParameters",
     "Scheduler",
     "arch_number",
     "print_nest",

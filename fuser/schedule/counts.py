@@ -1,11 +1,14 @@
-"""Numbers of points and of elements."""
+"""Numbers of points, of elements and of instructions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
+from fuser.ir.pointwise import KERNEL_TABLE
+from fuser.schedule.expressions import Call
 from fuser.schedule.index import Axis
+from fuser.schedule.statements import Let, Load
 
 
 def point_count(axes: Iterable[Axis]) -> int:
@@ -16,3 +19,22 @@ def point_count(axes: Iterable[Axis]) -> int:
 def power_of_two(count: int) -> int:
     """The smallest that is not below `count`."""
     return 1 << max(count - 1, 0).bit_length()
+
+
+def ceil_div(count: int, size: int) -> int:
+    """How many times `size` it takes for `count`."""
+    return -(-count // size)
+
+
+def arithmetic(nodes: Iterable[object]) -> int:
+    """Instructions that nodes compute and draw with at one point, roughly: not what they move."""
+    total = 0
+    for node in nodes:
+        match node:
+            case Let(expression=Call(op)):
+                total += KERNEL_TABLE[op].cost
+            case Load(drawn=drawn) if drawn:
+                total += drawn.cost
+            case _:
+                pass
+    return total

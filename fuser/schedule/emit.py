@@ -184,6 +184,7 @@ class Emitter(ABC):
 
 
 def scalar_operands(statement: Statement) -> list[Value]:
+    """The operands of a statement that are no tensors."""
     op = statement.op
     match op:
         case Pointwise():
@@ -201,6 +202,7 @@ def scalar_operands(statement: Statement) -> list[Value]:
 
 
 def convert(expression: Expression, dtype: DataType) -> Expression:
+    """An expression as a number of `dtype`; a literal is converted right away."""
     if expression.dtype is dtype:
         return expression
     if isinstance(expression, Literal) and not isinstance(expression.value, complex):

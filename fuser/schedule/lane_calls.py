@@ -31,6 +31,7 @@ from fuser.schedule.loop_tree import (
     Store,
     every_node,
 )
+from fuser.schedule.names import given_name, held_name
 from fuser.schedule.row_body import Code, dtype_of, names_in, variables_of
 
 LANE_FUNCTIONS = frozenset(
@@ -44,7 +45,6 @@ _AS_GOOD = frozenset({"exp", "exp_nonpositive"})
 VECTOR = 16
 """Lanes come in multiples of so many, or a function is called in each of them."""
 
-_HELD = "_held"
 
 LaneLoop = Callable[[tuple[Node, ...]], Loop]
 
@@ -85,7 +85,7 @@ def made_both_ways(nodes: Iterable[Node]) -> AbstractSet[str]:
     """The names that some loops make for all lanes at once, and others lane by lane. Calls round
     otherwise, and an element may be compared with what an earlier loop found."""
     done = list(every_node(nodes))
-    called = {node.name.removesuffix(_HELD) for node in done if isinstance(node, LaneCall)}
+    called = {node.value for node in done if isinstance(node, LaneCall)}
     return called & lane_calls_in(done).keys()
 
 
@@ -169,11 +169,11 @@ class _Phases:
         if named is None:
             return [node] if phase in made else []
         name, dtype, read = named.name, dtype_of(named), self._read[named.name]
-        held = Ref(f"{name}{_HELD}", dtype)
+        held = Ref(held_name(name), dtype)
         if phase not in made:
             return [Let(name, dtype, held)] if phase in read else []
         if call := self._calls.get(name):
-            return [Let(f"{name}_given", dtype, call.args[0], in_lanes=True)]
+            return [Let(given_name(name), dtype, call.args[0], in_lanes=True)]
         if _is_held(node) and phase < max(read, default=0):
             return [node, Let(held.name, dtype, Ref(name, dtype), in_lanes=True)]
         return [node]
@@ -182,4 +182,5 @@ class _Phases:
         for node, made in zip(self._code, self._made, strict=True):
             named = _read_by_name(node)
             if named and (call := self._calls.get(named.name)) and phase in made:
-                yield LaneCall(f"{named.name}{_HELD}", call.op, f"{named.name}_given")
+                name = named.name
+                yield LaneCall(held_name(name), name, call.op, given_name(name))

@@ -22,6 +22,7 @@ from typing import Any
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_number
 from fuser.schedule.index import Axis, Index, Quotient, Remainder, Term, Variable
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Call,
     Convert,
@@ -30,14 +31,13 @@ from fuser.schedule.loop_tree import (
     Literal,
     Load,
     Loop,
-    LoopNest,
     Partial,
     Ref,
     SizeValue,
     Store,
 )
 
-_IN_LINES = ("name", "axes", "prologue", "body", "parameters", "overwrite_refusal")
+_IN_LINES = ("name", "axes", "prologue", "body", "mapping", "parameters", "overwrite_refusal")
 """Fields of a nest that the lines below its head show, a dump of their own, or the plan."""
 
 

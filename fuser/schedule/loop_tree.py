@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import (
     Binding,
@@ -83,13 +82,11 @@ __all__ = [
     "Kept",
     "LaneCall",
     "Lanes",
-    "Launch",
     "Let",
     "ListLoop",
     "Literal",
     "Load",
     "Loop",
-    "LoopNest",
     "Node",
     "OwnSlots",
     "Partial",
@@ -318,46 +315,3 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
                 yield from every_node((*node.code, node.store))
             case _:
                 pass
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How a kernel is started: thread blocks and threads on CUDA, with the most threads a block of
-    any size may have; on the CPU, whether on several threads, and whether chunks of rows are stored
-    past the cache.
-
-    `resident`: blocks that a multiprocessor is to run at once, which limits their registers.
-    `cluster`: blocks along the second dimension of the grid that see each other's shared memory.
-    `shared_bytes`: what a block has beside what its text declares. `elastic`: the dimension of the
-    grid along which there may be fewer blocks, which do more each; None if there is none.
-    """
-
-    grid: tuple[int, int, int] = (1, 1, 1)
-    block: tuple[int, int, int] = (1, 1, 1)
-    max_threads: int = 1
-    threaded: bool = False
-    resident: int = 1
-    cluster: int = 1
-    shared_bytes: int = 0
-    past_cache: bool = False
-    elastic: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LoopNest:
-    """A kernel: a name, its loop tree, and how it is launched.
-
-    `axes` run from the outermost to the innermost; `index_dtype` is Int32 where every offset fits.
-    `parameters` says in words what the heuristic chose, `overwrite_refusal` why it may not store
-    over what it reads, where the segment's memory says so. `team` does a row of a CUDA kernel.
-    """
-
-    name: str
-    axes: tuple[Axis, ...]
-    prologue: tuple[Let, ...]
-    body: tuple[Node, ...]
-    launch: Launch
-    index_dtype: DataType
-    parameters: str
-    overwrite_refusal: str | None
-    team: Team | None = None

@@ -14,12 +14,11 @@ from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.lane_calls import lane_calls_in, with_lane_calls
+from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
-    Launch,
     Load,
     Loop,
-    LoopNest,
     Node,
     Peel,
     Prefetch,
@@ -48,8 +47,8 @@ _AHEAD_BYTES = 8192
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
     body = narrow_points(arrange(trace(segment)))
-    past_cache = goes_past_cache(segment, parameters.stream_bytes)
-    launch = Launch(threaded=work(body) >= parameters.serial_work, past_cache=past_cache)
+    past_cache = goes_past_cache(segment, parameters.processor.stream_bytes)
+    launch = Launch(threaded=work(body) >= parameters.processor.serial_work, past_cache=past_cache)
     # Chunks and tiles at an end are moved back, and so compute some points again: not where that
     # would be from what the first time has overwritten.
     may_repeat = not segment.overwritten
@@ -79,7 +78,8 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
         body=nodes,
         launch=launch,
         index_dtype=DataType.Int,
-        parameters=f"cpu pointwise: {described}, {parameters}",
+        mapping=f"cpu pointwise, {described}",
+        parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
 
@@ -103,7 +103,7 @@ def _tiles(
     """Tiles over threads; of each its lines, whole, over vector lanes."""
     shape = cpu_shape(turned, parameters)
     columns = shape.columns
-    chunked = _chunk_length(turned.rest, parameters) == parameters.chunk
+    chunked = _chunk_length(turned.rest, parameters) == parameters.processor.chunk
     if chunked and (past_cache or _computes_in_chunks(turned.rest)):
         asked, done = _chunk(turned.work(columns), columns)
     else:
@@ -134,14 +134,21 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
         chunk = _repeating_little(chunk, body, parameters)
     if chunk and _is_row_copy(body, parameters):
         return Loop(inner, Binding.STREAM, scalar_nodes(body))
-    if chunk == parameters.chunk or (chunk and peel is None):
+    if chunk == parameters.processor.chunk or (chunk and peel is None):
         asked, done = _chunk(body, chunk)
         return Loop(inner, Binding.CHUNKS, (*asked, *done), chunk, peel=peel)
     if _reads_apart(body, parameters):
         return Loop(inner, Binding.SERIAL, scalar_nodes(body))
     in_rows = may_repeat and len(body.axes) > 1
-    if in_rows and done_in_vectors((*body.loads, *body.lets), body.stores, inner, parameters):
-        return Loop(inner, Binding.CHUNKS, _lanes(body, parameters.vector), parameters.vector)
+    if in_rows and done_in_vectors(
+        (*body.loads, *body.lets), body.stores, inner, parameters.processor
+    ):
+        return Loop(
+            inner,
+            Binding.CHUNKS,
+            _lanes(body, parameters.processor.vector),
+            parameters.processor.vector,
+        )
     return Loop(inner, Binding.SIMD, scalar_nodes(body))
 
 
@@ -182,7 +189,7 @@ def _chunk_length(body: Body, parameters: CpuParameters) -> int:
     every store, as many as a row has up to `chunk`; 0 where what is moved is not consecutive."""
     inner = body.axes[-1]
     least = _line_elements(body)
-    length = parameters.chunk
+    length = parameters.processor.chunk
     while length > inner.extent:
         length //= 2
     consecutive = all(step_along(store.at, inner) == 1 for store in body.stores) and all(
@@ -195,7 +202,7 @@ def _repeating_little(chunk: int, body: Body, parameters: CpuParameters) -> int:
     """The length of chunks, or one so much shorter that the last of a row repeats little of the one
     before."""
     extent = body.axes[-1].extent
-    shortest = max(_line_elements(body), parameters.vector)
+    shortest = max(_line_elements(body), parameters.processor.vector)
     while chunk > shortest and _REPEATED * (-extent % chunk) > extent:
         chunk //= 2
     return chunk

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
 from fuser.schedule.carried import Lane, carry
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.heuristics import CudaParameters, block_shape
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index_width import index_dtype
-from fuser.schedule.loop_tree import Binding, Launch, Loop, LoopNest, Node
+from fuser.schedule.loop_nest import Launch, LoopNest
+from fuser.schedule.loop_tree import Binding, Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_points
 from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes
@@ -55,7 +56,8 @@ def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaPara
             max_threads=parameters.threads * (1 if len(extents) <= 1 else 2),
         ),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
-        parameters=f"cuda pointwise: {lanes} lane(s), block {block[0]} x {block[1]}, {parameters}",
+        mapping=f"cuda pointwise, {lanes} lane(s), block {block[0]} x {block[1]}",
+        parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
 
@@ -81,7 +83,7 @@ def _tiled_cuda(
     )
     threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
     blocks = point_count(turned.outer)
-    blocks *= -(-along.extent // shape.lines) * -(-turned.across.extent // shape.columns)
+    blocks *= ceil_div(along.extent, shape.lines) * ceil_div(turned.across.extent, shape.columns)
     described = f"{lanes} lane(s), tiles of {shape.lines} x {shape.columns}"
     return LoopNest(
         name=kernel_name("pointwise", segment),
@@ -90,7 +92,8 @@ def _tiled_cuda(
         body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
         launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
-        parameters=f"cuda pointwise: {described}, {parameters}",
+        mapping=f"cuda pointwise, {described}",
+        parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
 
@@ -149,7 +152,7 @@ def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> 
     outer = list(extents)
     blocks = 1
     if outer:
-        blocks *= -(-outer.pop() // (block[0] * lanes))
+        blocks *= ceil_div(outer.pop(), block[0] * lanes)
     if outer:
-        blocks *= -(-outer.pop() // block[1])
+        blocks *= ceil_div(outer.pop(), block[1])
     return blocks * math.prod(outer)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fuser.ir.pointwise import TABLE
 from fuser.schedule.axes import map_indices
 from fuser.schedule.body import Body
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.index import Axis, lanes_of
-from fuser.schedule.loop_tree import Call, Lanes, Let, Node, Store
+from fuser.schedule.loop_tree import Lanes, Let, Node, Store
 from fuser.schedule.vectors import step_along, stores_of_lanes
 
 
@@ -35,7 +34,5 @@ def elements(body: Body) -> int:
 
 def work(body: Body) -> int:
     """Instructions for all points, roughly."""
-    calls = [let.expression for let in body.lets if isinstance(let.expression, Call)]
-    drawn = sum(load.drawn.cost for load in body.loads if load.drawn)
     moved = len(body.loads) + len(body.stores)
-    return elements(body) * (drawn + moved + sum(TABLE[call.op].cost for call in calls))
+    return elements(body) * (moved + arithmetic((*body.loads, *body.lets)))

@@ -30,6 +30,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     nested,
 )
+from fuser.schedule.names import block_name, lanes_name, own_name
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
@@ -80,11 +81,11 @@ class _LaneFold:
 
     @property
     def lanes(self) -> Ref:
-        return Ref(f"{self.fold.name}_lanes", self.kept)
+        return Ref(lanes_name(self.fold.name), self.kept)
 
     @property
     def block(self) -> Ref:
-        return Ref(f"{self.fold.name}_block", self.fold.dtype)
+        return Ref(block_name(self.fold.name), self.fold.dtype)
 
     def array(self, held: Ref, count: int) -> Lanes:
         """The lanes, or those of a block, before anything is folded."""
@@ -123,7 +124,7 @@ def _sweep_across(
     by_row = [f for f in sweep.folds_over_rows if not any(map(f.at.coefficient, sweep.axes))]
     by_point = [fold for fold in sweep.folds_over_rows if fold not in by_row]
     of_row = [in_lanes(fold) for fold in sweep.folds_of_row]
-    own = [in_lanes(replace(fold, name=f"{fold.name}_own", slots=None)) for fold in by_row]
+    own = [in_lanes(replace(fold, name=own_name(fold.name), slots=None)) for fold in by_row]
     folds = (*of_row, *own)
     blocked = [fold for fold in folds if fold.in_blocks]
 
@@ -174,7 +175,7 @@ def _over_rows(folds: Iterable[Fold], lane: Axis) -> tuple[list[Node], list[Node
         if fold.at.coefficient(lane):
             each += accumulated([fold])
             continue
-        own = Ref(f"{fold.name}_own", fold.dtype)
+        own = Ref(own_name(fold.name), fold.dtype)
         before.append(Lanes(own.name, own.dtype, lane.extent))
         each.append(Let(own.name, own.dtype, convert(fold.value, own.dtype), in_lanes=True))
         after += _joined_rows(fold, own, lane)

@@ -32,6 +32,7 @@ from fuser.schedule.loop_tree import (
     RowTile,
     nested,
 )
+from fuser.schedule.names import block_name
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_batches_cpu import are_batched, batches
 from fuser.schedule.row_body import RowBody, Sweep
@@ -150,7 +151,7 @@ def _stage(sweep: Sweep, ways: Ways, alone: bool) -> list[Node]:
         loops = tuple(_plain_loop(part) for part in parts)
         return [*nested(outer, Binding.PARALLEL, loops)]
     if ways.may_repeat and not alone and in_chunks(sweep, parameters):
-        loops = chunks(sweep, parameters.chunk, ways.in_turn)
+        loops = chunks(sweep, parameters.processor.chunk, ways.in_turn)
         return [*nested(outer, Binding.SERIAL, loops)]
     is_long = point_count(sweep.axes) > parameters.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
@@ -210,7 +211,7 @@ def _online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:
     parameters = ways.parameters
     (axis,) = sums.axes
     (fold,) = largest.folds
-    block = dataclasses.replace(fold, name=f"{fold.name}_block")
+    block = dataclasses.replace(fold, name=block_name(fold.name))
     (held,), sums_held = _partials(largest), _partials(sums)
     found = dataclasses.replace(largest, folds=(block,), ahead=())
     risen = Raise(fold.name, held, Ref(block.name, held.kept), sums_held)
@@ -279,8 +280,8 @@ def _part_along(part: Part, ways: Ways, narrow: bool, lanes: int) -> Loop:
     calls = rounds and lanes % VECTOR == 0 and worth_phases(sweep.code, ways.in_turn)
     together = bool(sweep.folds_of_row or to_one_place(sweep) or drawn or sweep.ahead or calls)
     plain = ways.may_repeat and not together
-    if plain and done_in_vectors(sweep.code, sweep.stores, inner, parameters):
-        together, lanes = True, parameters.vector
+    if plain and done_in_vectors(sweep.code, sweep.stores, inner, parameters.processor):
+        together, lanes = True, parameters.processor.vector
         rounds = in_range >= lanes
     if not together:
         return _plain_loop(part)
@@ -321,11 +322,11 @@ def _scan_along(sweep: Sweep, parameters: CpuRowParameters, alone: bool) -> list
     all of them; a row that is shorter than a chunk, point by point."""
     *outer, inner = sweep.axes
     own = sweep.folds_of_row
-    if inner.extent < parameters.chunk and not (own or alone):
+    if inner.extent < parameters.processor.chunk and not (own or alone):
         return [scanned_in_turn(sweep, accumulated(sweep.folds_over_rows))]
-    before, within, after = folded_in_lanes(own, parameters.chunk, narrow=False)
-    first, to_rows, last = accumulated_in_lanes(sweep, parameters.chunk, narrow=False)
-    loop = scan_loop(sweep, [*within, *to_rows], parameters.chunk)
+    before, within, after = folded_in_lanes(own, parameters.processor.chunk, narrow=False)
+    first, to_rows, last = accumulated_in_lanes(sweep, parameters.processor.chunk, narrow=False)
+    loop = scan_loop(sweep, [*within, *to_rows], parameters.processor.chunk)
     if alone:
         totals = sweep_along(totals_of(sweep), Ways(parameters, may_repeat=False), narrow=False)
         return [shared_out(sweep, totals, loop, parameters.scanned_block)]

@@ -35,7 +35,7 @@ from fuser.schedule.loop_tree import (
     Store,
     nested,
 )
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, dtype_of, names_in
+from fuser.schedule.row_body import RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_memory import cost
 
 _JOIN = 20
@@ -104,9 +104,9 @@ def batches(
     known: dict[str, DataType] = {}
     nodes: list[Node] = [*arrays]
     for number, (sweep, done) in enumerate(stages):
-        read = set(names_in(_parts([sweep])))
+        read = set(names_in(contents([sweep])))
         before = [Kept(name, dtype, rows) for name, dtype in known.items() if name in read]
-        later = set(names_in(_parts(sweep for sweep, _ in stages[number + 1 :])))
+        later = set(names_in(contents(sweep for sweep, _ in stages[number + 1 :])))
         made = {name: dtype for name, dtype in _made(sweep) if name in later}
         known |= made
         nodes += (RowArray(name, dtype, rows) for name, dtype in made.items())
@@ -139,7 +139,3 @@ def _joins_vectors(node: Combine, batch: int) -> bool:
 def _side_by_side(node: Node) -> bool:
     """Whether rows may do it in vector lanes."""
     return isinstance(node, Let | Store) or (isinstance(node, Load) and node.drawn is None)
-
-
-def _parts(stages: Iterable[Sweep]) -> list[Code | Fold | Store]:
-    return [part for sweep in stages for part in (*sweep.code, *sweep.folds, *sweep.stores)]

@@ -145,7 +145,13 @@ def as_lane(node: Code) -> Load | Let | CheckedIndex:
     return dataclasses.replace(node, in_lanes=True)
 
 
+def contents(sweeps: Iterable[Sweep]) -> list[Code | Fold | Store]:
+    """All that sweeps compute, fold and store."""
+    return [part for sweep in sweeps for part in (*sweep.code, *sweep.folds, *sweep.stores)]
+
+
 def variables_of(at: Coordinates) -> list[Variable]:
+    """The axes and other variables that coordinates are made of, as often as they are there."""
     parts = (part for index in at for part in affine_parts(index))
     return [term for part in parts for term, _ in part.terms if isinstance(term, Variable)]
 

@@ -32,14 +32,15 @@ def keep_in_row(body: RowBody, max_bytes: int) -> RowBody:
             shared = _shared(stages[early], stages[late], room, kept)
             if shared:
                 new = [let for name, let in shared.items() if name not in kept]
-                room -= sum(_row_bytes(stages[late], let) for let in new)
+                room -= sum(_kept_bytes(stages[late], let) for let in new)
                 kept.update(shared)
                 stages[early] = _keeping(stages[early], shared)
                 stages[late] = _reading(stages[late], shared)
     return dataclasses.replace(body, stages=tuple(stages))
 
 
-def _row_bytes(sweep: Sweep, node: Made) -> int:
+def _kept_bytes(sweep: Sweep, node: Made) -> int:
+    """Bytes of what a node makes of a row."""
     return sweep.axes[0].extent * _dtype(node).itemsize
 
 
@@ -66,7 +67,7 @@ def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str
     shared: dict[str, Made] = {}
     for node in later.code:
         if isinstance(node, Made) and node.name in made and _is_costly(node, later):
-            needed = 0 if node.name in kept else _row_bytes(later, node)
+            needed = 0 if node.name in kept else _kept_bytes(later, node)
             if needed <= room:
                 shared[node.name] = node
                 room -= needed

@@ -15,7 +15,8 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
-from fuser.schedule.loop_tree import Binding, Finish, Launch, LoopNest, Node, Region, nested
+from fuser.schedule.loop_nest import Launch, LoopNest
+from fuser.schedule.loop_tree import Binding, Finish, Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.past_cache import goes_past_cache
@@ -70,11 +71,12 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         prologue=body.prologue,
         body=nodes,
         launch=Launch(
-            threaded=shared and _work(body) >= parameters.serial_work,
-            past_cache=goes_past_cache(segment, parameters.stream_bytes),
+            threaded=shared and _work(body) >= parameters.processor.serial_work,
+            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
         ),
         index_dtype=DataType.Int,
-        parameters=f"cpu rows, {described}: {parameters}",
+        mapping=f"cpu rows, {described}",
+        parameters=parameters,
         overwrite_refusal=rows_refusal(segment, body, by_team=False),
     )
 

@@ -22,6 +22,7 @@ from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.index_width import index_dtype
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
@@ -29,7 +30,6 @@ from fuser.schedule.loop_tree import (
     Keep,
     Let,
     Loop,
-    LoopNest,
     Node,
     OwnSlots,
     Place,
@@ -121,7 +121,7 @@ class _Mapping:
         region = Region(partials, rows, self._epilogue(), own=self._own_slots())
         x, y, _ = launch.block
         names += [slots.partial.name for slots in self._own_slots()]
-        kept = f"keeps {', '.join(names)} in {team.room}, " if team.room else ""
+        kept = f", keeps {', '.join(names)} in {team.room.place.value}" if team.room else ""
         return LoopNest(
             name=kernel_name("rows", self._segment),
             axes=self._body.axes,
@@ -129,8 +129,8 @@ class _Mapping:
             body=(region,),
             launch=launch,
             index_dtype=self._index_dtype(),
-            parameters=f"cuda rows: {team.team.name.lower()} of {x} x {y}, {kept}"
-            f"{self._parameters}",
+            mapping=f"cuda rows, {team.team.name.lower()} of {x} x {y}{kept}",
+            parameters=self._parameters,
             overwrite_refusal=overwrite_refusal,
             team=team.team,
         )

@@ -28,6 +28,7 @@ from fuser.schedule.loop_tree import (
     Ref,
     Widen,
 )
+from fuser.schedule.names import lanes_name, own_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep
 from fuser.schedule.vectors import step_along
 
@@ -80,7 +81,7 @@ def _of_loop(fold: Fold, number: int) -> Fold:
     """What the innermost loop alone adds to a fold over the rows, at one of its places."""
     partial = thread_partial(fold)
     dtype = fold.dtype if partial.in_blocks else partial.kept
-    name = f"{fold.name}_own{number or ''}"
+    name = own_name(fold.name, number)
     return dataclasses.replace(fold, name=name, dtype=dtype, slots=None)
 
 
@@ -106,7 +107,7 @@ def lane_parts(fold: Fold, dtype: DataType) -> dict[str, Call]:
 
     Extremes and NaN are kept apart: a comparison that need not keep NaN is one instruction.
     """
-    name = f"{fold.name}_lanes"
+    name = lanes_name(fold.name)
     if not is_extreme(fold.operation) or not dtype.is_floating:
         return {name: join(fold.operation, Ref(name, dtype), fold.value)}
     value, held, held_nan = convert(fold.value, dtype), Ref(name, dtype), Ref(f"{name}_nan", dtype)

@@ -40,7 +40,7 @@ def alternating(body: RowBody, parameters: CpuRowParameters) -> Columns | None:
     if len(pieces) == 1 and not any(sweep.folds for sweep in body.stages if not sweep.axes):
         # A fold of what rows know would be one of what columns know.
         (piece,) = pieces
-        unit = math.lcm(parameters.vector, piece.extent)
+        unit = math.lcm(parameters.processor.vector, piece.extent)
         if unit <= parameters.strip and _alternate(swept, body.rows[-1], piece, parameters):
             return Columns(_by_column(body, body.rows[-1], piece), piece.extent, unit)
     if len(body.rows) > 1:

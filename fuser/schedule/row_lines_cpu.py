@@ -14,7 +14,6 @@ after a sweep is kept in arrays, an element a row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
@@ -37,12 +36,12 @@ from fuser.schedule.loop_tree import (
     Ref,
     Region,
     RowArray,
-    Store,
     nested,
 )
+from fuser.schedule.names import block_name
 from fuser.schedule.row_along_cpu import along_rows
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, dtype_of, names_in
+from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 
 
@@ -84,7 +83,7 @@ class _Lines:
     def stage(self, number: int) -> list[Node]:
         """The loops of one stage."""
         sweep = self._body.stages[number]
-        later = set(names_in(_parts(self._body.stages[number + 1 :])))
+        later = set(names_in(contents(self._body.stages[number + 1 :])))
         if not sweep.axes:
             made = {node.name: dtype_of(node) for node in sweep.code if node.name in later}
             inside = (*self._read(sweep, self._columns), *sweep.code, *self._keep(made))
@@ -127,7 +126,7 @@ class _Lines:
         each: list[Node] = []
         flush: list[Node] = []
         for fold, own in zip(sweep.folds, over, strict=True):
-            block = Ref(f"{fold.name}_block", fold.dtype)
+            block = Ref(block_name(fold.name), fold.dtype)
             fill = neutral(fold.operation, block.dtype)
             arrays.append(Lanes(block.name, block.dtype, count, fill))
             joined = join(fold.operation, block, fold.value)
@@ -147,7 +146,7 @@ class _Lines:
 
     def _read(self, sweep: Sweep, axis: Axis) -> list[Kept]:
         """What a sweep reads of what every column knows."""
-        read = set(names_in(_parts([sweep])))
+        read = set(names_in(contents([sweep])))
         return [Kept(name, dtype, axis) for name, dtype in self._known.items() if name in read]
 
     def _keep(self, made: dict[str, DataType]) -> list[Keep]:
@@ -157,7 +156,3 @@ class _Lines:
 
     def _arrays(self, made: dict[str, DataType]) -> list[Node]:
         return [RowArray(name, dtype, self._columns) for name, dtype in made.items()]
-
-
-def _parts(stages: Sequence[Sweep]) -> list[Code | Fold | Store]:
-    return [part for sweep in stages for part in (*sweep.code, *sweep.folds, *sweep.stores)]

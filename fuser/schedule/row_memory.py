@@ -15,14 +15,13 @@ import dataclasses
 import itertools
 from collections.abc import Container, Iterator, Sequence
 
-from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.axes import later
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import with_lane_calls
-from fuser.schedule.loop_tree import Binding, Call, Let, Load, Loop, Node, Prefetch
+from fuser.schedule.loop_tree import Binding, Load, Loop, Node, Prefetch
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.together import loads_together
@@ -157,7 +156,4 @@ def _chunks_of(part: Part, count: int, in_turn: Container[str]) -> Loop:
 
 def cost(sweep: Sweep) -> int:
     """Instructions at one point of a sweep, roughly."""
-    calls = [node.expression for node in sweep.code if isinstance(node, Let)]
-    arithmetic = sum(KERNEL_TABLE[call.op].cost for call in calls if isinstance(call, Call))
-    arithmetic += sum(n.drawn.cost for n in sweep.code if isinstance(n, Load) and n.drawn)
-    return arithmetic + len(sweep.code) + len(sweep.folds) + len(sweep.stores)
+    return arithmetic(sweep.code) + len(sweep.code) + len(sweep.folds) + len(sweep.stores)

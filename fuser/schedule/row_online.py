@@ -35,7 +35,7 @@ def online_pair(body: RowBody, parameters: CpuRowParameters) -> tuple[Sweep, Swe
 def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> bool:
     if len(sums.axes) != 1 or sums.axes != largest.axes:
         return False
-    if _row_bytes(sums) < parameters.online_bytes or not largest.folds:
+    if _read_bytes(sums) < parameters.online_bytes or not largest.folds:
         return False
     fold, *others = largest.folds
     if others or fold.operation != "maximum" or fold.dtype is not DataType.Float:
@@ -45,7 +45,7 @@ def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> bool:
     return plain and bool(sums.folds) and _only_powers(fold, sums)
 
 
-def _row_bytes(sweep: Sweep) -> int:
+def _read_bytes(sweep: Sweep) -> int:
     """Bytes that a sweep reads of a row."""
     return sum(load.tensor.dtype.itemsize * sweep.axes[-1].extent for load in consecutive(sweep))
 

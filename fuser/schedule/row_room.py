@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fuser.schedule.counts import power_of_two
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.loop_tree import Place
-from fuser.schedule.row_slots import power_of_two
 
 _STATIC_BYTES = 1 << 10
 """Shared memory that a kernel declares, at most, beside what is named here."""

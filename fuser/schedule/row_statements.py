@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
@@ -36,8 +36,8 @@ class Kept:
 class Place(Enum):
     """Where a GPU keeps elements of a row between sweeps. Each thread reads what it has kept."""
 
-    REGISTERS = auto()
-    SHARED = auto()
+    REGISTERS = "registers"
+    SHARED = "shared memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,17 @@ import math
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import ScatterForm
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index, Variable
+from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
     IfListed,
     Kept,
-    Launch,
     ListLoop,
     Loop,
-    LoopNest,
     Node,
     PointLists,
     PointOf,
@@ -84,9 +83,10 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         axes=axes,
         prologue=body.prologue,
         body=(Region((), nodes, ()),),
-        launch=Launch(threaded=(shared or in_blocks) and work >= parameters.serial_work),
+        launch=Launch(threaded=(shared or in_blocks) and work >= parameters.processor.serial_work),
         index_dtype=DataType.Int,
-        parameters=f"cpu scatter, point by point: {parameters}",
+        mapping="cpu scatter, point by point",
+        parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),
     )
 
@@ -107,7 +107,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
 
     def finished(sweep: Sweep) -> tuple[Loop, ...]:
         in_lanes = in_chunks(sweep, parameters)
-        return chunks(sweep, parameters.chunk) if in_lanes else (_swept(sweep, inner),)
+        return chunks(sweep, parameters.processor.chunk) if in_lanes else (_swept(sweep, inner),)
 
     summed: tuple[Node, ...] = (
         RowArray(array.name, array.dtype, inner),
@@ -126,11 +126,12 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
         prologue=body.prologue,
         body=(lists, Region((), nodes, ())),
         launch=Launch(
-            threaded=work * 3 >= parameters.serial_work,
-            past_cache=goes_past_cache(segment, parameters.stream_bytes),
+            threaded=work * 3 >= parameters.processor.serial_work,
+            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
         ),
         index_dtype=DataType.Int,
-        parameters=f"cpu scatter, by lists of points: {parameters}",
+        mapping="cpu scatter, by lists of points",
+        parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),
     )
 
@@ -151,7 +152,7 @@ def _each_listed(name: str, body: ListBody, *, last: bool) -> ListLoop:
         asked.append(Prefetch(load.name, load.tensor, at, lanes, there=True))
     run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
     sweep = Loop(inner, Binding.SWEEP, (*asked, *body.added.code), lanes)
-    ahead = -(-AHEAD_BYTES // run)
+    ahead = ceil_div(AHEAD_BYTES, run)
     return ListLoop(name, body.point.name, (*body.of_point, sweep), last, later.name, ahead)
 
 

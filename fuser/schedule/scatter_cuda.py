@@ -15,18 +15,17 @@ import dataclasses
 import math
 
 from fuser.ir.neutral import zero_to_add
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_width import index_dtype
+from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
-    Launch,
     Literal,
     Loop,
-    LoopNest,
     Node,
     Store,
     Team,
@@ -56,7 +55,7 @@ def schedule_scatter_cuda(
     body = trace_points(segment)
     columns = body.sweep.axes[-1].extent if body.sweep.axes else 1
     if body.store.joins and columns < LEAST_COLUMNS:
-        return _elements(segment, body)
+        return _elements(segment, body, parameters)
     if body.store.joins and body.shares_index:
         return _warps(segment, body, alignments, parameters)
     return _grid(segment, body, alignments, parameters)
@@ -80,12 +79,12 @@ def _grid(
 # -- elements --------------------------------------------------------------------------------------
 
 
-def _elements(segment: Segment, body: PointBody) -> LoopNest:
+def _elements(segment: Segment, body: PointBody, parameters: CudaRowParameters) -> LoopNest:
     axes = (*body.outside, *body.points, *body.sweep.axes)
     code = (*body.code, *body.sweep.code)
-    warps = -(-point_count(axes) // 32)
-    words = "cuda scatter: warps of 32 elements"
-    return _nest(segment, body, axes, WarpElements(axes, code, body.store), warps, words)
+    warps = ceil_div(point_count(axes), 32)
+    node, words = WarpElements(axes, code, body.store), "cuda scatter, warps of 32 elements"
+    return _nest(segment, body, axes, node, warps, words, parameters)
 
 
 # -- warps -----------------------------------------------------------------------------------------
@@ -98,11 +97,11 @@ def _warps(
     axes = (*others, *body.outside, *body.points)
     lanes = _lanes(segment, body, inner, alignments, parameters)
     points = point_count(axes)
-    chunks = -(-inner.extent // (32 * lanes))
-    warps = -(-points // 32) * chunks
+    chunks = ceil_div(inner.extent, 32 * lanes)
+    warps = ceil_div(points, 32) * chunks
     node = _warp_points(body, axes, inner, lanes)
-    words = f"cuda scatter: warps of 32 points, {lanes} column(s) a thread"
-    return _nest(segment, body, (*axes, inner), node, warps, words)
+    words = f"cuda scatter, warps of 32 points, {lanes} column(s) a thread"
+    return _nest(segment, body, (*axes, inner), node, warps, words, parameters)
 
 
 def _nest(
@@ -112,6 +111,7 @@ def _nest(
     node: Node,
     warps: int,
     words: str,
+    parameters: CudaRowParameters,
 ) -> LoopNest:
     sweeps = Sweep((), body.code, (), ()), body.sweep
     indices = [index for sweep in sweeps for index in sweep.indices()]
@@ -120,9 +120,10 @@ def _nest(
         axes=axes,
         prologue=body.prologue,
         body=(node,),
-        launch=Launch((-(-warps // WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
+        launch=Launch((ceil_div(warps, WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
         index_dtype=index_dtype(segment, indices, warps * 32),
-        parameters=words,
+        mapping=words,
+        parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),
         team=Team.WARP,
     )

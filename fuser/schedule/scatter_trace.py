@@ -154,6 +154,7 @@ def axes_of(index: Index) -> Axes:
 
 
 def atoms_of(at: Iterable[Index]) -> AtomSet:
+    """The atoms whose axes indices are made of."""
     return frozenset(axis.path[0] for index in at for axis in axes_of(index))
 
 

@@ -28,6 +28,7 @@ from fuser.schedule.loop_tree import (
     TileRoom,
     nested,
 )
+from fuser.schedule.names import lanes_name
 from fuser.schedule.vectors import step_along
 
 
@@ -179,7 +180,7 @@ def loops_over_tiles(
 
 
 def _lanes(store: Store) -> str:
-    return f"{store.tensor}_lanes"
+    return lanes_name(str(store.tensor))
 
 
 def _kept(store: Store, lanes: int) -> Expression:

@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.heuristics import CpuParameters, CpuRowParameters
+from fuser.schedule.heuristics import ProcessorParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Convert, Let, Load, Ref, Store
 from fuser.schedule.row_body import Code, Fold, names_in
@@ -69,7 +69,7 @@ def done_in_vectors(
     code: Sequence[Code],
     stores: Iterable[Store],
     inner: Axis,
-    parameters: CpuParameters | CpuRowParameters,
+    parameters: ProcessorParameters,
 ) -> bool:
     """Whether a loop along `inner` is one over vectors of a few lanes, the last of which begins
     early enough to end in range. A compiler takes as many lanes as a vector has of the narrowest

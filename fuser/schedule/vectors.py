@@ -9,6 +9,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.index import Axis, Index, affine_parts
 from fuser.schedule.loop_tree import Convert, Expression, Lanes, Let, Ref, Store
+from fuser.schedule.names import lanes_name
 from fuser.segmenter import Segment
 
 Alignments = Mapping[Value, int]
@@ -47,7 +48,7 @@ def unrounded(store: Store, code: Iterable[object]) -> Expression:
 
 def lanes_to_store(store: Store, source: Expression, count: int) -> tuple[Lanes, Let, Store]:
     """An array for `count` elements of a store, what fills it lane by lane, and the store of it."""
-    name, dtype = f"{store.tensor}_lanes", source.dtype
+    name, dtype = lanes_name(str(store.tensor)), source.dtype
     whole = dataclasses.replace(store, source=Ref(name, dtype), lanes=count)
     return Lanes(name, dtype, count), Let(name, dtype, source, in_lanes=True), whole
 

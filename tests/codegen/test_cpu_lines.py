@@ -64,7 +64,7 @@ def kernel(define: Define, lines: int, columns: int) -> KernelSource:
     given = inputs(define, lines, columns, torch.float32)
     (step,) = fusion(define, given).plan(given, target="cpu").kernels
     assert step.kernel_source is not None
-    assert "columns of lines" in step.parameters
+    assert "columns of lines" in step.mapping
     return step.kernel_source
 
 
@@ -131,4 +131,4 @@ def test_few_lines_and_many_columns_are_strips() -> None:
     for lines, columns in ((100, 300), (2000, 3000), (2000, 12)):
         given = inputs(batch_norm, lines, columns, torch.float32)
         (step,) = fusion(batch_norm, given).plan(given, target="cpu").kernels
-        assert "lanes across rows" in step.parameters
+        assert "lanes across rows" in step.mapping

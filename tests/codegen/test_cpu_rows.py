@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.codegen import CpuRowPrinter, IndexCheck, KernelSource
+from fuser.codegen import (
+    CpuPrinter,
+    CpuRowPrinter,
+    CudaPrinter,
+    CudaRowPrinter,
+    IndexCheck,
+    KernelSource,
+)
 from fuser.codegen.kernel_source import Size
 from fuser.frontend.handles import Handle
 from fuser.runtime.stats import stats
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
-from fuser.schedule.loop_tree import Literal, Partial, Region
+from fuser.schedule.index import Index
+from fuser.schedule.loop_tree import Literal, Partial, Region, Store, Team, WarpElements
 from tests.agreement import agrees
 from tests.schedule.rows import Define, layernorm, loss, segment_of, softmax
 
@@ -167,11 +177,21 @@ def test_every_thread_folds_into_a_part_of_its_own():
     assert text.index("T2_out[i1] = T2;") > text.index("#pragma omp for")
 
 
-@pytest.mark.parametrize(("columns", "slots"), [(16, 16), (17, 32), (768, 768)])
-def test_no_two_threads_fold_into_neighbouring_lines(columns: int, slots: int):
-    made = source(column_sums, empty(4096, columns))
+@pytest.mark.parametrize(
+    ("dtype", "columns", "slots"),
+    [
+        (torch.float32, 16, 32),  # blocks of 4 bytes each, which are joined to 8 bytes each
+        (torch.float32, 33, 64),
+        (torch.float32, 768, 768),
+        (torch.float64, 16, 16),  # no blocks
+        (torch.float64, 17, 32),
+    ],
+)
+def test_no_two_threads_fold_into_neighbouring_lines(dtype: torch.dtype, columns: int, slots: int):
+    made = source(column_sums, empty(4096, columns, dtype=dtype))
     (room,) = [a for a in made.arguments if isinstance(a, Size) and a.name.endswith("_slots")]
-    assert room.number == slots  # of 8 bytes each
+    assert ("T2_blocks" in made.code) is (dtype is torch.float32)
+    assert room.number == slots
 
 
 def test_what_one_number_is_folded_into_has_lines_of_its_own():
@@ -268,3 +288,17 @@ def test_numbers_made_of_sizes_are_no_part_of_the_text():
     got = fd.execute([x])
     assert torch.allclose(got[0], shifted)
     assert torch.allclose(got[1], (shifted + 601).sum(1))
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("printer", [CpuRowPrinter, CudaRowPrinter, CpuPrinter, CudaPrinter])
+def test_a_printer_names_itself_and_the_node_that_it_does_not_know(
+    printer: type[CpuRowPrinter | CudaRowPrinter | CpuPrinter | CudaPrinter],
+):
+    segment = segment_of(mean, empty(16, 50))
+    nest = replace(schedule_rows_cpu(segment, CpuRowParameters()), team=Team.WARP)
+    node = WarpElements((), (), Store(segment.stores[0], Index(), Literal(0, DataType.Float)))
+    with pytest.raises(AssertionError, match=f"{printer.__name__} has no WarpElements"):
+        printer(segment, nest).node(node)

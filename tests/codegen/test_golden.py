@@ -70,6 +70,41 @@ def test_the_segments_of_rows(name: str, build, given: list[torch.Tensor], golde
     golden(f"{name}.segments", "\n".join([*plan.log, "", str(plan)]) + "\n")
 
 
+def layernorm_backward(fd: FusionDefinition) -> None:
+    """Sums of each row, and those over all rows for weight and bias."""
+    dy = fd.define_tensor([-1, -1], contiguity=True)
+    x = fd.define_tensor([-1, -1], contiguity=True)
+    mean, rstd = (fd.define_tensor([-1, 1], contiguity=[True, None]) for _ in range(2))
+    weight = fd.define_tensor([-1], contiguity=True)
+    normal = (x - mean) * rstd
+    scaled = dy * fd.ops.broadcast(weight, [True, False])
+    along = fd.ops.mean(scaled * normal, [1], keepdim=True)
+    fd.add_output((scaled - fd.ops.mean(scaled, [1], keepdim=True) - normal * along) * rstd)
+    fd.add_output(fd.ops.sum(dy * normal, [0]))
+    fd.add_output(fd.ops.sum(dy, [0]))
+
+
+def meta(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, device="meta")
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "given"),
+    [
+        ROWS[0],
+        (
+            "layernorm_backward",
+            layernorm_backward,
+            [meta(8192, 768), meta(8192, 768), meta(8192, 1), meta(8192, 1), meta(768)],
+        ),
+    ],
+    ids=["softmax", "layernorm_backward"],
+)
+def test_the_cuda_kernel_of_rows(name: str, build, given: list[torch.Tensor], golden: Golden):
+    (kernel,) = defined(build).plan(given, target="cuda:sm_90").kernels
+    golden(f"{name}.cu", kernel.source)
+
+
 def test_the_kernels_of_a_transposed_operand(golden: Golden):
     def turned(fd: FusionDefinition) -> None:
         x, y = (fd.from_pytorch(torch.empty(4096, 4096, device="meta")) for _ in range(2))

@@ -11,7 +11,7 @@ from fuser import DataType, FusionDefinition
 from fuser.codegen import KernelSource, may_contract
 from fuser.frontend.handles import Handle
 from fuser.runtime import cpu, nvrtc
-from fuser.schedule.loop_tree import Launch
+from fuser.schedule.loop_nest import Launch
 
 Define = Callable[[FusionDefinition, Handle], Handle]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,32 @@ def test_what_cuda_would_get_needs_no_gpu() -> None:
     grid, block = kernel.kernel_source.launch.grid, kernel.kernel_source.launch.block
     words = f"grid {grid[0]} x {grid[1]} x {grid[2]}, block {block[0]} x {block[1]} x {block[2]}"
     assert words in " ".join(str(report).split())
+
+
+def turned(x: torch.Tensor) -> torch.Tensor:
+    return (x.t() * 2).contiguous()
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x.exp() * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "target", "words"),
+    [
+        (doubled, "cpu", "cpu pointwise, 1 loop(s), 1 piece(s)"),
+        (turned, "cpu", "cpu pointwise, tiles of 16 x 64"),
+        (doubled, "cuda:sm_90", "cuda pointwise, 4 lane(s), block 128 x 1"),
+        (turned, "cuda:sm_90", "cuda pointwise, 4 lane(s), tiles of 64 x 64"),
+        (softmaxed, "cuda:sm_90", "cuda rows, block of 256 x 1, keeps T0 in registers"),
+    ],
+)
+def test_how_a_kernel_is_mapped_is_said(
+    function: Callable[[torch.Tensor], torch.Tensor], target: str, words: str
+) -> None:
+    report = fuser.explain(function, torch.randn(512, 4096), target=target)
+    assert words in " ".join(str(report).split())
+    assert "Parameters(" not in str(report)
 
 
 def test_sizes_that_were_compiled_before_leave_none_open() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -87,8 +88,14 @@ def test_scales_and_a_bias(
 def test_scales_of_blocks_and_groups_are_refused_by_name() -> None:
     a, ends = torch.randn(4, 4), torch.zeros(1, dtype=torch.int32)
     one = torch.ones(())
-    with pytest.raises(errors.ArgumentError, match=r"scaled_mm.*output_gamma.*float8"):
-        execute(lambda o, a, s: o.scaled_mm(a, a, s, s, output_gamma=True), a, one)
+    for given in (
+        {"output_gamma": True},
+        {"output_block_scale_size": 16},
+        {"output_block_scale_dtype": DataType.Float},
+    ):
+        scaled = partial(Operations.scaled_mm, **given)
+        with pytest.raises(errors.ArgumentError, match=rf"scaled_mm.*{next(iter(given))}.*float8"):
+            execute(lambda o, a, s, scaled=scaled: scaled(o, a, a, s, s), a, one)
     with pytest.raises(errors.ArgumentError, match=r"grouped_mm.*scale1.*groups"):
         execute(lambda o, a, s, e: o.grouped_mm(a, a, e, scale1=s), a, one, ends)
     with pytest.raises(errors.ArgumentError, match=r"scaled_mm.*scale2"):

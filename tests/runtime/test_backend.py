@@ -8,8 +8,17 @@ from fuser.ir.nodes import Fusion
 from fuser.planning import compile_plan
 from fuser.runtime.backend import Backend, CpuBackend, CudaBackend, EmulatorBackend
 from fuser.runtime.target_name import TargetName
-from fuser.schedule import LoopNest
+from fuser.schedule import (
+    CpuParameters,
+    CpuRowParameters,
+    CudaParameters,
+    CudaRowParameters,
+    LoopNest,
+    ProcessorParameters,
+)
+from fuser.schedule.heuristics import Parameters
 from fuser.segmenter import Segment
+from tests.mapped_by import mapped_by
 
 
 def backend_of(target: str, given: torch.Tensor, fusion: Fusion | None = None) -> Backend:
@@ -90,3 +99,29 @@ def test_what_may_not_be_overwritten_is_scheduled_where_it_lies(target: str):
     (update,) = backend.segmented.updates
     assert update.refusal == f"an element is computed from others of the old {update.into}"
     assert [nest.overwrite_refusal for nest in backend.nests.values()] == [None]
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda", "emulator"])
+def test_parameters_are_the_backends_own_and_can_be_overridden(target: str):
+    kind = {"cpu": CpuBackend, "cuda": CudaBackend, "emulator": EmulatorBackend}[target]
+    cpu = target == "cpu"
+    points = (
+        CpuParameters(ProcessorParameters(serial_work=1)) if cpu else CudaParameters(threads=64)
+    )
+    rows = CpuRowParameters(lanes=8) if cpu else CudaRowParameters(warps=2)
+    x = torch.empty(64, 64, device="meta")
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.segment_set(fd.ops.exp(t)))
+        fd.add_output(fd.ops.sum(fd.ops.neg(fd.ops.segment_set(fd.ops.exp(t))), [1]))
+
+    def chosen() -> set[Parameters]:
+        backend = backend_of(target, x, fd.fusion)
+        assert type(backend) is kind
+        return {nest.parameters for nest in backend.nests.values()}
+
+    usual = chosen()
+    with mapped_by(points, rows):
+        assert chosen() == {points, rows}
+    assert chosen() == usual
+    assert not usual & {points, rows}

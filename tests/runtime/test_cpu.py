@@ -8,7 +8,7 @@ from fuser.errors import CompilationError, TargetError
 from fuser.runtime import cpu
 from fuser.runtime.stats import stats
 from fuser.runtime.toolchain import Compiler, find_compiler
-from fuser.schedule.loop_tree import Launch
+from fuser.schedule.loop_nest import Launch
 
 
 def source(name: str, code: str, header: str = "") -> KernelSource:

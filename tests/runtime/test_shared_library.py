@@ -10,7 +10,7 @@ from fuser.errors import CompilationError
 from fuser.runtime.cpu import compile_cpu
 from fuser.runtime.emulator import build
 from fuser.runtime.shared_library import load_library, private_directory
-from fuser.schedule.loop_tree import Launch
+from fuser.schedule.loop_nest import Launch
 
 ROOT = Path(__file__).parents[2]
 

@@ -49,7 +49,7 @@ def test_an_empty_axis_has_a_shape():
 
 def test_parameters_say_what_they_are():
     assert "vector_bytes=16" in str(CudaParameters())
-    assert "serial_work=" in str(CpuParameters())
+    assert "processor=ProcessorParameters(serial_work=" in str(CpuParameters())
 
 
 def test_a_gpu_runs_threads_on_all_of_its_multiprocessors():

@@ -95,7 +95,7 @@ def test_what_only_follows_a_call_is_made_after_it():
     assert arrays == ["T3_given", "T3_held"]
     first, called, last = shown
     assert first == ["T0", "T1", "T3_given"]
-    assert called == "LaneCall(name='T3_held', operation='erf', given='T3_given')"
+    assert called == "LaneCall(name='T3_held', value='T3', operation='erf', given='T3_given')"
     assert last == ["T0", "T2", "T3", "T4", "out_lanes"]
 
 

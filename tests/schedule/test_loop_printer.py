@@ -12,14 +12,15 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule import LoopNest, loop_printer, print_nest
+from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, divide, of_axis
+from fuser.schedule.loop_nest import Launch
 from fuser.schedule.loop_tree import (
     Binding,
     Call,
     Combine,
     IndexValue,
     Lanes,
-    Launch,
     Let,
     Literal,
     Load,
@@ -34,7 +35,8 @@ ROWS, COLUMNS = Axis((0,), 8192), Axis((1,), 768)
 
 
 def nest(axes: tuple[Axis, ...], *body: Node) -> LoopNest:
-    return LoopNest("rows_sum", axes, (), body, Launch(threaded=True), INT, "what was chosen", None)
+    launch, parameters = Launch(threaded=True), CpuRowParameters()
+    return LoopNest("rows_sum", axes, (), body, launch, INT, "cpu rows", parameters, None)
 
 
 def lines(axes: tuple[Axis, ...], *body: Node) -> list[str]:

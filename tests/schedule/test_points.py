@@ -6,10 +6,18 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.schedule import CpuParameters, CudaParameters, LoopNest, schedule_cpu, schedule_cuda
+from fuser.schedule import (
+    CpuParameters,
+    CudaParameters,
+    LoopNest,
+    ProcessorParameters,
+    schedule_cpu,
+    schedule_cuda,
+)
 from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, Prefetch, Store, every_node
 from fuser.schedule.names import kernel_name
 from fuser.segmenter import Segment
+from tests.mapped_by import PAST_CACHE
 from tests.seeds import gelu, transpose
 from tests.segmented import segment_for
 
@@ -143,7 +151,8 @@ def test_parameters_can_be_overridden():
     nest = cuda(exp_of(given), given, parameters=CudaParameters(vector_bytes=8, threads=64))
     assert set(widths(nest)) == {2}
     assert nest.launch.block == (64, 1, 1)
-    assert "vector_bytes=8" in nest.parameters
+    assert nest.parameters == CudaParameters(vector_bytes=8, threads=64)
+    assert "vector_bytes=8" in nest.chosen
 
 
 def test_cpu_loops_are_parallel_outside_and_vectors_inside():
@@ -157,7 +166,9 @@ def test_cpu_threads_start_where_there_is_work_for_them():
     given = torch.empty(1 << 20, device="meta")
     segment = segment_of(exp_of(given), given)
     assert schedule_cpu(segment, CpuParameters()).launch.threaded
-    assert not schedule_cpu(segment, CpuParameters(serial_work=1 << 40)).launch.threaded
+    assert not schedule_cpu(
+        segment, CpuParameters(ProcessorParameters(serial_work=1 << 40))
+    ).launch.threaded
 
 
 def test_of_rows_with_gaps_the_processor_asks_for_a_later_row():
@@ -167,7 +178,7 @@ def test_of_rows_with_gaps_the_processor_asks_for_a_later_row():
     def build(fd: FusionDefinition) -> None:
         fd.add_output(fd.ops.add(fd.from_pytorch(given), fd.from_pytorch(other)))
 
-    nest = schedule_cpu(segment_of(build, given, other), CpuParameters(stream_bytes=0))
+    nest = schedule_cpu(segment_of(build, given, other), CpuParameters(PAST_CACHE))
     asked = {n.tensor.name: n for n in every_node(nest.body) if isinstance(n, Prefetch)}
     assert (asked["T0"].there, asked["T0"].at.constant) == (True, 4 * 1023)
     assert (asked["T1"].there, asked["T1"].at.constant) == (False, 0)
@@ -180,7 +191,7 @@ def test_a_later_row_is_one_of_those_that_come_next():
     def build(fd: FusionDefinition) -> None:
         fd.add_output(fd.ops.add(fd.from_pytorch(other), fd.from_pytorch(given)))
 
-    nest = schedule_cpu(segment_of(build, other, given), CpuParameters(stream_bytes=0))
+    nest = schedule_cpu(segment_of(build, other, given), CpuParameters(PAST_CACHE))
     asked = {n.tensor.name: n for n in every_node(nest.body) if isinstance(n, Prefetch)}
     # 64 rows of 128 bytes are five times twelve and a few: six steps along the axis outside.
     assert (asked["T1"].there, asked["T1"].at.constant) == (True, 6 * 64)
@@ -194,7 +205,7 @@ def test_short_rows_have_shorter_chunks_where_they_are_whole_lines():
         def build(fd: FusionDefinition) -> None:
             fd.add_output(fd.ops.add(fd.from_pytorch(given), fd.from_pytorch(bias)))
 
-        nest = schedule_cpu(segment_of(build, given, bias), CpuParameters(stream_bytes=0))
+        nest = schedule_cpu(segment_of(build, given, bias), CpuParameters(PAST_CACHE))
         loops = [node for node in every_node(nest.body) if isinstance(node, Loop)]
         return [loop.step for loop in loops if loop.binding is Binding.CHUNKS]
 

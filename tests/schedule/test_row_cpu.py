@@ -7,7 +7,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule import CpuRowParameters, LoopNest, schedule_rows_cpu
+from fuser.schedule import CpuRowParameters, LoopNest, ProcessorParameters, schedule_rows_cpu
 from fuser.schedule.expressions import REPEATED, refs
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import ZERO
@@ -33,6 +33,7 @@ from fuser.schedule.loop_tree import (
 from fuser.schedule.row_body import Fold
 from fuser.schedule.row_folds_cpu import wide
 from fuser.schedule.vectors import step_along
+from tests.mapped_by import THREADED
 from tests.schedule.rows import Define, layernorm, segment_of, softmax
 
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
@@ -43,7 +44,7 @@ def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.empty(shape, device="meta", dtype=dtype)
 
 
-def nest(define: Define, *inputs: torch.Tensor, **changed: int) -> LoopNest:
+def nest(define: Define, *inputs: torch.Tensor, **changed: int | ProcessorParameters) -> LoopNest:
     return schedule_rows_cpu(segment_of(define, *inputs), CpuRowParameters(**changed))
 
 
@@ -118,7 +119,7 @@ def test_threads_take_rows_and_lanes_go_along_them():
         (("T1_lanes",), "maximum"),
         (("T4_lanes",), "add"),
     ]
-    assert "along" in softmaxed.parameters
+    assert "along" in softmaxed.mapping
 
 
 def dropped(fd: FusionDefinition, x: Handle) -> Handle:
@@ -158,16 +159,30 @@ def centred_too(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [y, fd.ops.sum(y * y, [0, 1])]
 
 
-@pytest.mark.parametrize("define", [columns_too, in_blocks_of_columns, scanned_too, centred_too])
-def test_lanes_of_a_loop_do_not_add_to_one_place(define: Define):
+@pytest.mark.parametrize(
+    ("define", "add_in_lanes"),
+    [
+        (columns_too, True),
+        (scanned_too, True),
+        (in_blocks_of_columns, False),
+        (centred_too, False),
+    ],
+)
+def test_lanes_of_a_loop_do_not_add_to_one_place(define: Define, add_in_lanes: bool):
     made = nest(define, empty(500, 3000))
     to_one = [n for n in found(made, Accumulate) if isinstance(n, Accumulate) and n.at == ZERO]
     assert to_one
     together = (Binding.SIMD, Binding.SWEEP, Binding.ROUNDS, Binding.SCAN)
-    for loop in found(made, Loop):
-        assert isinstance(loop, Loop)
-        for node in every_node(loop.body) if loop.binding in together else ():
-            assert not isinstance(node, Accumulate) or step_along(node.at, loop.axis)
+    side_by_side = [loop for loop in found(made, Loop) if loop.binding in together]
+    assert side_by_side
+    added = [
+        (node.at, loop.axis)
+        for loop in side_by_side
+        for node in every_node(loop.body)
+        if isinstance(node, Accumulate)
+    ]
+    assert bool(added) is add_in_lanes
+    assert all(step_along(at, axis) for at, axis in added)
 
 
 def test_where_nothing_else_tells_of_nan_it_has_lanes_of_its_own():
@@ -268,7 +283,9 @@ def test_what_several_lanes_ask_for_is_asked_for_once():
 
 def test_little_work_starts_no_threads():
     assert not nest(softmax, empty(50, 60)).launch.threaded
-    assert nest(softmax, empty(50, 60), serial_work=100).launch.threaded
+    assert nest(
+        softmax, empty(50, 60), processor=ProcessorParameters(serial_work=100)
+    ).launch.threaded
 
 
 def test_long_rows_are_folded_in_blocks_of_their_own_type():
@@ -322,13 +339,12 @@ def test_a_sweep_without_folds_is_shared_out_by_its_loops():
 @pytest.mark.parametrize("columns", [1000, 16384])
 def test_all_threads_of_a_region_share_its_work(columns: int):
     # a sweep that every thread does would be folded as often as there are threads
-    few = nest(total, empty(7, columns), serial_work=0)
-    for region in found(few, Region):
-        if region.partials and region.threaded:
-            assert any(
-                isinstance(node, Loop) and node.binding in (Binding.PARALLEL, Binding.BLOCKS)
-                for node in every_node(region.body)
-            )
+    few = nest(total, empty(7, columns), processor=THREADED)
+    folding = [region for region in found(few, Region) if region.partials and region.threaded]
+    assert folding
+    for region in folding:
+        inside = (node for node in every_node(region.body) if isinstance(node, Loop))
+        assert {Binding.PARALLEL, Binding.BLOCKS} & {loop.binding for loop in inside}
 
 
 # -- lanes across rows ---------------------------------------------------------------------------
@@ -341,7 +357,7 @@ def test_neighbouring_rows_are_folded_side_by_side():
     assert {node.count for node in found(across, Lanes)} == {2048}
     kept = [node.dtype for node in found(across, Lanes) if node.fill is not None]
     assert kept == [DataType.Float, DataType.Float]
-    assert "across" in across.parameters
+    assert "across" in across.mapping
 
 
 def test_long_columns_are_summed_in_blocks():
@@ -364,7 +380,7 @@ def test_neighbouring_rows_are_joined_where_they_fold_to_one_place():
         return [y, fd.ops.sum(y * y), fd.ops.max(y, [1])]
 
     across = nest(normalized, empty(30, 5000))
-    assert "across" in across.parameters
+    assert "across" in across.mapping
     nodes = (node for node in every_node(across.body) if isinstance(node, Loop))
     last = {node.binding: node.body[-2:] for node in nodes if isinstance(node.body[-1], Accumulate)}
     for binding, slots in ((Binding.SERIAL, 30), (Binding.STRIP, 1)):

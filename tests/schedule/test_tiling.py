@@ -12,13 +12,13 @@ from fuser.frontend.handles import Handle
 from fuser.schedule import CpuParameters, CudaParameters, schedule_cpu, schedule_cuda
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
     DrainTile,
     FillTile,
     Load,
     Loop,
-    LoopNest,
     Store,
     TileLine,
     every_node,

@@ -104,6 +104,6 @@ def test_they_are_columns(name: str) -> None:
     segment = segment_of(lambda fd, given: tuple(CASES[name](fd, given, 32)), x)
     for strip in (2048, 20):
         nest = schedule_rows_cpu(segment, CpuRowParameters(strip=strip))
-        assert "columns of rows that alternate" in nest.parameters
+        assert "columns of rows that alternate" in nest.mapping
     few = schedule_rows_cpu(segment, CpuRowParameters(strip=8))  # no strip is of whole vectors
-    assert "alternate" not in few.parameters
+    assert "alternate" not in few.mapping

@@ -14,6 +14,7 @@ from fuser.frontend.handles import Handle
 from fuser.frontend.ops import Operations
 from fuser.ir.interpret import interpret
 from fuser.schedule import CpuParameters
+from tests.mapped_by import PAST_CACHE, map_by
 from tests.random_steps import _factors
 
 TARGETS = ("cpu", "emulator")
@@ -90,9 +91,7 @@ def test_rows_of_every_length_are_reversed(columns: int, dtype: torch.dtype, tar
 def test_rows_stored_past_the_cache(
     columns: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "fuser.runtime.backend.CpuParameters", lambda: CpuParameters(stream_bytes=0)
-    )
+    map_by(monkeypatch, CpuParameters(PAST_CACHE))
     x = torch.arange(30 * columns).reshape(5, 6, columns).remainder(100).to(dtype)
     with FusionDefinition() as fd:
         fd.add_output(fd.ops.flip(fd.from_pytorch(x), [1, 2]))

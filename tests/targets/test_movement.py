@@ -18,6 +18,7 @@ from fuser.pipeline import Plan
 from fuser.runtime.cuda import compile_cuda
 from fuser.schedule import CpuParameters
 from tests.machine_code import memory_accesses
+from tests.mapped_by import PAST_CACHE, map_by
 
 Made = Handle | Sequence[Handle]
 TARGETS = ("cpu", "emulator")
@@ -27,9 +28,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.comple
 @pytest.fixture
 def past_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every output as larger than the cache."""
-    monkeypatch.setattr(
-        "fuser.runtime.backend.CpuParameters", lambda: CpuParameters(stream_bytes=0)
-    )
+    map_by(monkeypatch, CpuParameters(PAST_CACHE))
 
 
 def run(define: Callable[..., Made], *inputs: torch.Tensor, target: str = "cpu") -> Plan:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fuser.schedule import CpuRowParameters
+from tests.mapped_by import THREADED, map_by
 from tests.strategies import (
     FACTORIES,
     GATHERS,
@@ -48,9 +49,9 @@ def test_many_operations_in_rows(definition: Definition):
 @pytest.mark.parametrize("block", [1, 4])
 def test_small_tensors_shared_out_as_large_ones_are(block: int, monkeypatch: pytest.MonkeyPatch):
     parameters = CpuRowParameters(
-        serial_work=0, lanes=4, strip=3, few_rows=8, block=block, long_run=2, kept_bytes=64
+        THREADED, lanes=4, strip=3, few_rows=8, block=block, long_run=2, kept_bytes=64
     )
-    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+    map_by(monkeypatch, parameters)
 
     @settings(max_examples=30 * MORE, deadline=None, suppress_health_check=CHECKS)
     @given(definitions((*POINTWISE, *METADATA, *ROWS), max_operations=10))

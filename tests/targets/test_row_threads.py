@@ -18,6 +18,7 @@ from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.tolerance import tolerance
 from fuser.schedule import CpuRowParameters
+from tests.mapped_by import THREADED, map_by
 from tests.targets.test_gathers_cpu import cross_entropy
 from tests.targets.test_rows_cpu import layernorm, run, softmax
 
@@ -36,8 +37,8 @@ def _threads(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def _always_threaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starts threads for any work, so that small tensors are shared out as large ones are."""
-    parameters = CpuRowParameters(serial_work=0, strip=8, block=16, long_run=8)
-    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+    parameters = CpuRowParameters(THREADED, strip=8, block=16, long_run=8)
+    map_by(monkeypatch, parameters)
 
 
 def everything(fd: FusionDefinition, x: Handle) -> list[Handle]:

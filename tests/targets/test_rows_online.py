@@ -10,6 +10,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
+from tests.mapped_by import map_by
 from tests.schedule.test_row_online import LONG, log_of_sum, log_softmax
 from tests.targets.test_rows_cpu import run, softmax
 
@@ -23,7 +24,7 @@ def _short_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     given = CpuRowParameters(
         block=64, long_run=32, kept_bytes=0, online_bytes=0, online_block=request.param
     )
-    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: given)
+    map_by(monkeypatch, given)
 
 
 def special_rows(length: int) -> torch.Tensor:

@@ -5,12 +5,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from fuser import FusionDefinition
-from fuser.runtime import backend
 from fuser.schedule import CpuRowParameters
 from tests.agreement import agrees
+from tests.mapped_by import THREADED, mapped_by
 from tests.strategies import METADATA, POINTWISE, REDUCTIONS, definitions
 
-TINY = CpuRowParameters(serial_work=0, few_rows=4, block=16, long_run=4, strip=8)
+TINY = CpuRowParameters(THREADED, few_rows=4, block=16, long_run=4, strip=8)
 STEPS = (*POINTWISE, *METADATA, *REDUCTIONS, *REDUCTIONS)
 
 
@@ -19,8 +19,7 @@ STEPS = (*POINTWISE, *METADATA, *REDUCTIONS, *REDUCTIONS)
 def test_random_rows_on_threads_give_the_oracles_numbers(definition):
     with FusionDefinition() as fd:
         definition.build(fd)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "CpuRowParameters", lambda: TINY)
+    with mapped_by(TINY):
         agrees(fd, definition.inputs, "cpu")
 
 
@@ -31,7 +30,6 @@ def test_few_rows_are_shared_out_without_counting_any_twice(shape: tuple[int, in
         e = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
         fd.add_output(e / fd.ops.sum(e, [1], keepdim=True))
     given = torch.randn(shape)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "CpuRowParameters", lambda: CpuRowParameters(serial_work=0))
+    with mapped_by(CpuRowParameters(THREADED)):
         (got,) = fd.execute([given])
     torch.testing.assert_close(got, torch.softmax(given, 1), rtol=1e-5, atol=1e-7)

@@ -18,6 +18,7 @@ from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuRowParameters
 from fuser.schedule.heuristics import CudaRowParameters
+from tests.mapped_by import THREADED, map_by
 from tests.strategies import (
     METADATA,
     NORMALIZATIONS,
@@ -287,8 +288,8 @@ def test_what_no_kernel_scans_is_left_to_torch(target: str):
 def test_few_rows_are_shared_out_over_threads(
     shape: tuple[int, int], threads: int, monkeypatch: pytest.MonkeyPatch
 ):
-    parameters = CpuRowParameters(serial_work=0, scanned_block=96)
-    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+    parameters = CpuRowParameters(THREADED, scanned_block=96)
+    map_by(monkeypatch, parameters)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -349,10 +350,8 @@ SMALL_TEAMS = {
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_random_definitions(target: str, monkeypatch: pytest.MonkeyPatch):
     """Small tensors in the ways of large ones."""
-    given_cpu = CpuRowParameters(serial_work=0, strip=3, block=4, long_run=2, scanned_block=4)
-    monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: given_cpu)
-    given_cuda = CudaRowParameters(**SMALL_TEAMS)
-    monkeypatch.setattr(CudaRowParameters, "of", staticmethod(lambda *_: given_cuda))
+    given_cpu = CpuRowParameters(THREADED, strip=3, block=4, long_run=2, scanned_block=4)
+    map_by(monkeypatch, given_cpu, CudaRowParameters(**SMALL_TEAMS))
     steps = (*POINTWISE, *METADATA, *REDUCTIONS, *NORMALIZATIONS, *SCANS, *SCANS, *SCANS)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -384,14 +383,14 @@ def test_a_scanned_dimension_may_be_split_by_what_reads_the_scan():
     fd.validate([x, at])
 
 
-@pytest.mark.parametrize("parameters", [None, CpuRowParameters(serial_work=0, block=4, long_run=2)])
+@pytest.mark.parametrize("parameters", [None, CpuRowParameters(THREADED, block=4, long_run=2)])
 @pytest.mark.parametrize("count", [8, 40_000])
 def test_one_row_that_cannot_be_shared_out_is_one_threads(
     parameters: CpuRowParameters | None, count: int, monkeypatch: pytest.MonkeyPatch
 ):
     """The sweep for the mean scans too; the sweep for the variance was divided among threads."""
     if parameters is not None:
-        monkeypatch.setattr("fuser.runtime.backend.CpuRowParameters", lambda: parameters)
+        map_by(monkeypatch, parameters)
     x = torch.randn(count).bfloat16()
 
     def define(fd: FusionDefinition, x: Handle) -> list[Handle]:

@@ -11,6 +11,7 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuParameters
 from tests.agreement import agrees
+from tests.mapped_by import PAST_CACHE, map_by
 
 Define = Callable[[FusionDefinition, Handle], Handle]
 
@@ -66,9 +67,7 @@ def beside_tiles(fd: FusionDefinition, x: Handle) -> Handle:
 def test_neighbours_of_one_tensor(
     define: Define, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "fuser.runtime.backend.CpuParameters", lambda: CpuParameters(stream_bytes=0)
-    )
+    map_by(monkeypatch, CpuParameters(PAST_CACHE))
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     with FusionDefinition() as fd:
         fd.add_output(define(fd, fd.from_pytorch(x, True)))

@@ -7,14 +7,13 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.schedule import CpuParameters, CpuRowParameters
+from tests.mapped_by import PAST_CACHE, map_by
 
 
 @pytest.fixture(autouse=True)
 def _stream_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every output as larger than the cache."""
-    monkeypatch.setattr(
-        "fuser.runtime.backend.CpuParameters", lambda: CpuParameters(stream_bytes=0)
-    )
+    map_by(monkeypatch, CpuParameters(PAST_CACHE))
 
 
 @pytest.mark.parametrize("elements", [64, 65, 127, 128, 1000, 4096, 100_003])
@@ -71,9 +70,7 @@ def _named(dtype: torch.dtype) -> DataType:
 def test_rows_that_are_normalized_are_stored_past_the_cache_too(
     columns: int, dtype: DataType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "fuser.runtime.backend.CpuRowParameters", lambda: CpuRowParameters(stream_bytes=0)
-    )
+    map_by(monkeypatch, CpuRowParameters(PAST_CACHE))
     x = torch.randn(9, columns, generator=torch.Generator().manual_seed(0)).to(dtype.torch)
     with FusionDefinition() as fd:
         wide = fd.ops.cast(fd.from_pytorch(x), DataType.Double)

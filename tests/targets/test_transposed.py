@@ -14,6 +14,7 @@ from fuser.frontend.handles import Handle
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters
+from tests.mapped_by import PAST_CACHE, map_by
 
 TARGETS = ("cpu", "emulator")
 DTYPES = (torch.bool, torch.int8, torch.bfloat16, torch.float32, torch.int64, torch.complex128)
@@ -43,9 +44,7 @@ def check_copy(x: torch.Tensor, order: Sequence[int], target: str) -> str:
 @pytest.fixture
 def _stream_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every output as larger than the cache."""
-    monkeypatch.setattr(
-        "fuser.runtime.backend.CpuParameters", lambda: CpuParameters(stream_bytes=0)
-    )
+    map_by(monkeypatch, CpuParameters(PAST_CACHE))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -98,7 +98,7 @@ def test_tiles_are_whole(shape: tuple[int, int, int], tiled: bool) -> None:
     x = torch.empty(shape, device="meta")
     y = torch.empty(batch, pixels, channels, device="meta")
     nest = schedule_rows_cpu(segment_of(CASES["gradient of a scale"], x, y), CpuRowParameters())
-    assert ("of tiles" in nest.parameters) is tiled
+    assert ("of tiles" in nest.mapping) is tiled
 
 
 @pytest.mark.parametrize(
