@@ -94,7 +94,7 @@ def operation_cost(op: Operation) -> int:
     if isinstance(op, Random):
         return COST[op.distribution]
     if isinstance(op, Cast):
-        return _WIDE if _reads_wide(op) else 1
+        return _WIDE if _reads_wide(op) or op.dtype.itemsize > 4 else 1
     if not isinstance(op, Pointwise):
         return 1
     cost = TABLE[op.op].cost
