@@ -6,7 +6,7 @@ import math
 
 from fuser.codegen.cuda_teams import CudaTeamPrinter, nest_of
 from fuser.ir.dtypes import DataType
-from fuser.schedule.counts import power_of_two
+from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
@@ -120,7 +120,7 @@ class CudaPointPrinter(CudaTeamPrinter):
         for are there, where that number is the next power of two."""
         *outer, last = nest
         alone = self._team in (Team.WARP, Team.COLUMN) and not self._is_split
-        vectors = -(-last.axis.extent // last.step)
+        vectors = ceil_div(last.axis.extent, last.step)
         rounded = power_of_two(vectors) == last.rounds * self._team_threads()
         return last.rounds // 2 if alone and rounded and not outer and not last.peel else 0
 

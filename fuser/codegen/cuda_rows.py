@@ -6,7 +6,7 @@ import math
 
 from fuser.codegen.cuda_slots import CudaSlotPrinter, joins_of_row
 from fuser.codegen.launch_bounds import launch_bounds
-from fuser.schedule.counts import power_of_two
+from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.index import ZERO, Index, substitute
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
@@ -206,7 +206,7 @@ class CudaRowPrinter(CudaSlotPrinter):
         self.out.line(f"const int groups = (gridDim.x + {_GROUP - 1}) / {_GROUP};")
         end = f"group + {_GROUP} < gridDim.x ? group + {_GROUP} : gridDim.x"
         self.out.line(f"const int group_end = {end};")
-        counters = -(-self.nest.launch.grid[0] // _GROUP) + 1
+        counters = ceil_div(self.nest.launch.grid[0], _GROUP) + 1
         counter = f"finished + blockIdx.x / {_GROUP}"
         self._leave_unless_last(counter, "group_end - group", counters)
         self._join_parts(arrays, "int part = group; part < group_end; ++part", "group")

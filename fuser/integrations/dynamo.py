@@ -101,8 +101,7 @@ class Compilation:
 
 def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Compilation) -> Any:
     """The function that runs a graph that Dynamo has traced."""
-    separate_resizes(module.graph)
-    module.recompile()
+    separate_resizes(module)
     divide = _PARTITIONS[how.options.partition]
 
     def compiler(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:

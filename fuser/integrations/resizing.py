@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import GraphModule, Node
 from torch.nn import functional
 
 from fuser.integrations.fx_types import is_static
@@ -67,14 +67,14 @@ class Resize:
         return past.clamp(0.0, 1.0).reshape(-1, *[1] * (rank - 1 - self.dim))
 
 
-def separate_resizes(graph: Graph) -> None:
+def separate_resizes(module: GraphModule) -> None:
     """Replace the calls of `interpolate` in a graph of Dynamo whose sizes are known."""
-    for node in graph.nodes:
-        if node.op == "call_function" and node.target is functional.interpolate:
-            found = _resizes(node)
-            if found is not None:
-                image, mode, resizes = found
-                node.target, node.args, node.kwargs = resized, (image, mode, resizes), {}
+    calls = module.graph.find_nodes(op="call_function", target=functional.interpolate)
+    found = [(node, resizes) for node in calls if (resizes := _resizes(node)) is not None]
+    for node, arguments in found:
+        node.target, node.args, node.kwargs = resized, arguments, {}
+    if found:
+        module.recompile()
 
 
 def _resizes(node: Node) -> tuple[Node, str, tuple[Resize, ...]] | None:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.counts import point_count, power_of_two
+from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
@@ -141,7 +141,7 @@ class _Mapping:
         team, room = self._team, self._team.room
         if room is None or team.axis is None or room.place is not Place.REGISTERS:
             return False
-        if team.has_slots:
+        if team.has_slots:  # which fill what is there
             return False
         sizes = (*(load.tensor.dtype.itemsize for load in team.kept), VALUE_BYTES)
         demand = Demand(room.rounds, team.vectors[team.axis].lanes, sizes)
@@ -256,7 +256,7 @@ class _Mapping:
         own = [fold for fold in summed.folds if is_of_row(fold, summed)]
         totals = self._folded(own, (Loop(last, Binding.TEAM, inside, alone.lanes),))
         each = lanes * self._team.threads
-        share = -(-last.extent // (parts * each)) * each
+        share = ceil_div(last.extent, parts * each) * each
         return [Share(last, carries, tuple(totals), (loop,), share)]
 
     def _point(self, sweep: Sweep) -> list[Node]:
@@ -315,7 +315,7 @@ class _Mapping:
         rounds = room.rounds if room and room.place is Place.REGISTERS else 0
         lanes, whole, peel = vectors.lanes, vectors.whole, vectors.peel
         if self._team.is_short and not rounds:
-            needed = max(power_of_two(-(-axis.extent // lanes)) // self._team.threads, 1)
+            needed = max(power_of_two(ceil_div(axis.extent, lanes)) // self._team.threads, 1)
             rounds = needed if needed <= self._parameters.unrolled else 0
         return Loop(axis, Binding.TEAM, inside, lanes, rounds, whole, peel)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.schedule.counts import power_of_two
+from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.loop_tree import Place
 
@@ -42,7 +42,7 @@ class Demand:
     @property
     def words(self) -> int:
         """Registers for a vector: a lone element takes a whole one."""
-        return sum(max(-(-self.lanes * size // 4), 1) for size in self.sizes)
+        return sum(max(ceil_div(self.lanes * size, 4), 1) for size in self.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = 32) ->
 
 def words_with_slots(demand: Demand, slots: int) -> int:
     """Registers for a vector and its slots of folds over the rows, which have so many bytes."""
-    return demand.words + -(-slots // 4)
+    return demand.words + ceil_div(slots, 4)
 
 
 def slot_room(demand: Demand, slots: int, parameters: CudaRowParameters, most: int) -> Room | None:
@@ -97,7 +97,7 @@ def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -
     for threads in (few, many):
         if _fits_column(demand, threads, parameters):
             return Room(threads, 1, Place.REGISTERS, _column_rounds(demand, threads))
-    rounds = -(-demand.vectors // many)
+    rounds = ceil_div(demand.vectors, many)
     exchanged = _EXCHANGED_BYTES * 32 * many
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged
     fits = rounds * many * 32 * demand.bytes <= room
@@ -127,7 +127,7 @@ def block_room(
     rounds = max(share // threads, 1)
     if fits_registers(rounds * demand.words, threads, parameters):
         return Room(threads, cluster, Place.REGISTERS, rounds)
-    rounds = -(-demand.vectors // (threads * cluster))
+    rounds = ceil_div(demand.vectors, threads * cluster)
     exchanged = _EXCHANGED_BYTES * 2 * cluster * threads // 32
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged - reserved
     fits = rounds * threads * demand.bytes <= room

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from fuser.schedule.counts import point_count, power_of_two
+from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody
@@ -26,7 +26,7 @@ def lanes_along(
         return 0
     if longest <= parameters.thread_elements or _has_windows(body):
         return int(_unrolled(body) <= parameters.unrolled)
-    accesses = (-(-axis.extent // each.lanes) for axis, each in vectors.items())
+    accesses = (ceil_div(axis.extent, each.lanes) for axis, each in vectors.items())
     lanes = max(power_of_two(max(accesses, default=1)) // parameters.lane_accesses, 1)
     return lanes if lanes < 32 else 0
 

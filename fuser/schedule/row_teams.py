@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuser.schedule.counts import point_count, power_of_two
+from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import Launch
@@ -101,7 +101,7 @@ class TeamChoice:
 
     def _grid(self) -> RowTeam:
         threads = self._parameters.grid_threads
-        launch = self._launched(_groups(self._longest, threads), 1, (threads, 1, 1))
+        launch = self._launched(ceil_div(self._longest, threads), 1, (threads, 1, 1))
         vectors = {axis: self._vectors(axis, may_peel=False) for axis in self._groups}
         return RowTeam(Team.GRID, launch, vectors)
 
@@ -116,9 +116,9 @@ class TeamChoice:
         room = column_room(demand, given, fewest) if demand else None
         threads = room.threads if room else fewest
         if self._scanned:
-            rounds = _groups(self._longest, self._parameters.scan_lanes)
+            rounds = ceil_div(self._longest, self._parameters.scan_lanes)
             threads = min(threads, power_of_two(rounds))
-        teams = _groups(self._rows, 32)
+        teams = ceil_div(self._rows, 32)
         parts = self._split(teams, 32, threads)
         launch = self._launched(teams, parts, (32, threads, 1), room, demand)
         return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room)
@@ -143,7 +143,7 @@ class TeamChoice:
         if not lanes or (demand and not room):
             return None
         rows = 32 * given.warps // lanes
-        launch = self._launched(_groups(self._rows, rows), 1, (lanes, rows, 1))
+        launch = self._launched(ceil_div(self._rows, rows), 1, (lanes, rows, 1))
         return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
 
     def _warp_or_block(self) -> RowTeam:
@@ -154,7 +154,7 @@ class TeamChoice:
         room = warp_room(demand, given) if demand else None
         if self._is_for_warps() and (room or not demand):
             warps = given.warps if self._body.rows else 1
-            launch = self._launched(_groups(self._rows, warps), 1, (32, warps, 1))
+            launch = self._launched(ceil_div(self._rows, warps), 1, (32, warps, 1))
             return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
         if with_slots := self._with_slots(vectors, axis, kept):
             return with_slots
@@ -177,7 +177,7 @@ class TeamChoice:
         lanes = vectors[axis].lanes
         sizes = [partial.kept.itemsize for partial in self._partials if partial.slots > 1]
         slots = lanes * sum(max(size, 4) for size in sizes)
-        demand = Demand(_groups(axis.extent, lanes), lanes, _sizes(kept))
+        demand = Demand(ceil_div(axis.extent, lanes), lanes, _sizes(kept))
         # Numbers for all rows are joined over a block, which needs a power of two of warps.
         numbers = len(sizes) < len(self._partials)
         room = slot_room(demand, slots, given, given.kept_words if numbers else given.slot_words)
@@ -191,7 +191,9 @@ class TeamChoice:
         threads = room.threads * teams
         at_once = (given.crowded_threads if crowded else given.resident_threads) // threads
         resident = max(min(at_once, given.resident_blocks), 1)
-        blocks = min(_groups(self._rows, teams), given.most_parts, resident * given.multiprocessors)
+        blocks = min(
+            ceil_div(self._rows, teams), given.most_parts, resident * given.multiprocessors
+        )
         launch = self._launched(blocks, 1, (room.threads, teams, 1), room)
         launch = replace(launch, resident=resident)
         return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room, has_slots=True)
@@ -308,12 +310,8 @@ class TeamChoice:
 def _demand(axis: Axis | None, kept: Sequence[Load], vectors: Vectors) -> Demand | None:
     if axis is None:
         return None
-    return Demand(_groups(axis.extent, vectors.lanes), vectors.lanes, _sizes(kept))
+    return Demand(ceil_div(axis.extent, vectors.lanes), vectors.lanes, _sizes(kept))
 
 
 def _sizes(loads: Sequence[Load]) -> tuple[int, ...]:
     return tuple(load.tensor.dtype.itemsize for load in loads)
-
-
-def _groups(count: int, size: int) -> int:
-    return -(-count // size)

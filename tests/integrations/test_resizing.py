@@ -74,7 +74,7 @@ def test_other_modes_are_torchs(options: dict[str, Any]) -> None:
     x = torch.randn(1, 2, 6, 8)
     module = symbolic_trace(lambda x: F.interpolate(x, **options))
     annotate(module, x)
-    separate_resizes(module.graph)
+    separate_resizes(module)
     assert [n.target for n in module.graph.nodes if n.op == "call_function"] == [F.interpolate]
     y = torch.compile(F.interpolate, backend="fuser")(x, **options)
     torch.testing.assert_close(y, F.interpolate(x, **options))
@@ -84,7 +84,7 @@ def test_whole_numbers_are_torchs() -> None:
     x = torch.randint(0, 255, (1, 3, 4, 4), dtype=torch.uint8)
     module = symbolic_trace(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"))
     annotate(module, x)
-    separate_resizes(module.graph)
+    separate_resizes(module)
     assert all(node.target is not resized for node in module.graph.nodes)
 
 
@@ -92,7 +92,7 @@ def test_dimensions_that_stay_are_not_read_twice() -> None:
     x = torch.randn(1, 2, 4, 5)
     module = symbolic_trace(lambda x: F.interpolate(x, size=(4, 10), mode="bilinear"))
     annotate(module, x)
-    separate_resizes(module.graph)
+    separate_resizes(module)
     (call,) = (node for node in module.graph.nodes if node.target is resized)
     assert [(r.dim, r.changes) for r in call.args[2]] == [(3, True), (2, False)]
 
