@@ -89,7 +89,7 @@ class CudaFoldPrinter(CudaPointPrinter):
     def _over_cluster(self, partial: Partial) -> str:
         warps = math.prod(self.nest.launch.block) // 32
         call = f"{self.expressions.use('join_cluster')}<{self.nest.launch.cluster}, {warps}>"
-        return f"{call}({partial.name}_part, {self._joiner(partial)}, cluster_shared, turn)"
+        return f"{call}({partial.name}_part, {self._joiner(partial)}, mail, joined)"
 
     def _over_block(self, partial: Partial) -> str:
         warps = math.prod(self.nest.launch.block) // 32

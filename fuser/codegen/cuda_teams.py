@@ -99,12 +99,11 @@ class CudaTeamPrinter(CudaPrinter):
         rooms = max(self._joins, 1) if self._has_several else 1
         nbytes = rooms * self._exchanged_bytes()
         self.out.line(f"alignas(8) __shared__ unsigned char shared[{nbytes}];")
-        if self._in_cluster:
-            count = self._exchanged_bytes() // 8
-            count *= 2 * self.nest.launch.cluster
-            self.out.line(f"__shared__ unsigned long long cluster_shared[{count}];")
-            self.out.line("int turn = 0;")
-            self.out.line(f"{self.expressions.use('meet_cluster')}();")
+        if self._in_cluster and self._joins:
+            warps = self.nest.launch.cluster * self._exchanged_bytes() // 8
+            self.out.line(f"__shared__ {self.expressions.use('cluster_mail')}<{warps}> mail;")
+            self.out.line("unsigned int joined = 0;")
+            self.out.line(f"{self.expressions.use('open_barriers')}(mail.barriers, 2);")
 
     def _exchanged_bytes(self) -> int:
         """Of one such exchange, by all threads of a block."""

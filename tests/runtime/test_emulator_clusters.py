@@ -23,51 +23,96 @@ from fuser.runtime.toolchain import find_compiler
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")
 
 ORDERS = pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
-LIBRARY = CUDA.library.text(["FUSER_DEVICE", "join_cluster", "maximum(float)"])
+LIBRARY = CUDA.library.text(["FUSER_DEVICE", "open_barriers", "join_cluster", "maximum(float)"])
 
 HEAD = """
 extern "C" __global__ void __launch_bounds__({threads}) __cluster_dims__(1, {blocks}, 1)
 clustered(const float* x, float* y) {{
-  __shared__ unsigned long long shared[2 * {blocks} * {warps}];
+  __shared__ cluster_mail<{blocks} * {warps}> mail;
   const int thread = threadIdx.x;
   const int at = (blockIdx.x * gridDim.y + blockIdx.y) * {threads} + thread;
-  int turn = 0;
+  unsigned int joined = 0;
 """
 JOINS = """
-  meet_cluster();
+  open_barriers(mail.barriers, 2);
   for (int i = 0; i < 3; ++i) {{
     const float value = x[at] + i;
     const float sum = join_cluster<{blocks}, {warps}>(
-        value, [](float x, float y) {{ return x + y; }}, shared, turn);
+        value, [](float x, float y) {{ return x + y; }}, mail, joined);
     const float most = join_cluster<{blocks}, {warps}>(
-        value, [](float x, float y) {{ return maximum(x, y); }}, shared, turn);
+        value, [](float x, float y) {{ return maximum(x, y); }}, mail, joined);
     y[at] += sum * (i + 1) + most;
   }}
 }}
 """
-REUSED = JOINS.replace("shared, turn", "shared, turn = 0")
-TOO_EARLY = JOINS.replace("  meet_cluster();\n", "", 1)
-TOO_LATE = """
+UNOPENED = JOINS.replace("  open_barriers(mail.barriers, 2);\n", "", 1)
+WRONG_PHASE = """
+  open_barriers(mail.barriers, 2);
+  meet_cluster();
+  if (thread == 0) expect_bytes(mail.barriers, 8 * {blocks});
+  if (thread == 0) {{
+    for (int i = 0; i < {blocks}; ++i) {{
+      send_across(mail.words[0] + blockIdx.y, blockIdx.y + 1, mail.barriers, i);
+    }}
+  }}
+  await_bytes(mail.barriers, 1);
+}}
+"""
+OWED = """
+  open_barriers(mail.barriers, 2);
+  meet_cluster();
+  if (thread == 0) expect_bytes(mail.barriers, 8);
+  await_bytes(mail.barriers, 0);
+}}
+"""
+TWICE = """
+  open_barriers(mail.barriers, 2);
+  meet_cluster();
+  expect_bytes(mail.barriers, 8);
+}}
+"""
+SEND = "send_across(mail.words[0], 1, mail.barriers, 1);"
+TOO_EARLY = f"""
+  open_barriers(mail.barriers, 2);
+  {SEND}
+}}}}
+"""
+TOO_LATE = f"""
+  open_barriers(mail.barriers, 2);
   meet_cluster();
   if (blockIdx.y == 1) return;
-  store_across(&shared[0], 1, 1);
-}}
+  {SEND}
+}}}}
 """
 APART = """
   if (thread < 32) meet_cluster();
   __syncthreads();
 }}
 """
-OWN = """
-  shared[thread % {warps}] = blockIdx.y;
+BESIDE = """
+  open_barriers(mail.barriers, 2);
   meet_cluster();
-  y[at] = shared[thread % {warps}];
+  if (thread < 32) {{
+    if (thread == 0) expect_bytes(mail.barriers, 8 * {blocks});
+    if (thread < {blocks}) send_across(mail.words[0] + blockIdx.y, 1, mail.barriers, thread);
+    await_bytes(mail.barriers, 0);
+  }}
+  __syncthreads();
+  y[at] = mail.words[0][thread % {blocks}];
+}}
+"""
+OWN = """
+  mail.words[0][thread % {warps}] = blockIdx.y;
+  meet_cluster();
+  __syncthreads();
+  y[at] = mail.words[0][thread % {warps}];
 }}
 """
 OUTSIDE = """
+  open_barriers(mail.barriers, 2);
   unsigned long long local = 0;
   meet_cluster();
-  store_across(&local, 1, 0);
+  send_across(&local, 1, mail.barriers, 0);
 }}
 """
 
@@ -122,18 +167,24 @@ def test_blocks_have_shared_memory_of_their_own(order: ThreadOrder):
     assert torch.equal(y.view(2, 4, 64), torch.arange(4.0).view(1, 4, 1).expand(2, 4, 64))
 
 
-@pytest.mark.parametrize("order", [ThreadOrder.RUN_AHEAD, ThreadOrder.REVERSED])
-def test_a_buffer_used_again_too_early_gives_wrong_numbers(order: ThreadOrder):
-    x, y = run(REUSED, 4, 2, order)
-    assert not torch.equal(y, joined(x))
+@ORDERS
+def test_a_block_whose_threads_wait_elsewhere_gets_what_the_others_send(order: ThreadOrder):
+    _, y = run(BESIDE, 4, 2, order)
+    assert torch.equal(y, torch.ones_like(y))
 
 
 @ORDERS
 @pytest.mark.parametrize(
     ("body", "reason"),
-    [(TOO_EARLY, "may not have begun"), (OUTSIDE, "not in static shared memory")],
+    [
+        (TOO_EARLY, "may not have begun|not open"),
+        (OUTSIDE, "not in static shared memory"),
+        (UNOPENED, "the barrier is not open"),
+        (TWICE, "all that may arrive"),
+        (WRONG_PHASE, "may have ended"),  # nobody waits for what is still to come
+    ],
 )
-def test_wrong_writes_are_refused(body: str, reason: str, order: ThreadOrder):
+def test_wrong_use_is_refused(body: str, reason: str, order: ThreadOrder):
     with pytest.raises(EmulatorFailureError, match=reason):
         run(body, 2, 2, order)
 
@@ -147,6 +198,12 @@ def test_writes_to_a_block_that_has_ended_are_refused():
 def test_threads_that_never_meet_are_reported(order: ThreadOrder):
     with pytest.raises(EmulatorDeadlockError, match=r"barrier\.cluster.*__syncthreads"):
         run(APART, 2, 2, order)
+
+
+@ORDERS
+def test_bytes_that_nobody_sends_are_reported(order: ThreadOrder):
+    with pytest.raises(EmulatorDeadlockError, match=r"threads 0-63 wait at mbarrier\.try_wait"):
+        run(OWED, 2, 2, order)
 
 
 @pytest.mark.parametrize("cluster", [0, 3, 16])

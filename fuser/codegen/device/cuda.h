@@ -420,7 +420,15 @@ FUSER_DEVICE void store_pieces(const T (&lanes)[N], T* at) {
   }
 }
 
-//@ copy_ahead: FUSER_DEVICE, load_pieces, store_pieces
+//@ shared_address: FUSER_DEVICE
+// Where something is in this block's shared memory.
+#ifndef FUSER_EMULATOR
+FUSER_DEVICE unsigned int shared_address(const void* at) {
+  return (unsigned int)__cvta_generic_to_shared(at);
+}
+#endif
+
+//@ copy_ahead: FUSER_DEVICE, shared_address, load_pieces, store_pieces
 // Begins to copy N elements to shared memory, `piece` of them at a time; both are aligned for that.
 // This thread may read them after `wait_for_copies`.
 template <int piece, int N, typename T>
@@ -428,7 +436,7 @@ FUSER_DEVICE void copy_ahead(T* to, const T* at) {
   constexpr int bytes = piece * sizeof(T) < 16 ? piece * sizeof(T) : 16;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (bytes >= 4) {
-    const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
+    const unsigned int place = shared_address(to);
     const char* from = reinterpret_cast<const char*>(at);
 #pragma unroll
     for (int i = 0; i < N * (int)sizeof(T); i += bytes) {
@@ -634,44 +642,130 @@ FUSER_DEVICE T join_team(T value, Join join, unsigned char* shared) {
   return value;
 }
 
+//@ open_barriers: FUSER_DEVICE, shared_address
+// Makes barriers of `count` words in shared memory. A phase of each ends with one arrival, and all
+// of the bytes that this expects. They are there, in all blocks of the cluster, after
+// `meet_cluster`, where this thread arrives.
+FUSER_DEVICE void open_barriers(unsigned long long* barriers, int count) {
+#ifndef FUSER_EMULATOR
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < count; ++i) {
+      const unsigned int at = shared_address(barriers + i);
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#else
+  for (int i = 0; threadIdx.x == 0 && i < count; ++i) FUSER_OPEN_BARRIER(barriers + i);
+#endif
+}
+
 //@ meet_cluster: FUSER_DEVICE
-// Waits for all threads of the cluster, and sees what they wrote.
+// Waits until all threads of the cluster have arrived, once.
 FUSER_DEVICE void meet_cluster() {
 #ifndef FUSER_EMULATOR
-  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 #else
   FUSER_MEET_CLUSTER();
 #endif
 }
 
-//@ store_across: FUSER_DEVICE
-// Writes to where `to`, in the shared memory of this block, is in the block `rank` of the cluster.
-FUSER_DEVICE void store_across(unsigned long long* to, unsigned long long word, int rank) {
+//@ expect_bytes: FUSER_DEVICE, shared_address
+// Arrives at a barrier of this block, whose phase ends when so many bytes have come.
+FUSER_DEVICE void expect_bytes(unsigned long long* barrier, int bytes) {
 #ifndef FUSER_EMULATOR
-  const unsigned int here = (unsigned int)__cvta_generic_to_shared(to);
-  unsigned int there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
-  asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(there), "l"(word) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
 #else
-  FUSER_STORE_ACROSS(to, word, rank);
+  FUSER_EXPECT_BYTES(barrier, bytes);
 #endif
 }
 
-//@ join_cluster: FUSER_DEVICE, join_warp, lane_across, copy_bytes, store_across, meet_cluster
+//@ await_bytes: FUSER_DEVICE, shared_address
+// Waits for the end of a barrier's phase, of this parity, and sees the words that came in it.
+// They are in this block's own shared memory: to acquire more than a block needs would empty L1.
+FUSER_DEVICE void await_bytes(unsigned long long* barrier, int parity) {
+#ifndef FUSER_EMULATOR
+  const unsigned int at = shared_address(barrier);
+  int ended;
+  do {
+    asm volatile(
+        "{\n\t"
+        ".reg .pred ended;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n\t"
+        "selp.b32 %0, 1, 0, ended;\n\t"
+        "}"
+        : "=r"(ended)
+        : "r"(at), "r"(parity)
+        : "memory");
+  } while (!ended);
+#else
+  FUSER_AWAIT_BYTES(barrier, parity);
+#endif
+}
+
+//@ send_across: FUSER_DEVICE, shared_address
+// Writes to where `to`, in the shared memory of this block, is in the block `rank` of the cluster,
+// and tells its `barrier`. It orders nothing else, so that nobody waits for what goes to memory.
+FUSER_DEVICE void send_across(
+    unsigned long long* to, unsigned long long word, unsigned long long* barrier, int rank) {
+#ifndef FUSER_EMULATOR
+  unsigned int there, told;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(to)), "r"(rank));
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(told)
+      : "r"(shared_address(barrier)), "r"(rank));
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(there),
+      "l"(word), "r"(told)
+      : "memory");
+#else
+  FUSER_SEND_ACROSS(to, word, barrier, rank);
+#endif
+}
+
+//@ cluster_mail
+// What the warps of a cluster send each of its blocks: by turns, since what has come in one may
+// still be read when the next comes.
+template <int count>
+struct cluster_mail {
+  unsigned long long barriers[2], words[2][count];
+};
+
+//@ tell_cluster: FUSER_DEVICE, cluster_mail, meet_cluster, expect_bytes, send_across, await_bytes
+// Sends a word of each warp to all blocks of the cluster, which lie along y and have so many
+// `warps`, and waits for those of the others: all of them, in the order of the warps, the same in
+// every block. All threads of a warp have its word; `told` counts how often this block did so:
+// what it does before the first time does not wait for others to begin.
+template <int blocks, int warps>
+FUSER_DEVICE const unsigned long long* tell_cluster(
+    unsigned long long word, cluster_mail<blocks * warps>& mail, unsigned int& told) {
+  if (told == 0) meet_cluster();
+  const int turn = told % 2, parity = told / 2 % 2, lane = threadIdx.x % 32;
+  ++told;
+  unsigned long long *words = mail.words[turn], *barrier = mail.barriers + turn;
+  unsigned long long* own = words + blockIdx.y * warps + threadIdx.x / 32;
+  if (threadIdx.x == 0) expect_bytes(barrier, 8 * blocks * warps);
+  if (lane < blocks) send_across(own, word, barrier, lane);
+  await_bytes(barrier, parity);
+  return words;
+}
+
+//@ join_cluster: FUSER_DEVICE, join_warp, lane_across, copy_bytes, tell_cluster
 // The values of a cluster's threads as one, in all of them. Its blocks lie along y, each with a
-// power of two of `warps`; `shared` has room for two values of every warp of the cluster, which are
-// used in `turn`: what one call reads, the next does not overwrite.
+// power of two of `warps`; `joined` counts how often this block has done so.
 template <int blocks, int warps, typename T, typename Join>
-FUSER_DEVICE T join_cluster(T value, Join join, unsigned long long* shared, int& turn) {
+FUSER_DEVICE T join_cluster(
+    T value, Join join, cluster_mail<blocks * warps>& mail, unsigned int& joined) {
   constexpr int count = blocks * warps;
-  unsigned long long* of_warp = shared + turn * count;
-  turn ^= 1;
-  value = join_warp(value, join);
   const int lane = threadIdx.x % 32;
+  value = join_warp(value, join);
   unsigned long long word = 0;
   copy_bytes<sizeof(T)>(&word, &value);
-  if (lane < blocks) store_across(of_warp + blockIdx.y * warps + threadIdx.x / 32, word, lane);
-  meet_cluster();
+  const unsigned long long* of_warp = tell_cluster<blocks, warps>(word, mail, joined);
   copy_bytes<sizeof(T)>(&value, &of_warp[lane % count]);
 #pragma unroll
   for (int i = 32; i < count; i += 32) {

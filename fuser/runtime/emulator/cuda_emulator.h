@@ -126,9 +126,15 @@ inline Word either(Word a, Word b) { return a | b; }
   FUSER_AT("__shfl_xor_sync", false, emulator::shfl_xor(site, mask, value, __VA_ARGS__))
 // Twins of PTX instructions, for the device library.
 #define FUSER_MEET_TEAM(threads) FUSER_AT("bar.sync", true, emulator::meet_team(site, threads))
-#define FUSER_MEET_CLUSTER() FUSER_AT("barrier.cluster", true, emulator::meet_cluster(site))
-#define FUSER_STORE_ACROSS(to, word, rank) \
-  FUSER_AT("st.shared::cluster", false, emulator::store_across(site, to, word, rank))
+#define FUSER_MEET_CLUSTER() FUSER_AT("barrier.cluster", false, emulator::meet_cluster(site))
+#define FUSER_OPEN_BARRIER(barrier) \
+  FUSER_AT("mbarrier.init", false, emulator::open_barrier(site, barrier))
+#define FUSER_EXPECT_BYTES(barrier, bytes) \
+  FUSER_AT("mbarrier.arrive", false, emulator::expect_bytes(site, barrier, bytes))
+#define FUSER_AWAIT_BYTES(barrier, parity) \
+  FUSER_AT("mbarrier.try_wait", false, emulator::await_bytes(site, barrier, parity))
+#define FUSER_SEND_ACROSS(to, word, barrier, rank) \
+  FUSER_AT("st.async", false, emulator::send_across(site, to, word, barrier, rank))
 #define __trap() emulator::fail("__trap", __LINE__, "the kernel trapped")
 #define assert(condition) \
   ((condition) ? (void)0 : emulator::fail("assert", __LINE__, #condition))

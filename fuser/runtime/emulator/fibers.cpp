@@ -19,7 +19,8 @@ constexpr unsigned int max_cluster = 16;
 constexpr unsigned int warp = 32;
 
 // passing: ready, once nobody else is. teamed: waits for its team. gathered: for the cluster.
-enum State { ready, waiting, passing, teamed, gathered, done };
+// awaiting: for bytes that a barrier in shared memory expects.
+enum State { ready, waiting, passing, teamed, gathered, awaiting, done };
 
 // After so many turns in which all that could run passed, they pass for ever.
 constexpr unsigned int max_passes = 10000;
@@ -36,7 +37,18 @@ struct Thread {
   Fold fold;
   Word value, result;
   unsigned int team;  // how many threads its team has, while it is teamed
+  const void* awaited;  // the barrier, while it is awaiting
+  bool phase;           // and the parity of its phase
 };
+
+// A barrier in static shared memory, for which other blocks of the cluster have bytes.
+struct Barrier {
+  unsigned short opened;
+  bool phase, arrived;
+  int missing;  // bytes, below zero if more have come than are expected yet
+};
+static_assert(sizeof(Barrier) == sizeof(Word), "a word of shared memory");
+constexpr unsigned short is_open = 0xba44;
 
 // A block of the cluster that runs. `shared` has its static shared memory while another runs.
 struct Block {
@@ -45,6 +57,7 @@ struct Block {
   unsigned int live, at_barrier, at_cluster;
   const Site* barrier;  // where the first thread of the block waits
   bool started;
+  bool stuck;  // none of its threads can run before those of other blocks did
   char *shared, *dynamic;
 };
 
@@ -174,13 +187,13 @@ bool cluster_met() {
   for (Thread& thread : threads) {
     if (thread.state == gathered) thread.state = ready;
   }
-  for (Block& each : blocks) each.at_cluster = 0;
+  for (Block& each : blocks) {
+    each.at_cluster = 0;
+    each.stuck = false;
+  }
   races::met(&races::cluster);
   return true;
 }
-
-// Whether this thread's block can do nothing before the others come to where the cluster meets.
-bool block_gathered() { return block->live > 0 && block->at_cluster == block->live; }
 
 // Lets the lanes of a mask go on if all that live wait at one operation.
 bool lanes_met(const Thread& member) {
@@ -364,7 +377,7 @@ void begin(Block& starting, unsigned int number) {
   starting.live = thread_count;
   starting.at_barrier = starting.at_cluster = 0;
   starting.barrier = nullptr;
-  starting.started = false;
+  starting.started = starting.stuck = false;
   blockIdx = starting.index;
   for (unsigned int i = 0; i < thread_count; ++i) {
     Thread& thread = starting.threads[i];
@@ -381,7 +394,7 @@ Block* next_block() {
   const bool reverse = launched->order & reversed;
   for (unsigned int i = 0; i < launched->cluster; ++i) {
     Block& other = blocks[reverse ? launched->cluster - 1 - i : i];
-    if (other.live > 0 && other.at_cluster < other.live) return &other;
+    if (other.live > 0 && !other.stuck) return &other;
   }
   return nullptr;
 }
@@ -395,15 +408,15 @@ void run_cluster(unsigned int x, unsigned int y, unsigned int z) {
   }
   block = nullptr;
   while (status == finished) {
-    if (block == nullptr || block->live == 0 || block_gathered()) {
+    if (block == nullptr || block->live == 0 || block->stuck) {
       Block* next = next_block();
       if (next == nullptr) break;
       enter(*next);
     }
     Thread* thread = next_thread();
     if (thread == nullptr) {
-      report_deadlock();
-      return;
+      block->stuck = true;
+      continue;
     }
     block->started = true;
     run(*thread);
@@ -411,6 +424,45 @@ void run_cluster(unsigned int x, unsigned int y, unsigned int z) {
   }
   for (unsigned int i = 0; i < launched->cluster; ++i) {
     if (status == finished && blocks[i].live > 0) report_deadlock();
+  }
+}
+
+// -- words that blocks of a cluster send each other --------------------------------------------
+
+// An address in the running block's static shared memory.
+char* static_shared(const Site& site, void* at) {
+  char* place = static_cast<char*>(at);
+  const bool inside = place >= kernel->shared_begin && place + sizeof(Word) <= kernel->shared_end;
+  if (!inside) fail(site.operation, site.line, "the address is not in static shared memory");
+  return place;
+}
+
+// Where another block, or this one, has what is at such an address.
+char* place_in(Block& other, void* at) {
+  char* place = static_cast<char*>(at);
+  return &other == block ? place : other.shared + (place - kernel->shared_begin);
+}
+
+Barrier barrier_at(const Site& site, const char* place) {
+  Barrier barrier;
+  copy(reinterpret_cast<char*>(&barrier), place, sizeof barrier);
+  if (barrier.opened != is_open) fail(site.operation, site.line, "the barrier is not open");
+  return barrier;
+}
+
+// A barrier of a block changes; if that ends its phase, those who wait for it go on.
+void change(Block& owner, const void* barrier, char* place, Barrier held) {
+  const bool ended = held.arrived && held.missing == 0;
+  if (ended) {
+    held.phase = !held.phase;
+    held.arrived = false;
+    owner.stuck = false;
+  }
+  copy(place, reinterpret_cast<const char*>(&held), sizeof held);
+  for (unsigned int i = 0; ended && i < thread_count; ++i) {
+    Thread& thread = owner.threads[i];
+    const bool waits = thread.state == awaiting && thread.awaited == barrier;
+    if (waits && thread.phase != held.phase) thread.state = ready;
   }
 }
 
@@ -457,16 +509,42 @@ void meet_cluster(const Site& site) {
   races::leave(point, site.orders_memory);
 }
 
-void store_across(const Site& site, void* to, Word value, unsigned int rank) {
-  char* at = static_cast<char*>(to);
-  const bool inside = at >= kernel->shared_begin && at + sizeof value <= kernel->shared_end;
-  if (!inside) fail(site.operation, site.line, "the address is not in static shared memory");
+void open_barrier(const Site& site, void* barrier) {
+  const Barrier open = {is_open, false, false, 0};
+  copy(static_shared(site, barrier), reinterpret_cast<const char*>(&open), sizeof open);
+}
+
+void expect_bytes(const Site& site, void* barrier, int bytes) {
+  Barrier held = barrier_at(site, static_shared(site, barrier));
+  if (held.arrived) fail(site.operation, site.line, "the phase has all that may arrive");
+  held.arrived = true;
+  held.missing += bytes;
+  change(*block, barrier, static_cast<char*>(barrier), held);
+}
+
+void await_bytes(const Site& site, void* barrier, bool phase) {
+  Thread& thread = *current;
+  thread.site = &site;
+  thread.awaited = barrier;
+  thread.phase = phase;
+  passes = 0;
+  const bool ended = barrier_at(site, static_shared(site, barrier)).phase != phase;
+  if (ended && launched->order & run_ahead) return;
+  thread.state = ended ? ready : awaiting;
+  yield_to_scheduler();
+}
+
+void send_across(const Site& site, void* to, Word value, void* barrier, unsigned int rank) {
+  static_shared(site, to);
+  static_shared(site, barrier);
   if (rank >= launched->cluster) fail(site.operation, site.line, "no such block in the cluster");
   Block& other = blocks[rank];
   if (!other.started) fail(site.operation, site.line, "the other block may not have begun");
   if (other.live == 0) fail(site.operation, site.line, "the other block may have ended");
-  if (&other != block) at = other.shared + (at - kernel->shared_begin);
-  copy(at, reinterpret_cast<const char*>(&value), sizeof value);
+  copy(place_in(other, to), reinterpret_cast<const char*>(&value), sizeof value);
+  Barrier held = barrier_at(site, place_in(other, barrier));
+  held.missing -= static_cast<int>(sizeof value);
+  change(other, barrier, place_in(other, barrier), held);
 }
 
 unsigned int lane() { return number_of(*current) % warp; }

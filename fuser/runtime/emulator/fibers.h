@@ -1,5 +1,5 @@
 // The emulator's runtime: one fiber per CUDA thread, one block at a time, or those of a cluster in
-// turn, from where they meet to where they meet.
+// turn, from where they meet, or wait for each other, to where they do so next.
 //
 // The kernel's text sees this through cuda_emulator.h; the launcher through fuser_emulator_launch.
 #pragma once
@@ -60,9 +60,18 @@ void meet_team(const Site& site, unsigned int threads);
 // Waits for all live threads of the cluster.
 void meet_cluster(const Site& site);
 
+// Barriers are words of static shared memory. A phase of one ends when a thread of its block has
+// arrived, which says how many bytes it expects, and these have come. Of what was written before,
+// nothing but these bytes is ordered.
+void open_barrier(const Site& site, void* barrier);
+void expect_bytes(const Site& site, void* barrier, int bytes);
+
+// Waits for the end of a phase of this parity, 0 at first.
+void await_bytes(const Site& site, void* barrier, bool phase);
+
 // Writes a word to where `to`, an address in this block's static shared memory, is in the block
-// `rank` of the cluster.
-void store_across(const Site& site, void* to, Word value, unsigned int rank);
+// `rank` of the cluster, and tells that block's barrier.
+void send_across(const Site& site, void* to, Word value, void* barrier, unsigned int rank);
 
 // Waits for all live lanes of `mask`, and returns what lane `source` gave.
 Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int source);
