@@ -22,6 +22,7 @@ from fuser.schedule.loop_tree import (
     Convert,
     Expression,
     Finish,
+    FinishPowers,
     IfListed,
     JoinGroups,
     Keep,
@@ -92,7 +93,9 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.finish(node)
             case Carry() | ScanLanes() | Share():
                 self.scan(node)
-            case PointLists() | PointOf() | IfListed() | ListLoop() | WarpPoints() | WarpElements():
+            case PointLists() | PointOf() | IfListed() | ListLoop():
+                super().row_node(node)
+            case FinishPowers() | WarpPoints() | WarpElements():
                 super().row_node(node)
             case _:
                 assert_never(node)

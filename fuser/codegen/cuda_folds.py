@@ -13,7 +13,8 @@ from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.emit import join
-from fuser.schedule.loop_tree import Expression, Partial, Ref, Region, Team
+from fuser.schedule.loop_tree import Expression, FinishPowers, Partial, Ref, Region, Team
+from fuser.schedule.names import part_name
 
 
 class CudaFoldPrinter(CudaPointPrinter):
@@ -54,6 +55,21 @@ class CudaFoldPrinter(CudaPointPrinter):
     def _finish_row(self, partial: Partial) -> None:
         type_ = self.expressions.type(partial.dtype)
         self.out.line(f"const {type_} {partial.name} = {self._over_team(partial)};")
+
+    def finish_powers(self, node: FinishPowers) -> None:
+        """A row's largest number and its sum of powers, of what the threads have of both."""
+        powers = f"{node.sum.name}_powers"
+        own = f"{{{node.own.name}, {part_name(node.sum.name)}}}"
+        warps = math.prod(self.nest.launch.block) // 32
+        if self._in_cluster:
+            join = self.expressions.use("join_cluster_powers")
+            call = f"{join}<{self.nest.launch.cluster}, {warps}>({own}, mail, joined)"
+        else:
+            call = f"{self.expressions.use('join_block_powers')}<{warps}>({own}, shared)"
+        self.out.line(f"const powers {powers} = {call};")
+        for partial, member in ((node.largest, "largest"), (node.sum, "sum")):
+            type_ = self.expressions.type(partial.dtype)
+            self.out.line(f"const {type_} {partial.name} = {powers}.{member};")
 
     def _over_team(self, partial: Partial) -> str:
         """The parts of a team's threads as one, in all of them."""

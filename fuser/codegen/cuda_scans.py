@@ -16,6 +16,7 @@ from fuser.schedule.loop_tree import (
     CheckedIndex,
     Combine,
     Finish,
+    FinishPowers,
     IfListed,
     JoinGroups,
     Keep,
@@ -60,6 +61,8 @@ class CudaScanPrinter(CudaFoldPrinter):
                 self.accumulate(node)
             case Finish():
                 self.finish(node)
+            case FinishPowers():
+                self.finish_powers(node)
             case Carry() | ScanLanes() | Share():
                 self.scan(node)
             case RowTile() | RowOfTile() | Combine() | KeepLanes() | JoinGroups() | Widen():

@@ -11,6 +11,7 @@ from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
     Finish,
+    FinishPowers,
     Loop,
     OwnSlots,
     Ref,
@@ -129,6 +130,7 @@ def joins_of_row(region: Region) -> int:
     then the team joins again before it does anything else."""
     inner = [node for node in every_node(region.body) if isinstance(node, Loop)]
     looped = [loop for loop in inner if loop.binding is not Binding.TEAMS]
-    if any(isinstance(node, Finish) for loop in looped for node in every_node(loop.body)):
+    results = Finish | FinishPowers
+    if any(isinstance(node, results) for loop in looped for node in every_node(loop.body)):
         return 1
-    return sum(isinstance(node, Finish) for node in every_node(region.body))
+    return sum(isinstance(node, results) for node in every_node(region.body))

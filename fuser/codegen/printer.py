@@ -33,6 +33,7 @@ from fuser.schedule.loop_tree import (
     Expression,
     FillTile,
     Finish,
+    FinishPowers,
     IfListed,
     JoinGroups,
     Keep,
@@ -83,6 +84,7 @@ RowNode = (
     | Widen
     | Raise
     | Finish
+    | FinishPowers
     | Carry
     | ScanLanes
     | Share

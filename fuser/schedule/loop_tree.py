@@ -29,6 +29,7 @@ from fuser.schedule.row_statements import (
     Carry,
     Combine,
     Finish,
+    FinishPowers,
     JoinGroups,
     Keep,
     KeepLanes,
@@ -74,6 +75,7 @@ __all__ = [
     "Expression",
     "FillTile",
     "Finish",
+    "FinishPowers",
     "IfListed",
     "IndexValue",
     "JoinGroups",
@@ -273,6 +275,7 @@ Node = (
     | Widen
     | Raise
     | Finish
+    | FinishPowers
     | Prefetch
     | PointLists
     | PointOf

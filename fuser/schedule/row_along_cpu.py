@@ -97,7 +97,7 @@ def _along_rows(body: RowBody, ways: Ways, alone: bool) -> tuple[Node, ...]:
     done_together = parameters.batch if batched else 1
     if not alone:
         body = keep_in_row(store_last(body), parameters.kept_bytes // done_together)
-    together = may_repeat and not alone and online_pair(body, parameters)
+    together = may_repeat and not alone and online_pair(body.stages, parameters.online_bytes)
     if together and len(parts_of(together[0], parameters.shortest_part)) > 1:
         together = None
     if not together:

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
+from fuser.schedule.emit import join
+from fuser.schedule.folds import lowest_finite
 from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
@@ -27,6 +29,7 @@ from fuser.schedule.loop_tree import (
     Accumulate,
     Binding,
     Finish,
+    FinishPowers,
     Keep,
     Let,
     Loop,
@@ -40,13 +43,14 @@ from fuser.schedule.loop_tree import (
     Team,
     nested,
 )
-from fuser.schedule.names import kernel_name
+from fuser.schedule.names import kernel_name, own_name, part_name
 from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Fold, RowBody, Sweep
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_kept import VALUE_BYTES, keep_loads, keep_values
 from fuser.schedule.row_lanes import in_lanes
+from fuser.schedule.row_online import less_another, online_pair
 from fuser.schedule.row_room import Demand, fits_registers
 from fuser.schedule.row_scans import carry_of, totals_of
 from fuser.schedule.row_scans_cuda import scan_lanes, scan_round
@@ -110,12 +114,18 @@ class _Mapping:
         stages, values = self._stages, list[Keep]()
         if team.room and team.axis:
             stages = keep_loads(stages, team.axis, team.kept)
-            if self._has_registers_for_values():
+            if self._has_registers_for_values() and not (
+                launch.cluster > 1 and self._online_pair(stages)
+            ):
                 stages, values = keep_values(self._body, stages, team.axis)
         names = [*(load.name for load in team.kept), *(value.name for value in values)]
         nodes: list[Node] = list(self._row_arrays(values))
+        pair = self._online_pair(stages)
         for sweep in stages:
-            nodes += self._stage(sweep)
+            if pair and sweep in pair:
+                nodes += self._online(*pair) if sweep is pair[0] else ()
+            else:
+                nodes += self._stage(sweep)
         rows = nested(self._body.rows, Binding.TEAMS, tuple(nodes))
         partials = tuple(self._partials.values())
         region = Region(partials, rows, self._epilogue(), own=self._own_slots())
@@ -218,6 +228,29 @@ class _Mapping:
         after = [self._to_rows(fold) for fold in folds if fold.slots is not None]
         partials = tuple(map(row_partial, folds))
         return [Region(partials, loops, (*finished, *after))] if folds else list(loops)
+
+    def _online_pair(self, stages: Sequence[Sweep]) -> tuple[Sweep, Sweep] | None:
+        """Two sweeps of a softmax, if a block, or a cluster, has a row: its threads then wait for
+        each other once, not twice. See `row_online.py`."""
+        _, teams, _ = self._team.launch.block
+        if self._team.team is not Team.BLOCK or teams > 1:
+            return None
+        pair = online_pair(stages, 0)
+        if pair is None:
+            return None
+        partials = [row_partial(fold) for sweep in pair for fold in sweep.folds]
+        alike = all(partial.kept is partial.dtype is DataType.Float for partial in partials)
+        return pair if alike and len(partials) == 2 else None
+
+    def _online(self, largest: Sweep, sums: Sweep) -> list[Node]:
+        """Two sweeps, and what all threads of a row make of both."""
+        found, summed = row_partial(largest.folds[0]), row_partial(sums.folds[0])
+        own = Ref(own_name(found.name), found.kept)
+        part = Ref(part_name(found.name), found.kept)
+        finite = Let(own.name, own.dtype, join("maximum", part, lowest_finite(own.dtype)))
+        apart = less_another(sums, Ref(found.name, found.dtype), own)
+        body = (*self._loops(largest), finite, *self._loops(apart))
+        return [Region((found, summed), body, (FinishPowers(found, summed, own),))]
 
     def _taken_in_turn(self, sweep: Sweep) -> Axes:
         """The axes that number slots of folds over the rows, if these are so few, and the points of

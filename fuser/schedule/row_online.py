@@ -5,44 +5,60 @@
                                                    T1 = max(T1, T1_block); T4 times exp(old T1 - T1)
                                                    T3 = exp(T0 - T1); T4 folds T3
 
-A long row is so read from memory once, by a processor that computes meanwhile. Source: M. Milakov,
-N. Gimelshein, Online normalizer calculation for softmax, 2018.
+A long row is so read from memory once, by a processor that computes meanwhile. On a GPU, each
+thread sums less its own maximum, and threads wait for each other once, not twice. Source: M.
+Milakov, N. Gimelshein, Online normalizer calculation for softmax, 2018.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+from collections.abc import Sequence
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.heuristics import CpuRowParameters
-from fuser.schedule.loop_tree import Call, Expression, Let, Load, Ref
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, names_in
+from fuser.schedule.loop_tree import Call, Expression, Kept, Let, Load, Ref
+from fuser.schedule.resolve import replaced
+from fuser.schedule.row_body import Code, Fold, Sweep, names_in
 from fuser.schedule.row_memory import consecutive
 
 
-def online_pair(body: RowBody, parameters: CpuRowParameters) -> tuple[Sweep, Sweep] | None:
-    """Two sweeps, one after the other, that may go through a long row together, if there are such:
-    the first finds its largest element, the second one sums. What is done once between them may as
-    well be done after them."""
-    sweeps = [(at, sweep) for at, sweep in enumerate(body.stages) if sweep.axes]
+def online_pair(stages: Sequence[Sweep], least_bytes: int) -> tuple[Sweep, Sweep] | None:
+    """Two sweeps, one after the other, that may go through a row together, if there are such that
+    read so many bytes of it: the first finds its largest element, the second one sums. What is done
+    once between them may as well be done after them."""
+    sweeps = [(at, sweep) for at, sweep in enumerate(stages) if sweep.axes]
     for (at, largest), (end, sums) in itertools.pairwise(sweeps):
-        between = {node.name for stage in body.stages[at + 1 : end] for node in stage.code}
-        if between.isdisjoint(names_in(sums.code)) and _online(largest, sums, parameters):
+        between = {node.name for stage in stages[at + 1 : end] for node in stage.code}
+        if between.isdisjoint(names_in(sums.code)) and _online(largest, sums, least_bytes):
             return largest, sums
     return None
 
 
-def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> bool:
+def less_another(sums: Sweep, largest: Ref, other: Ref) -> Sweep:
+    """The second of such sweeps, of powers less `other`."""
+    known = {largest.name: other}
+    code = (
+        dataclasses.replace(node, expression=replaced(node.expression, known))
+        if isinstance(node, Let)
+        else node
+        for node in sums.code
+    )
+    return dataclasses.replace(sums, code=tuple(code))
+
+
+def _online(largest: Sweep, sums: Sweep, least_bytes: int) -> bool:
     if len(sums.axes) != 1 or sums.axes != largest.axes:
         return False
-    if _read_bytes(sums) < parameters.online_bytes or not largest.folds:
+    if _read_bytes(sums) < least_bytes or not largest.folds:
         return False
     fold, *others = largest.folds
     if others or fold.operation != "maximum" or fold.dtype is not DataType.Float:
         return False
     nodes = (*largest.code, *sums.code)
-    plain = not (largest.stores or sums.stores) and all(isinstance(n, Load | Let) for n in nodes)
-    return plain and bool(sums.folds) and _only_powers(fold, sums)
+    plain = all(isinstance(node, Load | Kept | Let) for node in nodes)
+    stored = largest.stores or sums.stores
+    return plain and not stored and bool(sums.folds) and _only_powers(fold, sums)
 
 
 def _read_bytes(sweep: Sweep) -> int:

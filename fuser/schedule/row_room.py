@@ -116,14 +116,22 @@ def _fits_column(demand: Demand, threads: int, parameters: CudaRowParameters) ->
 
 
 def block_room(
-    demand: Demand, rows: int, parameters: CudaRowParameters, *, max_cluster: int, reserved: int
+    demand: Demand,
+    rows: int,
+    parameters: CudaRowParameters,
+    *,
+    max_cluster: int,
+    reserved: int,
+    dense: bool,
 ) -> Room | None:
-    """Room in a block or a cluster; `reserved` is shared memory that the kernel uses otherwise."""
+    """Room in a block or a cluster; `reserved` is shared memory that the kernel uses otherwise. If
+    `dense`, threads have all of their registers for this, so that there may be fewer of them."""
     vectors = power_of_two(demand.vectors)
     cluster = _cluster_for(vectors * demand.bytes, rows, parameters, max_cluster)
     share = max(vectors // cluster, 1)
     threads = min(power_of_two(share * demand.bytes // parameters.thread_bytes), share)
     threads = max(min(threads, parameters.kept_threads), 32)
+    threads = _at_once(threads, share, demand, parameters) if dense else threads
     rounds = max(share // threads, 1)
     if fits_registers(rounds * demand.words, threads, parameters):
         return Room(threads, cluster, Place.REGISTERS, rounds)
@@ -132,6 +140,15 @@ def block_room(
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged - reserved
     fits = rounds * threads * demand.bytes <= room
     return Room(threads, cluster, Place.SHARED, rounds) if fits else None
+
+
+def _at_once(threads: int, share: int, demand: Demand, parameters: CudaRowParameters) -> int:
+    """Half as many threads, if they keep so many vectors, where a block would else be alone on a
+    multiprocessor: two load while the threads of another wait for each other."""
+    few = max(threads // 2, 32)
+    alone = threads > parameters.resident_threads // 2
+    fits = alone and fits_registers(share // few * demand.words, few, parameters)
+    return few if fits else threads
 
 
 def fits_registers(words: int, threads: int, parameters: CudaRowParameters) -> bool:

@@ -183,6 +183,17 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class FinishPowers:
+    """The results of two folds, over all threads of a row: a maximum, and a sum of e to differences
+    from it. Those of each thread are from `own`, its own maximum, or the lowest finite number if
+    that is -inf."""
+
+    largest: Partial
+    sum: Partial
+    own: Ref
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """`name` = `value` joined by `operation` to those at all earlier points of the sweep, which
     `carry` names. The axes of a sweep that has some are in the order of the scan. Mappings make

@@ -235,12 +235,15 @@ class TeamChoice:
         return None, ()
 
     def _block_room(self, demand: Demand) -> Room | None:
+        # What is stored along the row, beside folds over all rows, takes registers, too.
+        stored = any(sweep.stores for sweep in self._stages if sweep.axes)
         return block_room(
             demand,
             self._rows,
             self._parameters,
             max_cluster=1 if self._has_arrays() else self._parameters.max_cluster,
             reserved=shared_parts_bytes(self._partials),
+            dense=not (stored and self._partials),
         )
 
     # -- the launch ------------------------------------------------------------------------------

@@ -15,12 +15,17 @@ MANY = 1 << 20
 
 
 def room(
-    elements: int, *sizes: int, given: CudaRowParameters = NEW, rows: int = MANY
+    elements: int,
+    *sizes: int,
+    given: CudaRowParameters = NEW,
+    rows: int = MANY,
+    dense: bool = True,
 ) -> Room | None:
     """Where a block or cluster keeps rows of so many elements, of tensors of these sizes."""
     lanes = 16 // min(sizes)
     demand = Demand(-(-elements // lanes), lanes, sizes)
-    return block_room(demand, rows, given, max_cluster=given.max_cluster, reserved=0)
+    most = given.max_cluster
+    return block_room(demand, rows, given, max_cluster=most, reserved=0, dense=dense)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +36,7 @@ def room(
         (8192, Room(512, 1, Place.REGISTERS, 4)),
         (16384, Room(512, 2, Place.REGISTERS, 4)),
         (65536, Room(512, 8, Place.REGISTERS, 4)),
-        (131072, Room(1024, 8, Place.REGISTERS, 4)),
+        (131072, Room(512, 8, Place.REGISTERS, 8)),
         (262144, Room(1024, 8, Place.SHARED, 8)),
         (600000, None),
     ],
@@ -43,7 +48,7 @@ def test_float32_rows_with_clusters(elements: int, want: Room | None):
 @pytest.mark.parametrize(
     ("elements", "want"),
     [
-        (16384, Room(1024, 1, Place.REGISTERS, 4)),
+        (16384, Room(512, 1, Place.REGISTERS, 8)),
         (32768, Room(1024, 1, Place.SHARED, 8)),
         (40000, Room(1024, 1, Place.SHARED, 10)),
         (65536, None),
@@ -51,6 +56,11 @@ def test_float32_rows_with_clusters(elements: int, want: Room | None):
 )
 def test_float32_rows_without_clusters(elements: int, want: Room | None):
     assert room(elements, 4, given=OLD) == want
+
+
+def test_threads_that_need_registers_for_more_keep_less():
+    assert room(131072, 4, dense=False) == Room(1024, 8, Place.REGISTERS, 4)
+    assert room(131072, 4, 4) == Room(1024, 8, Place.SHARED, 4)
 
 
 def test_half_the_bytes_take_half_the_threads():

@@ -780,6 +780,74 @@ FUSER_DEVICE T join_cluster(
   return value;
 }
 
+//@ powers
+// A sum of e to differences from the largest of some numbers, or from the lowest finite one if that
+// is -inf.
+struct powers {
+  float largest, sum;
+};
+
+//@ power_sum_at: FUSER_DEVICE, powers, exp_nonpositive(float)
+// The sum, less what is no smaller than the largest.
+FUSER_DEVICE float power_sum_at(powers own, float largest) {
+  return own.sum * exp_nonpositive(own.largest - largest);
+}
+
+//@ join_lane_powers: FUSER_DEVICE, power_sum_at, join_lanes, maximum(float)
+// Those of `count` neighbouring lanes of a warp as one, in all of them.
+template <int count>
+FUSER_DEVICE powers join_lane_powers(powers own) {
+  const float largest =
+      join_lanes<count>(own.largest, [](float x, float y) { return maximum(x, y); });
+  const float sum = power_sum_at(own, largest);
+  return {largest, join_lanes<count>(sum, [](float x, float y) { return x + y; })};
+}
+
+//@ powers_of_row: FUSER_DEVICE, powers
+// Those of a whole row, whose largest number has a power of 1: without one, all of it is -inf.
+FUSER_DEVICE powers powers_of_row(powers own) {
+  if (own.sum == 0.0f) return {-__int_as_float(0x7f800000), __int_as_float(0x7fc00000)};
+  return own;
+}
+
+//@ join_block_powers: FUSER_DEVICE, join_lane_powers, powers_of_row
+// Those of a block's threads, in all of them; see `join_block`.
+template <int warps>
+FUSER_DEVICE powers join_block_powers(powers own, void* shared) {
+  own = join_lane_powers<32>(own);
+  if constexpr (warps > 1) {
+    powers* of_warp = static_cast<powers*>(shared);
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = own;
+    __syncthreads();
+    own = join_lane_powers<warps>(of_warp[threadIdx.x % warps]);
+    __syncthreads();
+  }
+  return powers_of_row(own);
+}
+
+//@ join_cluster_powers: FUSER_DEVICE, join_lane_powers, powers_of_row, copy_bytes, tell_cluster
+// Those of a cluster's threads, in all of them; see `join_cluster`.
+template <int blocks, int warps>
+FUSER_DEVICE powers join_cluster_powers(
+    powers own, cluster_mail<blocks * warps>& mail, unsigned int& joined) {
+  constexpr int count = blocks * warps, lanes = count < 32 ? count : 32;
+  own = join_lane_powers<32>(own);
+  unsigned long long word;
+  copy_bytes<8>(&word, &own);
+  const unsigned long long* of_warp = tell_cluster<blocks, warps>(word, mail, joined);
+  powers given[count / lanes];
+#pragma unroll
+  for (int i = 0; i < count / lanes; ++i) {
+    copy_bytes<8>(given + i, of_warp + i * lanes + threadIdx.x % lanes);
+  }
+  own = {given[0].largest, 0.0f};
+#pragma unroll
+  for (int i = 1; i < count / lanes; ++i) own.largest = maximum(own.largest, given[i].largest);
+#pragma unroll
+  for (int i = 0; i < count / lanes; ++i) own.sum += power_sum_at(given[i], own.largest);
+  return powers_of_row(join_lane_powers<lanes>(own));
+}
+
 //@ join_column: FUSER_DEVICE
 // The values of the threads of a block that have one threadIdx.x as one, in all of them. blockDim.x
 // is 32, blockDim.y is `height`; `shared` has room for one value of each thread.
