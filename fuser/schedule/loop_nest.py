@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Team
-from fuser.schedule.heuristics import Parameters
+from fuser.schedule.cpu_parameters import CpuParameters, CpuRowParameters
+from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.statements import Let
+
+Parameters = CpuParameters | CpuRowParameters | CudaParameters | CudaRowParameters
+"""What any mapping chooses by."""
 
 
 @dataclass(frozen=True, slots=True)

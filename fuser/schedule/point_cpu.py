@@ -9,7 +9,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange, later
 from fuser.schedule.body import Body, trace
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
-from fuser.schedule.heuristics import CpuParameters
+from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.interleave import interleaved

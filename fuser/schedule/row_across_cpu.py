@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert, join
 from fuser.schedule.folds import neutral
-from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import (
     Binding,

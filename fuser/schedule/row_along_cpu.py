@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from fuser.schedule.counts import point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.lane_calls import VECTOR, made_both_ways, with_lane_calls, worth_phases
 from fuser.schedule.loop_tree import (

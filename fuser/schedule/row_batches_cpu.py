@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.counts import point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Index
 from fuser.schedule.loop_tree import (
     Binding,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Binding, Finish, Node, Region, nested

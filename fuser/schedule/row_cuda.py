@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.index_width import index_dtype

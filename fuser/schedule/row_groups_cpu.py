@@ -14,7 +14,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, divide, of_axis
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep

@@ -17,9 +17,9 @@ import dataclasses
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import join
 from fuser.schedule.folds import neutral
-from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import (
     Accumulate,

@@ -17,8 +17,8 @@ from collections.abc import Container, Iterator, Sequence
 
 from fuser.schedule.axes import later
 from fuser.schedule.counts import arithmetic, point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
-from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import with_lane_calls
 from fuser.schedule.loop_tree import Binding, Load, Loop, Node, Prefetch

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.loop_tree import Call, Expression, Let, Load, Ref
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, names_in
 from fuser.schedule.row_memory import consecutive

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.schedule.counts import ceil_div, power_of_two
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.loop_tree import Place
 
 _STATIC_BYTES = 1 << 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.loop_tree import Accumulate, Binding, Loop, Node
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import neighbours

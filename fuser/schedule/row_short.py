@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_vectors import Vectors

@@ -16,7 +16,7 @@ import dataclasses
 import math
 
 from fuser.schedule.counts import point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis, Index, compose, of_axis, substitute
 from fuser.schedule.loop_tree import CheckedIndex, Kept, Load, RowTile, Store
 from fuser.schedule.row_axes import replace_axes

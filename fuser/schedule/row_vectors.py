@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Value
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis, Index, affine_parts
 from fuser.schedule.loop_tree import IndexValue, Keep, Kept, Let, Load, Peel, Running
 from fuser.schedule.row_body import Code, Sweep, names_in

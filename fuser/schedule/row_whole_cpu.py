@@ -12,9 +12,9 @@ import itertools
 from collections.abc import Iterator
 
 from fuser.schedule.counts import point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert
 from fuser.schedule.folds import neutral
-from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import (
     Binding,

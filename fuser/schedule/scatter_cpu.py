@@ -13,7 +13,7 @@ import math
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import ScatterForm
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.loop_nest import Launch, LoopNest

@@ -16,7 +16,7 @@ import math
 
 from fuser.ir.neutral import zero_to_add
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_width import index_dtype

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from fuser.schedule.body import Body
 from fuser.schedule.counts import power_of_two
-from fuser.schedule.heuristics import CpuParameters, CudaParameters
+from fuser.schedule.cpu_parameters import CpuParameters
+from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import (
     Binding,

@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.heuristics import ProcessorParameters
+from fuser.schedule.cpu_parameters import ProcessorParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Convert, Let, Load, Ref, Store
 from fuser.schedule.row_body import Code, Fold, names_in

@@ -12,7 +12,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule import LoopNest, loop_printer, print_nest
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, Index, divide, of_axis
 from fuser.schedule.loop_nest import Launch
 from fuser.schedule.loop_tree import (
