@@ -37,7 +37,10 @@ from fuser.schedule.loop_tree import (
     Store,
 )
 
-_IN_LINES = ("name", "axes", "prologue", "body", "mapping", "parameters", "overwrite_refusal")
+_IN_LINES = (
+    *("name", "axes", "prologue", "body"),
+    *("mapping", "parameters", "overwrite_refusal", "not_chosen"),
+)
 """Fields of a nest that the lines below its head show, a dump of their own, or the plan."""
 
 

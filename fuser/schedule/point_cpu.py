@@ -14,6 +14,7 @@ from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.lane_calls import lane_calls_in, with_lane_calls
+from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     Binding,
@@ -30,7 +31,6 @@ from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.pieces import pieces
 from fuser.schedule.points import scalar_nodes, store_lanes, with_lanes, work
 from fuser.schedule.tiling import Turned, cpu_shape, find_turned, loops_over_tiles, tile_nodes
-from fuser.schedule.together import done_in_vectors, loads_together
 from fuser.schedule.vectors import step_along, unrounded
 from fuser.segmenter import Segment
 
@@ -249,7 +249,7 @@ def _lanes(body: Body, count: int) -> tuple[Node, ...]:
 
 def _together(body: Body, shifted: Body, count: int) -> tuple[list[Load], list[Load]]:
     """The loads of `count` neighbours that are done at once, and of the others those of each."""
-    together, _ = loads_together(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
+    together, _ = lane_loads(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
     names = {load.name for load in together}
     return together, [load for load in shifted.loads if load.name not in names]
 

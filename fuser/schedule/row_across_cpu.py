@@ -31,12 +31,27 @@ from fuser.schedule.loop_tree import (
     nested,
 )
 from fuser.schedule.names import block_name, lanes_name, own_name
-from fuser.schedule.row_axes import replace_axes
+from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
 from fuser.schedule.row_vectors import divided
 from fuser.schedule.vectors import step_along
+from fuser.segmenter.rows import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """Rows in strips of neighbours."""
+
+    body: RowBody
+
+
+def as_across(body: RowBody) -> Across | Refusal:
+    """Rows in strips, if neighbouring rows are next in memory."""
+    if lanes_across_rows(body):
+        return Across(body)
+    return Refusal("neighbouring elements of a row, not rows, are next in memory")
 
 
 def across_rows(
@@ -55,7 +70,7 @@ def across_rows(
         else:
             nodes += _point_across(sweep, lane)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
-    nodes += widened_blocks(body, parameters.row_block, outer, together=inner)
+    nodes += widened_blocks(body, parameters.row_block, outer, side_by_side=inner)
     strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip, unit=unit)
     return nested(outer, Binding.PARALLEL, (strip,))
 

@@ -103,7 +103,7 @@ class _Mapping:
         self._stages = [part for sweep in body.stages for part in conflict_free(sweep)]
         partials = tuple(self._partials.values())
         choice = TeamChoice(segment, body, self._stages, partials, alignments, parameters)
-        self._team = choice.run()
+        self._team, self._not_chosen = choice.run()
 
     def run(self, overwrite_refusal: str | None) -> LoopNest:
         team, launch = self._team, self._team.launch
@@ -133,6 +133,7 @@ class _Mapping:
             parameters=self._parameters,
             overwrite_refusal=overwrite_refusal,
             team=team.team,
+            not_chosen=self._not_chosen,
         )
 
     def _has_registers_for_values(self) -> bool:

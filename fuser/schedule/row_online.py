@@ -11,13 +11,33 @@ N. Gimelshein, Online normalizer calculation for softmax, 2018.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.loop_tree import Call, Expression, Let, Load, Ref
+from fuser.schedule.index import ZERO
+from fuser.schedule.loop_tree import (
+    Accumulate,
+    Binding,
+    Call,
+    Expression,
+    Finish,
+    Let,
+    Literal,
+    Load,
+    Loop,
+    Node,
+    Raise,
+    Ref,
+    Region,
+)
+from fuser.schedule.names import block_name
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, names_in
-from fuser.schedule.row_memory import consecutive
+from fuser.schedule.row_folds_cpu import in_own_type
+from fuser.schedule.row_memory import ask_for, consecutive
+from fuser.schedule.row_parts import Part, parts_of
+from fuser.schedule.row_sweeps_cpu import Ways, block_of, partials_of, sweep_along
 
 
 def online_pair(body: RowBody, parameters: CpuRowParameters) -> tuple[Sweep, Sweep] | None:
@@ -28,8 +48,36 @@ def online_pair(body: RowBody, parameters: CpuRowParameters) -> tuple[Sweep, Swe
     for (at, largest), (end, sums) in itertools.pairwise(sweeps):
         between = {node.name for stage in body.stages[at + 1 : end] for node in stage.code}
         if between.isdisjoint(names_in(sums.code)) and _online(largest, sums, parameters):
-            return largest, sums
+            whole = len(parts_of(largest, parameters.shortest_part)) == 1
+            return (largest, sums) if whole else None
     return None
+
+
+def swept_online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:
+    """The loops of such a pair, block by block."""
+    parameters = ways.parameters
+    (axis,) = sums.axes
+    (fold,) = largest.folds
+    block = dataclasses.replace(fold, name=block_name(fold.name))
+    (held,), sums_held = partials_of(largest), partials_of(sums)
+    found = dataclasses.replace(largest, folds=(block,), ahead=())
+    risen = Raise(fold.name, held, Ref(block.name, held.kept), sums_held)
+    summed = dataclasses.replace(sums, ahead=tuple(ask_for(largest, parameters.online_block)))
+    inner = block_of(Part(summed), sums_held, ways)
+    loops = (
+        *sweep_along(found, ways, in_own_type),
+        risen,
+        Loop(axis, Binding.BLOCKS, inner, parameters.block),
+    )
+    # Without any finite number a row has no sum.
+    none = Call("mul", (Literal(0, held.kept), Ref(fold.name, held.kept)), held.kept)
+    finished = (
+        Finish(held, ZERO),
+        *(Accumulate(partial, ZERO, none) for partial in sums_held),
+        *(Finish(partial, ZERO) for partial in sums_held),
+    )
+    blocks = Loop(axis, Binding.BLOCKS, loops, parameters.online_block)
+    return [Region((held, *sums_held), (blocks,), finished, threaded=False)]
 
 
 def _online(largest: Sweep, sums: Sweep, parameters: CpuRowParameters) -> bool:

@@ -33,6 +33,11 @@ class Part:
     in_blocks: bool = False
 
     @property
+    def own_span(self) -> tuple[int, int] | None:
+        """The span of the loop over its elements, if that is not given by the loop around it."""
+        return None if self.in_blocks else self.span
+
+    @property
     def extent(self) -> int:
         """How many elements it has."""
         start, end = self.span or (0, self.sweep.axes[-1].extent)
