@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_sweeps import CpuSweepPrinter
+from fuser.codegen.cpu_batches import CpuBatchPrinter
 from fuser.schedule.emit import join
 from fuser.schedule.index import ZERO, substitute
 from fuser.schedule.loop_tree import (
@@ -23,7 +23,7 @@ _JOINS = {
 }
 
 
-class CpuScanPrinter(CpuSweepPrinter):
+class CpuScanPrinter(CpuBatchPrinter):
     """Loops that go through a row in order. `count` lanes of a chunk have a point."""
 
     _threads_counted = False
