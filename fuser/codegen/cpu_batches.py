@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fuser.codegen.cpu_strips import CpuStripPrinter
+from fuser.schedule.bindings import Binding
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, KeepLanes, Loop
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.row_statements import KeepLanes
 
 
 class CpuBatchPrinter(CpuStripPrinter):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from fuser.codegen.cpu_ranges import CpuRangePrinter
+from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.index import ZERO, Axis, substitute
-from fuser.schedule.loop_tree import Accumulate, Binding, Let, Loop, Store
+from fuser.schedule.loop_tree import Loop
 from fuser.schedule.row_body import names_in
+from fuser.schedule.row_statements import Accumulate
+from fuser.schedule.statements import Let, Store
 
 
 class CpuChunkPrinter(CpuRangePrinter):

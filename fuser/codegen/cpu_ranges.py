@@ -6,9 +6,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from fuser.codegen.cpu_checks import CpuCheckPrinter
+from fuser.schedule.bindings import Binding
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Binding, Loop
+from fuser.schedule.loop_tree import Loop
 from fuser.segmenter import Segment
 
 _OVER_THREADS = (Binding.PARALLEL, Binding.STRIP, Binding.BLOCKS, Binding.BATCHES)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from fuser.codegen.cpu_chunks import CpuChunkPrinter
+from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import REPEATED
-from fuser.schedule.loop_tree import Binding, Load, Loop, Prefetch
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.statements import Load, Prefetch
 
 
 class CpuRoundPrinter(CpuChunkPrinter):

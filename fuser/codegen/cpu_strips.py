@@ -6,8 +6,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from fuser.codegen.cpu_rounds import CpuRoundPrinter
+from fuser.schedule.bindings import Binding
 from fuser.schedule.index import lanes_of
-from fuser.schedule.loop_tree import Binding, Loop
+from fuser.schedule.loop_tree import Loop
 
 _ROWS = "rows"
 """The variable that holds how many rows a strip has."""

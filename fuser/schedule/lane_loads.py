@@ -17,9 +17,10 @@ from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.cpu_parameters import ProcessorParameters
+from fuser.schedule.expressions import Convert, Ref
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Convert, Let, Load, Ref, Store
 from fuser.schedule.row_body import Code, Fold, names_in
+from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.vectors import step_along
 
 LEAST_DRAWN = 8

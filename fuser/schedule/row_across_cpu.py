@@ -12,30 +12,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert, join
+from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis, lanes_of
-from fuser.schedule.loop_tree import (
-    Binding,
-    CheckedIndex,
-    Combine,
-    Expression,
-    JoinGroups,
-    Lanes,
-    Let,
-    Loop,
-    Node,
-    Ref,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import block_name, lanes_name, own_name
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
+from fuser.schedule.row_statements import Combine, JoinGroups
 from fuser.schedule.row_vectors import divided
+from fuser.schedule.statements import CheckedIndex, Lanes, Let
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.loop_tree import Binding, Loop, Node, Region, nested
+from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_folds_cpu import wide
 from fuser.schedule.row_memory import ask_soon

@@ -8,19 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import (
-    Binding,
-    Keep,
-    Loop,
-    Node,
-    RowArray,
-    RowOfTile,
-    RowTile,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_batches_cpu import batches
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
@@ -37,13 +29,8 @@ from fuser.schedule.row_online import online_pair, swept_online
 from fuser.schedule.row_parts import parts_of
 from fuser.schedule.row_scans import carry_of, turned_with_scans
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn
-from fuser.schedule.row_sweeps_cpu import (
-    Ways,
-    in_one_thread,
-    in_one_way,
-    once_a_row,
-    sweep_along,
-)
+from fuser.schedule.row_statements import Keep, RowArray, RowOfTile, RowTile
+from fuser.schedule.row_sweeps_cpu import Ways, in_one_thread, in_one_way, once_a_row, sweep_along
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,25 +19,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import (
-    Binding,
-    Combine,
-    Keep,
-    KeepLanes,
-    Kept,
-    Let,
-    Load,
-    Loop,
-    Node,
-    RowArray,
-    Store,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_memory import cost
+from fuser.schedule.row_statements import Combine, Keep, KeepLanes, Kept, RowArray
+from fuser.schedule.statements import Let, Load, Store
 from fuser.segmenter.rows import Refusal
 
 _JOIN = 20

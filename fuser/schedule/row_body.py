@@ -19,25 +19,10 @@ from typing import assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.expressions import leaves
+from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref, SizeValue, leaves
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    CheckedIndex,
-    Expression,
-    IndexValue,
-    Keep,
-    Kept,
-    Let,
-    Literal,
-    Load,
-    Prefetch,
-    Ref,
-    RowTile,
-    Running,
-    SizeValue,
-    Store,
-)
+from fuser.schedule.row_statements import Accumulate, Keep, Kept, RowTile, Running
+from fuser.schedule.statements import CheckedIndex, Let, Load, Prefetch, Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from typing import TypeVar, assert_never
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.choice import NotChosen, first_that_fits
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import Binding, Finish, Node, Region, nested
+from fuser.schedule.loop_tree import Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.past_cache import goes_past_cache
@@ -36,6 +37,7 @@ from fuser.schedule.row_groups_cpu import Columns, alternating
 from fuser.schedule.row_lines_cpu import Lines, as_lines, lines
 from fuser.schedule.row_memory import cost
 from fuser.schedule.row_nan import drop_repeated_nan
+from fuser.schedule.row_statements import Finish
 from fuser.schedule.row_tiles_cpu import Tiled, in_tiles
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_whole_cpu import Whole, as_whole, whole_rows

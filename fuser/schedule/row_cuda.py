@@ -17,29 +17,15 @@ import math
 from collections.abc import Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.expressions import Ref
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Finish,
-    Keep,
-    Let,
-    Loop,
-    Node,
-    OwnSlots,
-    Place,
-    Ref,
-    Region,
-    RowArray,
-    Share,
-    Team,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.row_axes import arrange_rows
@@ -58,9 +44,11 @@ from fuser.schedule.row_slots import (
     row_partial,
     team_partial,
 )
+from fuser.schedule.row_statements import Accumulate, Finish, Keep, OwnSlots, Place, RowArray
 from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.statements import Let
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 

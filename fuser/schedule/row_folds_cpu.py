@@ -14,22 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import REPEATED
+from fuser.schedule.expressions import REPEATED, Call, Ref
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
 from fuser.schedule.index import ZERO, Axis, Index, substitute
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Call,
-    Combine,
-    Lanes,
-    Let,
-    Node,
-    Partial,
-    Ref,
-    Widen,
-)
+from fuser.schedule.loop_tree import Node
 from fuser.schedule.names import lanes_name, own_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep
+from fuser.schedule.row_statements import Accumulate, Combine, Partial, Widen
+from fuser.schedule.statements import Lanes, Let
 from fuser.schedule.vectors import step_along
 
 

@@ -16,34 +16,22 @@ from __future__ import annotations
 import dataclasses
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import join
+from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis, lanes_of, of_axis
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    CheckedIndex,
-    Finish,
-    Keep,
-    Kept,
-    Lanes,
-    Let,
-    Loop,
-    Node,
-    Partial,
-    Ref,
-    Region,
-    RowArray,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.names import block_name
 from fuser.schedule.row_across_cpu import as_across
 from fuser.schedule.row_along_cpu import along_rows
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
+from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
+from fuser.schedule.statements import CheckedIndex, Lanes, Let
 from fuser.segmenter.rows import Refusal
 
 

@@ -16,15 +16,17 @@ import itertools
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from fuser.schedule.axes import later
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import with_lane_calls
 from fuser.schedule.lane_loads import lane_loads
-from fuser.schedule.loop_tree import Binding, Load, Loop, Node, Prefetch
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
 from fuser.schedule.row_parts import Part, parts_of
+from fuser.schedule.statements import Load, Prefetch
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 _WORD = 4

@@ -15,29 +15,19 @@ import dataclasses
 import itertools
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.expressions import Call, Expression, Literal, Ref
 from fuser.schedule.index import ZERO
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Call,
-    Expression,
-    Finish,
-    Let,
-    Literal,
-    Load,
-    Loop,
-    Node,
-    Raise,
-    Ref,
-    Region,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region
 from fuser.schedule.names import block_name
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, names_in
 from fuser.schedule.row_folds_cpu import in_own_type
 from fuser.schedule.row_memory import ask_for, consecutive
 from fuser.schedule.row_parts import Part, parts_of
+from fuser.schedule.row_statements import Accumulate, Finish, Raise
 from fuser.schedule.row_sweeps_cpu import Ways, block_of, partials_of, sweep_along
+from fuser.schedule.statements import Let, Load
 
 
 def online_pair(body: RowBody, parameters: CpuRowParameters) -> tuple[Sweep, Sweep] | None:

@@ -15,11 +15,12 @@ import itertools
 from dataclasses import dataclass
 
 from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.loop_tree import CheckedIndex, Keep, Let, Load
 from fuser.schedule.pieces import deciding, thresholds
 from fuser.schedule.resolve import decided, replaced
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, names_in, nodes_read, variables_of
+from fuser.schedule.row_statements import Keep
+from fuser.schedule.statements import CheckedIndex, Let, Load
 from fuser.segmenter.profit import MOST_PARTS
 
 

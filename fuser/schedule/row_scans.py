@@ -14,22 +14,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from fuser.schedule.emit import convert, join
+from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import kept_dtype, neutral
-from fuser.schedule.loop_tree import (
-    Carry,
-    Keep,
-    Kept,
-    Lanes,
-    Let,
-    Loop,
-    Node,
-    Ref,
-    Running,
-    ScanLanes,
-    Store,
-)
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of, names_in
+from fuser.schedule.row_statements import Carry, Keep, Kept, Running, ScanLanes
+from fuser.schedule.statements import Lanes, Let, Store
 from fuser.schedule.vectors import lanes_to_store, step_along
 
 Phase = tuple[Code, ...]

@@ -14,25 +14,14 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO
 from fuser.schedule.lane_calls import VECTOR, made_both_ways, with_lane_calls, worth_phases
 from fuser.schedule.lane_loads import done_in_vectors, lane_loads
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Finish,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Partial,
-    Ref,
-    Region,
-    Store,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.row_body import Code, Fold, Sweep
 from fuser.schedule.row_folds_cpu import (
     KeptIn,
@@ -48,6 +37,8 @@ from fuser.schedule.row_folds_cpu import (
 )
 from fuser.schedule.row_memory import consecutive
 from fuser.schedule.row_parts import Part, parts_of
+from fuser.schedule.row_statements import Accumulate, Finish, Partial
+from fuser.schedule.statements import Let, Load, Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from fuser.schedule.bindings import Team
 from fuser.schedule.choice import NotChosen, first_that_fits
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import Launch
-from fuser.schedule.loop_tree import Load, Partial, Place, Team
 from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
@@ -28,7 +28,9 @@ from fuser.schedule.row_room import (
 from fuser.schedule.row_scans import independent
 from fuser.schedule.row_short import lanes_across, lanes_along, threads_of_column
 from fuser.schedule.row_slots import is_of_row, shared_parts_bytes, slots_along
+from fuser.schedule.row_statements import Partial, Place
 from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.statements import Load
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 from fuser.segmenter.rows import Refusal

@@ -18,9 +18,10 @@ import math
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis, Index, compose, of_axis, substitute
-from fuser.schedule.loop_tree import CheckedIndex, Kept, Load, RowTile, Store
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep, variables_of
+from fuser.schedule.row_statements import Kept, RowTile
+from fuser.schedule.statements import CheckedIndex, Load, Store
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 

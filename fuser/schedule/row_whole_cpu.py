@@ -11,29 +11,20 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert
+from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import (
-    Binding,
-    Call,
-    CheckedIndex,
-    Expression,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Ref,
-    Running,
-    Store,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
 from fuser.schedule.row_folds_cpu import in_own_type, widened_blocks
+from fuser.schedule.row_statements import Running
 from fuser.schedule.row_sweeps_cpu import Ways, sweep_along
+from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 from fuser.schedule.straight_line import MOST_STATEMENTS, Line, StraightLine
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
