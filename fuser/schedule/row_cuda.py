@@ -320,8 +320,7 @@ class _Mapping:
 
     def _index_dtype(self) -> DataType:
         indices = [index for sweep in self._body.sweeps for index in sweep.indices()]
-        longest = max((point_count(sweep.axes) for sweep in self._body.stages), default=1)
-        return index_dtype(self._segment, indices, longest, self._parts())
+        return index_dtype(self._segment, indices, self._body.longest, self._parts())
 
     def _parts(self) -> int:
         """How many parts of a fold lie in a workspace."""

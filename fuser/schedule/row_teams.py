@@ -84,7 +84,7 @@ class TeamChoice:
         self._stages = stages
         self._partials = partials
         self._rows = point_count(body.rows)
-        self._longest = max((point_count(sweep.axes) for sweep in body.stages), default=1)
+        self._longest = body.longest
         self._scanned = any(sweep.scans for sweep in stages)
         self._groups: dict[Axis, list[Sweep]] = {}
         for sweep in stages:

@@ -53,7 +53,7 @@ def as_whole(body: RowBody, parameters: CpuRowParameters) -> Whole | Refusal:
 def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     """Why neighbours along the innermost axis of rows are not done by a lane each."""
     inner, most = body.rows[-1], parameters.whole_row
-    longest = max((point_count(sweep.axes) for sweep in body.stages), default=1)
+    longest = body.longest
     if longest > most:
         return Refusal(f"a row has {longest} elements, more than {most}")
     if inner.extent < parameters.whole_rows:
