@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 
 ROOT = Path(__file__).parent.parent
 TEXT, _, GLOSSARY = (ROOT / "docs" / "design.md").read_text().partition("## Glossary")

@@ -10,19 +10,11 @@ from fuser.codegen.printer import RowNode
 from fuser.codegen.target import CPU
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import (
-    Binding,
-    Drawn,
-    Load,
-    Loop,
-    Node,
-    Peel,
-    Prefetch,
-    Region,
-    Store,
-)
+from fuser.schedule.loop_tree import Loop, Node, Peel, Region
+from fuser.schedule.statements import Drawn, Load, Prefetch, Store
 
 
 class CpuPrinter(CpuTilePrinter):

@@ -20,7 +20,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from fuser.codegen.cpu import CpuPrinter
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import CheckedIndex, Loop
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.statements import CheckedIndex
 from fuser.segmenter import Segment
 
 

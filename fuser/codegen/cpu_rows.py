@@ -8,48 +8,45 @@ from typing import assert_never
 from fuser.codegen.cpu_scans import CpuScanPrinter
 from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.emit import join
+from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.folds import lowest_finite
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
+    IfListed,
+    ListLoop,
+    Loop,
+    Node,
+    PointLists,
+    PointOf,
+    Region,
+    Share,
+    WarpElements,
+    WarpPoints,
+    every_node,
+)
+from fuser.schedule.names import block_name, part_name
+from fuser.schedule.row_statements import (
     Accumulate,
-    Binding,
-    Call,
     Carry,
-    CheckedIndex,
     Combine,
-    Convert,
-    Expression,
     Finish,
     FinishPowers,
-    IfListed,
     JoinGroups,
     Keep,
     KeepLanes,
     Kept,
-    Let,
-    ListLoop,
-    Literal,
-    Loop,
-    Node,
     Partial,
-    PointLists,
-    PointOf,
     Raise,
-    Ref,
-    Region,
     RowArray,
     RowOfTile,
     RowTile,
     ScanLanes,
-    Share,
-    WarpElements,
-    WarpPoints,
     Widen,
-    every_node,
 )
-from fuser.schedule.names import block_name, part_name
+from fuser.schedule.statements import CheckedIndex, Let
 from fuser.segmenter import Segment
 
 _LINES = 128

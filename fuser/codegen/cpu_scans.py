@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_sweeps import CpuSweepPrinter
+from fuser.codegen.cpu_batches import CpuBatchPrinter
+from fuser.schedule.bindings import Binding
 from fuser.schedule.emit import join
+from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO, substitute
-from fuser.schedule.loop_tree import (
-    Binding,
-    Carry,
-    Loop,
-    Ref,
-    ScanLanes,
-    Share,
-    Store,
-)
+from fuser.schedule.loop_tree import Loop, Share
+from fuser.schedule.row_statements import Carry, ScanLanes
+from fuser.schedule.statements import Store
 
 _JOINS = {
     "add": "running_sum",
@@ -23,7 +19,7 @@ _JOINS = {
 }
 
 
-class CpuScanPrinter(CpuSweepPrinter):
+class CpuScanPrinter(CpuBatchPrinter):
     """Loops that go through a row in order. `count` lanes of a chunk have a point."""
 
     _threads_counted = False

@@ -6,14 +6,13 @@ from typing import assert_never
 
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.tiles import column_of, side, sides, tiled_nest, tiles_along
-from fuser.schedule.loop_tree import (
-    Binding,
+from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Ref
+from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.statements import (
     DrainTile,
     FillTile,
-    Loop,
-    Node,
     Prefetch,
-    Ref,
     Store,
     TileKeep,
     TileLine,

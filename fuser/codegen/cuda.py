@@ -7,8 +7,10 @@ from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.target import CUDA
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
-from fuser.schedule.loop_tree import Binding, Drawn, Load, Loop, Prefetch, Store
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.statements import Drawn, Load, Prefetch, Store
 
 _THREAD_BINDINGS = (Binding.THREAD_X, Binding.THREAD_Y)
 

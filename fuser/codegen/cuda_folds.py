@@ -11,10 +11,13 @@ import math
 from fuser.codegen.cuda_points import CudaPointPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Team
 from fuser.schedule.counts import point_count
 from fuser.schedule.emit import join
-from fuser.schedule.loop_tree import Expression, FinishPowers, Partial, Ref, Region, Team
+from fuser.schedule.expressions import Expression, Ref
+from fuser.schedule.loop_tree import Region
 from fuser.schedule.names import part_name
+from fuser.schedule.row_statements import FinishPowers, Partial
 
 
 class CudaFoldPrinter(CudaPointPrinter):

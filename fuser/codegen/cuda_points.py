@@ -6,22 +6,12 @@ import math
 
 from fuser.codegen.cuda_teams import CudaTeamPrinter, nest_of
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import (
-    Binding,
-    Keep,
-    Kept,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Peel,
-    Place,
-    RowArray,
-    Store,
-    Team,
-)
+from fuser.schedule.loop_tree import Loop, Node, Peel
+from fuser.schedule.row_statements import Keep, Kept, Place, RowArray
+from fuser.schedule.statements import Let, Load, Store
 from fuser.segmenter import Segment
 
 

@@ -6,19 +6,14 @@ import math
 
 from fuser.codegen.cuda_slots import CudaSlotPrinter, joins_of_row
 from fuser.codegen.launch_bounds import launch_bounds
+from fuser.schedule.bindings import Team
 from fuser.schedule.counts import ceil_div, power_of_two
+from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO, Index, substitute
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Finish,
-    Loop,
-    Partial,
-    Ref,
-    Region,
-    Team,
-)
+from fuser.schedule.loop_tree import Loop, Region
 from fuser.schedule.row_slots import shared_parts_bytes
+from fuser.schedule.row_statements import Accumulate, Finish, Partial
 from fuser.segmenter import Segment
 
 _GROUP = 16

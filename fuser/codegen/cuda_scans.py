@@ -9,35 +9,36 @@ from typing import assert_never
 from fuser.codegen.cuda_folds import CudaFoldPrinter
 from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Carry,
-    CheckedIndex,
-    Combine,
-    Finish,
-    FinishPowers,
     IfListed,
-    JoinGroups,
-    Keep,
-    KeepLanes,
-    Kept,
     ListLoop,
     Loop,
     PointLists,
     PointOf,
-    Raise,
     Region,
+    Share,
+    WarpElements,
+    WarpPoints,
+)
+from fuser.schedule.row_statements import (
+    Accumulate,
+    Carry,
+    Combine,
+    Finish,
+    FinishPowers,
+    JoinGroups,
+    Keep,
+    KeepLanes,
+    Kept,
+    Raise,
     RowArray,
     RowOfTile,
     RowTile,
     ScanLanes,
-    Share,
-    Team,
-    WarpElements,
-    WarpPoints,
     Widen,
 )
+from fuser.schedule.statements import CheckedIndex
 
 
 class CudaScanPrinter(CudaFoldPrinter):

@@ -6,18 +6,12 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from fuser.codegen.cuda_scans import CudaScanPrinter
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import power_of_two
+from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import (
-    Binding,
-    Finish,
-    FinishPowers,
-    Loop,
-    OwnSlots,
-    Ref,
-    Region,
-    every_node,
-)
+from fuser.schedule.loop_tree import Loop, Region, every_node
+from fuser.schedule.row_statements import Finish, FinishPowers, OwnSlots
 from fuser.segmenter import Segment
 
 

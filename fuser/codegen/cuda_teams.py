@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 from fuser.codegen.cuda import CudaPrinter
+from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Binding, CheckedIndex, Loop, Store, Team
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.statements import CheckedIndex, Store
 from fuser.segmenter import Segment
 
 

@@ -7,18 +7,10 @@ from typing import assert_never
 
 from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.tiles import column_of, side, sides, tiled_nest, tiles_along
-from fuser.schedule.loop_tree import (
-    Binding,
-    DrainTile,
-    FillTile,
-    Loop,
-    Node,
-    Ref,
-    TileKeep,
-    TileLine,
-    TileNode,
-    TileRoom,
-)
+from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Ref
+from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.statements import DrainTile, FillTile, TileKeep, TileLine, TileNode, TileRoom
 from fuser.schedule.tiling import pitch
 
 _UNROLLED = 4

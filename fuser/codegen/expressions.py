@@ -13,7 +13,15 @@ from fuser.codegen.target import Target
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.loop_tree import Call, Convert, Expression, IndexValue, Literal, Ref, SizeValue
+from fuser.schedule.expressions import (
+    Call,
+    Convert,
+    Expression,
+    IndexValue,
+    Literal,
+    Ref,
+    SizeValue,
+)
 
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
 _CHOICES = frozenset({"where", "relu", "clamp", "maximum", "minimum"})

@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.codegen.sizes import Sizes
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Binding, DrainTile, FillTile, Loop
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.statements import DrainTile, FillTile
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,13 +54,13 @@ def _body(part: Partition, plan: Plan, step: Step, number: int | None) -> list[M
     match step:
         case KernelStep():
             assert number is not None
-            segment = plan.segmented.segments[number]
+            segment, merges = plan.segmented.segments[number], part.merges(number)
             return [
                 operations,
                 _reasons(step.reason),
                 _launch(step, plan.target),
                 _tensors(segment),
-                _listed(part.merges(number), "merge"),
+                _closed(f"Why its operations are together: {count(len(merges), 'merge')}", merges),
                 *_code(step),
             ]
         case AliasStep() | ExternStep():
@@ -76,7 +76,8 @@ def _reasons(reason: str) -> Markup:
 
 def _launch(kernel: KernelStep, target: str) -> Markup:
     mapping = tag("p", kernel.mapping, class_="fine") if kernel.mapping else None
-    return joined(tag("h4", "Launch"), tag("p", launch_words(kernel, target)), mapping)
+    others = _closed("Why not another mapping", kernel.not_chosen)
+    return joined(tag("h4", "Launch"), tag("p", launch_words(kernel, target)), mapping, others)
 
 
 def _tensors(segment: Segment) -> Markup:
@@ -100,16 +101,12 @@ def _tensor(segment: Segment, value: Value, way: str, elements: int) -> Markup:
     return tag("tr", *(tag("td", cell) for cell in cells))
 
 
-def _listed(lines: Sequence[str], name: str) -> Markup:
-    """Lines of the plan's log, closed at first."""
+def _closed(summary: str, lines: Sequence[str]) -> Markup:
+    """A list that is closed at first; nothing if it is empty."""
     if not lines:
         return Markup()
     items = [tag("li", " ".join(line.split())) for line in lines]
-    return tag(
-        "details",
-        tag("summary", f"Why its operations are together: {count(len(lines), name)}"),
-        tag("ul", *items, class_="log"),
-    )
+    return tag("details", tag("summary", summary), tag("ul", *items, class_="log"))
 
 
 def _code(kernel: KernelStep) -> list[Markup]:

@@ -77,6 +77,8 @@ def _kernel(part: Partition, plan: Plan, number: int, kernel: KernelStep) -> lis
     lines = _wrapped(f"kernel {kernel.name}, {launch_words(kernel, plan.target)}: {moved}", 2)
     if kernel.mapping:
         lines += _wrapped(kernel.mapping, 4)
+    if kernel.not_chosen:
+        lines += _wrapped("; ".join(kernel.not_chosen), 4)
     merges = len(part.merges(number))
     if merges:
         lines.append(f"    {count(merges, 'merge')} made it, which the page lists")

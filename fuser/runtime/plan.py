@@ -47,6 +47,11 @@ class KernelStep:
         return "" if self.nest is None else self.nest.mapping
 
     @property
+    def not_chosen(self) -> tuple[str, ...]:
+        """The mappings that were tried before, each with the reason why it does not fit."""
+        return () if self.nest is None else tuple(map(str, self.nest.not_chosen))
+
+    @property
     def chosen(self) -> str:
         """The mapping, with the parameters by which the heuristic chose it."""
         return "" if self.nest is None else self.nest.chosen

@@ -1,13 +1,7 @@
 """Segment -> loop tree: axes, then a mapping to threads and lanes."""
 
-from fuser.schedule.heuristics import (
-    CpuParameters,
-    CpuRowParameters,
-    CudaParameters,
-    CudaRowParameters,
-    ProcessorParameters,
-    arch_number,
-)
+from fuser.schedule.cpu_parameters import CpuParameters, CpuRowParameters, ProcessorParameters
+from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters, arch_number
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.point_cpu import schedule_cpu

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from fuser.schedule.body import Body
+from fuser.schedule.expressions import IndexValue
 from fuser.schedule.index import Axis, Index, affine_parts, substitute
-from fuser.schedule.loop_tree import IndexValue, Let, Load, Node, Prefetch, Store
+from fuser.schedule.loop_tree import Node
+from fuser.schedule.statements import Let, Load, Prefetch, Store
 
 Moved = TypeVar("Moved", bound=Node)
 

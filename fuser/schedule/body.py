@@ -13,15 +13,9 @@ from fuser.ir.nodes import Cat, Pad, Value
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates, pull, push
 from fuser.schedule.emit import Emitter, scalar_operands
+from fuser.schedule.expressions import Expression, IndexValue, Ref
 from fuser.schedule.index import Axis, Index, clean_cut, compose, linear, unravel
-from fuser.schedule.loop_tree import (
-    Expression,
-    IndexValue,
-    Let,
-    Load,
-    Ref,
-    Store,
-)
+from fuser.schedule.statements import Let, Load, Store
 from fuser.segmenter import Segment
 
 

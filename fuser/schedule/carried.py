@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType, holds
+from fuser.schedule.expressions import Call, Expression, IndexValue, Literal, Ref, SizeValue
 from fuser.schedule.index import (
     ZERO,
     Axis,
@@ -28,17 +29,7 @@ from fuser.schedule.index import (
     substitute,
     total,
 )
-from fuser.schedule.loop_tree import (
-    Call,
-    Expression,
-    IndexValue,
-    Let,
-    Literal,
-    Load,
-    Ref,
-    SizeValue,
-    Store,
-)
+from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.vectors import step_along
 
 Lane = Load | Let | Store

@@ -15,8 +15,9 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, Loop, Node, Region
+from fuser.schedule.loop_tree import Loop, Node, Region
 
 _SHARED_ITERATIONS = 128
 """Iterations from which a loop around several pieces keeps all threads busy."""

@@ -18,8 +18,9 @@ from fuser.ir.random_numbers import LARGEST_UNIT
 from fuser.ir.shapes import row_major_strides
 from fuser.ir.types import TensorType
 from fuser.schedule.coordinates import Coordinates
+from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.index import linear
-from fuser.schedule.loop_tree import Call, Convert, Drawn, Expression, Let, Literal, Load, Ref
+from fuser.schedule.statements import Drawn, Let, Load
 
 _WIDE = DataType.Double
 

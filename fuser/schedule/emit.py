@@ -27,18 +27,17 @@ from fuser.ir.nodes import (
 from fuser.ir.strided import is_metadata
 from fuser.schedule.coordinates import Coordinates, cat_parts, pull
 from fuser.schedule.draw import draw
-from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import (
+from fuser.schedule.expressions import (
     Call,
     Convert,
     Expression,
     IndexValue,
-    Let,
     Literal,
-    Load,
     Ref,
     SizeValue,
 )
+from fuser.schedule.index import Index
+from fuser.schedule.statements import Let, Load
 
 COPIES = ("set", "segment_set")
 

@@ -7,7 +7,7 @@ import math
 import torch
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import Literal
+from fuser.schedule.expressions import Literal
 
 FOLDS = {
     "sum": "add",

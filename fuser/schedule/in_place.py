@@ -13,9 +13,9 @@ from fuser.ir.nodes import Value
 from fuser.schedule.body import Body
 from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Load, Store
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_slots import conflict_free
+from fuser.schedule.statements import Load, Store
 from fuser.segmenter import Segment
 
 

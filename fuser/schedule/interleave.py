@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 from fuser.schedule.body import Body
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Let, Load
 from fuser.schedule.pieces import part_of, refined
+from fuser.schedule.statements import Let, Load
 from fuser.schedule.straight_line import MOST_STATEMENTS, StraightLine
 from fuser.schedule.vectors import step_along
 

@@ -16,23 +16,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Call,
-    Keep,
-    Kept,
-    LaneCall,
-    Lanes,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Ref,
-    Store,
-    every_node,
-)
+from fuser.schedule.expressions import Call, Ref
+from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import given_name, held_name
 from fuser.schedule.row_body import Code, dtype_of, names_in, variables_of
+from fuser.schedule.row_statements import Accumulate, Keep, Kept
+from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Store
 
 LANE_FUNCTIONS = frozenset(
     {"cos", "erf", "exp", "exp_nonpositive", "sigmoid", "silu", "sin", "tanh"}

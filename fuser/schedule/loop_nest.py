@@ -6,10 +6,15 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Team
-from fuser.schedule.heuristics import Parameters
+from fuser.schedule.choice import NotChosen
+from fuser.schedule.cpu_parameters import CpuParameters, CpuRowParameters
+from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.statements import Let
+
+Parameters = CpuParameters | CpuRowParameters | CudaParameters | CudaRowParameters
+"""What any mapping chooses by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,8 @@ class LoopNest:
     `axes` run from the outermost to the innermost; `index_dtype` is Int32 where every offset fits.
     `mapping` says in words how the axes are mapped, which was chosen by `parameters`;
     `overwrite_refusal` why it may not store over what it reads, where the segment's memory says so.
-    `team` does a row of a CUDA kernel.
+    `team` does a row of a CUDA kernel. `not_chosen` are the mappings that come before the one that
+    was chosen.
     """
 
     name: str
@@ -55,6 +61,7 @@ class LoopNest:
     parameters: Parameters
     overwrite_refusal: str | None
     team: Team | None = None
+    not_chosen: tuple[NotChosen, ...] = ()
 
     @property
     def chosen(self) -> str:

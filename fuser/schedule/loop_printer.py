@@ -21,23 +21,17 @@ from typing import Any
 
 from fuser.ir.nodes import Value
 from fuser.ir.printer import print_number
+from fuser.schedule.expressions import Call, Convert, IndexValue, Literal, Ref, SizeValue
 from fuser.schedule.index import Axis, Index, Quotient, Remainder, Term, Variable
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import (
-    Call,
-    Convert,
-    IndexValue,
-    Let,
-    Literal,
-    Load,
-    Loop,
-    Partial,
-    Ref,
-    SizeValue,
-    Store,
-)
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.row_statements import Partial
+from fuser.schedule.statements import Let, Load, Store
 
-_IN_LINES = ("name", "axes", "prologue", "body", "mapping", "parameters", "overwrite_refusal")
+_IN_LINES = (
+    *("name", "axes", "prologue", "body"),
+    *("mapping", "parameters", "overwrite_refusal", "not_chosen"),
+)
 """Fields of a nest that the lines below its head show, a dump of their own, or the plan."""
 
 

@@ -10,19 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fuser.ir.nodes import Value
-from fuser.schedule.bindings import (
-    Binding,
-    Team,
-)
-from fuser.schedule.expressions import (
-    Call,
-    Convert,
-    Expression,
-    IndexValue,
-    Literal,
-    Ref,
-    SizeValue,
-)
+from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Literal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_statements import (
     Accumulate,
@@ -36,7 +25,6 @@ from fuser.schedule.row_statements import (
     Kept,
     OwnSlots,
     Partial,
-    Place,
     Raise,
     RowArray,
     RowOfTile,
@@ -47,77 +35,14 @@ from fuser.schedule.row_statements import (
 )
 from fuser.schedule.statements import (
     CheckedIndex,
-    DrainTile,
-    Drawn,
-    FillTile,
     LaneCall,
     Lanes,
     Let,
     Load,
     Prefetch,
     Store,
-    TileKeep,
-    TileLine,
     TileNode,
-    TileRoom,
 )
-
-__all__ = [
-    "Accumulate",
-    "Binding",
-    "Call",
-    "Carry",
-    "CheckedIndex",
-    "Combine",
-    "Convert",
-    "DrainTile",
-    "Drawn",
-    "Expression",
-    "FillTile",
-    "Finish",
-    "FinishPowers",
-    "IfListed",
-    "IndexValue",
-    "JoinGroups",
-    "Keep",
-    "KeepLanes",
-    "Kept",
-    "LaneCall",
-    "Lanes",
-    "Let",
-    "ListLoop",
-    "Literal",
-    "Load",
-    "Loop",
-    "Node",
-    "OwnSlots",
-    "Partial",
-    "Peel",
-    "Place",
-    "PointLists",
-    "PointOf",
-    "Prefetch",
-    "Raise",
-    "Ref",
-    "Region",
-    "RowArray",
-    "RowOfTile",
-    "RowTile",
-    "Running",
-    "ScanLanes",
-    "Share",
-    "SizeValue",
-    "Store",
-    "Team",
-    "TileKeep",
-    "TileLine",
-    "TileNode",
-    "TileRoom",
-    "WarpElements",
-    "WarpPoints",
-    "Widen",
-    "nested",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,19 +23,11 @@ from dataclasses import dataclass
 from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.body import Body
 from fuser.schedule.emit import convert
+from fuser.schedule.expressions import Call, Convert, Expression, IndexValue, Literal, Ref
 from fuser.schedule.index import ZERO, Index
-from fuser.schedule.loop_tree import (
-    Call,
-    CheckedIndex,
-    Convert,
-    Expression,
-    IndexValue,
-    Let,
-    Literal,
-    Ref,
-)
 from fuser.schedule.resolve import only_read
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
+from fuser.schedule.statements import CheckedIndex, Let
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _EQUALITIES = frozenset({"eq", "ne"})

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 from fuser.schedule.axes import coalesce, map_indices
 from fuser.schedule.body import Body
 from fuser.schedule.index import Axis, Clamped, Index, affine_parts, clean_cut, of_axis
-from fuser.schedule.loop_tree import Let
 from fuser.schedule.resolve import comparisons, resolve
+from fuser.schedule.statements import Let
 
 
 def pieces(body: Body, most: int) -> list[Body]:

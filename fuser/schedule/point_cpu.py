@@ -7,30 +7,25 @@ import dataclasses
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange, later
+from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, trace
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
-from fuser.schedule.heuristics import CpuParameters
+from fuser.schedule.cpu_parameters import CpuParameters
+from fuser.schedule.expressions import Ref
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.lane_calls import lane_calls_in, with_lane_calls
+from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import (
-    Binding,
-    Load,
-    Loop,
-    Node,
-    Peel,
-    Prefetch,
-    Ref,
-)
+from fuser.schedule.loop_tree import Loop, Node, Peel
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_points
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.pieces import pieces
 from fuser.schedule.points import scalar_nodes, store_lanes, with_lanes, work
+from fuser.schedule.statements import Load, Prefetch
 from fuser.schedule.tiling import Turned, cpu_shape, find_turned, loops_over_tiles, tile_nodes
-from fuser.schedule.together import done_in_vectors, loads_together
 from fuser.schedule.vectors import step_along, unrounded
 from fuser.segmenter import Segment
 
@@ -249,7 +244,7 @@ def _lanes(body: Body, count: int) -> tuple[Node, ...]:
 
 def _together(body: Body, shifted: Body, count: int) -> tuple[list[Load], list[Load]]:
     """The loads of `count` neighbours that are done at once, and of the others those of each."""
-    together, _ = loads_together(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
+    together, _ = lane_loads(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
     names = {load.name for load in together}
     return together, [load for load in shifted.loads if load.name not in names]
 

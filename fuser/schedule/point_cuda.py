@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 
 from fuser.schedule.axes import arrange
+from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, trace
 from fuser.schedule.carried import Lane, carry
 from fuser.schedule.counts import ceil_div, point_count
+from fuser.schedule.cuda_blocks import block_shape
+from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
-from fuser.schedule.heuristics import CudaParameters, block_shape
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import Binding, Loop, Node
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_points
 from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes

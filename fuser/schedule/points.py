@@ -6,7 +6,8 @@ from fuser.schedule.axes import map_indices
 from fuser.schedule.body import Body
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.index import Axis, lanes_of
-from fuser.schedule.loop_tree import Lanes, Let, Node, Store
+from fuser.schedule.loop_tree import Node
+from fuser.schedule.statements import Lanes, Let, Store
 from fuser.schedule.vectors import step_along, stores_of_lanes
 
 

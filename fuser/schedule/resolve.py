@@ -17,18 +17,18 @@ from typing import assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.body import Body
-from fuser.schedule.expressions import refs
-from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import (
+from fuser.schedule.expressions import (
     Call,
     Convert,
     Expression,
     IndexValue,
-    Let,
     Literal,
     Ref,
     SizeValue,
+    refs,
 )
+from fuser.schedule.index import Index
+from fuser.schedule.statements import Let
 from fuser.schedule.zero_sums import is_unsigned, without_zero
 
 

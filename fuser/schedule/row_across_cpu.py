@@ -12,31 +12,38 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert, join
+from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.folds import neutral
-from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, lanes_of
-from fuser.schedule.loop_tree import (
-    Binding,
-    CheckedIndex,
-    Combine,
-    Expression,
-    JoinGroups,
-    Lanes,
-    Let,
-    Loop,
-    Node,
-    Ref,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import block_name, lanes_name, own_name
-from fuser.schedule.row_axes import replace_axes
+from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
+from fuser.schedule.row_statements import Combine, JoinGroups
 from fuser.schedule.row_vectors import divided
+from fuser.schedule.statements import CheckedIndex, Lanes, Let
 from fuser.schedule.vectors import step_along
+from fuser.segmenter.rows import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """Rows in strips of neighbours."""
+
+    body: RowBody
+
+
+def as_across(body: RowBody) -> Across | Refusal:
+    """Rows in strips, if neighbouring rows are next in memory."""
+    if lanes_across_rows(body):
+        return Across(body)
+    return Refusal("neighbouring elements of a row, not rows, are next in memory")
 
 
 def across_rows(
@@ -55,7 +62,7 @@ def across_rows(
         else:
             nodes += _point_across(sweep, lane)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
-    nodes += widened_blocks(body, parameters.row_block, outer, together=inner)
+    nodes += widened_blocks(body, parameters.row_block, outer, side_by_side=inner)
     strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip, unit=unit)
     return nested(outer, Binding.PARALLEL, (strip,))
 

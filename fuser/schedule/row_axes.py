@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from fuser.schedule.axes import merge_axes, moved
 from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis, Index, Variable, of_axis, substitute
-from fuser.schedule.loop_tree import Load
 from fuser.schedule.row_body import RowBody, Sweep, indices_in, names_in
+from fuser.schedule.statements import Load
 
 
 def arrange_rows(body: RowBody) -> RowBody:

@@ -14,29 +14,21 @@ rows know is kept in arrays, an element a row.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import (
-    Binding,
-    Combine,
-    Keep,
-    KeepLanes,
-    Kept,
-    Let,
-    Load,
-    Loop,
-    Node,
-    RowArray,
-    Store,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_memory import cost
+from fuser.schedule.row_statements import Combine, Keep, KeepLanes, Kept, RowArray
+from fuser.schedule.statements import Let, Load, Store
+from fuser.segmenter.rows import Refusal
 
 _JOIN = 20
 """Instructions for which the lanes of a fold are joined, roughly."""
@@ -45,24 +37,37 @@ Stage = tuple[Sweep, Sequence[Node]]
 """A stage and the nodes that do it for one row."""
 
 
-def are_batched(body: RowBody, parameters: CpuRowParameters) -> bool:
-    """Whether rows are so short that some neighbours are done together, of so many that few are
-    repeated when the last batch is moved back to end in range. Sums alone are as soon joined one by
-    one, and rows that wait for memory wait less if each is read while one before is stored."""
-    if not body.rows or body.folds_over_rows:
-        return False
+@dataclasses.dataclass(frozen=True, slots=True)
+class Batched:
+    """Rows some neighbours at a time, each with lanes along it."""
+
+    body: RowBody
+
+
+def in_batches(body: RowBody, parameters: CpuRowParameters) -> Batched | Refusal:
+    """`body` in batches, if rows are so short that some neighbours are done together, of so many
+    that few are repeated when the last batch is moved back to end in range. Sums alone are as soon
+    joined one by one, and rows that wait for memory wait less if each is read while one before is
+    stored."""
     swept = [sweep for sweep in body.stages if sweep.axes]
-    rows, batch = body.rows[-1].extent, parameters.batch
-    repeated = -rows % batch
-    return (
-        rows >= batch
-        and repeated * parameters.least_batches <= rows
-        and any(sweep.folds_of_row for sweep in swept)
-        and (len(swept) > 1 or _work_once(body) >= parameters.batched_work)
-        and not any(sweep.scans for sweep in body.stages)
-        and all(_is_short(sweep, parameters) for sweep in swept)
-        and _work(body, batch) * point_count(body.rows) >= parameters.work_of_byte * _bytes(body)
-    )
+    count, batch = body.rows[-1].extent if body.rows else 1, parameters.batch
+    if not body.rows or count < batch:
+        return Refusal(f"{count} rows are no batch of {batch}")
+    if -count % batch * parameters.least_batches > count:
+        return Refusal(f"too many of {count} rows would be done twice in batches of {batch}")
+    if body.folds_over_rows:
+        return Refusal("something is folded over the rows")
+    if not any(sweep.folds_of_row for sweep in swept):
+        return Refusal("nothing is folded along a row")
+    if len(swept) == 1 and _work_once(body) < parameters.batched_work:
+        return Refusal("a row is swept once, and little is computed once a row")
+    if any(sweep.scans for sweep in body.stages):
+        return Refusal("a row is scanned")
+    if not all(_is_short(sweep, parameters) for sweep in swept):
+        return Refusal(f"a row does not have {batch} to {parameters.batched_row} elements")
+    if _work(body, batch) * point_count(body.rows) < parameters.work_of_byte * _bytes(body):
+        return Refusal("the memory of rows takes longer than their arithmetic")
+    return Batched(body)
 
 
 def _is_short(sweep: Sweep, parameters: CpuRowParameters) -> bool:

@@ -19,25 +19,11 @@ from typing import assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.expressions import leaves
+from fuser.schedule.counts import point_count
+from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref, SizeValue, leaves
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    CheckedIndex,
-    Expression,
-    IndexValue,
-    Keep,
-    Kept,
-    Let,
-    Literal,
-    Load,
-    Prefetch,
-    Ref,
-    RowTile,
-    Running,
-    SizeValue,
-    Store,
-)
+from fuser.schedule.row_statements import Accumulate, Keep, Kept, RowTile, Running
+from fuser.schedule.statements import CheckedIndex, Let, Load, Prefetch, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +107,11 @@ class RowBody:
     def axes(self) -> tuple[Axis, ...]:
         """The axes of rows and of all sweeps, each once."""
         return tuple(dict.fromkeys((*self.rows, *(a for s in self.sweeps for a in s.axes))))
+
+    @property
+    def longest(self) -> int:
+        """The points of a row's longest stage; 1 if there is none."""
+        return max((point_count(sweep.axes) for sweep in self.stages), default=1)
 
     @property
     def folds_over_rows(self) -> tuple[Fold, ...]:

@@ -13,8 +13,10 @@ import dataclasses
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.loop_tree import Call, CheckedIndex, Keep, Kept, Let, Load
+from fuser.schedule.expressions import Call
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
+from fuser.schedule.row_statements import Keep, Kept
+from fuser.schedule.statements import CheckedIndex, Let, Load
 
 Made = Let | Load
 

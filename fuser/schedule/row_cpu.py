@@ -11,29 +11,44 @@ of float32 are kept in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar, assert_never
+
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
+from fuser.schedule.choice import NotChosen, first_that_fits
 from fuser.schedule.counts import point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import Binding, Finish, Node, Region, nested
+from fuser.schedule.loop_tree import Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.past_cache import goes_past_cache
-from fuser.schedule.row_across_cpu import across_rows
-from fuser.schedule.row_along_cpu import along_rows, rows_alone
-from fuser.schedule.row_axes import arrange_rows, lanes_across_rows
+from fuser.schedule.row_across_cpu import Across, across_rows, as_across
+from fuser.schedule.row_alone_cpu import Alone, as_alone, rows_alone
+from fuser.schedule.row_along_cpu import Along, along_rows, batched_rows
+from fuser.schedule.row_axes import arrange_rows
+from fuser.schedule.row_batches_cpu import Batched, in_batches
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
-from fuser.schedule.row_groups_cpu import alternating
-from fuser.schedule.row_lines_cpu import are_lines, lines
+from fuser.schedule.row_groups_cpu import Columns, alternating
+from fuser.schedule.row_lines_cpu import Lines, as_lines, lines
 from fuser.schedule.row_memory import cost
 from fuser.schedule.row_nan import drop_repeated_nan
-from fuser.schedule.row_tiles_cpu import in_tiles
+from fuser.schedule.row_statements import Finish
+from fuser.schedule.row_tiles_cpu import Tiled, in_tiles
 from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_whole_cpu import whole_order, whole_rows
+from fuser.schedule.row_whole_cpu import Whole, as_whole, whole_rows
 from fuser.segmenter import Segment
+from fuser.segmenter.rows import Refusal
+
+Fits = TypeVar("Fits")
+
+
+RowMapping = Whole | Columns | Lines | Across | Alone | Tiled | Batched | Along
+"""How rows go to threads and lanes."""
 
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
@@ -41,44 +56,86 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     body = arrange_rows(trace_rows(segment, of_store=True))
     body = drop_repeated_nan(narrow_rows(use_facts(body)))
     may_repeat = not segment.overwritten  # values that are new then
-    whole = whole_order(body, parameters)
-    columns = None if whole or not may_repeat else alternating(body, parameters)
-    body = whole or (columns.body if columns else body)
-    across = bool(whole or columns) or lanes_across_rows(body)
-    alone = not across and rows_alone(body, parameters)
-    tiled = None if across or alone or not may_repeat else in_tiles(body, parameters)
-    body = tiled or body
-    shared = bool(body.rows) or alone  # else one thread has the only row
-    if across and not (whole or columns) and are_lines(body, parameters):
-        described, nodes = "columns of lines", lines(body, parameters, may_repeat)
-    else:
-        if whole is not None:
-            described, mapped = "a row a lane", whole_rows(body, parameters, may_repeat)
-        elif columns is not None:
-            described = "columns of rows that alternate"
-            mapped = across_rows(body, parameters, columns.group, columns.unit)
-        elif across:
-            described, mapped = "lanes across rows", across_rows(body, parameters)
-        else:
-            described = "lanes along rows" + (" of tiles" if tiled else "")
-            mapped = along_rows(body, parameters, may_repeat, alone)
-        partials = tuple(map(thread_partial, body.folds_over_rows))
-        mapped = (*mapped, *widened_blocks(body, 1))
-        nodes = (Region(partials, mapped, _epilogue(body), threaded=shared),)
+    mapping, not_chosen = choose_mapping(body, parameters, may_repeat)
+    body = mapping.body
+    shared = bool(body.rows) or isinstance(mapping, Alone)  # else one thread has the only row
     return LoopNest(
         name=kernel_name("rows", segment),
         axes=body.axes,
         prologue=body.prologue,
-        body=nodes,
+        body=_loops(mapping, parameters, may_repeat, shared),
         launch=Launch(
             threaded=shared and _work(body) >= parameters.processor.serial_work,
             past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
         ),
         index_dtype=DataType.Int,
-        mapping=f"cpu rows, {described}",
+        mapping=f"cpu rows, {_WORDS[type(mapping)]}",
         parameters=parameters,
         overwrite_refusal=rows_refusal(segment, body, by_team=False),
+        not_chosen=not_chosen,
     )
+
+
+def choose_mapping(
+    body: RowBody, parameters: CpuRowParameters, may_repeat: bool
+) -> tuple[RowMapping, tuple[NotChosen, ...]]:
+    """The first mapping that fits, and why those before it do not. Some do elements twice, which
+    only those that `may_repeat` allow."""
+
+    def if_repeated(fits: Callable[[RowBody, CpuRowParameters], Fits]) -> Fits | Refusal:
+        return fits(body, parameters) if may_repeat else Refusal("an input is updated in place")
+
+    return first_that_fits(
+        {
+            _WORDS[Whole]: lambda: as_whole(body, parameters),
+            _WORDS[Columns]: lambda: if_repeated(alternating),
+            _WORDS[Lines]: lambda: as_lines(body, parameters),
+            _WORDS[Across]: lambda: as_across(body),
+            _WORDS[Alone]: lambda: as_alone(body, parameters),
+            _WORDS[Tiled]: lambda: if_repeated(in_tiles),
+            _WORDS[Batched]: lambda: if_repeated(in_batches),
+            _WORDS[Along]: lambda: Along(body),
+        }
+    )
+
+
+_WORDS: dict[type[RowMapping], str] = {
+    Whole: "a row a lane",
+    Columns: "columns of rows that alternate",
+    Lines: "columns of lines",
+    Across: "lanes across rows",
+    Alone: "lanes along rows, each shared out over threads",
+    Tiled: "lanes along rows of tiles",
+    Batched: "lanes along rows in batches",
+    Along: "lanes along rows",
+}
+
+
+def _loops(
+    mapping: RowMapping, parameters: CpuRowParameters, may_repeat: bool, shared: bool
+) -> tuple[Node, ...]:
+    """The loops over rows, and what is done after all of them."""
+    body = mapping.body
+    match mapping:
+        case Lines():
+            return lines(body, parameters, may_repeat)
+        case Whole():
+            mapped = whole_rows(body, parameters, may_repeat)
+        case Columns(group=group, unit=unit):
+            mapped = across_rows(body, parameters, group, unit)
+        case Across():
+            mapped = across_rows(body, parameters)
+        case Alone():
+            mapped = rows_alone(body, parameters, may_repeat)
+        case Batched():
+            mapped = batched_rows(body, parameters)
+        case Tiled() | Along():
+            mapped = along_rows(body, parameters, may_repeat)
+        case _:
+            assert_never(mapping)
+    partials = tuple(map(thread_partial, body.folds_over_rows))
+    mapped = (*mapped, *widened_blocks(body, 1))
+    return (Region(partials, mapped, _epilogue(body), threaded=shared),)
 
 
 def _epilogue(body: RowBody) -> tuple[Node, ...]:

@@ -17,32 +17,17 @@ import math
 from collections.abc import Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.emit import join
+from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import lowest_finite
-from fuser.schedule.heuristics import CudaRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Finish,
-    FinishPowers,
-    Keep,
-    Let,
-    Loop,
-    Node,
-    OwnSlots,
-    Place,
-    Ref,
-    Region,
-    RowArray,
-    Share,
-    Team,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.names import kernel_name, own_name, part_name
 from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.row_axes import arrange_rows
@@ -50,7 +35,7 @@ from fuser.schedule.row_body import Fold, RowBody, Sweep
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_kept import VALUE_BYTES, keep_loads, keep_values
 from fuser.schedule.row_lanes import in_lanes
-from fuser.schedule.row_online import less_another, online_pair
+from fuser.schedule.row_powers import less_another, powers_pair
 from fuser.schedule.row_room import Demand, fits_registers
 from fuser.schedule.row_scans import carry_of, totals_of
 from fuser.schedule.row_scans_cuda import scan_lanes, scan_round
@@ -62,9 +47,19 @@ from fuser.schedule.row_slots import (
     row_partial,
     team_partial,
 )
+from fuser.schedule.row_statements import (
+    Accumulate,
+    Finish,
+    FinishPowers,
+    Keep,
+    OwnSlots,
+    Place,
+    RowArray,
+)
 from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.statements import Let
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
@@ -107,23 +102,22 @@ class _Mapping:
         self._stages = [part for sweep in body.stages for part in conflict_free(sweep)]
         partials = tuple(self._partials.values())
         choice = TeamChoice(segment, body, self._stages, partials, alignments, parameters)
-        self._team = choice.run()
+        self._team, self._not_chosen = choice.run()
 
     def run(self, overwrite_refusal: str | None) -> LoopNest:
         team, launch = self._team, self._team.launch
         stages, values = self._stages, list[Keep]()
         if team.room and team.axis:
             stages = keep_loads(stages, team.axis, team.kept)
-            if self._has_registers_for_values() and not (
-                launch.cluster > 1 and self._online_pair(stages)
-            ):
+            again = launch.cluster > 1 and self._powers_pair(stages)
+            if self._has_registers_for_values() and not again:
                 stages, values = keep_values(self._body, stages, team.axis)
         names = [*(load.name for load in team.kept), *(value.name for value in values)]
         nodes: list[Node] = list(self._row_arrays(values))
-        pair = self._online_pair(stages)
+        pair = self._powers_pair(stages)
         for sweep in stages:
             if pair and sweep in pair:
-                nodes += self._online(*pair) if sweep is pair[0] else ()
+                nodes += self._joined_powers(*pair) if sweep is pair[0] else ()
             else:
                 nodes += self._stage(sweep)
         rows = nested(self._body.rows, Binding.TEAMS, tuple(nodes))
@@ -143,6 +137,7 @@ class _Mapping:
             parameters=self._parameters,
             overwrite_refusal=overwrite_refusal,
             team=team.team,
+            not_chosen=self._not_chosen,
         )
 
     def _has_registers_for_values(self) -> bool:
@@ -229,20 +224,20 @@ class _Mapping:
         partials = tuple(map(row_partial, folds))
         return [Region(partials, loops, (*finished, *after))] if folds else list(loops)
 
-    def _online_pair(self, stages: Sequence[Sweep]) -> tuple[Sweep, Sweep] | None:
+    def _powers_pair(self, stages: Sequence[Sweep]) -> tuple[Sweep, Sweep] | None:
         """Two sweeps of a softmax, if a block, or a cluster, has a row: its threads then wait for
-        each other once, not twice. See `row_online.py`."""
+        each other once, not twice."""
         _, teams, _ = self._team.launch.block
         if self._team.team is not Team.BLOCK or teams > 1:
             return None
-        pair = online_pair(stages, 0)
+        pair = powers_pair(stages)
         if pair is None:
             return None
         partials = [row_partial(fold) for sweep in pair for fold in sweep.folds]
         alike = all(partial.kept is partial.dtype is DataType.Float for partial in partials)
         return pair if alike and len(partials) == 2 else None
 
-    def _online(self, largest: Sweep, sums: Sweep) -> list[Node]:
+    def _joined_powers(self, largest: Sweep, sums: Sweep) -> list[Node]:
         """Two sweeps, and what all threads of a row make of both."""
         found, summed = row_partial(largest.folds[0]), row_partial(sums.folds[0])
         own = Ref(own_name(found.name), found.kept)
@@ -364,8 +359,7 @@ class _Mapping:
 
     def _index_dtype(self) -> DataType:
         indices = [index for sweep in self._body.sweeps for index in sweep.indices()]
-        longest = max((point_count(sweep.axes) for sweep in self._body.stages), default=1)
-        return index_dtype(self._segment, indices, longest, self._parts())
+        return index_dtype(self._segment, indices, self._body.longest, self._parts())
 
     def _parts(self) -> int:
         """How many parts of a fold lie in a workspace."""

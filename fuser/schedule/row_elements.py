@@ -8,10 +8,12 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Scatter, Statement, Value
 from fuser.schedule.coordinates import Coordinates, pull
 from fuser.schedule.emit import Emitter, scalar_operands
+from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.folds import SCANS
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts, compose, linear
-from fuser.schedule.loop_tree import CheckedIndex, Expression, Let, Load, Ref, Running
 from fuser.schedule.row_body import Code, variables_of
+from fuser.schedule.row_statements import Running
+from fuser.schedule.statements import CheckedIndex, Let, Load
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
 

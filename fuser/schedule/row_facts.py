@@ -17,9 +17,10 @@ from __future__ import annotations
 import dataclasses
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.expressions import Call, Convert, Expression, Ref
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Call, Convert, Expression, Let, Ref
 from fuser.schedule.row_body import Code, RowBody, Sweep
+from fuser.schedule.statements import Let
 
 
 def use_facts(body: RowBody, *, by_inverse: bool = False) -> RowBody:

@@ -10,32 +10,33 @@ Long sums of float32 are kept in float64.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import REPEATED
+from fuser.schedule.expressions import REPEATED, Call, Ref
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
 from fuser.schedule.index import ZERO, Axis, Index, substitute
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Call,
-    Combine,
-    Lanes,
-    Let,
-    Node,
-    Partial,
-    Ref,
-    Widen,
-)
+from fuser.schedule.loop_tree import Node
 from fuser.schedule.names import lanes_name, own_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep
+from fuser.schedule.row_statements import Accumulate, Combine, Partial, Widen
+from fuser.schedule.statements import Lanes, Let
 from fuser.schedule.vectors import step_along
 
 
 def wide(fold: Fold) -> DataType:
     """The type a fold is kept in."""
     return kept_dtype(fold.operation, fold.dtype)
+
+
+def in_own_type(fold: Fold) -> DataType:
+    """The type of the lanes of a fold that are joined before many values have been added to one."""
+    return fold.value.dtype if fold.dtype.is_floating else wide(fold)
+
+
+KeptIn = Callable[[Fold], DataType]
+"""The type of the lanes of a fold: `wide`, or `in_own_type`."""
 
 
 def without_repeats(sweep: Sweep) -> Sweep:
@@ -62,14 +63,14 @@ def to_one_place(sweep: Sweep) -> list[Fold]:
 
 
 def accumulated_in_lanes(
-    sweep: Sweep, lanes: int, narrow: bool
+    sweep: Sweep, lanes: int, kept_in: KeptIn
 ) -> tuple[list[Node], list[Let | Accumulate], list[Node]]:
     """What a sweep adds to folds over the rows before its innermost loop, in each of its lanes, and
     after it. Lanes that would all add to one place are folded first."""
     to_one = to_one_place(sweep)
     apart = [fold for fold in sweep.folds_over_rows if fold not in to_one]
     of_loop = [_of_loop(fold, number) for number, fold in enumerate(to_one)]
-    before, within, after = folded_in_lanes(of_loop, lanes, narrow)
+    before, within, after = folded_in_lanes(of_loop, lanes, kept_in)
     joined = [
         dataclasses.replace(fold, value=Ref(own.name, own.dtype))
         for fold, own in zip(to_one, of_loop, strict=True)
@@ -86,14 +87,14 @@ def _of_loop(fold: Fold, number: int) -> Fold:
 
 
 def folded_in_lanes(
-    folds: Sequence[Fold], lanes: int, narrow: bool
+    folds: Sequence[Fold], lanes: int, kept_in: KeptIn
 ) -> tuple[list[Node], list[Let], list[Node]]:
     """What folds of a row do before a loop over its elements, in each of the lanes, and after."""
     before: list[Node] = []
     within: list[Let] = []
     after: list[Node] = []
     for fold in folds:
-        kept = fold.value.dtype if narrow and fold.dtype.is_floating else wide(fold)
+        kept = kept_in(fold)
         parts = lane_parts(fold, kept)
         for name, joined in parts.items():
             before.append(Lanes(name, kept, lanes, neutral(fold.operation, kept)))
@@ -129,18 +130,18 @@ def thread_partial(fold: Fold) -> Partial:
 
 
 def widened_blocks(
-    body: RowBody, every: int, rows: Sequence[Axis] = (), together: Axis | None = None
+    body: RowBody, every: int, rows: Sequence[Axis] = (), side_by_side: Axis | None = None
 ) -> list[Node]:
     """Joins blocks of folds over the rows to what is kept of them: each when about `every` values
     have been added at one place. Neighbouring `rows` are done one after the other, of those along
-    `together` several at once."""
+    `side_by_side` several at once."""
     nodes: list[Node] = []
     for fold in body.folds_over_rows:
         partial = thread_partial(fold)
         if partial.in_blocks:
-            meets = together is not None and not fold.at.coefficient(together)
+            meets = side_by_side is not None and not fold.at.coefficient(side_by_side)
             count = every if meets else _rows_of_block(fold, rows, every)
-            first, span = (ZERO, 0) if together else _places_of_row(fold, rows)
+            first, span = (ZERO, 0) if side_by_side else _places_of_row(fold, rows)
             nodes.append(Widen(partial, count, first, span))
     return nodes
 

@@ -14,11 +14,12 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, divide, of_axis
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.vectors import step_along
+from fuser.segmenter.rows import Refusal
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,11 +32,11 @@ class Columns:
     unit: int = 1
 
 
-def alternating(body: RowBody, parameters: CpuRowParameters) -> Columns | None:
+def alternating(body: RowBody, parameters: CpuRowParameters) -> Columns | Refusal:
     """`body` by columns, if its rows alternate in memory."""
     swept = [sweep for sweep in body.stages if sweep.axes]
     if not body.rows or not swept:
-        return None
+        return Refusal("there is one row only" if swept else "nothing is swept")
     pieces = {sweep.axes[-1] for sweep in swept}
     if len(pieces) == 1 and not any(sweep.folds for sweep in body.stages if not sweep.axes):
         # A fold of what rows know would be one of what columns know.
@@ -47,7 +48,7 @@ def alternating(body: RowBody, parameters: CpuRowParameters) -> Columns | None:
         row, piece = body.rows[-2:]
         if _alternate(swept, row, piece, parameters):
             return Columns(_by_column(body, row, piece))
-    return None
+    return Refusal("rows do not lie beside each other in short pieces")
 
 
 def _alternate(

@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Keep, Kept, Load
 from fuser.schedule.row_body import RowBody, Sweep, names_in
 from fuser.schedule.row_buffers import keep_in_row
+from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.row_vectors import consecutive_loads
+from fuser.schedule.statements import Load
 
 VALUE_BYTES = 4
 """Of a point, for values: one of float32."""

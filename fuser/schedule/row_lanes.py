@@ -6,19 +6,14 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.index import Axis, lanes_of
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Keep,
-    Kept,
-    Load,
-    Loop,
-    Node,
-)
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, Sweep
+from fuser.schedule.row_statements import Accumulate, Keep, Kept
 from fuser.schedule.row_vectors import Vectors, divided
+from fuser.schedule.statements import Load
 from fuser.schedule.vectors import lanes_to_store, step_along
 
 

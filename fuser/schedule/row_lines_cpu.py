@@ -16,47 +16,49 @@ from __future__ import annotations
 import dataclasses
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import join
+from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import neutral
-from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, lanes_of, of_axis
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    CheckedIndex,
-    Finish,
-    Keep,
-    Kept,
-    Lanes,
-    Let,
-    Loop,
-    Node,
-    Partial,
-    Ref,
-    Region,
-    RowArray,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.names import block_name
+from fuser.schedule.row_across_cpu import as_across
 from fuser.schedule.row_along_cpu import along_rows
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
+from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
+from fuser.schedule.statements import CheckedIndex, Lanes, Let
+from fuser.segmenter.rows import Refusal
 
 
-def are_lines(body: RowBody, parameters: CpuRowParameters) -> bool:
-    """Whether rows, which neighbour each other in memory, are few, and long."""
-    swept = [sweep for sweep in body.stages if sweep.axes]
-    return (
-        len(body.rows) == 1
-        and parameters.fewest_columns <= body.rows[0].extent <= parameters.most_columns
-        and bool(swept)
-        and all(point_count(sweep.axes) >= parameters.fewest_lines for sweep in swept)
-        and not body.folds_over_rows
-        and not body.epilogue
-        and not any(map(_is_in_order, body.stages))
-    )
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lines:
+    """Rows that are columns of long lines of memory."""
+
+    body: RowBody
+
+
+def as_lines(body: RowBody, parameters: CpuRowParameters) -> Lines | Refusal:
+    """Rows as columns, if they neighbour each other in memory, and are few, and long."""
+    if isinstance(across := as_across(body), Refusal):
+        return across
+    if len(body.rows) != 1:
+        return Refusal("rows have several axes")
+    fewest, most, count = parameters.fewest_columns, parameters.most_columns, body.rows[0].extent
+    if not fewest <= count <= most:
+        return Refusal(f"{count} rows are not {fewest} to {most}")
+    shortest = min((point_count(s.axes) for s in body.stages if s.axes), default=0)
+    if shortest < parameters.fewest_lines:
+        return Refusal(f"a row has {shortest} elements, fewer than {parameters.fewest_lines}")
+    if body.folds_over_rows or body.epilogue:
+        return Refusal("something is folded over the rows")
+    if any(map(_is_in_order, body.stages)):
+        return Refusal("a row is scanned, or checks an index")
+    return Lines(body)
 
 
 def _is_in_order(sweep: Sweep) -> bool:
@@ -113,7 +115,7 @@ class _Lines:
             folds=tuple(dataclasses.replace(f, at=of_axis(self._columns)) for f in over),
         )
         body = RowBody(sweep.axes, (), (own,), ())
-        nodes = along_rows(body, self._parameters, self._may_repeat, alone=False)
+        nodes = along_rows(body, self._parameters, self._may_repeat)
         return (*nodes, *widened_blocks(body, 1))
 
     def _in_blocks(self, sweep: Sweep, over: list[Fold]) -> tuple[Node, ...]:

@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from fuser.schedule.axes import later
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import arithmetic, point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
-from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import with_lane_calls
-from fuser.schedule.loop_tree import Binding, Load, Loop, Node, Prefetch
+from fuser.schedule.lane_loads import lane_loads
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
 from fuser.schedule.row_parts import Part, parts_of
-from fuser.schedule.together import loads_together
+from fuser.schedule.statements import Load, Prefetch
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 _WORD = 4
@@ -48,32 +50,42 @@ def store_last(body: RowBody) -> RowBody:
     return dataclasses.replace(body, stages=tuple(stages))
 
 
-def ask_ahead(
-    body: RowBody, parameters: CpuRowParameters, alone: bool, together: int = 1
-) -> RowBody:
+def ask_ahead(body: RowBody, parameters: CpuRowParameters, rows_at_once: int = 1) -> RowBody:
     """`body` with a sweep that asks for what the first one reads of a later row, of those after the
-    ones that are done `together`; if that is the only one, or rows are `alone`, for what it reads
-    soon after. A first sweep that folds over the rows, and so reads and writes what it adds to,
-    asks for it itself, unless a later one takes much longer."""
+    ones that are done at once; if that is the only one, for what it reads soon after. A first sweep
+    that folds over the rows, and so reads and writes what it adds to, asks for it itself, unless a
+    later one takes much longer."""
     sweeps = [sweep for sweep in body.stages if sweep.axes]
-    if not sweeps:
-        return body
     again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
-    if again and body.rows and not alone:
-        costly = max(again, key=cost)
-        waits = bool(sweeps[0].folds_over_rows) and cost(costly) <= 2 * cost(sweeps[0])
-        asking = sweeps[0] if waits else costly
-        ahead = _of_a_later_row(sweeps[0], body.rows, parameters, together, soon=waits)
-    else:
-        asking = sweeps[0]
-        ahead = _soon_after(asking, body.rows, parameters)
+    if not again or not body.rows:
+        return ask_soon(body, parameters)
+    costly = max(again, key=cost)
+    waits = bool(sweeps[0].folds_over_rows) and cost(costly) <= 2 * cost(sweeps[0])
+    ahead = _of_a_later_row(sweeps[0], body.rows, parameters, rows_at_once, soon=waits)
+    return _asking(body, sweeps[0] if waits else costly, ahead)
+
+
+def ask_soon(body: RowBody, parameters: CpuRowParameters) -> RowBody:
+    """`body` with a first sweep that asks for what it reads soon after."""
+    first = next((sweep for sweep in body.stages if sweep.axes), None)
+    return (
+        body if first is None else _asking(body, first, _soon_after(first, body.rows, parameters))
+    )
+
+
+def _asking(body: RowBody, asking: Sweep, ahead: Iterable[Prefetch]) -> RowBody:
     changed = dataclasses.replace(asking, ahead=tuple(ahead))
     stages = tuple(changed if sweep is asking else sweep for sweep in body.stages)
     return dataclasses.replace(body, stages=stages)
 
 
 def _of_a_later_row(
-    sweep: Sweep, rows: Sequence[Axis], parameters: CpuRowParameters, together: int, *, soon: bool
+    sweep: Sweep,
+    rows: Sequence[Axis],
+    parameters: CpuRowParameters,
+    rows_at_once: int,
+    *,
+    soon: bool,
 ) -> Iterator[Prefetch]:
     """If `soon`, of rows that follow each other, what follows in memory."""
     points = point_count(sweep.axes)
@@ -82,7 +94,7 @@ def _of_a_later_row(
             yield Prefetch(load.name, load.tensor, load.at, 1)
         elif load.at.coefficient(rows[-1]):
             between = parameters.ahead_bytes / (points * load.tensor.dtype.itemsize)
-            axis, steps = later(rows, max(between, together))
+            axis, steps = later(rows, max(between, rows_at_once))
             at = substitute(load.at, {axis: Index(steps, ((axis, 1),))})
             yield Prefetch(load.name, load.tensor, at, 1, there=True)
 
@@ -143,7 +155,7 @@ def _chunks_of(part: Part, count: int, in_turn: Container[str]) -> Loop:
     sweep, inner = part.sweep, part.sweep.axes[-1]
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
-    drawn, code = loads_together(sweep.code, inner, count, sweep.stores)
+    drawn, code = lane_loads(sweep.code, inner, count, sweep.stores)
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:

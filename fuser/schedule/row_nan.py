@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from fuser.schedule.expressions import refs
+from fuser.schedule.expressions import Call, Convert, Expression, Ref, refs
 from fuser.schedule.folds import is_extreme, takes_each_once
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Call, Convert, Expression, Let, Ref
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
+from fuser.schedule.statements import Let
 
 PASS_NAN_ON = frozenset(
     (

@@ -15,11 +15,12 @@ import itertools
 from dataclasses import dataclass
 
 from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.loop_tree import CheckedIndex, Keep, Let, Load
 from fuser.schedule.pieces import deciding, thresholds
 from fuser.schedule.resolve import decided, replaced
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, names_in, nodes_read, variables_of
+from fuser.schedule.row_statements import Keep
+from fuser.schedule.statements import CheckedIndex, Let, Load
 from fuser.segmenter.profit import MOST_PARTS
 
 
@@ -31,6 +32,11 @@ class Part:
     sweep: Sweep
     span: tuple[int, int] | None = None
     in_blocks: bool = False
+
+    @property
+    def own_span(self) -> tuple[int, int] | None:
+        """The span of the loop over its elements, if that is not given by the loop around it."""
+        return None if self.in_blocks else self.span
 
     @property
     def extent(self) -> int:

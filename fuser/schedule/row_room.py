@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.schedule.counts import ceil_div, power_of_two
-from fuser.schedule.heuristics import CudaRowParameters
-from fuser.schedule.loop_tree import Place
+from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.row_statements import Place
 
 _STATIC_BYTES = 1 << 10
 """Shared memory that a kernel declares, at most, beside what is named here."""

@@ -14,21 +14,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from fuser.schedule.emit import convert, join
+from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import kept_dtype, neutral
-from fuser.schedule.loop_tree import (
-    Carry,
-    Keep,
-    Kept,
-    Lanes,
-    Let,
-    Loop,
-    Node,
-    Ref,
-    Running,
-    ScanLanes,
-    Store,
-)
-from fuser.schedule.row_body import Code, Fold, Sweep, as_lane, dtype_of, names_in
+from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.row_axes import turned_axes
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of, names_in
+from fuser.schedule.row_statements import Carry, Keep, Kept, Running, ScanLanes
+from fuser.schedule.statements import Lanes, Let, Store
 from fuser.schedule.vectors import lanes_to_store, step_along
 
 Phase = tuple[Code, ...]
@@ -39,6 +31,11 @@ def carry_of(scan: Running) -> Carry:
     """What a scan has come to: of float32, a float64, except where nothing is rounded."""
     dtype = kept_dtype(scan.operation, scan.dtype)
     return Carry(scan.carry, dtype, scan.operation, neutral(scan.operation, dtype))
+
+
+def turned_with_scans(body: RowBody) -> RowBody:
+    """`body` with its rows walked from the last one to the first, if a scan goes so along a row."""
+    return turned_axes(body, body.rows) if any(map(is_turned, body.stages)) else body
 
 
 def is_turned(sweep: Sweep) -> bool:

@@ -12,24 +12,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.emit import convert
+from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Finish,
-    Let,
-    Loop,
-    Node,
-    Partial,
-    Ref,
-    Region,
-    Running,
-    Share,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_scans import carry_of, is_turned, scanned_lanes
+from fuser.schedule.row_statements import Accumulate, Finish, Partial, Running
+from fuser.schedule.statements import Let
 from fuser.schedule.vectors import step_along, unrounded
 
 

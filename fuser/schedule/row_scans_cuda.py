@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuser.schedule.heuristics import CudaRowParameters
-from fuser.schedule.loop_tree import Accumulate, Binding, Loop, Node
+from fuser.schedule.bindings import Binding
+from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import neighbours
 from fuser.schedule.row_scans import scanned_lanes
+from fuser.schedule.row_statements import Accumulate
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.vectors import step_along
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_vectors import Vectors
@@ -21,7 +21,7 @@ def lanes_along(
     body: RowBody, vectors: Mapping[Axis, Vectors], parameters: CudaRowParameters
 ) -> int:
     """Lanes for a row that is consecutive; 0 if a whole warp is not too much for it."""
-    longest = _longest(body)
+    longest = body.longest
     if longest > parameters.lane_elements:
         return 0
     if longest <= parameters.thread_elements or _has_windows(body):
@@ -36,20 +36,16 @@ def lanes_across(body: RowBody, parameters: CudaRowParameters, *, keeps: bool) -
     if _unrolled(body) <= parameters.unrolled:
         return 1
     many = point_count(body.rows) >= parameters.crowded * parameters.resident
-    short = _longest(body) <= parameters.warp_elements
+    short = body.longest <= parameters.warp_elements
     return int(many and short and not keeps and not _has_windows(body))
 
 
 def threads_of_column(body: RowBody, parameters: CudaRowParameters) -> int:
     """Threads for each column: if these are many, as few as have enough loads on their way."""
-    threads = power_of_two(_longest(body)) // parameters.column_elements
+    threads = power_of_two(body.longest) // parameters.column_elements
     threads = min(max(threads, 2), parameters.column_threads)
     many = point_count(body.rows) * threads >= parameters.crowded * parameters.resident
     return threads if many else parameters.column_threads
-
-
-def _longest(body: RowBody) -> int:
-    return max((point_count(sweep.axes) for sweep in body.stages), default=1)
 
 
 def _has_windows(body: RowBody) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from fuser.schedule.bindings import Team
+from fuser.schedule.choice import NotChosen, first_that_fits
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import Launch
-from fuser.schedule.loop_tree import Load, Partial, Place, Team
 from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
@@ -26,9 +28,12 @@ from fuser.schedule.row_room import (
 from fuser.schedule.row_scans import independent
 from fuser.schedule.row_short import lanes_across, lanes_along, threads_of_column
 from fuser.schedule.row_slots import is_of_row, shared_parts_bytes, slots_along
+from fuser.schedule.row_statements import Partial, Place
 from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.statements import Load
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
+from fuser.segmenter.rows import Refusal
 
 _BARRIERS = 15
 """Teams of several warps in a block: each meets at a barrier of its own, and the block at one."""
@@ -79,33 +84,44 @@ class TeamChoice:
         self._stages = stages
         self._partials = partials
         self._rows = point_count(body.rows)
-        self._longest = max((point_count(sweep.axes) for sweep in body.stages), default=1)
+        self._longest = body.longest
         self._scanned = any(sweep.scans for sweep in stages)
         self._groups: dict[Axis, list[Sweep]] = {}
         for sweep in stages:
             if len(sweep.axes) == 1:
                 self._groups.setdefault(sweep.axes[0], []).append(sweep)
 
-    def run(self) -> RowTeam:
-        together = any(sweep.folds or sweep.scans for sweep in self._body.stages)
-        if not together and not self._body.rows:
-            return self._grid()
-        if lanes := self._lanes():
-            return lanes
-        # Neighbouring rows are other threads', which would be in each other's way in an array.
-        if lanes_across_rows(self._body) and not self._has_arrays():
-            return self._column()
-        return self._warp_or_block()
+    def run(self) -> tuple[RowTeam, tuple[NotChosen, ...]]:
+        """The first team that fits, and why those before it do not."""
+        return first_that_fits(
+            {
+                "the whole grid": self._grid,
+                "lanes of a warp": self._lanes,
+                "a column of threads": self._column,
+                "a warp": self._warp,
+                "teams that keep folds over the rows": self._with_slots,
+                "a block": self._block,
+            }
+        )
 
     # -- kinds of teams --------------------------------------------------------------------------
 
-    def _grid(self) -> RowTeam:
+    def _grid(self) -> RowTeam | Refusal:
+        if self._body.rows:
+            return Refusal(f"there are {self._rows} rows")
+        if any(sweep.folds or sweep.scans for sweep in self._body.stages):
+            return Refusal("something is folded or scanned")
         threads = self._parameters.grid_threads
         launch = self._launched(ceil_div(self._longest, threads), 1, (threads, 1, 1))
         vectors = {axis: self._vectors(axis, may_peel=False) for axis in self._groups}
         return RowTeam(Team.GRID, launch, vectors)
 
-    def _column(self) -> RowTeam:
+    def _column(self) -> RowTeam | Refusal:
+        if not lanes_across_rows(self._body):
+            return Refusal("neighbouring elements of a row, not rows, are next in memory")
+        if self._has_arrays():
+            # Neighbouring rows are other threads', which would be in each other's way in an array.
+            return Refusal("folds over the rows have several places")
         vectors = {axis: Vectors() for axis in self._groups}
         axis, kept = self._to_keep(vectors)
         demand = _demand(axis, kept, Vectors())
@@ -123,11 +139,17 @@ class TeamChoice:
         launch = self._launched(teams, parts, (32, threads, 1), room, demand)
         return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room)
 
-    def _lanes(self) -> RowTeam | None:
+    def _lanes(self) -> RowTeam | Refusal:
         """Some lanes of a warp, or one, if more would find nothing to do."""
         given = self._parameters
-        if not self._body.rows or self._scanned or self._has_arrays() or not given.lane_elements:
-            return None
+        if not self._body.rows:
+            return Refusal("there is one row only")
+        if self._scanned:
+            return Refusal("a row is scanned")
+        if self._has_arrays():
+            return Refusal("folds over the rows have several places")
+        if not given.lane_elements:
+            return Refusal("lanes do no rows")
         across = lanes_across_rows(self._body)
         vectors = {
             axis: Vectors() if across else self._vectors(axis, may_peel=False)
@@ -140,24 +162,37 @@ class TeamChoice:
             lanes = lanes_along(self._body, vectors, given)
         demand = _demand(axis, kept, vectors[axis]) if axis else None
         room = warp_room(demand, given, lanes) if demand and lanes else None
-        if not lanes or (demand and not room):
-            return None
+        if not lanes:
+            return Refusal(f"a row of {self._longest} elements is enough for more threads")
+        if demand and not room:
+            return Refusal("registers do not hold what is kept of a row")
         rows = 32 * given.warps // lanes
         launch = self._launched(ceil_div(self._rows, rows), 1, (lanes, rows, 1))
         return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
 
-    def _warp_or_block(self) -> RowTeam:
-        given = self._parameters
+    @cached_property
+    def _along(self) -> tuple[Mapping[Axis, Vectors], Axis | None, tuple[Load, ...]]:
+        """Vectors along a row, and what is kept of it along an axis."""
         vectors = {axis: self._vectors(axis, may_peel=True) for axis in self._groups}
-        axis, kept = self._to_keep(vectors)
+        return vectors, *self._to_keep(vectors)
+
+    def _warp(self) -> RowTeam | Refusal:
+        given = self._parameters
+        if refusal := self._warp_refusal():
+            return refusal
+        vectors, axis, kept = self._along
         demand = _demand(axis, kept, vectors[axis]) if axis else None
         room = warp_room(demand, given) if demand else None
-        if self._is_for_warps() and (room or not demand):
-            warps = given.warps if self._body.rows else 1
-            launch = self._launched(ceil_div(self._rows, warps), 1, (32, warps, 1))
-            return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
-        if with_slots := self._with_slots(vectors, axis, kept):
-            return with_slots
+        if demand and not room:
+            return Refusal("registers of a warp do not hold what is kept of a row")
+        warps = given.warps if self._body.rows else 1
+        launch = self._launched(ceil_div(self._rows, warps), 1, (32, warps, 1))
+        return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
+
+    def _block(self) -> RowTeam:
+        given = self._parameters
+        vectors, axis, kept = self._along
+        demand = _demand(axis, kept, vectors[axis]) if axis else None
         room = self._block_room(demand) if demand else None
         threads = given.threads_for(self._longest, has_slots=self._has_arrays())
         threads = room.threads if room else threads
@@ -166,14 +201,17 @@ class TeamChoice:
         launch = self._launched(self._rows, parts, (threads, 1, 1), room, demand)
         return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room)
 
-    def _with_slots(
-        self, vectors: Mapping[Axis, Vectors], kept_along: Axis | None, kept: tuple[Load, ...]
-    ) -> RowTeam | None:
+    def _with_slots(self) -> RowTeam | Refusal:
         """Several rows a block, each with a team of its own, whose threads keep their slots of
         folds over the rows: these are joined once a block, so that few parts are left to join."""
         axis, given = slots_along(self._stages), self._parameters
-        if axis is None or self._scanned or kept_along not in (None, axis) or vectors[axis].peel:
-            return None
+        if axis is None:
+            return Refusal("nothing is folded to places along one axis")
+        if self._scanned:
+            return Refusal("a row is scanned")
+        vectors, kept_along, kept = self._along
+        if kept_along not in (None, axis) or vectors[axis].peel:
+            return Refusal("whole vectors are not along the axis of these places")
         lanes = vectors[axis].lanes
         sizes = [partial.kept.itemsize for partial in self._partials if partial.slots > 1]
         slots = lanes * sum(max(size, 4) for size in sizes)
@@ -182,7 +220,7 @@ class TeamChoice:
         numbers = len(sizes) < len(self._partials)
         room = slot_room(demand, slots, given, given.kept_words if numbers else given.slot_words)
         if room is None:
-            return None
+            return Refusal("registers do not hold the folds over the rows")
         crowded = room.rounds * words_with_slots(demand, slots) > given.kept_words
         teams = max((given.crowded_threads if crowded else given.slot_threads) // room.threads, 1)
         teams = min(teams, _BARRIERS) if room.threads > 32 else teams
@@ -198,11 +236,16 @@ class TeamChoice:
         launch = replace(launch, resident=resident)
         return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room, has_slots=True)
 
-    def _is_for_warps(self) -> bool:
-        short = self._longest <= self._parameters.warp_elements
-        many = self._rows * 32 >= self._parameters.resident
-        fits = self._longest <= self._parameters.warp_elements // 8
-        return short and (many or fits) and not self._has_arrays()
+    def _warp_refusal(self) -> Refusal | None:
+        """Why a warp is not enough for a row."""
+        most, longest = self._parameters.warp_elements, self._longest
+        if longest > most:
+            return Refusal(f"a row has {longest} elements, more than {most}")
+        if longest > most // 8 and self._rows * 32 < self._parameters.resident:
+            return Refusal(f"{self._rows} warps are fewer than run at once")
+        if self._has_arrays():
+            return Refusal("folds over the rows have several places")
+        return None
 
     def _has_arrays(self) -> bool:
         return any(partial.slots > 1 for partial in self._partials)

@@ -16,22 +16,35 @@ import dataclasses
 import math
 
 from fuser.schedule.counts import point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis, Index, compose, of_axis, substitute
-from fuser.schedule.loop_tree import CheckedIndex, Kept, Load, RowTile, Store
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep, variables_of
+from fuser.schedule.row_statements import Kept, RowTile
+from fuser.schedule.statements import CheckedIndex, Load, Store
 from fuser.schedule.vectors import step_along
+from fuser.segmenter.rows import Refusal
 
 _FEWEST_TURNED = 4
 """Rows of a tile from which reading it as blocks pays."""
 
 
-def in_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tiled:
+    """Rows tile by tile, each with lanes along it."""
+
+    body: RowBody
+
+
+def in_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
     """`body` tile by tile, if that is worth it."""
     swept = [number for number, sweep in enumerate(body.stages) if sweep.axes]
-    if len(swept) != 1 or not body.rows or body.folds_over_rows or body.epilogue:
-        return None
+    if len(swept) != 1:
+        return Refusal(f"a row is swept {len(swept)} times")
+    if not body.rows:
+        return Refusal("there is one row only")
+    if body.folds_over_rows or body.epilogue:
+        return Refusal("something is folded over the rows")
     (at,) = swept
     before, sweep, after = body.stages[:at], body.stages[at], body.stages[at + 1 :]
     row, inner = body.rows[-1], sweep.axes[-1]
@@ -40,15 +53,14 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
         _divisor(row.extent, parameters.tile_rows),
         _divisor(inner.extent, parameters.tile_elements),
     )
-    if (
-        rows * elements < parameters.smallest_tile
-        or inner.extent < parameters.tile_elements
-        or not _is_turned(sweep, row, inner, parameters.line_bytes)
-        or not _is_simple(sweep)
-        or any(stage.stores or not _is_simple(stage) for stage in before)
-        or not 0 < point_count(body.rows) <= parameters.most_places
-    ):
-        return None
+    if not _is_turned(sweep, row, inner, parameters.line_bytes):
+        return Refusal("no tensor has neighbouring rows on one line of memory")
+    if rows * elements < parameters.smallest_tile or inner.extent < parameters.tile_elements:
+        return Refusal(f"tiles of {rows} x {elements} elements are too small")
+    if not all(map(_is_simple, (*before, sweep))) or any(stage.stores for stage in before):
+        return Refusal("points of a row have an order")
+    if not 0 < point_count(body.rows) <= parameters.most_places:
+        return Refusal(f"{point_count(body.rows)} rows are more than {parameters.most_places}")
     (many_rows, few_rows), (blocks, block) = row.split(rows), inner.split(elements)
     places = {row: _joined(many_rows, few_rows), inner: _joined(blocks, block)}
     place = compose(body.rows)
@@ -71,7 +83,7 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
         stages=tuple(replace_axes(stage, places) for stage in stages),
         epilogue=(finished,) if folds else (),
     )
-    return _with_tiles(tiled, at, parameters) if turned else tiled
+    return Tiled(_with_tiles(tiled, at, parameters) if turned else tiled)
 
 
 def _turned_blocks(

@@ -8,12 +8,13 @@ from fuser.ir.nodes import Reduce, Scan, Statement, Value, operands
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
+from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import FOLDS
 from fuser.schedule.index import Axis, linear
-from fuser.schedule.loop_tree import Ref, Store
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
 from fuser.schedule.row_elements import Elements, Key
+from fuser.schedule.statements import Store
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import NONE, AtomSet
 

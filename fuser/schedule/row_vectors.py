@@ -14,10 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Value
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.expressions import IndexValue
 from fuser.schedule.index import Axis, Index, affine_parts
-from fuser.schedule.loop_tree import IndexValue, Keep, Kept, Let, Load, Peel, Running
+from fuser.schedule.loop_tree import Peel
 from fuser.schedule.row_body import Code, Sweep, names_in
+from fuser.schedule.row_statements import Keep, Kept, Running
+from fuser.schedule.statements import Let, Load
 from fuser.schedule.vectors import (
     Access,
     Alignments,

@@ -11,57 +11,64 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert
+from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.folds import neutral
-from fuser.schedule.heuristics import CpuRowParameters
 from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import (
-    Binding,
-    Call,
-    CheckedIndex,
-    Expression,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Ref,
-    Running,
-    Store,
-    nested,
-)
-from fuser.schedule.row_along_cpu import Ways, sweep_along
+from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
-from fuser.schedule.row_folds_cpu import widened_blocks
+from fuser.schedule.row_folds_cpu import in_own_type, widened_blocks
+from fuser.schedule.row_statements import Running
+from fuser.schedule.row_sweeps_cpu import Ways, sweep_along
+from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 from fuser.schedule.straight_line import MOST_STATEMENTS, Line, StraightLine
 from fuser.schedule.vectors import step_along
+from fuser.segmenter.rows import Refusal
 
 
-def whole_order(body: RowBody, parameters: CpuRowParameters) -> RowBody | None:
-    """`body` with rows in an order in which each lane does a whole row; None if there is none."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Whole:
+    """Rows in an order in which each lane does a whole row."""
+
+    body: RowBody
+
+
+def as_whole(body: RowBody, parameters: CpuRowParameters) -> Whole | Refusal:
+    """Rows that one lane each does, if they are short, and near each other in memory."""
+    refusals: list[Refusal] = []
     for inner in reversed(body.rows):
         outer = tuple(axis for axis in body.rows if axis != inner)
         ordered = dataclasses.replace(body, rows=(*outer, inner))
-        if _are_whole(ordered, parameters):
-            return ordered
-    return None
+        refusal = _refusal(ordered, parameters)
+        if refusal is None:
+            return Whole(ordered)
+        refusals.append(refusal)
+    return refusals[0] if refusals else Refusal("there is one row only")
 
 
-def _are_whole(body: RowBody, parameters: CpuRowParameters) -> bool:
-    """Whether rows are short, and near each other in memory."""
-    if not body.rows or body.rows[-1].extent < parameters.whole_rows:
-        return False
+def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
+    """Why neighbours along the innermost axis of rows are not done by a lane each."""
     inner, most = body.rows[-1], parameters.whole_row
+    longest = body.longest
+    if longest > most:
+        return Refusal(f"a row has {longest} elements, more than {most}")
+    if inner.extent < parameters.whole_rows:
+        return Refusal(f"{inner.extent} rows are neighbours, fewer than {parameters.whole_rows}")
+    if not any(sweep.axes for sweep in body.stages):
+        return Refusal("nothing is swept")
     if sum(point_count(s.axes) * len(s.code) for s in body.stages) > MOST_STATEMENTS:
-        return False
-    return any(sweep.axes for sweep in body.stages) and all(
-        point_count(sweep.axes) <= most
-        and all(isinstance(node, Load | Let | CheckedIndex | Running) for node in sweep.code)
-        and all(_is_near(access, inner, most) for access in sweep.accesses)
-        and all(_is_near(fold, inner, most) for fold in sweep.folds)
-        for sweep in body.stages
-    )
+        return Refusal(f"a row would be more than {MOST_STATEMENTS} statements")
+    nodes = (node for sweep in body.stages for node in sweep.code)
+    if not all(isinstance(node, Load | Let | CheckedIndex | Running) for node in nodes):
+        return Refusal("a row is more than straight-line code")
+    touched = ((*sweep.accesses, *sweep.folds) for sweep in body.stages)
+    if not all(_is_near(each, inner, most) for each in itertools.chain.from_iterable(touched)):
+        return Refusal("neighbouring rows are not near each other in memory")
+    return None
 
 
 def whole_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
@@ -72,8 +79,8 @@ def whole_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
     if not rows.folds:
         loop = Loop(inner, Binding.SIMD, (*rows.code, *rows.stores))
         return nested(outer, Binding.PARALLEL, (loop,))
-    swept = sweep_along(rows, Ways(parameters, may_repeat), narrow=True)
-    nodes = (*swept, *widened_blocks(body, parameters.row_block, outer, together=inner))
+    swept = sweep_along(rows, Ways(parameters, may_repeat), in_own_type)
+    nodes = (*swept, *widened_blocks(body, parameters.row_block, outer, side_by_side=inner))
     blocks = Loop(inner, Binding.BLOCKS, nodes, parameters.block)
     return nested(outer, Binding.PARALLEL, (blocks,))
 

@@ -12,31 +12,30 @@ import math
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import ScatterForm
+from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
-    Binding,
     IfListed,
-    Kept,
     ListLoop,
     Loop,
     Node,
     PointLists,
     PointOf,
-    Prefetch,
     Region,
-    RowArray,
     nested,
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
+from fuser.schedule.row_statements import Kept, RowArray
 from fuser.schedule.scatter_lists import ListBody, trace_lists, without_points
 from fuser.schedule.scatter_trace import PointBody, scatter_of, trace_points
+from fuser.schedule.statements import Prefetch
 from fuser.segmenter import Segment
 
 BLOCK = 256

@@ -15,29 +15,23 @@ import dataclasses
 import math
 
 from fuser.ir.neutral import zero_to_add
+from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.expressions import Literal
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Literal,
-    Loop,
-    Node,
-    Store,
-    Team,
-    WarpElements,
-    WarpPoints,
-)
+from fuser.schedule.loop_tree import Loop, Node, WarpElements, WarpPoints
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
 from fuser.schedule.row_cuda import map_rows
 from fuser.schedule.row_lanes import in_lanes
+from fuser.schedule.row_statements import Accumulate
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.scatter_trace import PointBody, trace_points
+from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments, step_along
 from fuser.segmenter import Segment
 

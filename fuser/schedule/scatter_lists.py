@@ -20,11 +20,13 @@ from fuser.ir.shapes import row_major_strides
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
+from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.index import ZERO, Axis, Index, Variable, linear, substitute, unravel
-from fuser.schedule.loop_tree import Call, Expression, Keep, Kept, Let, Ref, Store
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
+from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.scatter_trace import Axes, ScatterTracer, atoms_of, axes_of
+from fuser.schedule.statements import Let, Store
 from fuser.segmenter import Segment
 
 _WIDER = {

@@ -16,14 +16,10 @@ from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.index import ZERO, Axis, Index, Variable
-from fuser.schedule.loop_tree import (
-    CheckedIndex,
-    Let,
-    Store,
-)
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, names_in
 from fuser.schedule.row_elements import Elements
+from fuser.schedule.statements import CheckedIndex, Let, Store
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import AtomSet
 

@@ -6,19 +6,11 @@ import dataclasses
 from collections.abc import Iterable
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref
 from fuser.schedule.index import Index, renamed
-from fuser.schedule.loop_tree import (
-    CheckedIndex,
-    Expression,
-    IndexValue,
-    Let,
-    Literal,
-    Load,
-    Ref,
-    Store,
-)
 from fuser.schedule.resolve import replaced
 from fuser.schedule.row_body import variables_of
+from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 
 MOST_STATEMENTS = 1000
 """More than that in an iteration take long to compile, and are kept in no registers."""

@@ -7,28 +7,26 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body
 from fuser.schedule.counts import power_of_two
-from fuser.schedule.heuristics import CpuParameters, CudaParameters
+from fuser.schedule.cpu_parameters import CpuParameters
+from fuser.schedule.cuda_parameters import CudaParameters
+from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import (
-    Binding,
+from fuser.schedule.loop_tree import Loop, Node, nested
+from fuser.schedule.names import lanes_name
+from fuser.schedule.statements import (
     DrainTile,
-    Expression,
     FillTile,
     Lanes,
     Let,
     Load,
-    Loop,
-    Node,
-    Ref,
     Store,
     TileKeep,
     TileLine,
     TileRoom,
-    nested,
 )
-from fuser.schedule.names import lanes_name
 from fuser.schedule.vectors import step_along
 
 

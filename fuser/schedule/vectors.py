@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
+from fuser.schedule.expressions import Convert, Expression, Ref
 from fuser.schedule.index import Axis, Index, affine_parts
-from fuser.schedule.loop_tree import Convert, Expression, Lanes, Let, Ref, Store
 from fuser.schedule.names import lanes_name
+from fuser.schedule.statements import Lanes, Let, Store
 from fuser.segmenter import Segment
 
 Alignments = Mapping[Value, int]

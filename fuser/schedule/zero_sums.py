@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import Call, Convert, Expression, Literal, Ref
+from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 
 
 def without_zero(expression: Expression, unsigned: Container[str]) -> Expression:

@@ -26,7 +26,7 @@ MAX_EPILOGUE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why operations do not share a kernel."""
+    """Why operations do not share a kernel, or a mapping does not fit one."""
 
     reason: str
 

@@ -20,8 +20,12 @@ from fuser.codegen.kernel_source import Size
 from fuser.frontend.handles import Handle
 from fuser.runtime.stats import stats
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
+from fuser.schedule.bindings import Team
+from fuser.schedule.expressions import Literal
 from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import Literal, Partial, Region, Store, Team, WarpElements
+from fuser.schedule.loop_tree import Region, WarpElements
+from fuser.schedule.row_statements import Partial
+from fuser.schedule.statements import Store
 from tests.agreement import agrees
 from tests.schedule.rows import Define, layernorm, loss, segment_of, softmax
 

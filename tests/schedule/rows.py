@@ -15,10 +15,12 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
+from fuser.schedule.expressions import Call, Convert
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Call, CheckedIndex, Convert, Keep, Kept, Let, Load
 from fuser.schedule.row_body import Code, RowBody, Sweep
+from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.statements import CheckedIndex, Let, Load
 from fuser.segmenter import Segment, segment
 from tests.segmented import concrete, memory_of
 

@@ -3,8 +3,9 @@ from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule.axes import arrange, coalesce, map_indices
 from fuser.schedule.body import Body
+from fuser.schedule.expressions import IndexValue, Ref
 from fuser.schedule.index import Axis, Index, divide, linear, of_axis
-from fuser.schedule.loop_tree import IndexValue, Let, Load, Ref, Store
+from fuser.schedule.statements import Let, Load, Store
 
 X = Value(0, TensorType(DataType.Float, (4, 6)))
 Y = Value(1, TensorType(DataType.Float, (4, 6)))

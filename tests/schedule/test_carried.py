@@ -6,8 +6,9 @@ import pytest
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.carried import carry
+from fuser.schedule.expressions import Call, IndexValue, Ref, SizeValue
 from fuser.schedule.index import Axis, Index, Quotient, Remainder, clamp, divide, of_axis, total
-from fuser.schedule.loop_tree import Call, IndexValue, Let, Ref, SizeValue
+from fuser.schedule.statements import Let
 
 OUTER, INNER, LANE = Axis((0,), 9), Axis((1,), 40), Axis((1, 1), 4)
 

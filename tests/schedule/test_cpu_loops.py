@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fuser.schedule.bindings import Binding
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Binding, Loop, Region
+from fuser.schedule.loop_tree import Loop, Region
 
 MANY, FEW = Axis((0,), 4096), Axis((0,), 3)
 MIDDLE = Axis((1,), 50)

@@ -7,7 +7,9 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.schedule import CudaParameters, LoopNest, schedule_cuda
-from fuser.schedule.loop_tree import Binding, Let, Load, Loop, Node
+from fuser.schedule.bindings import Binding
+from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.statements import Let, Load
 from tests.segmented import segment_for
 
 

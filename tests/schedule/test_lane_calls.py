@@ -10,6 +10,8 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Call, Convert, Literal, Ref
 from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.lane_calls import (
     LANE_FUNCTIONS,
@@ -18,24 +20,9 @@ from fuser.schedule.lane_calls import (
     with_lane_calls,
     worth_phases,
 )
-from fuser.schedule.loop_tree import (
-    Accumulate,
-    Binding,
-    Call,
-    CheckedIndex,
-    Convert,
-    Keep,
-    LaneCall,
-    Lanes,
-    Let,
-    Literal,
-    Load,
-    Loop,
-    Node,
-    Partial,
-    Ref,
-    Region,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region
+from fuser.schedule.row_statements import Accumulate, Keep, Partial
+from fuser.schedule.statements import CheckedIndex, LaneCall, Lanes, Let, Load
 from tests.agreement import agrees
 
 F = DataType.Float

@@ -12,23 +12,14 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule import LoopNest, loop_printer, print_nest
-from fuser.schedule.heuristics import CpuRowParameters
+from fuser.schedule.bindings import Binding
+from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.expressions import Call, IndexValue, Literal, Ref
 from fuser.schedule.index import Axis, Index, divide, of_axis
 from fuser.schedule.loop_nest import Launch
-from fuser.schedule.loop_tree import (
-    Binding,
-    Call,
-    Combine,
-    IndexValue,
-    Lanes,
-    Let,
-    Literal,
-    Load,
-    Loop,
-    Node,
-    Ref,
-    Store,
-)
+from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.row_statements import Combine
+from fuser.schedule.statements import Lanes, Let, Load, Store
 
 FLOAT, INT = DataType.Float, DataType.Int
 ROWS, COLUMNS = Axis((0,), 8192), Axis((1,), 768)

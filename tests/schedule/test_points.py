@@ -14,8 +14,10 @@ from fuser.schedule import (
     schedule_cpu,
     schedule_cuda,
 )
-from fuser.schedule.loop_tree import Binding, Lanes, Load, Loop, Prefetch, Store, every_node
+from fuser.schedule.bindings import Binding
+from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.names import kernel_name
+from fuser.schedule.statements import Lanes, Load, Prefetch, Store
 from fuser.segmenter import Segment
 from tests.mapped_by import PAST_CACHE
 from tests.seeds import gelu, transpose

@@ -10,8 +10,8 @@ from fuser import FusionDefinition
 from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
+from fuser.schedule.expressions import Call, Literal, Ref
 from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.loop_tree import Call, Literal, Ref
 from fuser.schedule.resolve import comparisons, refs, resolve
 from tests.segmented import segment_for
 

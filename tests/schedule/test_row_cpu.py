@@ -8,30 +8,23 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, LoopNest, ProcessorParameters, schedule_rows_cpu
-from fuser.schedule.expressions import REPEATED, refs
+from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import REPEATED, Ref, refs
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import ZERO
-from fuser.schedule.loop_tree import (
+from fuser.schedule.loop_tree import Loop, Node, Region, every_node
+from fuser.schedule.row_body import Fold
+from fuser.schedule.row_folds_cpu import wide
+from fuser.schedule.row_statements import (
     Accumulate,
-    Binding,
     Combine,
     Finish,
     Keep,
     Kept,
-    Lanes,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Prefetch,
-    Ref,
-    Region,
     RowArray,
     ScanLanes,
-    every_node,
 )
-from fuser.schedule.row_body import Fold
-from fuser.schedule.row_folds_cpu import wide
+from fuser.schedule.statements import Lanes, Let, Load, Prefetch
 from fuser.schedule.vectors import step_along
 from tests.mapped_by import THREADED
 from tests.schedule.rows import Define, layernorm, segment_of, softmax

@@ -7,10 +7,11 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.loop_tree import Call, Let
+from fuser.schedule.expressions import Call
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
+from fuser.schedule.statements import Let
 from tests.schedule.rows import Define, body_of, softmax
 
 

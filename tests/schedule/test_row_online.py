@@ -10,7 +10,10 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
-from fuser.schedule.loop_tree import Binding, Loop, Node, Prefetch, Raise, Region
+from fuser.schedule.bindings import Binding
+from fuser.schedule.loop_tree import Loop, Node, Region
+from fuser.schedule.row_statements import Raise
+from fuser.schedule.statements import Prefetch
 from tests.schedule.rows import Define, loss, segment_of, softmax
 
 LONG = CpuRowParameters().online_bytes // 4

@@ -9,12 +9,13 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.schedule.expressions import Call
 from fuser.schedule.index import Clamped, affine_parts
-from fuser.schedule.loop_tree import Call, Let, Load
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.statements import Let, Load
 from tests.agreement import agrees
 from tests.segmented import segment_for
 

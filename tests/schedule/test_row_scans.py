@@ -3,28 +3,14 @@
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
+from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Call, Ref
 from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import (
-    Binding,
-    Call,
-    Lanes,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Ref,
-    Running,
-    ScanLanes,
-    Store,
-)
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import Sweep
-from fuser.schedule.row_scans import (
-    carry_of,
-    independent,
-    point_by_point,
-    scanned_lanes,
-    totals_of,
-)
+from fuser.schedule.row_scans import carry_of, independent, point_by_point, scanned_lanes, totals_of
+from fuser.schedule.row_statements import Running, ScanLanes
+from fuser.schedule.statements import Lanes, Let, Load, Store
 
 FLOAT = DataType.Float
 AXIS = Axis((0,), 100)

@@ -9,18 +9,11 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, LoopNest
-from fuser.schedule.loop_tree import (
-    Binding,
-    IfListed,
-    Keep,
-    Kept,
-    ListLoop,
-    Loop,
-    Prefetch,
-    RowArray,
-    every_node,
-)
+from fuser.schedule.bindings import Binding
+from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, every_node
+from fuser.schedule.row_statements import Keep, Kept, RowArray
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
+from fuser.schedule.statements import Prefetch
 from fuser.segmenter import segment
 from tests.segmented import concrete, memory_of
 

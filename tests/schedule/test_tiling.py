@@ -11,18 +11,11 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuParameters, CudaParameters, schedule_cpu, schedule_cuda
 from fuser.schedule.axes import arrange
+from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, trace
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import (
-    Binding,
-    DrainTile,
-    FillTile,
-    Load,
-    Loop,
-    Store,
-    TileLine,
-    every_node,
-)
+from fuser.schedule.loop_tree import Loop, every_node
+from fuser.schedule.statements import DrainTile, FillTile, Load, Store, TileLine
 from fuser.schedule.tiling import (
     Turned,
     cpu_shape,

@@ -8,7 +8,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.schedule.loop_tree import Call, Convert, Expression, Literal, Ref
+from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.zero_sums import is_unsigned, without_zero
 
 F, N = DataType.Float, DataType.Int

@@ -17,7 +17,7 @@ from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuRowParameters
-from fuser.schedule.heuristics import CudaRowParameters
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from tests.mapped_by import THREADED, map_by
 from tests.strategies import (
     METADATA,

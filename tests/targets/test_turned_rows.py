@@ -10,7 +10,8 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
-from fuser.schedule.loop_tree import RowTile, every_node
+from fuser.schedule.loop_tree import every_node
+from fuser.schedule.row_statements import RowTile
 from tests.schedule.rows import segment_of
 
 Define = Callable[[FusionDefinition, Handle, Handle], list[Handle]]

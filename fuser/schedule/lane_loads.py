@@ -16,14 +16,15 @@ from collections.abc import Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.heuristics import ProcessorParameters
+from fuser.schedule.cpu_parameters import ProcessorParameters
+from fuser.schedule.expressions import Convert, Ref
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Convert, Let, Load, Ref, Store
 from fuser.schedule.row_body import Code, Fold, names_in
+from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.vectors import step_along
 
 LEAST_DRAWN = 8
-"""Lanes from which numbers are drawn together: two blocks of float32 at least."""
+"""Lanes from which numbers are drawn at once: two blocks of float32 at least."""
 
 MOST_FLAGS = 32
 """Lanes up to which truth values are widened: more of them are whole vectors of bytes."""
@@ -44,7 +45,7 @@ _NUMBER_STEP = 2
 """The step between numbers of 32 bits of which all lanes are read at once."""
 
 
-def loads_together(
+def lane_loads(
     code: Iterable[Code],
     inner: Axis,
     lanes: int,
@@ -59,10 +60,10 @@ def loads_together(
     loads = [node for node in held if isinstance(node, Load)]
     converted = _only_converted(loads, (*held, *readers))
     moved = [_moved(load, inner, lanes, made, load.name in converted) for load in loads]
-    together = [load for load in moved if load and (load.drawn or not drawn_only)]
-    names = {load.name for load in together}
+    at_once = [load for load in moved if load and (load.drawn or not drawn_only)]
+    names = {load.name for load in at_once}
     rest = (node for node in held if not (isinstance(node, Load) and node.name in names))
-    return together, list(rest)
+    return at_once, list(rest)
 
 
 def done_in_vectors(

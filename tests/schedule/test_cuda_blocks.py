@@ -3,12 +3,8 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuser.schedule.heuristics import (
-    CpuParameters,
-    CudaParameters,
-    CudaRowParameters,
-    block_shape,
-)
+from fuser.schedule.cuda_blocks import block_shape
+from fuser.schedule.cuda_parameters import CudaParameters
 
 PARAMETERS = CudaParameters()
 
@@ -45,14 +41,3 @@ def test_no_axes_is_one_thread():
 
 def test_an_empty_axis_has_a_shape():
     assert math.prod(block_shape([0, 0], 1, PARAMETERS)) >= 1
-
-
-def test_parameters_say_what_they_are():
-    assert "vector_bytes=16" in str(CudaParameters())
-    assert "processor=ProcessorParameters(serial_work=" in str(CpuParameters())
-
-
-def test_a_gpu_runs_threads_on_all_of_its_multiprocessors():
-    assert CudaRowParameters.of("sm_80").resident == 108 * 1024
-    assert CudaRowParameters.of("sm_90a").resident == 132 * 1024
-    assert CudaRowParameters.of("sm_90", multiprocessors=114).resident == 114 * 1024

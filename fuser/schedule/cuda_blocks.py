@@ -1,0 +1,36 @@
+"""How the threads of a CUDA block are laid out over axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser.schedule.counts import ceil_div
+from fuser.schedule.cuda_parameters import CudaParameters
+
+
+def block_shape(
+    extents: Sequence[int], lanes: int, parameters: CudaParameters
+) -> tuple[int, int, int]:
+    """Threads along the innermost axis and along the next, wasting as few as possible.
+
+    The x size is a power of two, whole warps where the axis is long enough; the y size fills the
+    block, adjusted to divide its axis where a size between half and full does.
+    """
+    if not extents:
+        return (1, 1, 1)
+    across = ceil_div(extents[-1], lanes)
+    x = 1
+    while x < min(across, parameters.threads):
+        x *= 2
+    if len(extents) == 1 or x == parameters.threads:
+        return (x, 1, 1)
+    room = parameters.threads // x
+    candidates = range(max(room // 2, 1), 2 * room + 1)
+    y = min(candidates, key=lambda size: (_waste(extents[-2], size), abs(size - room)))
+    return (x, y, 1)
+
+
+def _waste(extent: int, size: int) -> float:
+    """The part of the threads along an axis that find nothing to do."""
+    rounded = ceil_div(extent, size) * size
+    return (rounded - extent) / max(rounded, 1)

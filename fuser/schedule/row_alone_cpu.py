@@ -1,0 +1,101 @@
+"""Few rows on a processor: one after the other, each shared out over the threads.
+
+sum of T0 [2, 1 << 24]
+  for each row: blocks over threads: fold T0 into the thread's part of it     join the parts
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.schedule.bindings import Binding
+from fuser.schedule.counts import point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.loop_tree import Loop, Node, Region, nested
+from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_folds_cpu import wide
+from fuser.schedule.row_memory import ask_soon
+from fuser.schedule.row_parts import parts_of
+from fuser.schedule.row_scans import independent, totals_of, turned_with_scans
+from fuser.schedule.row_scans_cpu import scan_loop, shared_out
+from fuser.schedule.row_sweeps_cpu import (
+    Ways,
+    block_of,
+    in_one_way,
+    joined_blocks,
+    once_a_row,
+    partials_of,
+    plain_loop,
+    sweep_along,
+)
+from fuser.segmenter.rows import Refusal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Alone:
+    """Rows that all threads do one by one."""
+
+    body: RowBody
+
+
+def as_alone(body: RowBody, parameters: CpuRowParameters) -> Alone | Refusal:
+    """Rows that are shared out over the threads each, if there are so few."""
+    count = point_count(body.rows)
+    if count >= parameters.few_rows:
+        return Refusal(f"{count} rows are {parameters.few_rows} or more")
+    if body.folds_over_rows:
+        return Refusal("something is folded over the rows")
+    if not all(map(_scans_in_parts, body.stages)):
+        return Refusal("a row is scanned, and not in parts")
+    return Alone(body)
+
+
+def _scans_in_parts(sweep: Sweep) -> bool:
+    """Whether threads may scan a part of a sweep each, if it is scanned."""
+    return not sweep.scans or (len(sweep.axes) == 1 and not sweep.folds and independent(sweep))
+
+
+def rows_alone(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
+    """Loops over rows, and in them over threads. Elements that are stored are never done again:
+    lanes would be moved back into another thread's block."""
+    body = ask_soon(turned_with_scans(body), parameters)
+
+    def loops(ways: Ways) -> tuple[Node, ...]:
+        nodes = (node for sweep in body.stages for node in _stage(sweep, ways))
+        return nested(body.rows, Binding.SERIAL, tuple(nodes))
+
+    return in_one_way(loops, Ways(parameters, may_repeat))
+
+
+def _stage(sweep: Sweep, ways: Ways) -> list[Node]:
+    """The loops of one stage."""
+    if not sweep.axes:
+        return once_a_row(sweep)
+    if sweep.scans:
+        return [_scanned(sweep, ways.parameters)]
+    if sweep.folds_of_row:
+        return [_folded(sweep, ways)]
+    loops = map(plain_loop, parts_of(sweep, ways.parameters.shortest_part))
+    return [*nested(sweep.axes[:-1], Binding.PARALLEL, tuple(loops))]
+
+
+def _folded(sweep: Sweep, ways: Ways) -> Region:
+    """Each thread folds its blocks, then what the threads have is joined."""
+    *outer, inner = sweep.axes
+    if sweep.stores:
+        ways = dataclasses.replace(ways, may_repeat=False)
+    given, partials = ways.parameters, partials_of(sweep)
+    loops: list[Node] = []
+    for part in parts_of(sweep, given.shortest_part):
+        swept = block_of(part, partials, ways)
+        if part.span or inner.extent > given.block or not outer:
+            swept = (Loop(inner, Binding.BLOCKS, swept, given.block, span=part.span),)
+        loops += swept
+    return joined_blocks(partials, nested(outer, Binding.PARALLEL, tuple(loops)), threaded=True)
+
+
+def _scanned(sweep: Sweep, parameters: CpuRowParameters) -> Node:
+    """Each thread scans its parts of the row, from what the parts before come to."""
+    loop = scan_loop(sweep, (), parameters.processor.chunk)
+    totals = sweep_along(totals_of(sweep), Ways(parameters, may_repeat=False), wide)
+    return shared_out(sweep, totals, loop, parameters.scanned_block)

@@ -1,0 +1,216 @@
+"""One sweep of a row on a processor, by one thread, with lanes along it.
+
+    for each `lanes` elements: fold each into its lane; join the lanes
+    for each block of elements: the same, joined to what is kept in a wider type
+
+What is left after whole rounds of lanes is a round that is moved back to end in range, or, where no
+element may be done again, single elements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from fuser.schedule.bindings import Binding
+from fuser.schedule.counts import point_count
+from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.expressions import Ref
+from fuser.schedule.index import ZERO
+from fuser.schedule.lane_calls import VECTOR, made_both_ways, with_lane_calls, worth_phases
+from fuser.schedule.lane_loads import done_in_vectors, lane_loads
+from fuser.schedule.loop_tree import Loop, Node, Region, nested
+from fuser.schedule.row_body import Code, Fold, Sweep
+from fuser.schedule.row_folds_cpu import (
+    KeptIn,
+    accumulated,
+    accumulated_in_lanes,
+    folded_in_lanes,
+    in_own_type,
+    lane_parts,
+    thread_partial,
+    to_one_place,
+    wide,
+    without_repeats,
+)
+from fuser.schedule.row_memory import consecutive
+from fuser.schedule.row_parts import Part, parts_of
+from fuser.schedule.row_statements import Accumulate, Finish, Partial
+from fuser.schedule.statements import Let, Load, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How sweeps may be done: whether elements `may_repeat`, and the names that are made `in_turn`,
+    lane by lane, though there is a call for all lanes."""
+
+    parameters: CpuRowParameters
+    may_repeat: bool
+    in_turn: AbstractSet[str] = frozenset()
+
+
+def in_one_way(make: Callable[[Ways], tuple[Node, ...]], ways: Ways) -> tuple[Node, ...]:
+    """Loops in which nothing is made by a call for all lanes here, and lane by lane there."""
+    while True:
+        nodes = make(ways)
+        if not (both := made_both_ways(nodes)):
+            return nodes
+        ways = dataclasses.replace(ways, in_turn=ways.in_turn | both)
+
+
+def once_a_row(sweep: Sweep) -> list[Node]:
+    """What a stage without axes does."""
+    assert not sweep.folds_of_row, "a fold needs points"
+    return [*sweep.code, *accumulated(sweep.folds_over_rows), *sweep.stores]
+
+
+# -- rounds of lanes -------------------------------------------------------------------------------
+
+
+def sweep_along(
+    sweep: Sweep,
+    ways: Ways,
+    kept_in: KeptIn,
+    lanes: int | None = None,
+    parts: Sequence[Part] = (),
+) -> list[Node]:
+    """A sweep, in `parts` if there are some, folded in lanes of the type that folds are `kept_in`.
+    `lanes` is by default what joining them is worth."""
+    parts = parts or (Part(sweep),)
+    own = [*sweep.folds_of_row, *to_one_place(sweep)]
+    if lanes is None or not own:
+        lanes = _lanes_for(sweep, own, min(part.extent for part in parts), ways.parameters)
+    before, _, after = folded_in_lanes(sweep.folds_of_row, lanes, kept_in)
+    first, _, last = accumulated_in_lanes(sweep, lanes, kept_in)
+    loops = (_part_along(part, ways, kept_in, lanes) for part in parts)
+    return [*before, *nested(sweep.axes[:-1], Binding.SERIAL, (*first, *loops, *last)), *after]
+
+
+def _lanes_for(sweep: Sweep, own: Sequence[Fold], extent: int, given: CpuRowParameters) -> int:
+    """Lanes along so many elements, in which `own` folds are joined at the end."""
+    narrow = any(load.tensor.dtype.itemsize < 4 for load in consecutive(sweep))
+    arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
+    joined = sweep.axes[-1].extent if to_one_place(sweep) else point_count(sweep.axes)
+    return given.lanes_for(extent, arrays, joined, narrow=narrow)
+
+
+def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
+    """The loop over a part of a sweep. Where there is nothing to do for several lanes at once, long
+    loops are left to the compiler."""
+    sweep, given = part.sweep, ways.parameters
+    shortest = min(part.extent, given.block)
+    drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
+    moved_back = ways.may_repeat and not drawn
+    if moved_back and shortest >= lanes:
+        if lanes % VECTOR == 0 and worth_phases(sweep.code, ways.in_turn):
+            return _phases(part, ways, kept_in, lanes)
+        if _needs_lanes(sweep):
+            return _rounds(part, kept_in, lanes)
+    if drawn or _needs_lanes(sweep):
+        return _rounds_and_rest(part, kept_in, lanes, (*drawn, *code))
+    vector = given.processor.vector
+    if moved_back and done_in_vectors(sweep.code, sweep.stores, sweep.axes[-1], given.processor):
+        if shortest >= vector:
+            return _rounds(part, kept_in, vector)
+        return _rounds_and_rest(part, kept_in, vector, sweep.code)
+    return plain_loop(part)
+
+
+def _readers(sweep: Sweep) -> tuple[Fold | Store, ...]:
+    return (*sweep.folds, *sweep.stores)
+
+
+def _needs_lanes(sweep: Sweep) -> bool:
+    """Whether some lanes of a sweep are folded, or asked for, at once."""
+    return bool(sweep.folds_of_row or to_one_place(sweep) or sweep.ahead)
+
+
+def _rounds(part: Part, kept_in: KeptIn, lanes: int) -> Loop:
+    """Rounds of lanes, of which the last is moved back."""
+    loads, each = _lanes_of_round(part.sweep, kept_in, lanes)
+    return _loop(part, Binding.ROUNDS, lanes, (*loads, *each))
+
+
+def _phases(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
+    """Such rounds, in phases with calls of all lanes between them."""
+    loads, each = _lanes_of_round(part.sweep, kept_in, lanes)
+
+    def lane_loop(body: tuple[Node, ...]) -> Loop:
+        return Loop(part.sweep.axes[-1], Binding.SIMD, body, lanes)
+
+    held, phases = with_lane_calls(each, lanes, lane_loop, ways.in_turn)
+    return _loop(part, Binding.ROUNDS, lanes, (*loads, *((*held, *phases) if held else each)))
+
+
+def _rounds_and_rest(part: Part, kept_in: KeptIn, lanes: int, code: Sequence[Code]) -> Loop:
+    """Rounds of lanes that do `code`, and what is left of the row one by one."""
+    return _loop(part, Binding.SWEEP, lanes, (*code, *_results(part.sweep, kept_in, lanes)))
+
+
+def _lanes_of_round(
+    sweep: Sweep, kept_in: KeptIn, lanes: int
+) -> tuple[list[Load], tuple[Code | Accumulate | Store, ...]]:
+    """What a round that may be moved back loads at once, and what it does in each lane."""
+    loads, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep))
+    return loads, (*code, *_results(without_repeats(sweep), kept_in, lanes))
+
+
+def _results(sweep: Sweep, kept_in: KeptIn, lanes: int) -> tuple[Let | Accumulate | Store, ...]:
+    """What a lane folds and stores."""
+    _, within, _ = folded_in_lanes(sweep.folds_of_row, lanes, kept_in)
+    _, to_rows, _ = accumulated_in_lanes(sweep, lanes, kept_in)
+    return (*within, *to_rows, *sweep.stores)
+
+
+def _loop(part: Part, binding: Binding, lanes: int, inside: tuple[Node, ...]) -> Loop:
+    ahead = (dataclasses.replace(asked, lanes=lanes) for asked in part.sweep.ahead)
+    return Loop(part.sweep.axes[-1], binding, (*ahead, *inside), lanes, span=part.own_span)
+
+
+def plain_loop(part: Part) -> Loop:
+    """The loop over a part of which each element is done by itself, left to the compiler."""
+    sweep = part.sweep
+    inside = (*sweep.code, *accumulated(sweep.folds_over_rows), *sweep.stores)
+    return Loop(sweep.axes[-1], Binding.SIMD, inside, span=part.own_span)
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def in_one_thread(sweep: Sweep, ways: Ways) -> Region:
+    """A long sweep: folded within a block in the type of the fold, over blocks in a wider one."""
+    *outer, inner = sweep.axes
+    given, partials = ways.parameters, partials_of(sweep)
+    loops: list[Node] = []
+    for part in parts_of(sweep, given.shortest_part):
+        swept = block_of(part, partials, ways)
+        if part.span or inner.extent > given.block:
+            swept = (Loop(inner, Binding.BLOCKS, swept, given.block, span=part.span),)
+        loops += swept
+    return joined_blocks(partials, nested(outer, Binding.SERIAL, tuple(loops)), threaded=False)
+
+
+def joined_blocks(
+    partials: tuple[Partial, ...], loops: tuple[Node, ...], *, threaded: bool
+) -> Region:
+    """Loops over blocks that are joined to `partials`, and what these come to."""
+    return Region(partials, loops, tuple(Finish(p, ZERO) for p in partials), threaded=threaded)
+
+
+def partials_of(sweep: Sweep) -> tuple[Partial, ...]:
+    """What is kept of the folds of a row while its blocks are swept."""
+    return tuple(thread_partial(dataclasses.replace(fold, slots=1)) for fold in sweep.folds_of_row)
+
+
+def block_of(part: Part, partials: tuple[Partial, ...], ways: Ways) -> tuple[Node, ...]:
+    """A block of a part of a long sweep, joined to `partials`."""
+    sweep = part.sweep
+    folds = tuple(
+        fold if fold.slots else dataclasses.replace(fold, dtype=wide(fold)) for fold in sweep.folds
+    )
+    one = dataclasses.replace(sweep, axes=sweep.axes[-1:], folds=folds)
+    parts = [dataclasses.replace(part, sweep=one, in_blocks=True)]
+    swept = sweep_along(one, ways, in_own_type, parts=parts)
+    return *swept, *(Accumulate(p, ZERO, Ref(p.name, p.kept)) for p in partials)

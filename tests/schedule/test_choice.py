@@ -1,0 +1,110 @@
+"""Which mapping rows get on each target, and why those before it do not fit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.schedule import CpuRowParameters, CudaRowParameters, schedule_rows_cuda
+from fuser.schedule.choice import NotChosen, first_that_fits
+from fuser.schedule.row_across_cpu import Across
+from fuser.schedule.row_alone_cpu import Alone
+from fuser.schedule.row_along_cpu import Along
+from fuser.schedule.row_axes import arrange_rows
+from fuser.schedule.row_batches_cpu import Batched
+from fuser.schedule.row_cpu import RowMapping, choose_mapping
+from fuser.schedule.row_groups_cpu import Columns
+from fuser.schedule.row_lines_cpu import Lines
+from fuser.schedule.row_tiles_cpu import Tiled
+from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.row_whole_cpu import Whole
+from fuser.segmenter.rows import Refusal
+from tests.schedule.rows import Define, segment_of, softmax
+
+Sizes = tuple[int, ...]
+
+
+def test_the_first_that_fits_is_taken_and_those_before_it_say_why_not() -> None:
+    asked: list[str] = []
+
+    def refuse() -> int | Refusal:
+        asked.append("first")
+        return Refusal("too short")
+
+    def unasked() -> int:
+        raise AssertionError
+
+    found, refused = first_that_fits({"one": refuse, "two": lambda: 2, "three": unasked})
+    assert (found, asked) == (2, ["first"])
+    assert refused == (NotChosen("one", "too short"),)
+    assert str(refused[0]) == "not one: too short"
+
+
+def down(fd: FusionDefinition, x: Handle) -> Handle:
+    return softmax(fd, x, 0)
+
+
+def group_norm(fd: FusionDefinition, x: Handle) -> Handle:
+    """Groups of 4 channels, which are last in memory."""
+    grouped = fd.ops.reshape(x, new_shape=[2, 900, 32, 4])
+    return grouped - fd.ops.mean(grouped, [1, 3], keepdim=True)
+
+
+def scale_gradient(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    """For each channel; those of y are last in memory."""
+    return fd.ops.sum(x * fd.ops.permute(y, [0, 2, 1]), [2])
+
+
+CASES = [
+    (softmax, [(1000, 8)], Whole, []),
+    (group_norm, [(2, 900, 128)], Columns, ["more than 8"]),
+    (down, [(2048, 256)], Lines, ["more than 8", "short pieces"]),
+    (down, [(100, 256)], Across, ["more than 8", "short pieces", "fewer than 1024"]),
+    (softmax, [(2, 9999)], Alone, [*["more than 8", "short pieces"], *["not rows, are next"] * 2]),
+    (scale_gradient, [(8, 64, 1024), (8, 1024, 64)], Tiled, ["8 or more"]),
+    (softmax, [(4096, 64)], Batched, ["8 or more", "swept 3 times"]),
+    (softmax, [(4096, 768)], Along, ["8 or more", "swept 3 times", "16 to 256 elements"]),
+]
+
+
+@pytest.mark.parametrize(("define", "shapes", "mapping", "reasons"), CASES)
+def test_rows_of_a_processor_get_the_first_mapping_that_fits(
+    define: Define, shapes: list[Sizes], mapping: type[RowMapping], reasons: list[str]
+) -> None:
+    given = [torch.empty(shape, device="meta") for shape in shapes]
+    body = arrange_rows(trace_rows(segment_of(define, *given), of_store=True))
+    chosen, refused = choose_mapping(body, CpuRowParameters(), may_repeat=True)
+    assert type(chosen) is mapping
+    last = refused[len(refused) - len(reasons) :]
+    for found, reason in zip(last, reasons, strict=True):
+        assert reason in found.reason
+
+
+def test_what_is_done_twice_elsewhere_is_not_where_an_input_is_updated() -> None:
+    segment = segment_of(softmax, torch.empty(4096, 64, device="meta"))
+    body = arrange_rows(trace_rows(segment, of_store=True))
+    chosen, refused = choose_mapping(body, CpuRowParameters(), may_repeat=False)
+    assert isinstance(chosen, Along)
+    assert refused[-1].reason == "an input is updated in place"
+
+
+@pytest.mark.parametrize(
+    ("shape", "words", "reasons"),
+    [
+        ((4096, 8), "warp of 1 x", []),
+        ((8192, 768), "warp of 32 x", ["more threads", "not rows, are next"]),
+        ((64, 9999), "block of", ["more threads", "not rows", "more than 1024", "along one axis"]),
+    ],
+)
+def test_rows_of_a_gpu_get_the_first_team_that_fits(
+    shape: Sizes, words: str, reasons: list[str]
+) -> None:
+    segment = segment_of(softmax, torch.empty(shape, device="meta"))
+    alignments = dict.fromkeys(segment.memory, 16)
+    nest = schedule_rows_cuda(segment, alignments, CudaRowParameters())
+    assert words in nest.mapping
+    assert nest.not_chosen[0] == NotChosen("the whole grid", f"there are {shape[0]} rows")
+    for found, reason in zip(nest.not_chosen[1:], reasons, strict=True):
+        assert reason in found.reason
