@@ -344,5 +344,5 @@ def _apart(partial: Partial) -> int:
     narrowest = partial.kept.itemsize
     if partial.in_blocks:
         narrowest = min(narrowest, partial.dtype.itemsize)
-    together = _LINES // narrowest
-    return ceil_div(partial.slots, together) * together
+    apart = _LINES // narrowest
+    return ceil_div(partial.slots, apart) * apart

@@ -65,21 +65,21 @@ class CpuStripPrinter(CpuRoundPrinter):
             outer, strips = f"{outer} * {self.sizes.extent(strips.axis)}", strips.body[0]
         if strips.binding is Binding.STRIP:
             threads = f"threaded ? {self.expressions.use('thread_count')}() : 1"
-            call = f"{self.expressions.use('tile_of')}({self.sizes.extent(strips.axis)}, "
+            call = f"{self.expressions.use('strip_rows')}({self.sizes.extent(strips.axis)}, "
             most, apart = str(strips.step), ""
             if strips.unit > 1:
                 apart = f", {self.sizes.parameter('unit', strips.unit)}"
                 most = self.sizes.parameter("most", strips.step // strips.unit * strips.unit)
             call += f"{most}, {outer.removeprefix('1 * ')}, {threads}{apart})"
-            self.out.line(f"const int tile = {call};")
+            self.out.line(f"const int strip = {call};")
 
     def _strips(self, loop: Loop) -> None:
         """As many rows at a time as keep all threads busy, if none outside does."""
         index, name = self.index, self.sizes.axis(loop.axis)
         extent = self.sizes.extent(loop.axis)
-        with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {name} += tile)"):
+        with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; {name} += strip)"):
             left = f"{extent} - {name}"
-            self.out.line(f"const int {_ROWS} = {left} < tile ? {left} : tile;")
+            self.out.line(f"const int {_ROWS} = {left} < strip ? {left} : strip;")
             self._strip(loop)
 
     def _strip(self, loop: Loop) -> None:

@@ -91,7 +91,7 @@ class Runner:
             self._update_inputs(environment)
         for slot in self._overwritten:
             # As torch's own functions do, for what autograd has saved of the old value.
-            torch.autograd.graph.increment_version(environment[slot])  # pyright: ignore[reportArgumentType]
+            torch.autograd.graph.increment_version(environment[slot])
         return outputs
 
     def marked(self, mark: Callable[[], object]) -> Runner:
@@ -174,13 +174,13 @@ class Runner:
         if not (scalars or workspaces or source.checks):
             constants = (*sizes, *tail)
             return lambda environment: launch(
-                *[environment[slot].data_ptr() for slot in pointers],  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess, reportUnknownMemberType]
+                *[environment[slot].data_ptr() for slot in pointers],
                 *constants,
             )
 
         def run(environment: Environment, *errors: int) -> None:
-            addresses = [environment[slot].data_ptr() for slot in pointers]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess, reportUnknownMemberType, reportUnknownVariableType]
-            numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]  # pyright: ignore[reportArgumentType]
+            addresses = [environment[slot].data_ptr() for slot in pointers]
+            numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]
             rooms = [room(workspace, device) for workspace in workspaces]
             launch(
                 *addresses, *(held.data_ptr() for held in rooms), *numbers, *sizes, *errors, *tail
@@ -248,7 +248,7 @@ class Runner:
         """How torch sees a value: a scalar, a buffer, or a strided view of one."""
         if lies is None:
             slot = self._slots[value]
-            return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
+            return lambda environment: environment[slot]
         return self._strided(lies)
 
     def _strided(self, lies: Strided) -> ReadTensor:
@@ -277,5 +277,5 @@ class Runner:
         made = lies.base not in self._inputs
         if made and (lies.base is value or self._sole_alias.get(lies.base) is value):
             slot = self._slots[lies.base]
-            return lambda environment: environment[slot]  # pyright: ignore[reportReturnType]
+            return lambda environment: environment[slot]
         return self._strided(lies)

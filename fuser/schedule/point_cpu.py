@@ -14,13 +14,13 @@ from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
+from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.lane_calls import lane_calls_in, with_lane_calls
 from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Peel
 from fuser.schedule.names import kernel_name
-from fuser.schedule.narrow import narrow_points
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.pieces import pieces
 from fuser.schedule.points import scalar_nodes, store_lanes, with_lanes, work
@@ -41,7 +41,7 @@ _AHEAD_BYTES = 8192
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
-    body = narrow_points(arrange(trace(segment)))
+    body = points_in_32_bits(arrange(trace(segment)))
     past_cache = goes_past_cache(segment, parameters.processor.stream_bytes)
     launch = Launch(threaded=work(body) >= parameters.processor.serial_work, past_cache=past_cache)
     # Chunks and tiles at an end are moved back, and so compute some points again: not where that
@@ -53,7 +53,7 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     if turned is not None and taken_apart is None:
         nodes, described = _tiles(turned, past_cache, parameters)
     else:
-        cut = map(narrow_points, pieces(body, parameters.pieces))
+        cut = map(points_in_32_bits, pieces(body, parameters.pieces))
         whole = interleaved(list(cut), parameters.interleaved)
         parts = taken_apart or whole
         if len(parts) > 1:
@@ -155,8 +155,8 @@ def _reads_apart(body: Body, parameters: CpuParameters) -> bool:
     accesses = (*(load.at for load in body.loads), *(store.at for store in body.stores))
     steps = [step_along(at, inner) for at in accesses]
     apart = [step for step in steps if step is None or abs(step) > parameters.interleaved]
-    together = [step for step in steps if step in (-1, 1)]
-    return len(apart) >= parameters.apart and not together
+    neighbours = [step for step in steps if step in (-1, 1)]
+    return len(apart) >= parameters.apart and not neighbours
 
 
 def _computes_in_chunks(body: Body) -> bool:
@@ -229,7 +229,7 @@ def _chunk(body: Body, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     asked = tuple(_asked_ahead(load, body, count) for load in consecutive)
     wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
     arrays, computed, stores = store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
-    drawn, own = _together(body, shifted, count)
+    drawn, own = _loads_at_once(body, shifted, count)
     within = (*own, *shifted.lets, *computed)
     held, phases = with_lane_calls(within, count, lambda body: Loop(lane, Binding.SIMD, body))
     return asked, (*drawn, *arrays, *held, *phases, *stores)
@@ -238,15 +238,15 @@ def _chunk(body: Body, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
 def _lanes(body: Body, count: int) -> tuple[Node, ...]:
     """`count` neighbouring elements, each stored as it is computed."""
     lane, shifted = with_lanes(body, count)
-    together, own = _together(body, shifted, count)
-    return (*together, Loop(lane, Binding.SIMD, (*own, *shifted.lets, *shifted.stores)))
+    at_once, own = _loads_at_once(body, shifted, count)
+    return (*at_once, Loop(lane, Binding.SIMD, (*own, *shifted.lets, *shifted.stores)))
 
 
-def _together(body: Body, shifted: Body, count: int) -> tuple[list[Load], list[Load]]:
+def _loads_at_once(body: Body, shifted: Body, count: int) -> tuple[list[Load], list[Load]]:
     """The loads of `count` neighbours that are done at once, and of the others those of each."""
-    together, _ = lane_loads(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
-    names = {load.name for load in together}
-    return together, [load for load in shifted.loads if load.name not in names]
+    at_once, _ = lane_loads(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
+    names = {load.name for load in at_once}
+    return at_once, [load for load in shifted.loads if load.name not in names]
 
 
 def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:

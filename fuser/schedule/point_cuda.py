@@ -14,11 +14,11 @@ from fuser.schedule.cuda_blocks import block_shape
 from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.in_place import points_refusal
+from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
-from fuser.schedule.narrow import narrow_points
 from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes
 from fuser.schedule.tiling import (
     Turned,
@@ -35,7 +35,7 @@ from fuser.segmenter import Segment
 def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaParameters) -> LoopNest:
     """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, or tiles
     where reads need them."""
-    body = narrow_points(arrange(trace(segment)))
+    body = points_in_32_bits(arrange(trace(segment)))
     turned = None if segment.overwritten else find_turned(body)
     if turned is not None:
         return _tiled_cuda(segment, body, turned, alignments, parameters)

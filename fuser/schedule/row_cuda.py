@@ -25,11 +25,11 @@ from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import lowest_finite
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index import ZERO, Axis
+from fuser.schedule.index_comparisons import rows_in_32_bits
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.names import kernel_name, own_name, part_name
-from fuser.schedule.narrow import narrow_rows
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Fold, RowBody, Sweep
 from fuser.schedule.row_facts import use_facts
@@ -68,7 +68,7 @@ def schedule_rows_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = narrow_rows(use_facts(arrange_rows(trace_rows(segment)), by_inverse=True))
+    body = rows_in_32_bits(use_facts(arrange_rows(trace_rows(segment)), by_inverse=True))
     refusal = rows_refusal(segment, body, by_team=True)
     return map_rows(segment, body, refusal, alignments, parameters)
 

@@ -61,7 +61,7 @@ class _Facts:
                 continue
             self._of_row.add(fold.name)
             if fold.operation == "maximum":
-                self._maxima[fold.name] = self._narrow(fold.value), sweep.axes
+                self._maxima[fold.name] = self._unwidened(fold.value), sweep.axes
             elif fold.operation == "add" and self._is_power(fold.value, sweep.axes):
                 self._from_one.add(fold.name)
         new = tuple(let for name, let in self._once_a_row.items() if name not in before)
@@ -70,14 +70,14 @@ class _Facts:
 
     def _node(self, node: Code) -> Code:
         if isinstance(node, Let) and isinstance(node.expression, Convert):
-            self._widened[node.name] = _narrow(node.expression)
+            self._widened[node.name] = _exact_source(node.expression)
         if not isinstance(node, Let) or not isinstance(node.expression, Call):
             return node
         call = node.expression
         match call.op, call.args:
             case "sub", (value, (Ref(name) | Convert(Ref(name)))) if name in self._maxima:
                 largest_of, axes = self._maxima[name]
-                if self._narrow(value) == largest_of:
+                if self._unwidened(value) == largest_of:
                     self._nonpositive[node.name] = axes
             case "exp", (Ref(name),) if name in self._nonpositive:
                 self._powers[node.name] = self._nonpositive[name]
@@ -93,10 +93,10 @@ class _Facts:
                 pass
         return dataclasses.replace(node, expression=call)
 
-    def _narrow(self, value: Expression) -> Expression:
+    def _unwidened(self, value: Expression) -> Expression:
         """A value as it was before it became wider, if it did."""
         known = self._widened.get(value.name) if isinstance(value, Ref) else None
-        return _narrow(value if known is None else known)
+        return _exact_source(value if known is None else known)
 
     def _is_power(self, value: Expression, axes: tuple[Axis, ...]) -> bool:
         """Whether a value is e to the difference from the largest one over `axes`."""
@@ -116,7 +116,7 @@ class _Facts:
         return Ref(name, dtype)
 
 
-def _narrow(value: Expression) -> Expression:
+def _exact_source(value: Expression) -> Expression:
     """What a value is made of by a conversion that changes no number, or itself."""
     if isinstance(value, Convert) and value.dtype is value.of.dtype.compute:
         return value.of

@@ -30,8 +30,8 @@ def neighbours(sweep: Sweep, inner: Axis, lanes: int, vectors: Vectors | None) -
     """A sweep at `lanes` points along `inner`; memory is read in vectors if there are some."""
     lane, replaced = lanes_of(inner, lanes)
     moved = replace_axes(sweep, replaced)
-    same, together = divided(sweep.code, inner)
-    wide = [_widened(node, vectors) for node in together] if vectors else []
+    same, moving = divided(sweep.code, inner)
+    wide = [_widened(node, vectors) for node in moving] if vectors else []
     once = (*same, *wide)
     names = {node.name for node in once}
     code = tuple(node for node in moved.code if node.name not in names)

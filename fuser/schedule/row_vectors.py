@@ -2,7 +2,7 @@
 
     aligned    every row starts at a multiple of an access: whole vectors, 16 bytes at a time
     peeled     it does not: vectors start where memory is aligned, and the ends of a row are single
-    narrow     vectors may not move: as many neighbours as are aligned in every row
+    fixed      vectors may not move: as many neighbours as are aligned in every row
 
 Vectors start where one tensor needs it, the one with which most bytes are aligned. Others are
 accessed in pieces.
@@ -63,13 +63,13 @@ def vectors_for(
     stores = [access for access in stores if step_along(access[1], inner) == 1]
     accesses = list(dict.fromkeys((*loads, *stores)))
     limits = parameters.vector_bytes, parameters.max_lane_bytes
-    narrow = widest_lanes(segment, accesses, inner, alignments, *limits)
-    lanes = wanted_lanes(accesses, inner, *limits) if may_peel and may_move else narrow
+    fixed = widest_lanes(segment, accesses, inner, alignments, *limits)
+    lanes = wanted_lanes(accesses, inner, *limits) if may_peel and may_move else fixed
     rows = _Rows(segment, inner, alignments, lanes)
     leaders = [access for access in accesses if rows.may_lead(*access)]
-    is_whole = lanes == narrow and inner.extent % lanes == 0
+    is_whole = lanes == fixed and inner.extent % lanes == 0
     if is_whole or not may_peel or not leaders:
-        return Vectors(narrow, inner.extent % narrow == 0)
+        return Vectors(fixed, inner.extent % fixed == 0)
 
     def gain(leader: Access) -> int:
         """A store in pieces costs more than a load: no cache makes a line of them."""
@@ -105,11 +105,11 @@ class _Rows:
             return False
         memory = self.segment.memory
         drawn = tensor not in memory
-        together = not drawn and memory[tensor].base is memory[leading].base and size == own
+        beside = not drawn and memory[tensor].base is memory[leading].base and size == own
         aligned = self._alignment(access) >= count and self._alignment(leader) >= count
         difference = start + at * -1
         steps = (difference.constant, *(step for _, step in difference.terms))
-        return (together or aligned) and all(step % count == 0 for step in steps)
+        return (beside or aligned) and all(step % count == 0 for step in steps)
 
     def piece(self, access: Access, leader: Access) -> int:
         """Elements that are aligned together in every vector, where the leader's are."""
@@ -146,21 +146,21 @@ def divided(
     """What is the same for all lanes, and what moves consecutive elements; of what was made
     `before`, every lane has its own. What lanes compute, each keeps itself."""
     same: list[Code] = []
-    together: list[Load | Keep | Kept] = []
+    moving: list[Load | Keep | Kept] = []
     varying = set(before)
     for node in code:
         depends = not varying.isdisjoint(names_in((node,)))
-        if isinstance(node, Keep) and node.name not in {moved.name for moved in together}:
+        if isinstance(node, Keep) and node.name not in {other.name for other in moving}:
             continue
         if isinstance(node, Keep | Kept) or (
             isinstance(node, Load) and step_along(node.at, inner) == 1 and not depends
         ):
-            together.append(node)
+            moving.append(node)
         elif not depends and not _follows(node, inner):
             same.append(node)
             continue
         varying.add(node.name)
-    return same, together
+    return same, moving
 
 
 def _follows(node: Code, inner: Axis) -> bool:

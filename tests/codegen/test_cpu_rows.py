@@ -158,8 +158,8 @@ def test_sixteen_bit_numbers_are_folded_as_float32():
 
 def test_neighbouring_rows_are_lanes():
     text = body(lambda fd, x: fd.ops.sum(x, [0]), empty(768, 64))
-    assert "const int tile = tile_of(n0, 2048, 1, threaded ? thread_count() : 1);" in text
-    assert "const int rows = n0 - i0 < tile ? n0 - i0 : tile;" in text
+    assert "const int strip = strip_rows(n0, 2048, 1, threaded ? thread_count() : 1);" in text
+    assert "const int rows = n0 - i0 < strip ? n0 - i0 : strip;" in text
     assert "double T1_lanes[2048];" in text
     assert "for (int lane = 0; lane < rows; ++lane)" in text
 

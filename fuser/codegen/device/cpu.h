@@ -860,16 +860,16 @@ FUSER_DEVICE double pow(double x, double y) { return __builtin_pow(x, y); }
 extern "C" int omp_get_max_threads();
 static inline int thread_count() { return omp_get_max_threads(); }
 
-//@ tile_of
+//@ strip_rows
 // How many of `rows` neighbouring rows are done side by side: at most `most`, and so that as many
-// tiles of this size as threads, or twice, three times, ... as many, are all rows. `outer`: how
-// often such rows are done. Tiles are whole units.
-static inline int tile_of(long long rows, long long most, long long outer, int threads,
-                          long long unit = 16) {
+// strips of this size as threads, or twice, three times, ... as many, are all rows. `outer`: how
+// often such rows are done. Strips are whole units.
+static inline int strip_rows(long long rows, long long most, long long outer, int threads,
+                             long long unit = 16) {
   const long long apart = outer < threads ? threads : 1;
-  const long long tiles = (rows + most * apart - 1) / (most * apart) * apart;
-  const long long tile = ((rows + tiles - 1) / tiles + unit - 1) / unit * unit;
-  return int(tile < most ? tile : most);
+  const long long strips = (rows + most * apart - 1) / (most * apart) * apart;
+  const long long strip = ((rows + strips - 1) / strips + unit - 1) / unit * unit;
+  return int(strip < most ? strip : most);
 }
 
 //@ thread_number

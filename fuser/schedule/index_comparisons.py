@@ -31,7 +31,7 @@ from fuser.schedule.statements import CheckedIndex, Let
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _EQUALITIES = frozenset({"eq", "ne"})
-_NARROW, _WIDE = DataType.Int32, DataType.Int
+_INT32, _INT64 = DataType.Int32, DataType.Int
 
 _Compared = tuple[list[Let], tuple[Expression, ...]]
 """What computes two sides in 32 bits, and what they then are."""
@@ -56,16 +56,16 @@ class _Sum:
             return None
         return _in_range(_Sum(self.index + other.index * factor, self.number or other.number))
 
-    def narrow(self) -> Expression | None:
+    def in_32_bits(self) -> Expression | None:
         """The same in 32 bits, if that is known to have it."""
         if self.number is not None:
             return self.number if self.index == ZERO else None
-        if not _fits(self.index, _NARROW):
+        if not _fits(self.index, _INT32):
             return None
         return (
-            Literal(self.index.constant, _NARROW)
+            Literal(self.index.constant, _INT32)
             if self.is_constant
-            else IndexValue(self.index, _NARROW)
+            else IndexValue(self.index, _INT32)
         )
 
 
@@ -74,19 +74,19 @@ def _fits(index: Index, dtype: DataType) -> bool:
 
 
 def _in_range(found: _Sum) -> _Sum | None:
-    return found if _fits(found.index, _WIDE) else None
+    return found if _fits(found.index, _INT64) else None
 
 
-def narrow_points(body: Body) -> Body:
-    """`body` with such comparisons narrow."""
-    lets = [node for node in _Narrow().code(body.lets) if isinstance(node, Let)]
+def points_in_32_bits(body: Body) -> Body:
+    """`body` with such comparisons in 32 bits."""
+    lets = [node for node in _Comparisons().code(body.lets) if isinstance(node, Let)]
     return only_read(dataclasses.replace(body, lets=tuple(lets)))
 
 
-def narrow_rows(body: RowBody) -> RowBody:
+def rows_in_32_bits(body: RowBody) -> RowBody:
     """The same for rows; what is known of a stage holds in later ones."""
-    narrow = _Narrow()
-    stages = [narrow.stage(sweep) for sweep in body.stages]
+    comparisons = _Comparisons()
+    stages = [comparisons.stage(sweep) for sweep in body.stages]
     read_later: set[str] = set()
     for place, sweep in reversed(list(enumerate(stages))):
         needed = set(names_in((*sweep.folds, *sweep.stores)))
@@ -96,7 +96,7 @@ def narrow_rows(body: RowBody) -> RowBody:
     return dataclasses.replace(body, stages=tuple(stages))
 
 
-class _Narrow:
+class _Comparisons:
     """What is known of 64-bit integers, by name."""
 
     def __init__(self) -> None:
@@ -107,14 +107,14 @@ class _Narrow:
         """What a stage without axes has made: all later stages see it."""
 
     def stage(self, sweep: Sweep) -> Sweep:
-        """A stage with such comparisons narrow."""
+        """A stage with such comparisons in 32 bits."""
         made = tuple(node for node in self.code(sweep.code) if node not in self._of_row)
         if not sweep.axes:
             self._of_row.update(dict.fromkeys(made))
         return dataclasses.replace(sweep, code=made)
 
     def code(self, nodes: Iterable[Code]) -> tuple[Code, ...]:
-        """Nodes with such comparisons narrow, after what makes their operands so."""
+        """Nodes with such comparisons in 32 bits, after what makes their operands so."""
         made: dict[Code, None] = {}
         for node in nodes:
             for changed in self._changed(node):
@@ -128,18 +128,18 @@ class _Narrow:
     def _changed(self, node: Code) -> list[Code]:
         """What takes the place of a node."""
         match node:
-            case CheckedIndex(name, size=size) if holds(_NARROW, size):
-                self._learn(name, _Sum(number=convert(Ref(name, _WIDE), _NARROW)))
+            case CheckedIndex(name, size=size) if holds(_INT32, size):
+                self._learn(name, _Sum(number=convert(Ref(name, _INT64), _INT32)))
             case Let(name, DataType.Int, Ref(other)) if other in self._known:
                 self._known[name] = self._known[other]
                 self._names[name] = self._names[other]
             case Let(name, DataType.Int, expression) if found := self._sum(expression):
                 self._learn(name, found)
                 if found.number is None:
-                    return [dataclasses.replace(node, expression=IndexValue(found.index, _WIDE))]
+                    return [dataclasses.replace(node, expression=IndexValue(found.index, _INT64))]
             case Let(expression=Convert(of, dtype)) if dtype.is_floating:
-                if (narrow := self._side(of)) is not None:
-                    lets, number = narrow
+                if (side := self._side(of)) is not None:
+                    lets, number = side
                     return [*lets, dataclasses.replace(node, expression=Convert(number, dtype))]
             case Let(name, expression=Call(op, (one, other)) as call) if op in _COMPARISONS:
                 compared = self._both(one, other) or self._numbers(name, op, one, other)
@@ -160,11 +160,11 @@ class _Narrow:
     def _side(self, side: Expression) -> tuple[list[Let], Expression] | None:
         """What computes an integer in 32 bits, and what it then is; None if it may not fit."""
         known = self._sum(side)
-        narrow = known and known.narrow()
-        if narrow is None or not isinstance(side, Ref):
-            return narrow and ([], narrow)
-        let = Let(f"{self._names[side.name]}_narrow", _NARROW, narrow)
-        return [let], Ref(let.name, _NARROW)
+        short = known and known.in_32_bits()
+        if short is None or not isinstance(side, Ref):
+            return short and ([], short)
+        let = Let(f"{self._names[side.name]}_narrow", _INT32, short)
+        return [let], Ref(let.name, _INT32)
 
     def _numbers(self, name: str, op: str, one: Expression, other: Expression) -> _Compared | None:
         """The number of a sum, and what it is compared with: how much more the other side is."""
@@ -174,11 +174,11 @@ class _Narrow:
         if left.number is None:
             left, right = right, left
         more = right.plus(_Sum(left.index), -1)
-        place = more and more.narrow()
+        place = more and more.in_32_bits()
         if left.number is None or more is None or more.number is not None or place is None:
             return None
-        let = Let(f"{name}_place", _NARROW, place)
-        return [let], (left.number, Ref(let.name, _NARROW))
+        let = Let(f"{name}_place", _INT32, place)
+        return [let], (left.number, Ref(let.name, _INT32))
 
     def _sum(self, expression: Expression) -> _Sum | None:
         """An integer as such a sum; None if it is none."""
@@ -189,8 +189,8 @@ class _Narrow:
                 return _Sum(Index(value))
             case IndexValue(index, DataType.Int):
                 return _in_range(_Sum(index))
-            case Convert(of, DataType.Int) if _is_narrow(of.dtype):
-                return _Sum(number=convert(of, _NARROW))
+            case Convert(of, DataType.Int) if _fits_int32(of.dtype):
+                return _Sum(number=convert(of, _INT32))
             case Call("neg", (one,), DataType.Int):
                 negated = self._sum(one)
                 return negated and _Sum().plus(negated, -1)
@@ -213,5 +213,5 @@ def _joined(op: str, left: _Sum, right: _Sum) -> _Sum | None:
             return _Sum().plus(left, right.index.constant) if right.is_constant else None
 
 
-def _is_narrow(dtype: DataType) -> bool:
-    return dtype is _NARROW or (dtype.is_integral and dtype.itemsize < _NARROW.itemsize)
+def _fits_int32(dtype: DataType) -> bool:
+    return dtype is _INT32 or (dtype.is_integral and dtype.itemsize < _INT32.itemsize)

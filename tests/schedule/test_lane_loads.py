@@ -1,0 +1,49 @@
+"""Loads of all lanes at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuser import DataType
+from fuser.ir.nodes import Value
+from fuser.ir.types import TensorType
+from fuser.schedule.expressions import Convert, Ref
+from fuser.schedule.index import Axis, of_axis
+from fuser.schedule.lane_loads import lane_loads
+from fuser.schedule.statements import Let, Load, Store
+
+AXIS = Axis((0,), 256)
+
+
+def load(dtype: DataType, step: int = 1) -> Load:
+    return Load("T0", Value(0, TensorType(dtype, (256 * step,))), of_axis(AXIS) * step)
+
+
+@pytest.mark.parametrize(
+    ("found", "lanes", "at_once"),
+    [
+        (load(DataType.Bool), 16, True),
+        (load(DataType.Bool, 2), 16, True),
+        (load(DataType.Bool), 64, False),  # a whole vector of bytes
+        (load(DataType.Bool, 3), 16, False),
+        (load(DataType.Float), 16, False),
+        (load(DataType.Float, 2), 16, True),
+        (load(DataType.Double, 2), 16, False),
+    ],
+)
+def test_flags_and_numbers_in_steps_are_read_for_all_lanes(
+    found: Load, lanes: int, at_once: bool
+) -> None:
+    moved, rest = lane_loads([found], AXIS, lanes, [])
+    assert [node.lanes for node in moved] == [lanes] * at_once
+    assert rest == [found] * (not at_once)
+
+
+def test_narrow_numbers_are_read_so_if_they_are_only_converted() -> None:
+    narrow = load(DataType.BFloat16)
+    of = Ref("T0", DataType.BFloat16)
+    wide = Let("T1", DataType.Float, Convert(of, DataType.Float))
+    moved, rest = lane_loads([narrow, wide], AXIS, 16, [])
+    assert ([node.name for node in moved], rest) == (["T0"], [wide])
+    copied = Store(Value(1, TensorType(DataType.BFloat16, (256,))), of_axis(AXIS), of)
+    assert lane_loads([narrow, wide], AXIS, 16, [copied])[0] == []

@@ -1,0 +1,62 @@
+"""What sweeps ask for ahead, and which of them store."""
+
+from __future__ import annotations
+
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.schedule import CpuRowParameters
+from fuser.schedule.row_axes import arrange_rows
+from fuser.schedule.row_body import RowBody
+from fuser.schedule.row_memory import ask_ahead, ask_soon, in_chunks, store_last
+from fuser.schedule.row_trace import trace_rows
+from tests.schedule.rows import Define, segment_of, softmax
+
+GIVEN = CpuRowParameters()
+
+
+def body(define: Define, *shape: int) -> RowBody:
+    segment = segment_of(define, torch.empty(shape, device="meta"))
+    return arrange_rows(trace_rows(segment, of_store=True))
+
+
+def total(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.sum(x, [1])
+
+
+def test_the_most_costly_later_sweep_asks_for_the_next_row() -> None:
+    rows = body(softmax, 4096, 768)
+    asking = [bool(sweep.ahead) for sweep in ask_ahead(rows, GIVEN).stages if sweep.axes]
+    assert asking == [False, False, True]
+    (asked,) = (node for sweep in ask_ahead(rows, GIVEN).stages for node in sweep.ahead)
+    assert asked.at.constant >= 768
+
+
+def test_batches_ask_for_what_comes_after_all_of_their_rows() -> None:
+    rows = body(softmax, 4096, 8192)
+
+    def ahead(count: int) -> int:
+        stages = ask_ahead(rows, GIVEN, rows_at_once=count).stages
+        (asked,) = (node for sweep in stages for node in sweep.ahead)
+        return asked.at.constant // 8192
+
+    assert (ahead(1), ahead(16)) == (1, 16)
+
+
+def test_the_only_sweep_asks_for_what_it_reads_soon() -> None:
+    rows = body(total, 4096, 4096)
+    assert ask_ahead(rows, GIVEN) == ask_soon(rows, GIVEN)
+    (asked,) = (node for sweep in ask_soon(rows, GIVEN).stages for node in sweep.ahead)
+    assert asked.at.constant == 0
+    assert asked.pays
+
+
+def test_stores_wait_for_a_sweep_that_folds_nothing() -> None:
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        powers = fd.ops.exp(x)
+        return [powers, powers / fd.ops.sum(powers, [1], keepdim=True)]
+
+    stages = [sweep for sweep in store_last(body(define, 64, 2048)).stages if sweep.axes]
+    assert [len(sweep.stores) for sweep in stages] == [0, 2]
+    assert [in_chunks(sweep, GIVEN) for sweep in stages] == [False, True]

@@ -1,0 +1,47 @@
+"""Code of several points, one after the other."""
+
+from __future__ import annotations
+
+from fuser import DataType
+from fuser.ir.nodes import Value
+from fuser.ir.types import TensorType
+from fuser.schedule.expressions import Call, Literal, Ref
+from fuser.schedule.index import Index
+from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.straight_line import StraightLine
+
+X = Value(0, TensorType(DataType.Float, (8,)))
+OUT = Value(1, TensorType(DataType.Float, (8,)))
+
+
+def point(line: StraightLine, read: int, stored: int) -> None:
+    """out[stored] = exp(x[read])."""
+    power = Call("exp", (Ref("T0", DataType.Float),), DataType.Float)
+    code = Load("T0", X, Index(read)), Let("T1", DataType.Float, power)
+    line.add(code, [Store(OUT, Index(stored), Ref("T1", DataType.Float))])
+
+
+def test_points_have_names_of_their_own() -> None:
+    line = StraightLine()
+    point(line, 0, 0)
+    point(line, 1, 1)
+    names = [node.name for node in line.code]
+    assert len(names) == len(set(names)) == 4
+    first, second = (store.source for store in line.stores)
+    assert first != second
+
+
+def test_what_several_points_make_is_made_once() -> None:
+    line = StraightLine()
+    point(line, 0, 0)
+    point(line, 0, 1)
+    assert len(line.code) == 2
+    assert [store.at for store in line.stores] == [Index(0), Index(1)]
+    assert line.stores[0].source == line.stores[1].source
+
+
+def test_a_name_that_stands_for_a_number_needs_no_statement() -> None:
+    line = StraightLine()
+    line.let("T2", DataType.Float, Literal(0.5, DataType.Float))
+    assert not line.code
+    assert line.read(Ref("T2", DataType.Float)) == Literal(0.5, DataType.Float)
