@@ -65,6 +65,32 @@ def test_no_option_is_given_that_the_compiler_does_not_know(
     assert ("-mmove-max=512" in cpu.flags(kernel("any", 1))) == known
 
 
+def parallel_image(compiler: Compiler) -> bytes:
+    """A loop whose iterations several threads share, as kernels are linked."""
+    code = "void set(int n, float* x) {\n#pragma omp parallel for\n"
+    code += "for (int i = 0; i < n; ++i) x[i] = 0; }"
+    return compiler.image_of_text(code, "shared_out", cpu.FLAGS, compiler.without_cxx())
+
+
+def test_kernels_are_linked_without_the_library_of_cxx():
+    compiler = find_compiler()
+    assert compiler is not None
+    if "clang" in compiler.version:
+        pytest.skip("clang does not link OpenMP without its default libraries")
+    image = parallel_image(compiler)
+    assert b"libgomp.so" in image
+    assert b"libstdc++.so" not in image
+
+
+def test_a_compiler_that_cannot_do_without_is_left_what_it_links(monkeypatch: pytest.MonkeyPatch):
+    options = ("-nodefaultlibs", "-lno_such_library")
+    monkeypatch.setattr("fuser.runtime.toolchain._WITHOUT_CXX", options)
+    compiler = find_compiler()
+    assert compiler is not None
+    assert compiler.without_cxx() == ()
+    assert b"libgomp.so" in parallel_image(compiler)
+
+
 def test_without_a_compiler_compiling_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cpu, "find_compiler", lambda: None)
     with pytest.raises(TargetError, match=r"install g\+\+"):
