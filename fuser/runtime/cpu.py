@@ -30,6 +30,8 @@ FLAGS = (
     # infinity stay right: nothing of -ffast-math is on.
     "-fno-trapping-math",
     "-fno-math-errno",
+    # Else a parallel loop links what would catch what it throws, for a third of a compilation.
+    "-fno-exceptions",
     # Compilers prefer 256 bits where there are 512, for processors that slow down at them.
     *_WIDEST_VECTORS,
 )
@@ -72,10 +74,11 @@ def compile_cpu(source: KernelSource) -> CpuKernel:
 
 def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
     machine = (processor(), compiler.path, compiler.version)
-    key = "\n".join(("cpu", *machine, *flags(source), source.name, source.code))
+    options, linked = flags(source), compiler.without_cxx()
+    key = "\n".join(("cpu", *machine, *options, *linked, source.name, source.code))
 
     def make() -> bytes:
-        return compiler.image_of_text(source.text, source.name, flags(source))
+        return compiler.image_of_text(source.text, source.name, options, linked)
 
     def use(image: bytes) -> CpuKernel:
         function = getattr(load_library(image, source.name), source.name)

@@ -16,6 +16,7 @@ from fuser.runtime.disk_cache import kept
 from fuser.runtime.shared_library import new_stem
 
 _CANDIDATES = ("g++", "clang++", "c++")
+_WITHOUT_CXX = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +30,46 @@ class Compiler:
         """Whether the compiler knows an option of the command line."""
         return _takes(self, option)
 
-    def shared_library(self, source: Path, library: Path, flags: tuple[str, ...]) -> None:
-        """Compile `source` to the shared library `library`.
+    def without_cxx(self) -> tuple[str, ...]:
+        """Options at the end of a command line, to link C's libraries, but not C++'s.
+
+        Kernels call nothing of the latter, and a linker takes longer to look through it than for
+        all the rest. Empty for compilers that would leave OpenMP out too.
+        """
+        return _WITHOUT_CXX if _links(self, _WITHOUT_CXX) else ()
+
+    def shared_library(
+        self, source: Path, library: Path, flags: tuple[str, ...], linked: tuple[str, ...] = ()
+    ) -> None:
+        """Compile `source` to the shared library `library`; `linked` are options for the linker.
 
         Raises CompilationError with the compiler's messages and the path of the source.
         """
-        command = [self.path, *flags, "-shared", "-fPIC", "-o", str(library), str(source)]
+        ends = ["-shared", "-fPIC", "-o", str(library), str(source), *linked]
+        command = [self.path, *flags, *ends]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CompilationError(compiler=self.path, source=str(source), log=done.stderr)
 
-    def image(self, source: Path, flags: tuple[str, ...]) -> bytes:
+    def image(self, source: Path, flags: tuple[str, ...], linked: tuple[str, ...] = ()) -> bytes:
         """The bytes of the shared library that `source` compiles to. Raises CompilationError."""
         library = new_stem(source.stem).with_suffix(".so")
         try:
-            self.shared_library(source, library, flags)
+            self.shared_library(source, library, flags, linked)
             return library.read_bytes()
         finally:
             library.unlink(missing_ok=True)
 
-    def image_of_text(self, text: str, name: str, flags: tuple[str, ...]) -> bytes:
+    def image_of_text(
+        self, text: str, name: str, flags: tuple[str, ...], linked: tuple[str, ...] = ()
+    ) -> bytes:
         """`image` of a text; its file stays only where it does not compile, as the error names it.
 
         Raises CompilationError.
         """
         source = new_stem(name).with_suffix(".cpp")
         source.write_text(text)
-        made = self.image(source, flags)
+        made = self.image(source, flags, linked)
         source.unlink()
         return made
 
@@ -92,6 +106,32 @@ def _takes(compiler: Compiler, option: str) -> bool:
         return b"" if subprocess.run(command, capture_output=True, check=False).returncode else b"1"
 
     return kept(f"option\n{compiler.path}\n{compiler.version}\n{option}", ask, bool)
+
+
+@functools.cache
+def _links(compiler: Compiler, linked: tuple[str, ...]) -> bool:
+    """Whether a parallel loop is linked and lacks nothing; kept on disk as the version is."""
+
+    def ask() -> bytes:
+        source = new_stem("parallel").with_suffix(".cpp")
+        source.write_text(_PARALLEL)
+        try:
+            compiler.image(source, ("-fopenmp", "-fno-exceptions"), (*linked, "-Wl,-z,defs"))
+        except CompilationError:
+            return b""
+        finally:
+            source.unlink()
+        return b"1"
+
+    return kept("\n".join(("linked", compiler.path, compiler.version, *linked)), ask, bool)
+
+
+_PARALLEL = """
+void set(int n, float* x) {
+#pragma omp parallel for
+  for (int i = 0; i < n; ++i) x[i] = 0;
+}
+"""
 
 
 _warned = threading.Event()

@@ -6,9 +6,9 @@ import pytest
 from fuser.codegen import KernelSource
 from fuser.errors import CompilationError, TargetError
 from fuser.runtime import cpu
-from fuser.runtime.stats import stats
 from fuser.runtime.toolchain import Compiler, find_compiler
 from fuser.schedule.loop_nest import Launch
+from tests.kernels_made import kernels_made
 
 
 def source(name: str, code: str, header: str = "") -> KernelSource:
@@ -29,11 +29,11 @@ def test_code_is_compiled_and_can_be_called():
 
 def test_equal_code_is_compiled_once_whatever_its_header():
     first = kernel("twice", 2)
-    before = stats()["kernels_compiled"]
+    before = kernels_made()
     compiled = cpu.compile_cpu(first)
     again = cpu.compile_cpu(source("twice", first.code, "// of other sizes\n"))
     assert again is compiled
-    assert stats()["kernels_compiled"] == before + 1
+    assert kernels_made() == before + 1
 
 
 def test_kernels_of_one_name_do_not_get_in_each_others_way():
@@ -63,6 +63,32 @@ def test_no_option_is_given_that_the_compiler_does_not_know(
 ):
     monkeypatch.setattr(Compiler, "takes", lambda self, option: known)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     assert ("-mmove-max=512" in cpu.flags(kernel("any", 1))) == known
+
+
+def parallel_image(compiler: Compiler) -> bytes:
+    """A loop whose iterations several threads share, as kernels are linked."""
+    code = "void set(int n, float* x) {\n#pragma omp parallel for\n"
+    code += "for (int i = 0; i < n; ++i) x[i] = 0; }"
+    return compiler.image_of_text(code, "shared_out", cpu.FLAGS, compiler.without_cxx())
+
+
+def test_kernels_are_linked_without_the_library_of_cxx():
+    compiler = find_compiler()
+    assert compiler is not None
+    if "clang" in compiler.version:
+        pytest.skip("clang does not link OpenMP without its default libraries")
+    image = parallel_image(compiler)
+    assert b"libgomp.so" in image
+    assert b"libstdc++.so" not in image
+
+
+def test_a_compiler_that_cannot_do_without_is_left_what_it_links(monkeypatch: pytest.MonkeyPatch):
+    options = ("-nodefaultlibs", "-lno_such_library")
+    monkeypatch.setattr("fuser.runtime.toolchain._WITHOUT_CXX", options)
+    compiler = find_compiler()
+    assert compiler is not None
+    assert compiler.without_cxx() == ()
+    assert b"libgomp.so" in parallel_image(compiler)
 
 
 def test_without_a_compiler_compiling_says_what_to_install(monkeypatch: pytest.MonkeyPatch):

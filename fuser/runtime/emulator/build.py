@@ -160,11 +160,12 @@ def compiler_or_raise() -> Compiler:
 def _build(source: str, kernel: str) -> EmulatedKernel:
     _runtime()
     # Hidden: functions of two kernels may have one name, and their variables would be shared.
-    flags = (*kernel_flags(), "-fvisibility=hidden")
-    text = emulator_text(source, kernel)
+    # Without guards of statics: the fibers are one thread, and guards would be from C++'s library.
+    flags = (*kernel_flags(), "-fvisibility=hidden", "-fno-threadsafe-statics")
+    text, linked = emulator_text(source, kernel), compiler_or_raise().without_cxx()
 
     def make() -> bytes:
-        return compiler_or_raise().image_of_text(text, kernel, flags)
+        return compiler_or_raise().image_of_text(text, kernel, flags, linked)
 
     def use(image: bytes) -> EmulatedKernel:
         loaded = load_library(image, kernel)
@@ -172,7 +173,7 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
         assert count == len(sizes)
         return EmulatedKernel(kernel, loaded, tuple(sizes))
 
-    return kept_kernel(_key(flags, text), make, use)
+    return kept_kernel(_key((*flags, *linked), text), make, use)
 
 
 def _key(flags: tuple[str, ...], text: str) -> str:
