@@ -18,11 +18,15 @@ class ExternOps(OperationGroup):
     """`fd.ops`: products, topk, argsort, embedding and attention, run by torch."""
 
     def matmul(self, arg1: Handle, arg2: Handle) -> Handle:
-        """torch.matmul."""
+        """torch.matmul: [..., M, K] @ [..., K, N] -> [..., M, N], in the operands' dtype.
+
+        Raises ArgumentError for sizes that cannot be multiplied, and OperandDtypeError for dtypes
+        that differ.
+        """
         return self._recorder.add("matmul", self._extern("matmul", {"arg1": arg1, "arg2": arg2}))
 
     def linear(self, arg1: Handle, arg2: Handle, bias: Handle | None = None) -> Handle:
-        """arg1 @ arg2.T + bias."""
+        """arg1 @ arg2.T + bias: [..., K], [N, K] and [N] -> [..., N]; raises as `matmul` does."""
         args = {"arg1": arg1, "arg2": arg2, "bias": bias}
         return self._recorder.add("linear", self._extern("linear", args))
 

@@ -18,6 +18,9 @@ class RandomOps(OperationGroup):
     `rng_seed` and `rng_offset`, Int scalars, come together: the same two give the same numbers, in
     any operation and definition, on every target. Without them, numbers follow
     torch.manual_seed, and are others in every operation and execution.
+
+    Raises ArgumentError for a size below 0 and for one of `rng_seed` and `rng_offset` alone, and
+    OperandDtypeError for a dtype that is not floating.
     """
 
     def generator_state(self) -> tuple[Handle, Handle]:
@@ -35,7 +38,8 @@ class RandomOps(OperationGroup):
         rng_offset: Operand | None = None,
         dtype: DataType = DataType.Float,
     ) -> Handle:
-        """Random numbers in [minval, maxval)."""
+        """Random numbers in [minval, maxval), of `shape` and `dtype`. Raises ArgumentError if the
+        bounds are numbers in the other order."""
         ends = [end for end in (minval, maxval) if isinstance(end, int | float)]
         if len(ends) == 2 and ends[0] > ends[1]:
             raise ArgumentError(
@@ -57,7 +61,8 @@ class RandomOps(OperationGroup):
         rng_offset: Operand | None = None,
         dtype: DataType = DataType.Float,
     ) -> Handle:
-        """Normally distributed random numbers."""
+        """Normally distributed random numbers of `shape` and `dtype`, with a mean and a standard
+        deviation."""
         sizes = extents(self._recorder, "normal", "shape", shape, lowest=0)
         return self._random("normal", (mean, std), sizes, (rng_seed, rng_offset), dtype)
 

@@ -39,6 +39,10 @@ class ReductionOps(OperationGroup):
     `dtype` is what the operand is converted to before the reduction, and the type of the result;
     without it sums and products of integers are Int, and those of 16-bit floats are Float. It may
     come second, in the place of `dims`: `sum(arg, dtype)`.
+
+    Results have the operand's shape without `dims`, or with 1 in their place if `keepdim`. Raises
+    DimensionError for a dimension that the operand does not have, ArgumentError for one that is
+    named twice, and OperandDtypeError for a dtype that is not reduced so.
     """
 
     def sum(
@@ -96,7 +100,7 @@ class ReductionOps(OperationGroup):
         dtype: DataType | None = None,
         **older: Unpack[Older],
     ) -> Handle:
-        """The mean of floating or complex elements."""
+        """The mean. Raises OperandDtypeError for integers: cast them."""
         return self._reduce("mean", arg, dims, keepdim, older, dtype)
 
     def any(
@@ -136,7 +140,7 @@ class ReductionOps(OperationGroup):
         keepdim: bool = False,
         **older: Unpack[Older],
     ) -> tuple[Handle, Handle]:
-        """The variance and the mean."""
+        """The variance, as `var` has it, and the mean; both of one shape and dtype."""
         op = self._variance("var_mean", arg, dims, keepdim, older, correction)
         variance, mean = self._recorder.add_all("var_mean", op)
         return variance, mean
