@@ -13,10 +13,10 @@ from pathlib import Path
 # would take them from each other.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["FUSER_VERIFY"] = "1"
-# Of each process its own: a test that counts compilations shall not meet another's kernels.
-os.environ["FUSER_CACHE_DIR"] = tempfile.mkdtemp(prefix="fuser-tests-")
 os.environ.pop("FUSER_CACHE", None)
-atexit.register(shutil.rmtree, os.environ["FUSER_CACHE_DIR"], ignore_errors=True)
+if "PYTEST_XDIST_WORKER" not in os.environ:  # else all workers have that of who started them
+    os.environ["FUSER_CACHE_DIR"] = tempfile.mkdtemp(prefix="fuser-tests-")
+    atexit.register(shutil.rmtree, os.environ["FUSER_CACHE_DIR"], ignore_errors=True)
 
 import pytest
 import torch

@@ -95,6 +95,7 @@ def refused(inputs: list[object], target: str | None = None) -> dict[str, int]:
 def test_nothing_runs_after_a_refused_input(inputs: list[object]):
     moved = refused(inputs)
     assert moved["kernels_launched"] == moved["kernels_compiled"] == 0
+    assert moved["kernels_loaded_from_disk"] == 0
 
 
 @pytest.mark.parametrize("target", ["gpu", "cuda:sm_90", "cuda:sm_5"])
