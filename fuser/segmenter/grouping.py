@@ -54,6 +54,8 @@ class Grouping:
         self.groups = {number: self._maker.single(number) for number in numbers}
         self._group_of = list(numbers)
         self._versions = [0] * len(numbers)
+        self._costs: dict[int, tuple[Group, int]] = {}
+        """By key: a group whose cost was asked for, and its cost."""
         self._pairs = self._neighbouring_nodes()
         self._queue: list[tuple[int, int, int, int, int]] = []
         self._waiting: dict[int, list[tuple[int, int]]] = {number: [] for number in numbers}
@@ -169,7 +171,7 @@ class Grouping:
             if isinstance(group, Refusal) or self._maker.boundary_asked_inside(group):
                 return False
             changed[key] = group
-        before = sum(self._maker.cost(self.groups[key]) for key in changed)
+        before = sum(self._cost(key) for key in changed)
         saved = before - sum(map(self._maker.cost, changed.values()))
         fewer = sum(self.groups[key].moved - group.moved for key, group in changed.items())
         if saved <= 0 or fewer <= 0:
@@ -256,8 +258,15 @@ class Grouping:
 
     def _profit(self, first: int, second: int, joined: Group) -> int:
         """Bytes that a merge saves."""
-        apart = sum(self._maker.cost(self.groups[key]) for key in (first, second))
-        return apart - self._maker.cost(joined)
+        return self._cost(first) + self._cost(second) - self._maker.cost(joined)
+
+    def _cost(self, key: int) -> int:
+        """The cost of a group, which is found once: each is tried with all its neighbours."""
+        group = self.groups[key]
+        known = self._costs.get(key)
+        if known is None or known[0] is not group:
+            known = self._costs[key] = group, self._maker.cost(group)
+        return known[1]
 
     def _joined(self, first: int, second: int) -> Group | Refusal:
         """Two groups as one, or why they cannot be. Guards, cheapest first."""
