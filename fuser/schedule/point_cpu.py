@@ -195,7 +195,9 @@ def _chunk_length(body: Body, parameters: CpuParameters) -> int:
 
 def _repeating_little(chunk: int, body: Body, parameters: CpuParameters) -> int:
     """The length of chunks, or one so much shorter that the last of a row repeats little of the one
-    before."""
+    before. A lone row repeats it once, so other lengths need no other text."""
+    if len(body.axes) == 1:
+        return chunk
     extent = body.axes[-1].extent
     shortest = max(_line_elements(body), parameters.processor.vector)
     while chunk > shortest and _REPEATED * (-extent % chunk) > extent:
