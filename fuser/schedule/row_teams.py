@@ -88,8 +88,8 @@ class TeamChoice:
 
     def run(self) -> RowTeam:
         together = any(sweep.folds or sweep.scans for sweep in self._body.stages)
-        if not together and not self._body.rows:
-            return self._grid()
+        if not together:
+            return self._streamed() if self._body.rows else self._grid()
         if lanes := self._lanes():
             return lanes
         # Neighbouring rows are other threads', which would be in each other's way in an array.
@@ -104,6 +104,22 @@ class TeamChoice:
         launch = self._launched(ceil_div(self._longest, threads), 1, (threads, 1, 1))
         vectors = {axis: self._vectors(axis, may_peel=False) for axis in self._groups}
         return RowTeam(Team.GRID, launch, vectors)
+
+    def _streamed(self) -> RowTeam:
+        """A few vectors of a row for each thread, all on their way before the first is used, and as
+        many blocks as that takes."""
+        ((axis, sweeps),), given = self._groups.items(), self._parameters
+        vectors = self._vectors(axis, may_peel=True)
+        kept = loads_to_keep(sweeps, self._body.rows, vectors.lanes, least=1)
+        count = ceil_div(axis.extent, vectors.lanes)
+        rounds = max(given.lane_accesses // power_of_two(max(len(kept), 1)), 1)
+        threads = max(min(power_of_two(count) // rounds, given.grid_threads), 32)
+        room = Room(threads, 1, Place.REGISTERS, rounds)
+        team, teams = (Team.WARP, given.warps) if threads == 32 else (Team.BLOCK, 1)
+        parts = ceil_div(count, threads * rounds)
+        launch = self._launched(ceil_div(self._rows, teams), parts, (threads, teams, 1))
+        launch = replace(launch, elastic=None)  # a block has no rounds but those of its part
+        return RowTeam(team, launch, {axis: vectors}, axis, tuple(kept), room)
 
     def _column(self) -> RowTeam:
         vectors = {axis: Vectors() for axis in self._groups}
