@@ -61,6 +61,7 @@ from fuser.schedule.row_slots import (
 from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.sums_with_one import join_sums_with_one_in_rows
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
@@ -69,7 +70,8 @@ def schedule_rows_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = narrow_rows(use_facts(arrange_rows(trace_rows(segment)), by_inverse=True))
+    body = join_sums_with_one_in_rows(arrange_rows(trace_rows(segment)))
+    body = narrow_rows(use_facts(body, by_inverse=True))
     refusal = rows_refusal(segment, body, by_team=True)
     return map_rows(segment, body, refusal, alignments, parameters)
 
