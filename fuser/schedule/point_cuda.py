@@ -20,7 +20,7 @@ from fuser.schedule.narrow import narrow_points
 from fuser.schedule.point_rows_cuda import as_rows
 from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes
 from fuser.schedule.row_cuda import map_rows
-from fuser.schedule.row_facts import use_facts
+from fuser.schedule.row_facts import divide_by_inverses, use_facts
 from fuser.schedule.sums_with_one import join_sums_with_one
 from fuser.schedule.tiling import (
     Turned,
@@ -42,7 +42,8 @@ def schedule_cuda(
 ) -> LoopNest:
     """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, tiles
     where reads need them, or parts of rows where these are not aligned."""
-    body = join_sums_with_one(narrow_points(arrange(trace(segment))))
+    body = narrow_points(arrange(trace(segment)))
+    body = divide_by_inverses(join_sums_with_one(body))
     turned = None if segment.overwritten else find_turned(body)
     if turned is not None:
         return _tiled_cuda(segment, body, turned, alignments, parameters)

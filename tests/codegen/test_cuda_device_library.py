@@ -125,8 +125,9 @@ NARROW = {
     "float8_e8m0fnu": torch.float8_e8m0fnu,
 }
 
-FUNCTIONS = ("exp_nonpositive", "erf_plus_one", "tanh_plus_one")
+FUNCTIONS = ("exp_nonpositive", "erf_plus_one", "tanh_plus_one", "sigmoid", "silu")
 MATHEMATICS = """
+static float exp(float x) { return __builtin_expf(x); }
 static float fabsf(float x) { return __builtin_fabsf(x); }
 static float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 static float copysignf(float x, float y) { return __builtin_copysignf(x, y); }"""
@@ -268,6 +269,23 @@ def test_sums_with_one_of_special_numbers(
     x = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 3e38, -3e38, 1e-45])
     expected = torch.tensor([1.0, 1.0, 2.0, 0.0, torch.nan, 2.0, 0.0, 1.0])
     assert_same_bits(convert(portable[f"all_{name}"], x, torch.float32), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"), [("sigmoid", torch.sigmoid), ("silu", torch.nn.functional.silu)]
+)
+def test_quotients_by_an_inverse_are_within_their_bound(
+    portable: ctypes.CDLL, name: str, exact: Exact
+) -> None:
+    x = torch.cat([torch.linspace(-88.7, 110, 2_000_003), torch.logspace(-37, 3, 10_007)])
+    got = convert(portable[f"all_{name}"], x, torch.float32).double()
+    expected = exact(x.double())
+    ulp = 2.0 ** (torch.frexp(expected).exponent.double() - 24).clamp(min=-149)
+    assert ((got - expected).abs() / ulp).max() < 3.0
+    beyond = torch.tensor([-89.0, -100.0, -1e30])
+    assert convert(portable[f"all_{name}"], beyond, torch.float32).tolist() == [0.0] * 3
+    special = torch.tensor([torch.inf, torch.nan, 0.0, -0.0])
+    assert_same_bits(convert(portable[f"all_{name}"], special, torch.float32), exact(special))
 
 
 @pytest.mark.parametrize("lanes", PART_LANES)
