@@ -110,12 +110,14 @@ class TeamChoice:
         many blocks as that takes."""
         ((axis, sweeps),), given = self._groups.items(), self._parameters
         vectors = self._vectors(axis, may_peel=True)
-        kept = loads_to_keep(sweeps, self._body.rows, vectors.lanes, least=1)
+        found = loads_to_keep(sweeps, (), vectors.lanes, least=1)
+        kept = [load for load in found if any(term != axis for term, _ in load.at.terms)]
         count = ceil_div(axis.extent, vectors.lanes)
         rounds = max(given.lane_accesses // power_of_two(max(len(kept), 1)), 1)
         threads = max(min(power_of_two(count) // rounds, given.grid_threads), 32)
         room = Room(threads, 1, Place.REGISTERS, rounds)
-        team, teams = (Team.WARP, given.warps) if threads == 32 else (Team.BLOCK, 1)
+        team, teams = Team.BLOCK, max(32 * given.warps // threads, 1)
+        team = Team.WARP if threads == 32 else team
         parts = ceil_div(count, threads * rounds)
         launch = self._launched(ceil_div(self._rows, teams), parts, (threads, teams, 1))
         launch = replace(launch, elastic=None)  # a block has no rounds but those of its part

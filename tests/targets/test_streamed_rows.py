@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from fuser import DataType, FusionDefinition
+from fuser import DataType, FusionDefinition, debug
 from fuser.codegen import KernelSource
+from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
@@ -101,6 +102,26 @@ def test_tensors_that_are_aligned_elsewhere(offset: int):
     agrees(fd, inputs, "emulator")
 
 
+def embedded(fd: FusionDefinition, table: Handle, index: Handle, scale: Handle) -> Handle:
+    return fd.ops.index_select(table, index, 0) * scale
+
+
+@ORDERS
+@pytest.mark.parametrize("length", [1023, 1024, 517])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rows_that_are_gathered(
+    dtype: torch.dtype, length: int, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    inputs = [torch.randn(20, length).to(dtype), torch.randint(0, 20, (33,)), torch.randn(33, 1)]
+    fd = defined(embedded, inputs)
+    source = source_of(fd, inputs)
+    assert source.launch.grid[0] > 1
+    assert source.code.count("index_in_range(") == 2  # its definition, and once a row
+    assert "T0_kept[round]" in source.code
+    agrees(fd, inputs, "emulator")
+
+
 def test_rows_of_several_axes():
     x, of_row = torch.randn(4, 3, 515), torch.randn(4, 1, 1)
     fd = defined(lambda _, x, y: x / y, [x, of_row])
@@ -128,6 +149,13 @@ def test_rows_that_are_overwritten():
     assert "in place, by" in str(fd.plan([x, of_row], target="cuda:sm_90"))
     fd.execute([x, of_row], target="emulator")
     assert torch.equal(x, want)
+
+
+def test_an_index_out_of_range_is_reported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(debug, "checking", lambda what: what == "index")
+    inputs = [torch.randn(20, 1023), torch.tensor([3, 20, 1]), torch.randn(3, 1)]
+    with pytest.raises(IndexOutOfRangeError):
+        defined(embedded, inputs).execute(inputs, target="emulator")
 
 
 @pytest.mark.sanitizer
