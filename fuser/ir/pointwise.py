@@ -295,6 +295,8 @@ _MORE = (
 TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}
 
 _EXP_NONPOSITIVE = _unary("exp_nonpositive", "f", floating, torch.exp, cost=8)
+_ERF_PLUS_ONE = _unary("erf_plus_one", "f", floating, references.erf_plus_one, cost=12)
+_TANH_PLUS_ONE = _unary("tanh_plus_one", "f", floating, references.tanh_plus_one, cost=6)
 _SCALE = _unary("divisor_scale", "f", floating, references.divisor_scale, cost=4)
 _QUOTIENT = PointwiseOp(
     "quotient_of_scaled",
@@ -305,5 +307,7 @@ _QUOTIENT = PointwiseOp(
     "quotient_of_scaled({0}, {1}, {2}, {3})",
     cost=4,
 )
-KERNEL_TABLE = TABLE | {row.name: row for row in (_EXP_NONPOSITIVE, _SCALE, _QUOTIENT)}
+KERNEL_TABLE = TABLE | {
+    row.name: row for row in (_EXP_NONPOSITIVE, _ERF_PLUS_ONE, _TANH_PLUS_ONE, _SCALE, _QUOTIENT)
+}
 """With what schedules put in place of these rows where they know more of the operands."""

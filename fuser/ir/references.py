@@ -63,6 +63,14 @@ def divisor_scale(x: torch.Tensor) -> torch.Tensor:
     return torch.where(size < 2.0**-64, one * 2.0**64, large)
 
 
+def erf_plus_one(x: torch.Tensor) -> torch.Tensor:
+    return torch.erfc(-x)
+
+
+def tanh_plus_one(x: torch.Tensor) -> torch.Tensor:
+    return 2.0 * torch.sigmoid(2.0 * x)
+
+
 def quotient_of_scaled(
     x: torch.Tensor, scale: torch.Tensor, scaled: torch.Tensor, _inverse: torch.Tensor
 ) -> torch.Tensor:

@@ -203,7 +203,8 @@ class CudaBackend(Backend):
             case Scheduler.SCATTER:
                 return schedule_scatter_cuda(segment, self._alignments, self.row_parameters)
             case _:
-                return schedule_cuda(segment, self._alignments, self.point_parameters)
+                parameters = self.point_parameters, self.row_parameters
+                return schedule_cuda(segment, self._alignments, *parameters)
 
     @property
     def row_parameters(self) -> CudaRowParameters:
@@ -212,13 +213,11 @@ class CudaBackend(Backend):
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         reports = debug.checking("index")
-        match scheduler_of(segment):
-            case Scheduler.ROWS:
-                return CudaRowPrinter(segment, nest, reports_indices=reports).run()
-            case Scheduler.SCATTER:
-                return CudaScatterPrinter(segment, nest, reports_indices=reports).run()
-            case _:
-                return CudaPrinter(segment, nest).run()
+        if scheduler_of(segment) is Scheduler.SCATTER:
+            return CudaScatterPrinter(segment, nest, reports_indices=reports).run()
+        if nest.team is not None:
+            return CudaRowPrinter(segment, nest, reports_indices=reports).run()
+        return CudaPrinter(segment, nest).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         debug.dump("cuda_kernel", source.name, source.kernel)

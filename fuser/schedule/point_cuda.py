@@ -11,15 +11,19 @@ from fuser.schedule.body import Body, trace
 from fuser.schedule.carried import Lane, carry
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_blocks import block_shape
-from fuser.schedule.cuda_parameters import CudaParameters
+from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
-from fuser.schedule.in_place import points_refusal
+from fuser.schedule.in_place import points_refusal, rows_refusal
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
+from fuser.schedule.point_rows_cuda import as_rows
 from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes
+from fuser.schedule.row_cuda import map_rows
+from fuser.schedule.row_facts import divide_by_inverses, use_facts
+from fuser.schedule.sums_with_one import join_sums_with_one
 from fuser.schedule.tiling import (
     Turned,
     cuda_shape,
@@ -32,14 +36,24 @@ from fuser.schedule.vectors import Alignments, step_along, wanted_lanes, widest_
 from fuser.segmenter import Segment
 
 
-def schedule_cuda(segment: Segment, alignments: Alignments, parameters: CudaParameters) -> LoopNest:
-    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, or tiles
-    where reads need them."""
+def schedule_cuda(
+    segment: Segment,
+    alignments: Alignments,
+    parameters: CudaParameters,
+    row_parameters: CudaRowParameters,
+) -> LoopNest:
+    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, tiles
+    where reads need them, or parts of rows where these are not aligned."""
     body = points_in_32_bits(arrange(trace(segment)))
+    body = divide_by_inverses(join_sums_with_one(body))
     turned = None if segment.overwritten else find_turned(body)
     if turned is not None:
         return _tiled_cuda(segment, body, turned, alignments, parameters)
     lanes = _vector_lanes(segment, body, alignments, parameters)
+    rows = as_rows(segment, body, lanes, alignments, row_parameters)
+    if rows is not None and rows_refusal(segment, rows, by_team=True) is None:
+        rows = use_facts(rows, by_inverse=True)
+        return map_rows(segment, rows, None, alignments, row_parameters)
     nodes = _lanes_of_thread(segment, body, lanes, alignments)
     extents = [axis.extent for axis in body.axes]
     block = block_shape(extents, lanes, parameters)

@@ -30,6 +30,7 @@ from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.names import kernel_name, own_name, part_name
+from fuser.schedule.point_rows_cuda import may_stream
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Fold, RowBody, Sweep
 from fuser.schedule.row_facts import use_facts
@@ -60,6 +61,7 @@ from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.statements import Let
+from fuser.schedule.sums_with_one import join_sums_with_one_in_rows
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
@@ -67,10 +69,21 @@ from fuser.segmenter import Segment
 def schedule_rows_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
-    """The loop nest of a segment with reductions or gathers."""
-    body = rows_in_32_bits(use_facts(arrange_rows(trace_rows(segment)), by_inverse=True))
+    """The loop nest of a segment with reductions or gathers. What folds nothing goes by the rows of
+    its last store where they are long enough, so that an index is computed once for a part of one.
+    """
+    if segment.rows is None:
+        body = _refined(trace_rows(segment, of_store=True))
+        if may_stream(body, parameters) and rows_refusal(segment, body, by_team=True) is None:
+            return map_rows(segment, body, None, alignments, parameters)
+    body = _refined(trace_rows(segment))
     refusal = rows_refusal(segment, body, by_team=True)
     return map_rows(segment, body, refusal, alignments, parameters)
+
+
+def _refined(body: RowBody) -> RowBody:
+    body = join_sums_with_one_in_rows(arrange_rows(body))
+    return rows_in_32_bits(use_facts(body, by_inverse=True))
 
 
 def map_rows(

@@ -15,9 +15,14 @@ takes more instructions to divide:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+
+import torch
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.expressions import Call, Convert, Expression, Ref
+from fuser.ir.references import divisor_scale
+from fuser.schedule.body import Body
+from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import Code, RowBody, Sweep
 from fuser.schedule.statements import Let
@@ -25,19 +30,27 @@ from fuser.schedule.statements import Let
 
 def use_facts(body: RowBody, *, by_inverse: bool = False) -> RowBody:
     """`body` with exponentials and quotients of softmax's kind made cheaper; `by_inverse`, all of
-    float32 whose divisor is one for the row."""
-    facts = _Facts(by_inverse)
+    float32 whose divisor is one for the row, or for all of them."""
+    facts = _Facts(by_inverse, body.prologue)
     stages = tuple(stage for sweep in body.stages for stage in facts.refined(sweep))
     return dataclasses.replace(body, stages=stages)
+
+
+def divide_by_inverses(body: Body) -> Body:
+    """The same of quotients alone, for points: a thread has several of them."""
+    facts = _Facts(True, body.prologue)
+    (sweep,) = facts.refined(Sweep(body.axes, body.lets, (), ()))[-1:]
+    lets = tuple(node for node in sweep.code if isinstance(node, Let))
+    return dataclasses.replace(body, prologue=(*body.prologue, *facts.once), lets=lets)
 
 
 class _Facts:
     """What is known of the row's values, as its sweeps are walked."""
 
-    def __init__(self, by_inverse: bool) -> None:
+    def __init__(self, by_inverse: bool, prologue: Iterable[Let]) -> None:
         self._by_inverse = by_inverse
-        self._of_row: set[str] = set()
-        """Values that a row has once."""
+        self._of_row = {let.name for let in prologue}
+        """Values that a row has once; at first, those that are one for all rows."""
         self._maxima: dict[str, tuple[Expression, tuple[Axis, ...]]] = {}
         """Folds that are a row's largest value: of what, over which axes."""
         self._nonpositive: dict[str, tuple[Axis, ...]] = {}
@@ -49,6 +62,11 @@ class _Facts:
         self._once_a_row: dict[str, Let] = {}
         self._widened: dict[str, Expression] = {}
         """16-bit numbers as float32: of what."""
+
+    @property
+    def once(self) -> tuple[Let, ...]:
+        """What is computed once for quotients."""
+        return tuple(self._once_a_row.values())
 
     def refined(self, sweep: Sweep) -> list[Sweep]:
         """A sweep with what is known so far used, after the row values that this needs."""
@@ -89,6 +107,9 @@ class _Facts:
             case "truediv" | "div", (_, Ref(name)) if self._by_inverse and name in self._of_row:
                 if call.dtype is DataType.Float and call.args[1].dtype is DataType.Float:
                     call = self._corrected(call.args[0], Ref(name, call.dtype))
+            case "truediv" | "div", (value, Literal() as divisor) if self._by_inverse:
+                if call.dtype is DataType.Float and divisor.dtype is DataType.Float:
+                    call = _by_literal(call, value, divisor)
             case _:
                 pass
         return dataclasses.replace(node, expression=call)
@@ -114,6 +135,20 @@ class _Facts:
         dtype = args[0].dtype
         self._once_a_row.setdefault(name, Let(name, dtype, Call(operation, args, dtype)))
         return Ref(name, dtype)
+
+
+def _by_literal(call: Call, value: Expression, divisor: Literal) -> Call:
+    """A quotient by a number of the text, corrected; itself, where the reciprocal is exact, or the
+    number is 0 or not finite."""
+    number = torch.tensor(float(divisor.value.real), dtype=torch.float32)
+    mantissa, _ = torch.frexp(number)
+    if not mantissa.isfinite() or mantissa.abs() in (0.0, 0.5):
+        return call
+    scale = divisor_scale(number)
+    parts = (
+        Literal(part.item(), call.dtype) for part in (scale, number * scale, 1 / (number * scale))
+    )
+    return Call("quotient_of_scaled", (value, *parts), call.dtype)
 
 
 def _exact_source(value: Expression) -> Expression:

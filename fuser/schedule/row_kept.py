@@ -26,8 +26,10 @@ VALUE_BYTES = 4
 """Of a point, for values: one of float32."""
 
 
-def loads_to_keep(sweeps: Sequence[Sweep], rows: Collection[Axis], lanes: int) -> list[Load]:
-    """The loads that at least two of these sweeps over one axis make.
+def loads_to_keep(
+    sweeps: Sequence[Sweep], rows: Collection[Axis], lanes: int, *, least: int = 2
+) -> list[Load]:
+    """The loads that at least so many of these sweeps over one axis make.
 
     What is the same for all rows is not among them: caches have it. With several lanes, only
     consecutive elements are.
@@ -40,7 +42,7 @@ def loads_to_keep(sweeps: Sequence[Sweep], rows: Collection[Axis], lanes: int) -
         loads = loads if lanes == 1 else consecutive_loads(sweep.code, axis)
         known = [load for load in loads if made.isdisjoint(names_in((load,)))]
         counts.update(load for load in dict.fromkeys(known) if load.at.coefficient(axis))
-    followed = [load for load, count in counts.items() if count > 1]
+    followed = [load for load, count in counts.items() if count >= least]
     return [n for n in followed if not rows or any(map(n.at.coefficient, rows))]
 
 

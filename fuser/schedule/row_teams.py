@@ -96,6 +96,7 @@ class TeamChoice:
         return first_that_fits(
             {
                 "the whole grid": self._grid,
+                "blocks for parts of a row": self._streamed,
                 "lanes of a warp": self._lanes,
                 "a column of threads": self._column,
                 "a warp": self._warp,
@@ -109,12 +110,32 @@ class TeamChoice:
     def _grid(self) -> RowTeam | Refusal:
         if self._body.rows:
             return Refusal(f"there are {self._rows} rows")
-        if any(sweep.folds or sweep.scans for sweep in self._body.stages):
+        if self._folds_or_scans():
             return Refusal("something is folded or scanned")
         threads = self._parameters.grid_threads
         launch = self._launched(ceil_div(self._longest, threads), 1, (threads, 1, 1))
         vectors = {axis: self._vectors(axis, may_peel=False) for axis in self._groups}
         return RowTeam(Team.GRID, launch, vectors)
+
+    def _streamed(self) -> RowTeam | Refusal:
+        """A few vectors of a row for each thread, all on their way before the first is used, and as
+        many blocks as that takes."""
+        if self._folds_or_scans():
+            return Refusal("something is folded or scanned")
+        ((axis, sweeps),), given = self._groups.items(), self._parameters
+        vectors = self._vectors(axis, may_peel=True)
+        found = loads_to_keep(sweeps, (), vectors.lanes, least=1)
+        kept = [load for load in found if any(term != axis for term, _ in load.at.terms)]
+        count = ceil_div(axis.extent, vectors.lanes)
+        rounds = max(given.lane_accesses // power_of_two(max(len(kept), 1)), 1)
+        threads = max(min(power_of_two(count) // rounds, given.grid_threads), 32)
+        room = Room(threads, 1, Place.REGISTERS, rounds)
+        team, teams = Team.BLOCK, max(32 * given.warps // threads, 1)
+        team = Team.WARP if threads == 32 else team
+        parts = ceil_div(count, threads * rounds)
+        launch = self._launched(ceil_div(self._rows, teams), parts, (threads, teams, 1))
+        launch = replace(launch, elastic=None)  # a block has no rounds but those of its part
+        return RowTeam(team, launch, {axis: vectors}, axis, tuple(kept), room)
 
     def _column(self) -> RowTeam | Refusal:
         if not lanes_across_rows(self._body):
@@ -246,6 +267,9 @@ class TeamChoice:
         if self._has_arrays():
             return Refusal("folds over the rows have several places")
         return None
+
+    def _folds_or_scans(self) -> bool:
+        return any(sweep.folds or sweep.scans for sweep in self._body.stages)
 
     def _has_arrays(self) -> bool:
         return any(partial.slots > 1 for partial in self._partials)

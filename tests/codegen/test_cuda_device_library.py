@@ -22,6 +22,7 @@ from fuser.runtime.nvrtc import compile_cubin
 from fuser.runtime.toolchain import find_compiler
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+Exact = Callable[[torch.Tensor], torch.Tensor]
 COMPUTE_TYPES = sorted({dtype.compute for dtype in DataType}, key=lambda dtype: dtype.name)
 
 
@@ -124,6 +125,14 @@ NARROW = {
     "float8_e8m0fnu": torch.float8_e8m0fnu,
 }
 
+FUNCTIONS = ("exp_nonpositive", "erf_plus_one", "tanh_plus_one", "sigmoid", "silu")
+MATHEMATICS = """
+static float exp(float x) { return __builtin_expf(x); }
+static float fabsf(float x) { return __builtin_fabsf(x); }
+static float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static float copysignf(float x, float y) { return __builtin_copysignf(x, y); }"""
+"""What the emulator has of CUDA's."""
+
 
 @pytest.fixture(scope="session")
 def portable(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
@@ -132,7 +141,8 @@ def portable(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if compiler is None:
         pytest.skip("needs a C++ compiler")
     library = load("cuda.h")
-    keys = [*PART_TYPES, *NARROW, "load_part", "store_part", "exp_nonpositive(float)"]
+    keys = [*PART_TYPES, *NARROW, "load_part", "store_part"]
+    keys += [f"{name}(float)" for name in FUNCTIONS]
     text = library.text([key for key in keys if key in library.sections])
     for name in NARROW:
         text += f"""
@@ -142,10 +152,12 @@ extern "C" void to_{name}(const float* from, {name}* to, long size) {{
 extern "C" void from_{name}(const {name}* from, float* to, long size) {{
   for (long i = 0; i < size; ++i) to[i] = from[i];
 }}"""
-    text += """
-extern "C" void powers(const float* from, float* to, long size) {
-  for (long i = 0; i < size; ++i) to[i] = exp_nonpositive(from[i]);
-}"""
+    text = f"{MATHEMATICS}\n{text}"
+    for name in FUNCTIONS:
+        text += f"""
+extern "C" void all_{name}(const float* from, float* to, long size) {{
+  for (long i = 0; i < size; ++i) to[i] = {name}(from[i]);
+}}"""
     for name, lanes in product(PART_TYPES, PART_LANES):
         text += f"""
 extern "C" void part_{name}_{lanes}(const {name}* from, {name}* read, {name}* to, long valid) {{
@@ -212,7 +224,7 @@ def test_every_nan_becomes_the_one_of_the_hardware(portable: ctypes.CDLL) -> Non
 def test_powers_of_what_is_not_positive_are_within_their_bound(portable: ctypes.CDLL) -> None:
     x = -torch.cat([torch.linspace(0, 110, 1_000_003), torch.logspace(-45, 3, 10_007)])
     exact = torch.exp(x.double())
-    off = (convert(portable.powers, x, torch.float32).double() - exact).abs()
+    off = (convert(portable.all_exp_nonpositive, x, torch.float32).double() - exact).abs()
     ulp = 2.0 ** (torch.frexp(exact).exponent.double() - 24)
     normal = exact >= 2.0**-126
     assert (off / ulp)[normal].le(1.0 + 1.23 * x.double().abs()[normal]).all()
@@ -223,7 +235,57 @@ def test_powers_of_what_is_not_positive_are_within_their_bound(portable: ctypes.
 def test_powers_of_special_numbers(portable: ctypes.CDLL) -> None:
     x = torch.tensor([0.0, -0.0, -1e-45, -torch.inf, -3e38, torch.nan, -104.0])
     expected = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0, torch.nan, 0.0])
-    assert_same_bits(convert(portable.powers, x, torch.float32), expected)
+    assert_same_bits(convert(portable.all_exp_nonpositive, x, torch.float32), expected)
+
+
+SUMS = pytest.mark.parametrize(
+    ("name", "exact", "bound"),
+    [
+        ("erf_plus_one", lambda x: torch.special.erfc(-x), 1.2),
+        ("tanh_plus_one", lambda x: 2 * torch.sigmoid(2 * x), 1.6),
+    ],
+)
+"""Functions of sums with one, and how far they are off, in units of 2^-23."""
+
+
+@SUMS
+def test_sums_with_one_are_within_their_bound(
+    portable: ctypes.CDLL, name: str, exact: Exact, bound: float
+) -> None:
+    x = torch.cat([torch.linspace(-20, 20, 2_000_003), torch.logspace(-45, 38, 10_007)])
+    got = convert(portable[f"all_{name}"], x, torch.float32).double()
+    expected = exact(x.double())
+    assert (got - expected).abs().max() < bound * 2.0**-23
+    assert got.min() >= 0.0
+    assert got.max() <= 2.0
+    below = x < -4
+    assert (got - expected)[below].abs().max() < 1.1e-9
+
+
+@SUMS
+def test_sums_with_one_of_special_numbers(
+    portable: ctypes.CDLL, name: str, exact: Exact, bound: float
+) -> None:
+    x = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 3e38, -3e38, 1e-45])
+    expected = torch.tensor([1.0, 1.0, 2.0, 0.0, torch.nan, 2.0, 0.0, 1.0])
+    assert_same_bits(convert(portable[f"all_{name}"], x, torch.float32), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"), [("sigmoid", torch.sigmoid), ("silu", torch.nn.functional.silu)]
+)
+def test_quotients_by_an_inverse_are_within_their_bound(
+    portable: ctypes.CDLL, name: str, exact: Exact
+) -> None:
+    x = torch.cat([torch.linspace(-88.7, 110, 2_000_003), torch.logspace(-37, 3, 10_007)])
+    got = convert(portable[f"all_{name}"], x, torch.float32).double()
+    expected = exact(x.double())
+    ulp = 2.0 ** (torch.frexp(expected).exponent.double() - 24).clamp(min=-149)
+    assert ((got - expected).abs() / ulp).max() < 3.0
+    beyond = torch.tensor([-89.0, -100.0, -1e30])
+    assert convert(portable[f"all_{name}"], beyond, torch.float32).tolist() == [0.0] * 3
+    special = torch.tensor([torch.inf, torch.nan, 0.0, -0.0])
+    assert_same_bits(convert(portable[f"all_{name}"], special, torch.float32), exact(special))
 
 
 @pytest.mark.parametrize("lanes", PART_LANES)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.schedule import CudaParameters, LoopNest, schedule_cuda
+from fuser.schedule import CudaParameters, CudaRowParameters, LoopNest, schedule_cuda
 from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.statements import Let, Load
@@ -21,7 +21,7 @@ def joined(left: int, right: int, dtype: torch.dtype = torch.float32) -> LoopNes
         fd.add_output(fd.ops.cast(fd.ops.neg(both), DataType.Float))
     (segment,) = segment_for(fd.fusion, given).segments
     alignments = dict.fromkeys((lies.base for lies in segment.memory.values()), 64)
-    return schedule_cuda(segment, alignments, CudaParameters())
+    return schedule_cuda(segment, alignments, CudaParameters(), CudaRowParameters())
 
 
 def thread_nodes(nest: LoopNest) -> tuple[Node, ...]:
@@ -61,5 +61,5 @@ def test_vectors_of_rows_that_are_not_aligned_are_read_in_pieces():
         fd.add_output(fd.ops.pad(fd.from_pytorch(rows), [4, 4]))
     (segment,) = segment_for(fd.fusion, [rows]).segments
     alignments = dict.fromkeys((lies.base for lies in segment.memory.values()), 64)
-    nest = schedule_cuda(segment, alignments, CudaParameters())
+    nest = schedule_cuda(segment, alignments, CudaParameters(), CudaRowParameters())
     assert loads(thread_nodes(nest)) == [(4, 2)]

@@ -9,6 +9,7 @@ from fuser import DataType, FusionDefinition
 from fuser.schedule import (
     CpuParameters,
     CudaParameters,
+    CudaRowParameters,
     LoopNest,
     ProcessorParameters,
     schedule_cpu,
@@ -42,7 +43,7 @@ def cuda(
     segment = segment_of(build, *inputs)
     bases = {lies.base for lies in segment.memory.values()}
     alignments = dict.fromkeys(bases, 64) | {v: alignment for v in bases if v in segment.loads}
-    return schedule_cuda(segment, alignments, parameters or CudaParameters())
+    return schedule_cuda(segment, alignments, parameters or CudaParameters(), CudaRowParameters())
 
 
 def exp_of(given: torch.Tensor) -> Build:

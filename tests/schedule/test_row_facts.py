@@ -7,12 +7,13 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.schedule.body import Body, trace
 from fuser.schedule.expressions import Call
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody
-from fuser.schedule.row_facts import use_facts
+from fuser.schedule.row_facts import divide_by_inverses, use_facts
 from fuser.schedule.statements import Let
-from tests.schedule.rows import Define, body_of, softmax
+from tests.schedule.rows import Define, body_of, segment_of, softmax
 
 
 def operations(define: Define, *inputs: torch.Tensor) -> list[str]:
@@ -216,3 +217,56 @@ def test_quotients_by_extreme_divisors(sign: float):
     rest = ~large & ~expected.isnan()
     assert (got - expected)[rest].abs().max() <= 2.0**-149
     assert torch.equal(got[rest].signbit(), expected[rest].signbit())
+
+
+# -- divisors that are one for all rows ----------------------------------------------------------
+
+
+def by_the_number_of_rows(fd: FusionDefinition, x: Handle) -> Handle:
+    rows = fd.ops.cast(x.shape()[0], DataType.Float)
+    return fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True)) / rows
+
+
+def test_a_quotient_by_a_scalar_is_a_corrected_product():
+    body = arrange_rows(body_of(by_the_number_of_rows, torch.empty(20, 30)))
+    assert calls(use_facts(body, by_inverse=True))[-1] == "quotient_of_scaled"
+    assert calls(use_facts(body))[-1] == "truediv"
+
+
+def points(define: Define, *inputs: torch.Tensor) -> Body:
+    return divide_by_inverses(trace(segment_of(define, *inputs)))
+
+
+def in_points(define: Define, *inputs: torch.Tensor) -> list[str]:
+    lets = points(define, *inputs).lets
+    return [let.expression.op for let in lets if isinstance(let.expression, Call)]
+
+
+def test_points_divide_by_a_scalar_once_a_thread():
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        return x / fd.ops.cast(x.shape()[0], DataType.Float)
+
+    made = points(define, torch.empty(20, 30)).prologue
+    assert [let.name.partition("_")[2] for let in made[-3:]] == ["scale", "scaled", "inverse"]
+    assert in_points(define, torch.empty(20, 30)) == ["quotient_of_scaled"]
+
+
+@pytest.mark.parametrize("number", [0.9, -3.0, 1e-30, 3e30])
+def test_a_quotient_by_a_number_of_the_text_is_a_corrected_product(number: float):
+    assert in_points(lambda _, x: x / number, torch.empty(20)) == ["quotient_of_scaled"]
+
+
+@pytest.mark.parametrize("number", [8.0, -0.25, 0.0, float("inf"), float("nan")])
+def test_a_quotient_by_a_power_of_two_or_no_number_stays(number: float):
+    assert "quotient_of_scaled" not in in_points(lambda _, x: x / number, torch.empty(20))
+
+
+@pytest.mark.parametrize("number", [0.9, -3.0, 11.313708, 1e-30, 3e30])
+def test_quotients_by_numbers_of_the_text_have_the_bits_of_a_division(number: float):
+    exponents = torch.randint(-60, 60, (4096,))
+    x = torch.ldexp(torch.randn(4096), exponents)
+    x = torch.cat([x, torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan])])
+    with FusionDefinition() as fd:
+        fd.add_output(fd.from_pytorch(x) / number)
+    (got,) = fd.execute([x], target="emulator")
+    torch.testing.assert_close(got, x / torch.tensor(number), rtol=0, atol=0, equal_nan=True)

@@ -9,7 +9,13 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule import CpuParameters, CudaParameters, schedule_cpu, schedule_cuda
+from fuser.schedule import (
+    CpuParameters,
+    CudaParameters,
+    CudaRowParameters,
+    schedule_cpu,
+    schedule_cuda,
+)
 from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, trace
@@ -69,7 +75,8 @@ def turned(define: Define, *inputs: torch.Tensor) -> Turned:
 def cuda(define: Define, *inputs: torch.Tensor, alignment: int = 64) -> LoopNest:
     segment = segment_of(define, *inputs)
     bases = {lies.base for lies in segment.memory.values()}
-    return schedule_cuda(segment, dict.fromkeys(bases, alignment), CudaParameters())
+    alignments = dict.fromkeys(bases, alignment)
+    return schedule_cuda(segment, alignments, CudaParameters(), CudaRowParameters())
 
 
 # -- what is turned ------------------------------------------------------------------------------
