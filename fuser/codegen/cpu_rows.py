@@ -155,14 +155,14 @@ class CpuRowPrinter(CpuScanPrinter):
         array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)
         match node:
             case RowArray():
-                self.out.line(f"{type_} {array}[{self.kept_count(node.axis)}];")
+                self.out.line(f"{type_} {array}[{self.kept_count(node.axis, node.outer)}];")
             case Keep():
                 source = node.source or Ref(node.name, node.dtype)
                 kept = self.expressions.print(source, node.name)
-                self.out.line(f"{array}[{self.kept_at(node.axis)}] = {kept};")
+                self.out.line(f"{array}[{self.kept_at(node.axis, node.outer)}] = {kept};")
             case Kept():
                 self.expressions.lane_arrays.discard(node.name)
-                kept = f"{array}[{self.kept_at(node.axis)}]"
+                kept = f"{array}[{self.kept_at(node.axis, node.outer)}]"
                 self.out.line(f"const {type_} {node.name} = {kept};")
 
     def row_tile(self, node: RowTile | RowOfTile) -> None:

@@ -103,7 +103,7 @@ def _along_rows(body: RowBody, ways: Ways, alone: bool) -> tuple[Node, ...]:
     if not together:
         body = ask_ahead(body, parameters, alone, done_together)
     kept = [node for sweep in body.stages for node in sweep.code if isinstance(node, Keep)]
-    arrays = [RowArray(node.name, node.dtype, node.axis) for node in kept]
+    arrays = [RowArray(node.name, node.dtype, node.axis, outer=node.outer) for node in kept]
     if batched:
         stages = [(sweep, _stage_of_batch(sweep, ways)) for sweep in body.stages]
         return batches(body, arrays, stages, parameters)
