@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fuser.codegen.cpu_strips import CpuStripPrinter
 from fuser.schedule.bindings import Binding
 from fuser.schedule.index import Axis
@@ -63,16 +65,21 @@ class CpuBatchPrinter(CpuStripPrinter):
         """Whether what is printed is done for all rows of a batch at once."""
         return self._batch is not None and not self._row_at_hand
 
-    def kept_count(self, axis: Axis) -> str:
-        """Of how many elements there is room for what is kept along an axis."""
+    def kept_count(self, axis: Axis, outer: Sequence[Axis] = ()) -> str:
+        """Of how many elements there is room for what is kept along `outer` axes and `axis`."""
+        elements = " * ".join(self.sizes.extent(each) for each in (*outer, axis))
         if self._batch is None:
-            return self.sizes.extent(axis)
+            return elements
         rows = str(self._batch.step)
-        return rows if axis == self._batch.axis else f"{rows} * {self.sizes.extent(axis)}"
+        return rows if axis == self._batch.axis else f"{rows} * {elements}"
 
-    def kept_at(self, axis: Axis) -> str:
+    def kept_at(self, axis: Axis, outer: Sequence[Axis] = ()) -> str:
         """Where the element at hand is kept."""
-        at = self.sizes.axis(axis)
-        if self._batch is None:
-            return at
-        return "row" if axis == self._batch.axis else f"row * {self.sizes.extent(axis)} + {at}"
+        if self._batch is not None and axis == self._batch.axis:
+            return "row"
+        at = "" if self._batch is None else "row"
+        for each in (*outer, axis):
+            before = f"({at})" if "+" in at else at
+            name = self.sizes.axis(each)
+            at = f"{before} * {self.sizes.extent(each)} + {name}" if at else name
+        return at

@@ -52,9 +52,6 @@ from fuser.segmenter import Segment
 _LINES = 128
 """Bytes of two lines of the cache."""
 
-_JOINED_ROWS = 16
-"""How many rows of a strip are joined side by side."""
-
 
 class CpuRowPrinter(CpuScanPrinter):
     """`extern "C" void name(..., const bool threaded)`."""
@@ -158,14 +155,14 @@ class CpuRowPrinter(CpuScanPrinter):
         array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)
         match node:
             case RowArray():
-                self.out.line(f"{type_} {array}[{self.kept_count(node.axis)}];")
+                self.out.line(f"{type_} {array}[{self.kept_count(node.axis, node.outer)}];")
             case Keep():
                 source = node.source or Ref(node.name, node.dtype)
                 kept = self.expressions.print(source, node.name)
-                self.out.line(f"{array}[{self.kept_at(node.axis)}] = {kept};")
+                self.out.line(f"{array}[{self.kept_at(node.axis, node.outer)}] = {kept};")
             case Kept():
                 self.expressions.lane_arrays.discard(node.name)
-                kept = f"{array}[{self.kept_at(node.axis)}]"
+                kept = f"{array}[{self.kept_at(node.axis, node.outer)}]"
                 self.out.line(f"const {type_} {node.name} = {kept};")
 
     def row_tile(self, node: RowTile | RowOfTile) -> None:
@@ -194,14 +191,14 @@ class CpuRowPrinter(CpuScanPrinter):
     def combine(self, node: Combine) -> None:
         """A fold's result from its lanes."""
         if self.in_batch:
-            joiner = self.joiner(node.operation, node.kept, node.name, vectors=True)
+            joiner = self.joiner(node.operation, node.kept, node.name, generic=True)
             use = self.expressions.use("join_batch")
             self.out.line(f"{use}({node.name}_row, {joiner}, {node.name}_batch);")
             return
         if self.rows_of_strip:
             kept = self.expressions.type(node.dtype)
-            join = f"{self.expressions.use('join_rows')}<{_JOINED_ROWS}, {kept}>"
-            given = self.joiner(node.operation, node.dtype, node.name), *node.arrays
+            join = f"{self.expressions.use('join_rows')}<{kept}>"
+            given = self.joiner(node.operation, node.dtype, node.name, generic=True), *node.arrays
             joined = f"{join}({', '.join(given)}, {self.lanes_used(node.count)})"
             self._result(node.name, node.dtype, joined, node.dtype)
             return

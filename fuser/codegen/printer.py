@@ -270,9 +270,10 @@ class KernelPrinter(ABC):
         """How many of `count` lanes have a point."""
         return str(count)
 
-    def joiner(self, operation: str, dtype: DataType, owner: str, *, vectors: bool = False) -> str:
-        """A function that joins two numbers of a type, or two vectors, by a pointwise operation."""
-        type_ = "auto" if vectors else self.expressions.type(dtype)
+    def joiner(self, operation: str, dtype: DataType, owner: str, *, generic: bool = False) -> str:
+        """A function that joins two numbers of a type by a pointwise operation; a `generic` one
+        also two vectors, or two numbers of a wider type."""
+        type_ = "auto" if generic else self.expressions.type(dtype)
         joined = self.expressions.print(join(operation, Ref("x", dtype), Ref("y", dtype)), owner)
         return f"[]({type_} x, {type_} y) {{ return {joined}; }}"
 

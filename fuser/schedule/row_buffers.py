@@ -3,16 +3,18 @@
     sweep   T3 = exp(T0 - T1); fold T3                  sweep   T3 = exp(T0 - T1); keep T3; fold T3
     sweep   T0, T2 = T0 - T1, T3 = exp(T2); ...    ->   sweep   T3 = kept T3; ...
 
-Sweeps over the same axis that need the same costly value share it, and the later one no longer
+Sweeps over the same axes that need the same costly value share it, and the later one no longer
 computes what only led to it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import KERNEL_TABLE
+from fuser.schedule.counts import point_count
 from fuser.schedule.expressions import Call
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
 from fuser.schedule.row_statements import Keep, Kept
@@ -43,7 +45,7 @@ def keep_in_row(body: RowBody, max_bytes: int) -> RowBody:
 
 def _kept_bytes(sweep: Sweep, node: Made) -> int:
     """Bytes of what a node makes of a row."""
-    return sweep.axes[0].extent * _dtype(node).itemsize
+    return point_count(sweep.axes) * _dtype(node).itemsize
 
 
 def _dtype(node: Made) -> DataType:
@@ -63,12 +65,13 @@ def _is_costly(node: Made, sweep: Sweep) -> bool:
 
 def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str, Made]:
     """Costly values that both sweeps compute, as far as there is room for what is not `kept`."""
-    if len(later.axes) != 1 or earlier.axes != later.axes:
+    if not later.axes or earlier.axes != later.axes:
         return {}
     made = {node.name for node in earlier.code if isinstance(node, Made)}
     shared: dict[str, Made] = {}
-    for node in later.code:
-        if isinstance(node, Made) and node.name in made and _is_costly(node, later):
+    for costly in later.code:
+        if isinstance(costly, Made) and costly.name in made and _is_costly(costly, later):
+            node = _last_of_chain(costly, later, made)
             needed = 0 if node.name in kept else _kept_bytes(later, node)
             if needed <= room:
                 shared[node.name] = node
@@ -76,20 +79,35 @@ def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str
     return shared
 
 
+def _last_of_chain(node: Made, later: Sweep, made: AbstractSet[str]) -> Made:
+    """What a value leads to, as long as only one other of its type reads it, which the earlier
+    sweep has `made` as well: it takes the same room."""
+    contents = (*later.code, *later.folds, *later.stores)
+    while True:
+        readers = [reader for reader in contents if node.name in names_in((reader,))]
+        match readers:
+            case [Let(name=name, dtype=dtype) as reader] if name in made and dtype is _dtype(node):
+                node = reader
+            case _:
+                return node
+
+
 def _keeping(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
+    *outer, inner = sweep.axes
     code: list[Code] = []
     already = {node.name for node in sweep.code if isinstance(node, Keep)}
     for node in sweep.code:
         code.append(node)
         if isinstance(node, Made) and node.name in shared and node.name not in already:
-            code.append(Keep(node.name, _dtype(node), sweep.axes[0]))
+            code.append(Keep(node.name, _dtype(node), inner, outer=tuple(outer)))
     return dataclasses.replace(sweep, code=tuple(code))
 
 
 def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     """The sweep with kept values read, and without what nothing needs any more."""
+    *outer, inner = sweep.axes
     code: list[Code] = [
-        Kept(node.name, _dtype(node), sweep.axes[0])
+        Kept(node.name, _dtype(node), inner, outer=tuple(outer))
         if isinstance(node, Made) and node.name in shared
         else node
         for node in sweep.code

@@ -14,23 +14,25 @@ from fuser.schedule.index import ZERO, Axis, Index
 @dataclass(frozen=True, slots=True)
 class Keep:
     """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row; or `source`, if
-    it is given, as that."""
+    it is given, as that. `outer` are the axes of the sweep outside of it."""
 
     name: str
     dtype: DataType
     axis: Axis
     lanes: int = 1
     source: Expression | None = None
+    outer: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """`name` = what an earlier sweep over `axis` kept of it."""
+    """`name` = what an earlier sweep over `outer` axes and `axis` kept of it."""
 
     name: str
     dtype: DataType
     axis: Axis
     lanes: int = 1
+    outer: tuple[Axis, ...] = ()
 
 
 class Place(Enum):
@@ -42,7 +44,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowArray:
-    """Declares room for what sweeps over `axis` keep of `name`.
+    """Declares room for what sweeps over `outer` axes and `axis` keep of `name`.
 
     On a GPU, in `place`: for `lanes` elements of each thread in each of `rounds`, `offset` bytes
     from where shared memory begins; in a register for an end of the row, if it has `ends`.
@@ -56,6 +58,7 @@ class RowArray:
     rounds: int = 0
     offset: int = 0
     ends: bool = False
+    outer: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

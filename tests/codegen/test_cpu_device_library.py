@@ -577,6 +577,22 @@ def test_every_section_compiles_with_clang(tmp_path: Path, processor: str) -> No
     assert done.returncode == 0, done.stderr
 
 
+# -- lanes that are joined -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("joined", ["x + y", "x > y ? x : y"])
+def test_any_number_of_rows_is_joined_each_once(tmp_path: Path, joined: str):
+    head = 'extern "C" double join(const float* lanes, int rows)'
+    join = f"return join_rows<double>([](auto x, auto y) {{ return {joined}; }}, lanes, rows);"
+    built = build(f"{LIBRARY.text(['join_rows'])}\n{head} {{ {join} }}", tmp_path)
+    built.library.join.restype = ctypes.c_double
+    fold = torch.sum if joined == "x + y" else torch.amax
+    generator = torch.Generator().manual_seed(0)
+    for rows in (*range(1, 150), 1568, 2048):
+        lanes = torch.randint(-(2**13), 2**13, (rows,), generator=generator).float()  # exact sums
+        assert built.library.join(address(lanes), rows) == fold(lanes, 0).item()
+
+
 # -- indices -------------------------------------------------------------------------------------
 
 

@@ -220,13 +220,20 @@ def positions(fd: FusionDefinition, x: Handle) -> Handle:
     return x * fd.ops.cast(column - row * 2, dtype=DataType.Float)
 
 
+def promoted_positions(fd: FusionDefinition, x: Handle) -> Handle:
+    return x * both(fd, ROWS, COLUMNS)[1]
+
+
 def far_positions(fd: FusionDefinition, x: Handle) -> Handle:
     _, column = both(fd, ROWS, COLUMNS)
     return x * fd.ops.cast(column * 2**22 + 1, dtype=DataType.Double)
 
 
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
-@pytest.mark.parametrize(("define", "narrow"), [(positions, True), (far_positions, False)])
+@pytest.mark.parametrize(
+    ("define", "narrow"),
+    [(positions, True), (promoted_positions, True), (far_positions, False)],
+)
 def test_positions_become_floating_from_32_bits(define: Define, narrow: bool, target: str) -> None:
     x = torch.randn(ROWS, COLUMNS)
     with FusionDefinition() as fd:

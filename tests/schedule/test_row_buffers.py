@@ -2,7 +2,7 @@
 
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_buffers import keep_in_row
@@ -23,6 +23,17 @@ def test_an_exponential_is_computed_once():
         "sweep 600: load T0; T1 = fold maximum",
         "sweep 600: load T0, sub, exp, keep T3; T4 = fold add",
         "sweep 600: kept T3, truediv; store T5",
+    ]
+
+
+def test_what_alone_follows_from_a_costly_value_is_kept_in_its_place():
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        chances = fd.ops.exp(x) / (x + 3.0)
+        return chances * x - fd.ops.sum(chances, [1], keepdim=True)
+
+    assert kept(define, 8, 600)[1:] == [
+        "sweep 600: load T0, exp, add, truediv, keep T4; T6 = fold add",
+        "sweep 600: load T0, kept T4, mul, sub; store T7",
     ]
 
 
@@ -67,11 +78,13 @@ def test_sweeps_over_other_axes_keep_nothing():
     assert not any("keep" in line for line in kept(define, 8, 600))
 
 
-def test_a_row_of_several_axes_keeps_nothing():
+def test_a_row_of_several_axes_keeps_a_value_at_each_of_its_points():
     def define(fd: FusionDefinition, x: Handle) -> Handle:
         powers = fd.ops.exp(fd.ops.permute(x, [0, 2, 1]) + fd.ops.iota(20, 0.5))
-        return powers / fd.ops.sum(powers, [1, 2], keepdim=True)
+        return powers * (powers - fd.ops.sum(powers, [1, 2], keepdim=True))
 
     lines = kept(define, 8, 20, 30)
-    assert "sweep 20 x 30" in lines[1]
-    assert not any("keep" in line for line in lines)
+    assert [line.count("keep") for line in lines if "20 x 30" in line] == [1, 0]
+    assert lines[-1].startswith("sweep 20 x 30: kept")
+    room = 20 * 30 * DataType.Float.itemsize
+    assert kept(define, 8, 20, 30, room=room) == lines != kept(define, 8, 20, 30, room=room - 1)

@@ -353,6 +353,17 @@ def test_neighbouring_rows_are_folded_side_by_side():
     assert "across" in across.mapping
 
 
+@pytest.mark.parametrize(("elements", "rows"), [(64, 2048), (100, 1024), (200, 512), (1000, 256)])
+def test_strips_that_are_swept_again_stay_in_the_cache(elements: int, rows: int):
+    across = nest(lambda fd, x: softmax(fd, x, 0), empty(elements, 5000))
+    assert {node.count for node in found(across, Lanes)} == {rows}
+
+
+def test_strips_that_are_swept_once_are_long():
+    across = nest(lambda fd, x: fd.ops.sum(x, [0]), empty(1000, 5000))
+    assert {node.count for node in found(across, Lanes)} == {2048}
+
+
 def test_long_columns_are_summed_in_blocks():
     across = nest(lambda fd, x: softmax(fd, x, 0), empty(100, 5000))
     folded = ["UNROLLED", "STRIP_LANES"]

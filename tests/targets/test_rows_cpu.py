@@ -57,6 +57,17 @@ def layernorm(fd: FusionDefinition, x: Handle, dims: list[int]) -> Handle:
     return (x - mean) * fd.ops.rsqrt(variance + 1e-5)
 
 
+@pytest.mark.parametrize("shape", [(40, 30, 5), (40, 70, 60), (8, 600, 3), (700, 9, 7)])
+@pytest.mark.parametrize("costly", ["exp", "erf"])
+def test_rows_over_several_axes_keep_costly_values(shape: tuple[int, int, int], costly: str):
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        made = getattr(fd.ops, costly)(fd.ops.permute(x, [0, 2, 1]) + fd.ops.iota(shape[1], 0.5))
+        made = made / (fd.ops.sum(x, [1, 2], keepdim=True) + 1.0)
+        return made * (made - fd.ops.sum(made, [1, 2], keepdim=True))
+
+    run(define, numbers(shape) / shape[1], length=math.prod(shape[1:]))
+
+
 # -- every fold ----------------------------------------------------------------------------------
 
 

@@ -926,21 +926,28 @@ static inline void join_batch(T (&joined)[Count], Join join, const T (&lanes)[Co
 }
 
 //@ join_rows: join_lanes
-// The lanes of as many rows as there are, as one number of type `Kept`.
-template <int count, class Kept, class T, class Join>
+// The lanes of as many rows as there are, as one number of type `Kept`: `count` lanes side by side
+// in their own type, then these as one, then what is left in the same way by fewer lanes.
+template <class Kept, int count = 64, class T, class Join>
 static inline Kept join_rows(Join join, const T* lanes, int rows) {
-  Kept all = Kept(lanes[0]);
-  int row = 1;
-  if (rows >= count) {
-    Kept held[count];
-    for (int lane = 0; lane < count; ++lane) held[lane] = Kept(lanes[lane]);
-    for (row = count; row + count <= rows; row += count) {
-      #pragma omp simd
-      for (int lane = 0; lane < count; ++lane) held[lane] = join(held[lane], Kept(lanes[row + lane]));
-    }
-    all = join_halves<count>(join, held);
+  if constexpr (count > 1) {
+    if (rows < count) return join_rows<Kept, count / 4>(join, lanes, rows);
   }
-  for (; row < rows; ++row) all = join(all, Kept(lanes[row]));
+  T held[count];
+  for (int lane = 0; lane < count; ++lane) held[lane] = lanes[lane];
+  int row = count;
+  for (; row + count <= rows; row += count) {
+    const T* next = lanes + row;  // a sum of 32 bits might wrap: each lane would be gathered
+    #pragma omp simd
+    for (int lane = 0; lane < count; ++lane) held[lane] = join(held[lane], next[lane]);
+  }
+  Kept wide[count];
+  #pragma omp simd
+  for (int lane = 0; lane < count; ++lane) wide[lane] = Kept(held[lane]);
+  const Kept all = join_halves<count>(join, wide);
+  if constexpr (count > 1) {
+    if (row < rows) return join(all, join_rows<Kept, count / 4>(join, lanes + row, rows - row));
+  }
   return all;
 }
 
