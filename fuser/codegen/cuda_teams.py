@@ -8,7 +8,7 @@ from fuser.codegen.cuda import CudaPrinter
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop
+from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.statements import CheckedIndex, Store
 from fuser.segmenter import Segment
 
@@ -92,9 +92,15 @@ class CudaTeamPrinter(CudaPrinter):
                 thread = "int thread = threadIdx.x" if x > 1 else "int thread = 0"
             case Team.COLUMN:
                 thread = "int thread = threadIdx.y"
-            case Team.GRID:
-                thread = f"{self.index} thread = {self.index}(blockIdx.x) * {x} + threadIdx.x"
+            case Team.GRID:  # the rounds of a block are next to each other
+                points = x * self._rounds()
+                thread = f"{self.index} thread = {self.index}(blockIdx.x) * {points} + threadIdx.x"
         self.out.line(f"const {thread};")
+
+    def _rounds(self) -> int:
+        """The most that a loop shared out over threads has in the text; 1 if it says none."""
+        loops = (node for node in every_node(self.nest.body) if isinstance(node, Loop))
+        return max([1, *(loop.rounds for loop in loops if loop.binding is Binding.TEAM)])
 
     def _shared_memory(self) -> None:
         """Room in which threads of a block exchange a number each, or warps one each."""

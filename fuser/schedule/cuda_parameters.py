@@ -106,6 +106,18 @@ class CudaRowParameters:
     grid_threads: int = 256
     """Threads of a block where nothing is folded."""
 
+    # -- points, where one access a thread does not keep memory busy ---------------------------
+
+    ahead_rounds: int = 2
+    """Vectors of each thread, which are loaded before it computes."""
+
+    ahead_threads: int = 2048
+    """Threads that a multiprocessor is to run at once then, which are all there may be: `of` knows
+    it for each architecture."""
+
+    ahead_instructions: int = 60
+    """Instructions for an element, at most: with more, arithmetic takes the time, not memory."""
+
     # -- the grid ------------------------------------------------------------------------------
 
     multiprocessors: int = 132
@@ -161,17 +173,23 @@ class CudaRowParameters:
         """What an architecture, such as sm_90, has room for; a GPU of so many multiprocessors, or
         of as many as is common."""
         number = arch_number(arch)
-        common, shared = _ARCHITECTURES.get(number, (132, 99))
+        common, shared, threads = _ARCHITECTURES.get(number, (132, 99, 1536))
         return CudaRowParameters(
             multiprocessors=multiprocessors or common,
             max_cluster=8 if number >= 90 else 1,
             shared_bytes=shared << 10,
+            ahead_threads=threads,
         )
 
     @property
     def resident(self) -> int:
         """Threads that the GPU runs at once."""
         return self.multiprocessors * self.resident_threads
+
+    @property
+    def vectors_ahead(self) -> int:
+        """Vectors of all threads that the GPU runs at once."""
+        return self.multiprocessors * self.ahead_threads * self.ahead_rounds
 
     @property
     def most_parts(self) -> int:
@@ -193,15 +211,16 @@ def arch_number(arch: str) -> int:
 
 
 _ARCHITECTURES = {
-    80: (108, 163),
-    86: (84, 99),
-    87: (16, 163),
-    89: (142, 99),
-    90: (132, 227),
-    100: (148, 227),
-    103: (148, 227),
-    120: (170, 99),
+    80: (108, 163, 2048),
+    86: (84, 99, 1536),
+    87: (16, 163, 1536),
+    89: (142, 99, 1536),
+    90: (132, 227, 2048),
+    100: (148, 227, 2048),
+    103: (148, 227, 2048),
+    120: (170, 99, 1536),
 }
 """Multiprocessors of the largest GPU of an architecture that is common in servers or, for want of
-one, elsewhere (A100, A40, Orin, L40S, H100, B200, B300, RTX 5090), and the KB of shared memory
-that one block may have. Source: NVIDIA's data sheets and programming guide."""
+one, elsewhere (A100, A40, Orin, L40S, H100, B200, B300, RTX 5090), the KB of shared memory that one
+block may have, and the threads that a multiprocessor runs at once. Source: NVIDIA's data sheets and
+programming guide."""

@@ -1,22 +1,24 @@
-"""Points as rows of a GPU: where rows are not aligned, vectors that begin elsewhere in each.
+"""Points as rows of a GPU: loads ahead, and vectors that begin elsewhere in each row.
 
     T0 [8192, 30522] BFloat16 * T1 [8192, 1]
       by points   4 bytes at a time, and an index divided for each
       by rows     T1 once; 16 bytes at a time from where T0 is aligned, and single elements before
                   and after
 
-All that a thread reads of its part of a row is loaded before it computes. Where an index is
-gathered by, aligned rows are such, too: it is read and checked once for a part.
+All that a thread reads of its part of a row is loaded before it computes. So aligned rows are
+such, too, where one access for a vector is too little to keep memory busy, and where an index is
+gathered by: it is read and checked once for a part.
 """
 
 from __future__ import annotations
 
 from fuser.schedule.body import Body
-from fuser.schedule.counts import ceil_div
+from fuser.schedule.counts import arithmetic, ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import CudaRowParameters
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_body import RowBody, Sweep, indices_in
-from fuser.schedule.row_vectors import divided, vectors_for
+from fuser.schedule.row_kept import loads_to_keep
+from fuser.schedule.row_vectors import Vectors, divided, vectors_for
 from fuser.schedule.statements import Load
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments, step_along
 from fuser.segmenter import Segment
@@ -28,12 +30,13 @@ _MOST_PARTS = 65535
 def as_rows(
     segment: Segment, body: Body, lanes: int, alignments: Alignments, parameters: CudaRowParameters
 ) -> RowBody | None:
-    """The rows of a body that has vectors of `lanes` by points; None where those of rows are no
-    wider, or a row has fewer of them than a warp has threads.
+    """The rows of a body that has vectors of `lanes` by points, or its only axis as a row; None
+    where those of rows are no wider and nothing is loaded ahead, or a row has fewer of them than a
+    warp has threads.
 
     What is divided or clamped along a row stays with points, whose lanes share such an index.
     """
-    if len(body.axes) < 2 or any(load.drawn is not None for load in body.loads):
+    if not body.axes or any(load.drawn is not None for load in body.loads):
         return None
     *rows, inner = body.axes
     code = (*body.loads, *body.lets)
@@ -45,10 +48,46 @@ def as_rows(
     vectors = vectors_for(
         segment, [swept], inner, alignments, parameters, may_peel=True, may_move=True
     )
-    if vectors.lanes <= lanes or not _is_long(inner, vectors.lanes, parameters):
-        return None
     of_row = (Sweep((), tuple(same), (), ()),) if same else ()
-    return RowBody(tuple(rows), body.prologue, (*of_row, swept), ())
+    made = RowBody(tuple(rows), body.prologue, (*of_row, swept), ())
+    ahead = vectors.lanes == lanes and bool(loads_ahead(made, vectors, parameters))
+    if not rows:
+        return made if ahead else None
+    wider = vectors.lanes > lanes
+    return made if (wider or ahead) and _is_long(inner, vectors.lanes, parameters) else None
+
+
+def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) -> list[Load]:
+    """The loads of points that threads make for several whole vectors before they compute: what
+    differs from row to row, if that is one access for a vector. None where nothing is gained."""
+    sweep, *others = [sweep for sweep in body.stages if sweep.axes]
+    if others or len(sweep.axes) != 1 or vectors.peel or not vectors.whole:
+        return []
+    (axis,) = sweep.axes
+    read = [node.at for node in sweep.code if isinstance(node, Load)]
+    if not all(_is_plain(at) and at.coefficient(axis) in (0, 1) for at in read):
+        return []
+    loads = loads_to_keep([sweep], body.rows, vectors.lanes, least=1)
+    nbytes = vectors.lanes * sum(load.tensor.dtype.itemsize for load in loads)
+    dear = arithmetic(sweep.code) > parameters.ahead_instructions
+    if dear or nbytes > parameters.vector_bytes:
+        return []
+    of_row = axis.extent // vectors.lanes
+    return loads if _fills_threads(of_row, point_count(body.rows), parameters) else []
+
+
+def _is_plain(at: Index) -> bool:
+    """Whether an index is a sum of axes: nothing is gathered by it, divided or clamped."""
+    return all(isinstance(term, Axis) for term, _ in at.terms)
+
+
+def _fills_threads(of_row: int, rows: int, parameters: CudaRowParameters) -> bool:
+    """Whether so many vectors, each row's for threads of its own, are two for most threads, and
+    enough for all that the GPU runs."""
+    most = parameters.grid_threads * parameters.ahead_rounds
+    places = min(max(power_of_two(of_row), 32 * parameters.ahead_rounds), most)
+    places *= ceil_div(of_row, places)
+    return 3 * of_row >= 2 * places and rows * of_row >= parameters.vectors_ahead
 
 
 def may_stream(body: RowBody, parameters: CudaRowParameters) -> bool:

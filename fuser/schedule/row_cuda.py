@@ -4,7 +4,7 @@
     block     long rows: a block for each, or several blocks where rows are few; several rows a
               block where threads have folds over the rows in registers
     column    memory is consecutive across rows: neighbouring rows for neighbouring threads
-    grid      nothing is folded: every element for itself
+    grid      nothing is folded: every element for itself, or a few vectors a thread
 
 Every thread folds its elements in the type of the fold; the threads' parts are joined as a tree.
 Folds over the rows are kept by each block until it has done its rows, and joined by the last one.

@@ -13,6 +13,7 @@ from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import Launch
+from fuser.schedule.point_rows_cuda import loads_ahead
 from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
@@ -113,9 +114,24 @@ class TeamChoice:
         if self._folds_or_scans():
             return Refusal("something is folded or scanned")
         threads = self._parameters.grid_threads
-        launch = self._launched(ceil_div(self._longest, threads), 1, (threads, 1, 1))
         vectors = {axis: self._vectors(axis, may_peel=False) for axis in self._groups}
+        if team := self._grid_ahead(vectors):
+            return team
+        launch = self._launched(ceil_div(self._longest, threads), 1, (threads, 1, 1))
         return RowTeam(Team.GRID, launch, vectors)
+
+    def _grid_ahead(self, vectors: Mapping[Axis, Vectors]) -> RowTeam | None:
+        """A few vectors for each thread, where one does not keep memory busy."""
+        given = self._parameters
+        threads, rounds = given.grid_threads, given.ahead_rounds
+        for axis, found in vectors.items():
+            if kept := loads_ahead(self._body, found, given):
+                room = Room(threads, 1, Place.REGISTERS, rounds)
+                grid = (ceil_div(axis.extent, found.lanes * threads * rounds), 1, 1)
+                resident = given.ahead_threads // threads
+                launch = Launch(grid, (threads, 1, 1), threads, resident=resident)
+                return RowTeam(Team.GRID, launch, vectors, axis, tuple(kept), room)
+        return None
 
     def _streamed(self) -> RowTeam | Refusal:
         """A few vectors of a row for each thread, all on their way before the first is used, and as
@@ -127,7 +143,9 @@ class TeamChoice:
         found = loads_to_keep(sweeps, (), vectors.lanes, least=1)
         kept = [load for load in found if any(term != axis for term, _ in load.at.terms)]
         count = ceil_div(axis.extent, vectors.lanes)
+        ahead = bool(loads_ahead(self._body, vectors, given))
         rounds = max(given.lane_accesses // power_of_two(max(len(kept), 1)), 1)
+        rounds = given.ahead_rounds if ahead else rounds
         threads = max(min(power_of_two(count) // rounds, given.grid_threads), 32)
         room = Room(threads, 1, Place.REGISTERS, rounds)
         team, teams = Team.BLOCK, max(32 * given.warps // threads, 1)
@@ -135,6 +153,8 @@ class TeamChoice:
         parts = ceil_div(count, threads * rounds)
         launch = self._launched(ceil_div(self._rows, teams), parts, (threads, teams, 1))
         launch = replace(launch, elastic=None)  # a block has no rounds but those of its part
+        if ahead:
+            launch = replace(launch, resident=given.ahead_threads // launch.max_threads)
         return RowTeam(team, launch, {axis: vectors}, axis, tuple(kept), room)
 
     def _column(self) -> RowTeam | Refusal:

@@ -146,7 +146,13 @@ def test_cuda_threads_leave_where_the_tensor_ends():
     assert "load_part(T0, T0_in + (" in text
 
 
-def test_large_tensors_are_indexed_with_64_bits_before_they_are_multiplied():
-    given = torch.empty(1 << 33, device="meta")
-    text = body_of(kernel_of(exp_of(given), given, target="cuda:sm_90"))
-    assert "const int64 i0 = (int64(blockIdx.x) * blockDim.x + threadIdx.x) * 4;" in text
+@pytest.mark.parametrize(
+    ("length", "line"),
+    [
+        (1 << 33, "const int64 thread = int64(blockIdx.x) * 512 + threadIdx.x;"),
+        ((1 << 33) + 1, "const int64 i0 = (int64(blockIdx.x) * blockDim.x + threadIdx.x) * 4;"),
+    ],
+)
+def test_large_tensors_are_indexed_with_64_bits_before_they_are_multiplied(length: int, line: str):
+    given = torch.empty(length, device="meta")
+    assert line in body_of(kernel_of(exp_of(given), given, target="cuda:sm_90"))

@@ -1,4 +1,4 @@
-// pointwise_mul_erf_add: 100663296 bytes read, 100663296 written
+// rows_mul_erf_add: 100663296 bytes read, 100663296 written
 // ends here: T9 leaves through reshape, metadata
 //   T1 = fd.define_tensor(shape=[64, 128, 3072], dtype=DataType.Float)
 //   S2 = fd.define_scalar(0.5, dtype=DataType.Double)
@@ -63,44 +63,6 @@ FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
   }
 }
 
-// Reads the first `valid` of N elements, all at once where valid >= N; the others are T().
-template <int N, typename T, typename Index>
-FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
-  if (valid >= N) {
-    load_vector(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
-}
-
-// 2^x, one instruction. At most 2 ulp, and 2^0 is 1; 0 in place of results below 2^-126.
-FUSER_DEVICE float power_of_two(float x) {
-#ifndef FUSER_EMULATOR
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#else
-  return x < -126.0f ? 0.0f : __builtin_exp2f(x);
-#endif
-}
-
-// 1 + erf(x), without a branch or a choice: what it is short of 0, or of 2, is erfc(|x|), a power of
-// two whose exponent is a polynomial, fitted to 1.6e-8 of the power up to 4 and below it from there
-// on. Off by 1.2 2^-23 at most, and by another 2^-23 where the power is off by 2 ulp.
-FUSER_DEVICE float erf_plus_one(float x) {
-  const float size = fabsf(x);
-  float ratio = fmaf(size, -4.5358572e-05f, 4.4550744e-04f);
-  ratio = fmaf(ratio, size, -1.4894409e-03f);
-  ratio = fmaf(ratio, size, -7.7463069e-04f);
-  ratio = fmaf(ratio, size, 2.8253682e-02f);
-  ratio = fmaf(ratio, size, -1.4848162e-01f);
-  ratio = fmaf(ratio, size, -9.1841638e-01f);
-  ratio = fmaf(ratio, size, -1.6279086f);
-  const float side = copysignf(1.0f, x);
-  return fmaf(-side, power_of_two(ratio * size), 1.0f + side);
-}
-
 // A packet of lanes; see `unpack`.
 template <int Bytes, typename T>
 FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
@@ -133,33 +95,60 @@ FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
   }
 }
 
-// Writes the first `valid` of N elements, all at once where valid >= N.
-template <int N, typename T, typename Index>
-FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
-  if (valid >= N) {
-    store_vector(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) {
-    if (lane < valid) at[lane] = lanes[lane];
-  }
+// 2^x, one instruction. At most 2 ulp, and 2^0 is 1; 0 in place of results below 2^-126.
+FUSER_DEVICE float power_of_two(float x) {
+#ifndef FUSER_EMULATOR
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return x < -126.0f ? 0.0f : __builtin_exp2f(x);
+#endif
 }
 
-extern "C" __global__ void __launch_bounds__(128)
-pointwise_mul_erf_add(const float* __restrict__ T1_in, float* __restrict__ T9_out, const int32 n0) {
-  const int32 i0 = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
-  if (i0 >= n0) return;
-  float T1[4];
-  load_part(T1, T1_in + i0, n0 - i0);
-  float T9_lanes[4];
+// 1 + erf(x), without a branch or a choice: what it is short of 0, or of 2, is erfc(|x|), a power of
+// two whose exponent is a polynomial, fitted to 1.6e-8 of the power up to 4 and below it from there
+// on. Off by 1.2 2^-23 at most, and by another 2^-23 where the power is off by 2 ulp.
+FUSER_DEVICE float erf_plus_one(float x) {
+  const float size = fabsf(x);
+  float ratio = fmaf(size, -4.5358572e-05f, 4.4550744e-04f);
+  ratio = fmaf(ratio, size, -1.4894409e-03f);
+  ratio = fmaf(ratio, size, -7.7463069e-04f);
+  ratio = fmaf(ratio, size, 2.8253682e-02f);
+  ratio = fmaf(ratio, size, -1.4848162e-01f);
+  ratio = fmaf(ratio, size, -9.1841638e-01f);
+  ratio = fmaf(ratio, size, -1.6279086f);
+  const float side = copysignf(1.0f, x);
+  return fmaf(-side, power_of_two(ratio * size), 1.0f + side);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 8)
+rows_mul_erf_add(const float* __restrict__ T1_in, float* __restrict__ T9_out, const int32 n0) {
+  const int32 thread = int32(blockIdx.x) * 512 + threadIdx.x;
+  alignas(16) float T1_kept[2][4];
   #pragma unroll
-  for (int lane = 0; lane < 4; ++lane) {
-    const float T3 = T1[lane] * 0.5f;
-    const float T5 = T1[lane] * 0.707107f;
-    const float T8 = erf_plus_one(T5);
-    const float T9 = T3 * T8;
-    T9_lanes[lane] = T9;
+  for (int round = 0; round < 2; ++round) {
+    const int32 i0 = (round * 256 + thread) * 4;
+    if (i0 >= n0) continue;
+    float T1[4];
+    load_vector(T1, T1_in + (i0));
+    store_vector(T1, T1_kept[round]);
   }
-  store_part(T9_lanes, T9_out + i0, n0 - i0);
+  #pragma unroll
+  for (int round = 0; round < 2; ++round) {
+    const int32 i0 = (round * 256 + thread) * 4;
+    if (i0 >= n0) continue;
+    float T1[4];
+    load_vector(T1, T1_kept[round]);
+    float T9_lanes[4];
+    #pragma unroll
+    for (int lane = 0; lane < 4; ++lane) {
+      const float T3 = T1[lane] * 0.5f;
+      const float T5 = T1[lane] * 0.707107f;
+      const float T8 = erf_plus_one(T5);
+      const float T9 = T3 * T8;
+      T9_lanes[lane] = T9;
+    }
+    store_vector(T9_lanes, T9_out + (i0));
+  }
 }

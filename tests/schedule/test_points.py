@@ -59,11 +59,19 @@ def bindings(nest: LoopNest) -> list[Binding]:
     return [node.binding for node in every_node(nest.body) if isinstance(node, Loop)]
 
 
-def test_the_published_gelu_is_one_loop_of_vectors():
+def test_the_published_gelu_loads_two_vectors_before_it_computes():
     nest = cuda(gelu, torch.empty(8192, 3072, device="meta"))
+    assert bindings(nest) == [Binding.TEAM, Binding.TEAM, Binding.LANES]
+    assert widths(nest) == [4, 4]
+    assert nest.launch.grid == (8192 * 3072 // (4 * 256 * 2), 1, 1)
+
+
+def test_a_small_tensor_is_one_loop_of_vectors():
+    given = torch.empty(64, 3072, device="meta")
+    nest = cuda(exp_of(given), given)
     assert bindings(nest) == [Binding.THREAD_X, Binding.LANES]
     assert widths(nest) == [4, 4]
-    assert nest.launch.grid == (8192 * 3072 // (4 * 128), 1, 1)
+    assert nest.launch.grid == (64 * 3072 // (4 * 128), 1, 1)
 
 
 def test_the_published_transpose_has_four_lanes_on_both_sides():
