@@ -77,7 +77,7 @@ def test_a_costly_value_takes_the_place_of_what_it_was_made_of():
 
 @pytest.mark.parametrize("length", [7, 130, 512, 513, 4093, 4096])
 def test_exponentials_are_computed_once_where_registers_hold_them(length: int):
-    x = torch.randn(5, length)
+    x = torch.randn(70, length)  # too many rows for clusters, whose threads keep no powers
     with FusionDefinition() as fd:
         fd.add_output(softmax(fd, fd.from_pytorch(x)))
     (kernel,) = fd.plan([x], target="emulator").kernels
