@@ -3,10 +3,11 @@
     python benchmarks/before_after.py COMMIT [--only TEXT] [--rounds 21] [--no-save]
 
 Both are loaded into one process and take turns with the same inputs, on two pinned threads. The
-cases are those of `cases.py`, and rows of lengths that models have, most of them no multiple of a
-vector. A ratio is the median, over the rounds, of the earlier commit's time over this tree's. Each
-has results in memory of its own, which alone makes differences of up to a tenth where memory is
-what takes the time: what counts are ratios that repeat.
+cases are those of `cases.py`, rows of lengths that models have, most of them no multiple of a
+vector, and rows of results that stay in the cache. A ratio is the median, over the rounds, of the
+earlier commit's time over this tree's. Each has results in memory of its own, which alone makes
+differences of up to a tenth where memory is what takes the time: what counts are ratios that
+repeat.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ LENGTHS = (49, 63, 100, 128, 197, 256, 384, 512, 1000)
 """Windows and patches of images, and positions of short texts."""
 
 ELEMENTS = 4_000_000
+IN_CACHE = ((64, 768), (512, 768), (2048, 768), (300, 1000), (128, 4096))
+
 HEAD = ("case", "dtype", "before, ms", "now, ms", "before / now")
 CALLS = 3
 """Calls a round: short ones are measured together."""
@@ -102,7 +105,7 @@ def _cases(tree: Path) -> list[Case]:
     for name in list(sys.modules):
         if name.partition(".")[0] == "fuser" or name in with_cases:
             del sys.modules[name]
-    shapes = [(math.ceil(ELEMENTS / length), length) for length in LENGTHS]
+    shapes = [*((math.ceil(ELEMENTS / length), length) for length in LENGTHS), *IN_CACHE]
     return [
         *cases.cases("cpu"),
         *(

@@ -16,6 +16,7 @@ from fuser.schedule.folds import lowest_finite
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     IfListed,
+    IfPastCache,
     ListLoop,
     Loop,
     Node,
@@ -87,12 +88,22 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.finish(node)
             case Carry() | ScanLanes() | Share():
                 self.scan(node)
+            case IfPastCache():
+                self._either(node)
             case PointLists() | PointOf() | IfListed() | ListLoop():
                 super().row_node(node)
             case FinishPowers() | WarpPoints() | WarpElements():
                 super().row_node(node)
             case _:
                 assert_never(node)
+
+    def _either(self, node: IfPastCache) -> None:
+        """One way to do something, or the other."""
+        past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
+        with self.out.block(f"if ({past_cache})"):
+            self.nodes(node.body)
+        with self.out.block("else"):
+            self.nodes(node.otherwise)
 
     def region(self, node: Region) -> None:
         if node.threaded and (node.partials or _streams(node.body)):
@@ -322,7 +333,7 @@ def _streams(nodes: tuple[Node, ...]) -> bool:
         match node:
             case Loop(binding=Binding.CHUNKS | Binding.SCAN):
                 return True
-            case Loop(body=body) | IfListed(body=body):
+            case Loop(body=body) | IfListed(body=body) | IfPastCache(body=body):
                 if _streams(body):
                     return True
             case _:

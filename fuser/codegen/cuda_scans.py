@@ -12,6 +12,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.loop_tree import (
     IfListed,
+    IfPastCache,
     ListLoop,
     Loop,
     PointLists,
@@ -70,7 +71,7 @@ class CudaScanPrinter(CudaFoldPrinter):
                 super().row_node(node)
             case Raise() | PointLists() | PointOf() | IfListed() | ListLoop():
                 super().row_node(node)
-            case WarpPoints() | WarpElements():
+            case IfPastCache() | WarpPoints() | WarpElements():
                 super().row_node(node)
             case _:
                 assert_never(node)

@@ -26,6 +26,7 @@ from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import (
     IfListed,
+    IfPastCache,
     ListLoop,
     Loop,
     Node,
@@ -94,6 +95,7 @@ RowNode = (
     | PointLists
     | PointOf
     | IfListed
+    | IfPastCache
     | ListLoop
     | WarpPoints
     | WarpElements

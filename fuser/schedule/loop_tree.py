@@ -106,6 +106,15 @@ class Share:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class IfPastCache:
+    """`body`, if what the kernel stores bypasses the processor's cache, else `otherwise`: the same,
+    done another way. A call's sizes say so, and need no other text."""
+
+    body: tuple[Node, ...]
+    otherwise: tuple[Node, ...]
+
+
 # -- scatters ------------------------------------------------------------------------------------
 
 
@@ -205,6 +214,7 @@ Node = (
     | PointLists
     | PointOf
     | IfListed
+    | IfPastCache
     | ListLoop
     | WarpPoints
     | WarpElements
@@ -233,7 +243,7 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
                 yield from every_node(node.body)
             case Region():
                 yield from every_node((*node.body, *node.epilogue))
-            case IfListed():
+            case IfListed() | IfPastCache():
                 yield from every_node((*node.body, *node.otherwise))
             case Share():
                 yield from every_node((*node.totals, *node.body))

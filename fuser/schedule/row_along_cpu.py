@@ -12,7 +12,7 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop, Node, nested
+from fuser.schedule.loop_tree import IfPastCache, Loop, Node, nested
 from fuser.schedule.row_batches_cpu import batches
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_buffers import keep_in_row
@@ -24,7 +24,7 @@ from fuser.schedule.row_folds_cpu import (
     wide,
     widened_blocks,
 )
-from fuser.schedule.row_memory import ask_ahead, chunks, in_chunks, store_last
+from fuser.schedule.row_memory import ask_ahead, chunks, gains_by_chunks, in_chunks, store_last
 from fuser.schedule.row_online import online_pair, swept_online
 from fuser.schedule.row_parts import parts_of
 from fuser.schedule.row_scans import carry_of, turned_with_scans
@@ -104,14 +104,19 @@ def _stage(sweep: Sweep, ways: Ways) -> list[Node]:
     if sweep.scans:
         return _scanned(sweep, given)
     *outer, inner = sweep.axes
+    chunked: tuple[Node, ...] = ()
     if ways.may_repeat and in_chunks(sweep, given):
-        return [*nested(outer, Binding.SERIAL, chunks(sweep, given.processor.chunk, ways.in_turn))]
+        loops = chunks(sweep, given.processor.chunk, ways.in_turn)
+        chunked = nested(outer, Binding.SERIAL, loops)
+        if gains_by_chunks(sweep):
+            return [*chunked]
     is_long = point_count(sweep.axes) > given.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
     if is_long and widens and inner.extent >= given.long_run:
         return [in_one_thread(sweep, ways)]
     kept = wide if is_long else in_own_type
-    return sweep_along(sweep, ways, kept, parts=parts_of(sweep, given.shortest_part))
+    swept = sweep_along(sweep, ways, kept, parts=parts_of(sweep, given.shortest_part))
+    return [IfPastCache(chunked, tuple(swept))] if chunked else swept
 
 
 def _scanned(sweep: Sweep, parameters: CpuRowParameters) -> list[Node]:

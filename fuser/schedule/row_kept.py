@@ -72,10 +72,13 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
 def keep_values(
     body: RowBody, stages: Sequence[Sweep], axis: Axis
 ) -> tuple[list[Sweep], list[Keep]]:
-    """The stages with a costly value of the sweeps over `axis` kept, and what keeps it, if any."""
-    loads = {node for sweep in stages for node in sweep.code if isinstance(node, Keep)}
-    made = keep_in_row(dataclasses.replace(body, stages=tuple(stages)), axis.extent * VALUE_BYTES)
-    values = [n for s in made.stages for n in s.code if isinstance(n, Keep) and n not in loads]
-    if any(value.axis != axis for value in values):
-        return list(stages), []
-    return list(made.stages), values
+    """The stages with costly values of the sweeps over `axis` alone kept, and what keeps them."""
+    made = list(stages)
+    along = [number for number, sweep in enumerate(stages) if sweep.axes == (axis,)]
+    alone = dataclasses.replace(body, stages=tuple(stages[number] for number in along))
+    loads = {node for sweep in alone.stages for node in sweep.code if isinstance(node, Keep)}
+    kept = keep_in_row(alone, axis.extent * VALUE_BYTES).stages
+    for number, sweep in zip(along, kept, strict=True):
+        made[number] = sweep
+    values = [n for s in made for n in s.code if isinstance(n, Keep) and n not in loads]
+    return made, values

@@ -217,19 +217,29 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       }
       const float T4 = join_lanes<32>([](float x, float y) { return x + y; }, T4_lanes);
       const float T4_reciprocal = 1 / T4;
-      for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
-        const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
-        const int64 first = i1;
-        const int64 moved = i1 - chunk2;
-        float T5_lanes[64];
+      if (past_cache) {
+        for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
+          const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
+          const int64 first = i1;
+          const int64 moved = i1 - chunk2;
+          float T5_lanes[64];
+          #pragma omp simd
+          for (int lane = 0; lane < 64; ++lane) {
+            const int64 i1 = first + lane;
+            const float T3 = T3_row[i1];
+            const float T5 = T3 * T4_reciprocal;
+            T5_lanes[lane] = T5;
+          }
+          stream_moved(T5_out + i0 * n1 + i1, T5_lanes, moved, past_cache);
+        }
+      }
+      else {
         #pragma omp simd
-        for (int lane = 0; lane < 64; ++lane) {
-          const int64 i1 = first + lane;
+        for (int64 i1 = 0; i1 < n1; ++i1) {
           const float T3 = T3_row[i1];
           const float T5 = T3 * T4_reciprocal;
-          T5_lanes[lane] = T5;
+          T5_out[i0 * n1 + i1] = T5;
         }
-        stream_moved(T5_out + i0 * n1 + i1, T5_lanes, moved, past_cache);
       }
     }
     stream_fence();

@@ -93,9 +93,13 @@ def test_what_is_done_twice_elsewhere_is_not_where_an_input_is_updated() -> None
 @pytest.mark.parametrize(
     ("shape", "words", "reasons"),
     [
-        ((4096, 8), "warp of 1 x", []),
-        ((8192, 768), "warp of 32 x", ["more threads", "not rows, are next"]),
-        ((64, 9999), "block of", ["more threads", "not rows", "more than 1024", "along one axis"]),
+        ((4096, 8), "warp of 1 x", ["is folded"]),
+        ((8192, 768), "warp of 32 x", ["is folded", "more threads", "not rows, are next"]),
+        (
+            (64, 9999),
+            "block of",
+            ["is folded", "more threads", "not rows", "more than 1024", "along one axis"],
+        ),
     ],
 )
 def test_rows_of_a_gpu_get_the_first_team_that_fits(

@@ -12,7 +12,7 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import REPEATED, Ref, refs
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import ZERO
-from fuser.schedule.loop_tree import Loop, Node, Region, every_node
+from fuser.schedule.loop_tree import IfPastCache, Loop, Node, Region, every_node
 from fuser.schedule.row_body import Fold
 from fuser.schedule.row_folds_cpu import wide
 from fuser.schedule.row_statements import (
@@ -102,7 +102,7 @@ def test_sums_of_float32_are_kept_in_float64(operation: str, dtype: DataType, ke
 
 def test_threads_take_rows_and_lanes_go_along_them():
     softmaxed = nest(softmax, empty(4096, 768))
-    assert loops(softmaxed) == ["PARALLEL", "ROUNDS", "ROUNDS", "CHUNKS", "SIMD"]
+    assert loops(softmaxed) == ["PARALLEL", "ROUNDS", "ROUNDS", "CHUNKS", "SIMD", "SIMD"]
     assert softmaxed.launch.threaded
     assert [(n.dtype, n.count) for n in found(softmaxed, Lanes)] == [
         *[(DataType.Float, 32)] * 2,
@@ -113,6 +113,17 @@ def test_threads_take_rows_and_lanes_go_along_them():
         (("T4_lanes",), "add"),
     ]
     assert "along" in softmaxed.mapping
+
+
+def test_narrow_results_go_by_chunks_wherever_they_are_stored():
+    def halved(fd: FusionDefinition, x: Handle) -> Handle:
+        return fd.ops.cast(softmax(fd, fd.ops.cast(x, DataType.Float)), DataType.BFloat16)
+
+    assert not found(nest(softmax, empty(4096, 256)), IfPastCache)
+    assert len(found(nest(softmax, empty(4096, 768)), IfPastCache)) == 1
+    narrow = nest(halved, empty(4096, 768, dtype=torch.bfloat16))
+    assert not found(narrow, IfPastCache)
+    assert loops(narrow)[-2:] == ["CHUNKS", "SIMD"]
 
 
 def dropped(fd: FusionDefinition, x: Handle) -> Handle:
@@ -307,7 +318,7 @@ def test_many_short_stretches_are_folded_in_a_wider_type():
 
 def test_costly_values_are_kept_for_the_next_sweep():
     kept = nest(softmax, empty(50, 600))
-    assert [node.name for node in found(kept, RowArray, Keep, Kept)] == ["T3"] * 3
+    assert [node.name for node in found(kept, RowArray, Keep, Kept)] == ["T3"] * 4
     assert not found(nest(softmax, empty(50, 600), kept_bytes=2399), RowArray, Keep, Kept)
     assert not found(nest(layernorm, empty(50, 600)), RowArray, Keep, Kept)
 
@@ -444,7 +455,7 @@ def test_a_body_without_reductions_has_rows_as_it_is_stored():
         empty(500, 600),
         empty(700, dtype=torch.int64),
     )
-    assert loops(picked) == ["PARALLEL", "CHUNKS", "SIMD"]
+    assert loops(picked) == ["PARALLEL", "CHUNKS", "SIMD", "SIMD"]
     assert picked.name == "rows_index_select_mul"
 
 
