@@ -187,11 +187,6 @@ class CudaRowParameters:
         return self.multiprocessors * self.resident_threads
 
     @property
-    def vectors_ahead(self) -> int:
-        """Vectors of all threads that the GPU runs at once."""
-        return self.multiprocessors * self.ahead_threads * self.ahead_rounds
-
-    @property
     def most_parts(self) -> int:
         """Blocks that leave a part of each fold over the rows, which one block joins at last."""
         return 2 * self.multiprocessors

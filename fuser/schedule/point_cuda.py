@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -53,7 +54,8 @@ def schedule_cuda(
     rows = as_rows(segment, body, lanes, alignments, row_parameters)
     if rows is not None and rows_refusal(segment, rows, by_team=True) is None:
         rows = use_facts(rows, by_inverse=True)
-        return map_rows(segment, rows, None, alignments, row_parameters)
+        nest = map_rows(segment, rows, None, alignments, row_parameters)
+        return dataclasses.replace(nest, name=kernel_name("pointwise", segment))
     nodes = _lanes_of_thread(segment, body, lanes, alignments)
     extents = [axis.extent for axis in body.axes]
     block = block_shape(extents, lanes, parameters)

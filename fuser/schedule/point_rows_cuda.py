@@ -13,7 +13,7 @@ gathered by: it is read and checked once for a part.
 from __future__ import annotations
 
 from fuser.schedule.body import Body
-from fuser.schedule.counts import arithmetic, ceil_div, point_count, power_of_two
+from fuser.schedule.counts import arithmetic, ceil_div, power_of_two
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_body import RowBody, Sweep, indices_in
@@ -73,7 +73,7 @@ def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) 
     if dear or nbytes > parameters.vector_bytes:
         return []
     of_row = axis.extent // vectors.lanes
-    return loads if _fills_threads(of_row, point_count(body.rows), parameters) else []
+    return loads if not body.rows or _fills_threads(of_row, parameters) else []
 
 
 def _is_plain(at: Index) -> bool:
@@ -81,13 +81,12 @@ def _is_plain(at: Index) -> bool:
     return all(isinstance(term, Axis) for term, _ in at.terms)
 
 
-def _fills_threads(of_row: int, rows: int, parameters: CudaRowParameters) -> bool:
-    """Whether so many vectors, each row's for threads of its own, are two for most threads, and
-    enough for all that the GPU runs."""
+def _fills_threads(of_row: int, parameters: CudaRowParameters) -> bool:
+    """Whether so many vectors, each row's for threads of its own, are two for most threads."""
     most = parameters.grid_threads * parameters.ahead_rounds
     places = min(max(power_of_two(of_row), 32 * parameters.ahead_rounds), most)
     places *= ceil_div(of_row, places)
-    return 3 * of_row >= 2 * places and rows * of_row >= parameters.vectors_ahead
+    return 3 * of_row >= 2 * places
 
 
 def may_stream(body: RowBody, parameters: CudaRowParameters) -> bool:

@@ -1,4 +1,4 @@
-// rows_mul_erf_add: 100663296 bytes read, 100663296 written
+// pointwise_mul_erf_add: 100663296 bytes read, 100663296 written
 // ends here: T9 leaves through reshape, metadata
 //   T1 = fd.define_tensor(shape=[64, 128, 3072], dtype=DataType.Float)
 //   S2 = fd.define_scalar(0.5, dtype=DataType.Double)
@@ -123,7 +123,7 @@ FUSER_DEVICE float erf_plus_one(float x) {
 }
 
 extern "C" __global__ void __launch_bounds__(256, 8)
-rows_mul_erf_add(const float* __restrict__ T1_in, float* __restrict__ T9_out, const int32 n0) {
+pointwise_mul_erf_add(const float* __restrict__ T1_in, float* __restrict__ T9_out, const int32 n0) {
   const int32 thread = int32(blockIdx.x) * 512 + threadIdx.x;
   alignas(16) float T1_kept[2][4];
   #pragma unroll

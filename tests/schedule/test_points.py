@@ -69,9 +69,9 @@ def test_the_published_gelu_loads_two_vectors_before_it_computes():
 def test_a_small_tensor_is_one_loop_of_vectors():
     given = torch.empty(64, 3072, device="meta")
     nest = cuda(exp_of(given), given)
-    assert bindings(nest) == [Binding.THREAD_X, Binding.LANES]
+    assert bindings(nest) == [Binding.TEAM, Binding.TEAM, Binding.LANES]
     assert widths(nest) == [4, 4]
-    assert nest.launch.grid == (64 * 3072 // (4 * 128), 1, 1)
+    assert nest.launch.grid == (64 * 3072 // (2 * 4 * 256), 1, 1)
 
 
 def test_the_published_transpose_has_four_lanes_on_both_sides():
