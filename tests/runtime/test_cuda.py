@@ -30,7 +30,8 @@ def row(fd: FusionDefinition, x: Handle) -> Handle:
     [
         (point, 1024, ["(128)"]),
         (row, 1024, ["(128, 8)", "(128, 1)"]),
-        (row, 98304, ["(1024, 1)"]),
+        (row, 98304, ["(512, 2)", "(512, 1)"]),
+        (row, 262144, ["(1024, 1)"]),
     ],
 )
 def test_a_kernel_that_spills_is_compiled_again_with_more_registers_if_there_are_more(
