@@ -21,6 +21,10 @@ def point(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.exp(x) + 3.0
 
 
+def dear(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.lgamma(fd.ops.lgamma(x))
+
+
 def row(fd: FusionDefinition, x: Handle) -> Handle:
     return x - fd.ops.max(x, [1], keepdim=True)
 
@@ -28,7 +32,8 @@ def row(fd: FusionDefinition, x: Handle) -> Handle:
 @pytest.mark.parametrize(
     ("define", "columns", "bounds"),
     [
-        (point, 1024, ["(128)"]),
+        (dear, 1024, ["(128)"]),
+        (point, 1024, ["(256, 8)", "(256, 1)"]),
         (row, 1024, ["(128, 8)", "(128, 1)"]),
         (row, 98304, ["(512, 2)", "(512, 1)"]),
         (row, 262144, ["(1024, 1)"]),
