@@ -35,7 +35,7 @@ def test_kernels_say_what_they_do():
     assert first.scheduler == "pointwise"
     assert (first.bytes_read, first.bytes_written) == (25600, 25600)
     assert second.bytes_read == 25600 + 51200
-    assert "lane(s)" in first.mapping
+    assert "grid of 256" in first.mapping
     assert first.reason
 
 
