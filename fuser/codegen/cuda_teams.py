@@ -111,7 +111,7 @@ class CudaTeamPrinter(CudaPrinter):
             warps = self.nest.launch.cluster * self._exchanged_bytes() // 8
             self.out.line(f"__shared__ {self.expressions.use('cluster_mail')}<{warps}> mail;")
             self.out.line("unsigned int joined = 0;")
-            self.out.line(f"{self.expressions.use('open_barriers')}(mail.barriers, 2);")
+            self.out.line(f"{self.expressions.use('open_barriers')}(mail.barriers);")
 
     def _exchanged_bytes(self) -> int:
         """Of one such exchange, by all threads of a block."""

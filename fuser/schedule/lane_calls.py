@@ -41,6 +41,14 @@ Work = Code | Accumulate | Store
 """What is done in each lane."""
 
 
+def gains_by_chunks(nodes: Iterable[Node]) -> bool:
+    """Whether nodes draw random numbers, which chunks do in whole blocks, or call functions that
+    chunks have for all lanes at once."""
+    nodes = tuple(nodes)
+    drawn = any(isinstance(node, Load) and node.drawn is not None for node in nodes)
+    return drawn or bool(lane_calls_in(nodes))
+
+
 def lane_calls_in(nodes: Iterable[Node], in_turn: Container[str] = ()) -> dict[str, Call]:
     """By name, the calls of functions that there are for all lanes at once."""
     calls: dict[str, Call] = {}

@@ -16,7 +16,7 @@ from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.interleave import interleaved
-from fuser.schedule.lane_calls import lane_calls_in, with_lane_calls
+from fuser.schedule.lane_calls import gains_by_chunks, with_lane_calls
 from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Peel
@@ -99,7 +99,7 @@ def _tiles(
     shape = cpu_shape(turned, parameters)
     columns = shape.columns
     chunked = _chunk_length(turned.rest, parameters) == parameters.processor.chunk
-    if chunked and (past_cache or _computes_in_chunks(turned.rest)):
+    if chunked and (past_cache or gains_by_chunks((*turned.rest.loads, *turned.rest.lets))):
         asked, done = _chunk(turned.work(columns), columns)
     else:
         lane, shifted = with_lanes(turned.work(columns), columns)
@@ -122,7 +122,7 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     Chunks of fewer elements are worth it where none has an end that shares a line with another row.
     """
     inner = body.axes[-1]
-    chunked = may_repeat and (past_cache or _computes_in_chunks(body))
+    chunked = may_repeat and (past_cache or gains_by_chunks((*body.loads, *body.lets)))
     chunk = _chunk_length(body, parameters) if chunked else 0
     peel = _chunk_start(body, chunk) if chunk and past_cache else None
     if chunk and peel is None and len(body.axes) > 1:
@@ -157,12 +157,6 @@ def _reads_apart(body: Body, parameters: CpuParameters) -> bool:
     apart = [step for step in steps if step is None or abs(step) > parameters.interleaved]
     neighbours = [step for step in steps if step in (-1, 1)]
     return len(apart) >= parameters.apart and not neighbours
-
-
-def _computes_in_chunks(body: Body) -> bool:
-    """Whether there are random numbers, which chunks draw in whole blocks, or functions that chunks
-    have for all lanes at once."""
-    return any(load.drawn for load in body.loads) or bool(lane_calls_in(body.lets))
 
 
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:

@@ -43,8 +43,9 @@ def schedule_cuda(
     parameters: CudaParameters,
     row_parameters: CudaRowParameters,
 ) -> LoopNest:
-    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, tiles
-    where reads need them, or parts of rows where these are not aligned."""
+    """One thread for `lanes` neighbouring elements; blocks cover the two innermost axes, or
+    tiles where reads need them. Rows of points where more is loaded ahead by them, or vectors are
+    wider: see `point_rows_cuda.py`."""
     body = points_in_32_bits(arrange(trace(segment)))
     body = divide_by_inverses(join_sums_with_one(body))
     turned = None if segment.overwritten else find_turned(body)

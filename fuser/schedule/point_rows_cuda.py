@@ -59,7 +59,7 @@ def as_rows(
 
 def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) -> list[Load]:
     """The loads of points that threads make for several whole vectors before they compute: what
-    differs from row to row, if that is one access for a vector. None where nothing is gained."""
+    differs from row to row, if that is one access for a vector; none where nothing is gained."""
     sweep, *others = [sweep for sweep in body.stages if sweep.axes]
     if others or len(sweep.axes) != 1 or vectors.peel or not vectors.whole:
         return []

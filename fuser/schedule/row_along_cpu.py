@@ -24,7 +24,7 @@ from fuser.schedule.row_folds_cpu import (
     wide,
     widened_blocks,
 )
-from fuser.schedule.row_memory import ask_ahead, chunks, gains_by_chunks, in_chunks, store_last
+from fuser.schedule.row_memory import ask_ahead, chunks, in_chunks, in_chunks_anywhere, store_last
 from fuser.schedule.row_online import online_pair, swept_online
 from fuser.schedule.row_parts import parts_of
 from fuser.schedule.row_scans import carry_of, turned_with_scans
@@ -108,7 +108,7 @@ def _stage(sweep: Sweep, ways: Ways) -> list[Node]:
     if ways.may_repeat and in_chunks(sweep, given):
         loops = chunks(sweep, given.processor.chunk, ways.in_turn)
         chunked = nested(outer, Binding.SERIAL, loops)
-        if gains_by_chunks(sweep):
+        if in_chunks_anywhere(sweep):
             return [*chunked]
     is_long = point_count(sweep.axes) > given.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)

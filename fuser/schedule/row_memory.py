@@ -21,7 +21,7 @@ from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.index import Axis, Index, substitute
-from fuser.schedule.lane_calls import lane_calls_in, with_lane_calls
+from fuser.schedule.lane_calls import gains_by_chunks, with_lane_calls
 from fuser.schedule.lane_loads import lane_loads
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
@@ -140,18 +140,20 @@ def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:
     """Whether a sweep that folds nothing writes long runs of consecutive elements."""
     inner = sweep.axes[-1]
     consecutive = all(step_along(store.at, inner) == 1 for store in sweep.stores)
-    narrow = all(store.tensor.dtype.itemsize < 4 for store in sweep.stores)
-    least = parameters.narrow_run if narrow else parameters.chunked_run
+    least = parameters.narrow_run if _is_narrow(sweep) else parameters.chunked_run
     return not sweep.folds and consecutive and inner.extent >= least
 
 
-def gains_by_chunks(sweep: Sweep) -> bool:
-    """Whether a sweep is faster in chunks also where its results stay in the cache: narrow results
-    are rounded as a whole, numbers are drawn in blocks, and some functions have a call for all
-    lanes. Others wait for each chunk to be stored (`benchmarks/before_after.py`, short results)."""
-    narrow = all(store.tensor.dtype.itemsize < 4 for store in sweep.stores)
-    drawn = any(isinstance(node, Load) and node.drawn is not None for node in sweep.code)
-    return narrow or drawn or bool(lane_calls_in(sweep.code))
+def in_chunks_anywhere(sweep: Sweep) -> bool:
+    """Whether a sweep goes by chunks also where its results stay in the cache: narrow results are
+    rounded as a whole. Others wait for each chunk to be stored (`benchmarks/before_after.py`, short
+    results)."""
+    return _is_narrow(sweep) or gains_by_chunks(sweep.code)
+
+
+def _is_narrow(sweep: Sweep) -> bool:
+    """Whether all that is stored has 8 or 16 bits."""
+    return all(store.tensor.dtype.itemsize < 4 for store in sweep.stores)
 
 
 def chunks(sweep: Sweep, count: int, in_turn: Container[str] = ()) -> tuple[Loop, ...]:

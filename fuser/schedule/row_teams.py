@@ -144,17 +144,17 @@ class TeamChoice:
         kept = [load for load in found if any(term != axis for term, _ in load.at.terms)]
         count = ceil_div(axis.extent, vectors.lanes)
         ahead = bool(loads_ahead(self._body, vectors, given))
-        rounds = max(given.lane_accesses // power_of_two(max(len(kept), 1)), 1)
-        rounds = given.ahead_rounds if ahead else rounds
+        shared = max(given.lane_accesses // power_of_two(max(len(kept), 1)), 1)
+        rounds = given.ahead_rounds if ahead else shared
         threads = max(min(power_of_two(count) // rounds, given.grid_threads), 32)
         room = Room(threads, 1, Place.REGISTERS, rounds)
         team, teams = Team.BLOCK, max(32 * given.warps // threads, 1)
         team = Team.WARP if threads == 32 else team
         parts = ceil_div(count, threads * rounds)
         launch = self._launched(ceil_div(self._rows, teams), parts, (threads, teams, 1))
-        launch = replace(launch, elastic=None)  # a block has no rounds but those of its part
-        if ahead:
-            launch = replace(launch, resident=given.ahead_threads // launch.max_threads)
+        resident = given.ahead_threads // launch.max_threads if ahead else launch.resident
+        # A block has no rounds but those of its part.
+        launch = replace(launch, elastic=None, resident=resident)
         return RowTeam(team, launch, {axis: vectors}, axis, tuple(kept), room)
 
     def _column(self) -> RowTeam | Refusal:

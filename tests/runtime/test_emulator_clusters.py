@@ -34,7 +34,7 @@ clustered(const float* x, float* y) {{
   unsigned int joined = 0;
 """
 JOINS = """
-  open_barriers(mail.barriers, 2);
+  open_barriers(mail.barriers);
   for (int i = 0; i < 3; ++i) {{
     const float value = x[at] + i;
     const float sum = join_cluster<{blocks}, {warps}>(
@@ -45,9 +45,9 @@ JOINS = """
   }}
 }}
 """
-UNOPENED = JOINS.replace("  open_barriers(mail.barriers, 2);\n", "", 1)
+UNOPENED = JOINS.replace("  open_barriers(mail.barriers);\n", "", 1)
 WRONG_PHASE = """
-  open_barriers(mail.barriers, 2);
+  open_barriers(mail.barriers);
   meet_cluster();
   if (thread == 0) expect_bytes(mail.barriers, 8 * {blocks});
   if (thread == 0) {{
@@ -59,26 +59,26 @@ WRONG_PHASE = """
 }}
 """
 OWED = """
-  open_barriers(mail.barriers, 2);
+  open_barriers(mail.barriers);
   meet_cluster();
   if (thread == 0) expect_bytes(mail.barriers, 8);
   await_bytes(mail.barriers, 0);
 }}
 """
 TWICE = """
-  open_barriers(mail.barriers, 2);
+  open_barriers(mail.barriers);
   meet_cluster();
   expect_bytes(mail.barriers, 8);
 }}
 """
 SEND = "send_across(mail.words[0], 1, mail.barriers, 1);"
 TOO_EARLY = f"""
-  open_barriers(mail.barriers, 2);
+  open_barriers(mail.barriers);
   {SEND}
 }}}}
 """
 TOO_LATE = f"""
-  open_barriers(mail.barriers, 2);
+  open_barriers(mail.barriers);
   meet_cluster();
   if (blockIdx.y == 1) return;
   {SEND}
@@ -90,7 +90,7 @@ APART = """
 }}
 """
 BESIDE = """
-  open_barriers(mail.barriers, 2);
+  open_barriers(mail.barriers);
   meet_cluster();
   if (thread < 32) {{
     if (thread == 0) expect_bytes(mail.barriers, 8 * {blocks});
@@ -109,7 +109,7 @@ OWN = """
 }}
 """
 OUTSIDE = """
-  open_barriers(mail.barriers, 2);
+  open_barriers(mail.barriers);
   unsigned long long local = 0;
   meet_cluster();
   send_across(&local, 1, mail.barriers, 0);

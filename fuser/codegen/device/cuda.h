@@ -692,10 +692,11 @@ FUSER_DEVICE T join_team(T value, Join join, unsigned char* shared) {
 }
 
 //@ open_barriers: FUSER_DEVICE, shared_address
-// Makes barriers of `count` words in shared memory. A phase of each ends with one arrival, and all
-// of the bytes that this expects. They are there, in all blocks of the cluster, after
+// Makes barriers of words in shared memory. A phase of each ends with one arrival, and all of the
+// bytes that this expects. They are there, in all blocks of the cluster, after
 // `meet_cluster`, where this thread arrives.
-FUSER_DEVICE void open_barriers(unsigned long long* barriers, int count) {
+template <int count>
+FUSER_DEVICE void open_barriers(unsigned long long (&barriers)[count]) {
 #ifndef FUSER_EMULATOR
   if (threadIdx.x == 0) {
     for (int i = 0; i < count; ++i) {
