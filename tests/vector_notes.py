@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,28 @@ def assert_vectorized(kernel: KernelSource, folder: Path) -> None:
     assert COMPILER is not None
     source = folder / "kernel.cpp"
     source.write_text(kernel.text)
-    options = ("-fopt-info-vec", "-c", source, "-o", "/dev/null")
+    options = ("-fopt-info-vec-all", "-c", source, "-o", "/dev/null")
     command = [COMPILER.path, *flags(kernel), *options]
     notes = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    kernel_begins = kernel.text.index('extern "C" void')
-    begin = kernel.text[:kernel_begins].count("\n")
-    lines = map(int, re.findall(r":(\d+):\d+: optimized: loop vectorized", notes))
-    loops = [line for line in lines if line > begin]
-    asked = re.findall("#pragma omp .*simd", kernel.text[kernel_begins:])
-    assert len(loops) >= len(asked) > 0, kernel.text
+    made = _lines(notes, "optimized: loop vectorized")
+    lines = kernel.text.splitlines()
+    begin = next(at for at, line in enumerate(lines) if line.startswith('extern "C" void'))
+    loops = list(_loops_that_ask(lines, begin))
+    assert sum(line > begin for line in made) >= len(loops) > 0, kernel.text
+    for line in _lines(notes, "missed: couldn't vectorize loop"):
+        around = [loop for loop in loops if line in loop]
+        assert not around or any(line in around[-1] for line in made), f"{line}\n{kernel.text}"
+
+
+def _lines(notes: str, note: str) -> list[int]:
+    """The lines of the text, from 1 on, that have a note."""
+    return list(map(int, re.findall(rf":(\d+):\d+: {note}", notes)))
+
+
+def _loops_that_ask(lines: Sequence[str], begin: int) -> Iterator[range]:
+    """The lines, from 1 on, of each loop of the kernel that asks for vectors."""
+    for at in range(begin, len(lines)):
+        if re.search("#pragma omp .*simd", lines[at]):
+            within = lines[at].partition("#")[0] + " "
+            after = (n for n in range(at + 2, len(lines)) if not lines[n].startswith(within))
+            yield range(at + 2, next(after) + 2)

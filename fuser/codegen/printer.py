@@ -291,6 +291,7 @@ class KernelPrinter(ABC):
         source = self.expressions.let(let.name, let.expression)
         if let.in_lanes:
             self.out.line(f"{let.name}[lane] = {source};")
+            self.expressions.loaded(let.name, let.dtype)
         else:
             self.out.line(f"const {self.expressions.type(let.dtype)} {let.name} = {source};")
 

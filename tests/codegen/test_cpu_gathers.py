@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.codegen.kernel_source import KernelSource
 from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
@@ -120,3 +120,29 @@ def test_an_index_of_whole_lines_is_checked_once_a_line() -> None:
     check = text.index("checked_index(")
     assert "#pragma omp simd" in text[check:]
     assert text.index("T2_in[") < check < text.index("T1_in[")
+
+
+@needs_notes
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_loss_of_columns_is_vectors_but_for_narrow_gathers(
+    dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """What is known of a column before a sweep over it is compared again after it; processors
+    gather no 16-bit numbers, which keep others of their loop from vectors."""
+    torch.manual_seed(0)
+    x, target = torch.randn(2, 21, 70, 64).to(dtype), torch.randint(0, 21, (2, 70, 64))
+    target[0, :9] = -100
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        x_in, index = fd.from_pytorch(x), fd.from_pytorch(target)
+        wide = ops.cast(x_in, DataType.Float)
+        shifted = wide - ops.max(wide, [1], keepdim=True)
+        logs = shifted - ops.log(ops.sum(ops.exp(shifted), [1], keepdim=True))
+        kept = ops.ne(index, -100)
+        at = ops.broadcast(ops.where(kept, index, 0), [False, True, False, False])
+        picked = ops.squeeze(ops.gather(logs, at, 1), [1])
+        fd.add_output(ops.sum(ops.where(kept, ops.neg(picked), 0.0)) / ops.sum(kept))
+    fd.validate([x, target])
+    (step,) = fd.plan([x, target], target="cpu").kernels
+    assert step.kernel_source is not None
+    assert_vectorized(step.kernel_source, tmp_path)
