@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import (
@@ -67,10 +67,22 @@ def dense(value: Value, stride_order: tuple[int, ...]) -> Strided:
 
 
 def stride_order(memory: Strided) -> tuple[int, ...]:
-    """The rank of each dimension by stride, 0 for the fastest; equal strides keep their order."""
-    dims = range(len(memory.shape))
-    slowest_first = sorted(dims, key=lambda dim: (-memory.strides[dim], dim))
-    return tuple(len(memory.shape) - 1 - slowest_first.index(dim) for dim in dims)
+    """The rank of each dimension by stride, 0 for the fastest, as torch has it.
+
+    Dimensions of one element do not count against row-major memory; elsewhere they are the faster
+    of equal strides. Other equal strides keep their order.
+    """
+    rank = len(memory.shape)
+    spans = list(zip(memory.shape, memory.strides, strict=True))
+    long = [span for span in spans if span[0] != 1]
+    if [stride for _, stride in long] == _row_major_strides([size for size, _ in long]):
+        return row_major_order(rank)
+    slowest_first = sorted(range(rank), key=lambda dim: (-spans[dim][1], spans[dim][0] == 1, dim))
+    return tuple(rank - 1 - slowest_first.index(dim) for dim in range(rank))
+
+
+def _row_major_strides(shape: Sequence[int]) -> list[int]:
+    return list(dense_strides(shape, row_major_order(len(shape))))
 
 
 def is_metadata(op: object) -> bool:

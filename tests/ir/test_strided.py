@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.extern_memory import extern_memory
-from fuser.ir.nodes import CheckIndex, Extern, Flip, Pointwise, Value
-from fuser.ir.strided import Strided, alias, eager_memory, is_metadata, row_major
+from fuser.ir.nodes import CheckIndex, Extern, Flip, Pointwise, StrideOrder, Value
+from fuser.ir.strided import (
+    Strided,
+    alias,
+    dense,
+    eager_memory,
+    is_metadata,
+    row_major,
+    stride_order,
+)
 from fuser.ir.types import TensorType
 from tests.strategies import tensors
 
@@ -71,3 +79,31 @@ def test_what_reads_a_further_result_has_a_layout_of_its_own_sizes() -> None:
     attention, negated = builder.fusion.statements
     memory = eager_memory(negated, extern_memory(attention, {query: row_major(query)}))
     assert memory.strides == (15, 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides"),
+    [
+        ((4, 1, 3, 2), (1, 12, 4, 12)),  # outside of the dimension with the largest stride
+        ((2, 1, 3), (1, 2, 2)),
+        ((2, 1), (1, 7)),  # of row-major memory, nothing is left of the stride
+        ((2, 1, 3, 4), (12, 1, 4, 1)),
+        ((2, 2, 1, 3), (1, 6, 6, 2)),
+    ],
+)
+def test_strides_of_single_elements_are_those_of_torch(
+    sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    builder, value = operand(*sizes)
+    builder.add(Pointwise("neg", (value,)))
+    tensor = torch.empty_strided(sizes, strides)
+    memory = eager_memory(builder.fusion.statements[0], {value: lies(value, tensor)})
+    assert memory.strides == torch.neg(tensor).stride()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (1, 3, 0, 2)])
+def test_an_order_that_is_asked_for_has_dimensions_of_one_element(order: tuple[int, ...]) -> None:
+    builder, value = operand(2, 1, 3, 4)
+    (out,) = builder.add(StrideOrder(value, order))
+    memory = eager_memory(builder.fusion.statements[0], {value: row_major(value)})
+    assert dense(out, stride_order(memory)) == memory

@@ -198,3 +198,21 @@ def test_inverse_functions_of_infinite_complex_numbers(dtype: torch.dtype, targe
     for name, got in zip(names, fd.execute([x] * len(names), target=target), strict=True):
         want = torch.view_as_real(getattr(torch, name)(x))
         torch.testing.assert_close(torch.view_as_real(got), want, msg=name)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_functions_of_complex_numbers_with_infinite_and_undefined_parts(
+    dtype: torch.dtype, target: str
+):
+    parts = (0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan)
+    x = torch.tensor([complex(a, b) for a, b in itertools.product(parts, parts)], dtype=dtype)
+    names = ("atan", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh")
+    with FusionDefinition() as fd:
+        for name in names:
+            fd.add_output(getattr(fd.ops, name)(fd.from_pytorch(x)))
+    for name, got in zip(names, fd.execute([x] * len(names), target=target), strict=True):
+        want = getattr(torch, name)(x)
+        assert got.isnan().equal(want.isnan()), name  # of any part
+        parts_of = (torch.view_as_real(z[~want.isnan()]) for z in (got, want))
+        torch.testing.assert_close(*parts_of, msg=name)

@@ -442,41 +442,48 @@ FUSER_DEVICE complex128 silu(complex128 z) { return z / (1 + exp(-z)); }
 //@ silu(complex64): complex64, silu(complex128)
 FUSER_DEVICE complex64 silu(complex64 z) { return complex64(silu(complex128(z))); }
 
-//@ sinh(complex128): complex128, sinh(double), cosh(double), sin(double), cos(double)
+//@ product_or_zero: copysign(double)
+// x * y; 0 where one of them is, even if the other is infinite or NaN.
+FUSER_DEVICE double product_or_zero(double x, double y) {
+  return x == 0 || y == 0 ? copysign(0.0, x) * copysign(1.0, y) : x * y;
+}
+
+//@ sinh(complex128): complex128, product_or_zero, sinh(double), cosh(double), sin(double), cos(double)
 FUSER_DEVICE complex128 sinh(complex128 z) {
-  return {sinh(z.re) * cos(z.im), cosh(z.re) * sin(z.im)};
+  return {product_or_zero(sinh(z.re), cos(z.im)), product_or_zero(cosh(z.re), sin(z.im))};
 }
 
 //@ sinh(complex64): complex64, sinh(complex128)
 FUSER_DEVICE complex64 sinh(complex64 z) { return complex64(sinh(complex128(z))); }
 
-//@ cosh(complex128): complex128, sinh(double), cosh(double), sin(double), cos(double)
+//@ cosh(complex128): complex128, product_or_zero, sinh(double), cosh(double), sin(double), cos(double)
 FUSER_DEVICE complex128 cosh(complex128 z) {
-  return {cosh(z.re) * cos(z.im), sinh(z.re) * sin(z.im)};
+  return {product_or_zero(cosh(z.re), cos(z.im)), product_or_zero(sinh(z.re), sin(z.im))};
 }
 
 //@ cosh(complex64): complex64, cosh(complex128)
 FUSER_DEVICE complex64 cosh(complex64 z) { return complex64(cosh(complex128(z))); }
 
-//@ sin(complex128): complex128, sinh(double), cosh(double), sin(double), cos(double)
+//@ sin(complex128): complex128, product_or_zero, sinh(double), cosh(double), sin(double), cos(double)
 FUSER_DEVICE complex128 sin(complex128 z) {
-  return {sin(z.re) * cosh(z.im), cos(z.re) * sinh(z.im)};
+  return {product_or_zero(sin(z.re), cosh(z.im)), product_or_zero(cos(z.re), sinh(z.im))};
 }
 
 //@ sin(complex64): complex64, sin(complex128)
 FUSER_DEVICE complex64 sin(complex64 z) { return complex64(sin(complex128(z))); }
 
-//@ cos(complex128): complex128, sinh(double), cosh(double), sin(double), cos(double)
+//@ cos(complex128): complex128, product_or_zero, sinh(double), cosh(double), sin(double), cos(double)
 FUSER_DEVICE complex128 cos(complex128 z) {
-  return {cos(z.re) * cosh(z.im), -(sin(z.re) * sinh(z.im))};
+  return {product_or_zero(cos(z.re), cosh(z.im)), -product_or_zero(sin(z.re), sinh(z.im))};
 }
 
 //@ cos(complex64): complex64, cos(complex128)
 FUSER_DEVICE complex64 cos(complex64 z) { return complex64(cos(complex128(z))); }
 
-//@ tanh(complex128): complex128, tanh(double), cosh(double), tan(double)
+//@ tanh(complex128): complex128, tanh(double), cosh(double), tan(double), isinf(double), copysign(double)
 FUSER_DEVICE complex128 tanh(complex128 z) {
   const double t = tan(z.im), r = tanh(z.re), c = cosh(z.re), norm = 1 + r * r * t * t;
+  if (isinf(c)) return {r, copysign(0.0, t)};
   return {r * (1 + t * t) / norm, t / (c * c) / norm};
 }
 
@@ -538,10 +545,11 @@ FUSER_DEVICE complex64 asinh(complex64 z) { return complex64(asinh(complex128(z)
 //@ atanh(complex128): complex128, log1p(double), atan2(double), abs(double), copysign(double)
 FUSER_DEVICE complex128 atanh(complex128 z) {
   const double x = z.re, y = z.im, a = abs(x), distance = (1 - a) * (1 - a) + y * y;
-  if (!(a < 1e100 && abs(y) < 1e100)) {
-    return {a > 1e100 ? copysign(0.0, x) : 0 * x, copysign(1.5707963267948966, y)};
+  if (a > 1e100 || abs(y) > 1e100) {
+    return {copysign(0.0, x), y == y ? copysign(1.5707963267948966, y) : y};
   }
-  const double real = log1p(4 * a / distance) / 4;  // of |x|: below 0, log1p would cancel
+  // Of |x|: below 0, log1p would cancel.
+  const double real = a == 0 ? 0 : log1p(4 * a / distance) / 4;
   return {copysign(real, x), atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2};
 }
 
