@@ -16,7 +16,8 @@ from fuser.runtime.disk_cache import kept
 from fuser.runtime.shared_library import new_stem
 
 _CANDIDATES = ("g++", "clang++", "c++")
-_WITHOUT_CXX = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")
+_WITHOUT_CXX = ("-nodefaultlibs", "-lm", "-lgcc")
+_C = "-lc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,12 @@ class Compiler:
         return _takes(self, option)
 
     def without_cxx(self) -> tuple[str, ...]:
-        """Options at the end of a command line, to link C's libraries, but not C++'s.
+        """Options at the end of a command line, to link neither C++'s library nor C's.
 
-        Kernels call nothing of the latter, and a linker takes longer to look through it than for
-        all the rest. Empty for compilers that would leave OpenMP out too.
+        Kernels call nothing of the former, the process that loads them has the latter, and a linker
+        takes longer to look through both than for all the rest. C's functions of numbers are
+        linked: of some there are several versions. Empty for compilers that would leave OpenMP out
+        too.
         """
         return _WITHOUT_CXX if _links(self, _WITHOUT_CXX) else ()
 
@@ -110,13 +113,14 @@ def _takes(compiler: Compiler, option: str) -> bool:
 
 @functools.cache
 def _links(compiler: Compiler, linked: tuple[str, ...]) -> bool:
-    """Whether a parallel loop is linked and lacks nothing; kept on disk as the version is."""
+    """Whether a parallel loop is linked and lacks nothing but C's library; kept on disk as the
+    version is."""
 
     def ask() -> bytes:
         source = new_stem("parallel").with_suffix(".cpp")
         source.write_text(_PARALLEL)
         try:
-            compiler.image(source, ("-fopenmp", "-fno-exceptions"), (*linked, "-Wl,-z,defs"))
+            compiler.image(source, ("-fopenmp", "-fno-exceptions"), (*linked, _C, "-Wl,-z,defs"))
         except CompilationError:
             return b""
         finally:

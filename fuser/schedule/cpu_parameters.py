@@ -107,7 +107,12 @@ class CpuRowParameters:
     """Rows from which strips are no shorter for that: they would be short pieces of memory."""
 
     unrolled: int = 16
-    """Elements of each row of a strip that one round of its loop folds."""
+    """Elements of each row of a strip that one round of its loop folds: lanes are read and written
+    once a round."""
+
+    unrolled_costly: int = 4
+    """The same where an element takes a costly function, beside which that is little: a compiler
+    takes half as long."""
 
     strip_block: int = 64
     """Elements of each row of a strip that are folded in their own type before they are joined to a

@@ -16,7 +16,7 @@ from itertools import groupby
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Expression, Ref
@@ -26,6 +26,7 @@ from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import block_name, lanes_name, own_name
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of, variables_of
+from fuser.schedule.row_buffers import COSTLY
 from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
 from fuser.schedule.row_statements import Combine, JoinGroups
@@ -180,7 +181,7 @@ def _sweep_across(
         lanes = Loop(lane, Binding.STRIP_LANES, body)
         loop = Loop(inner, Binding.SERIAL, (*shared, lanes, *after_point))
     else:
-        loop = Loop(inner, Binding.UNROLLED, body, parameters.unrolled)
+        loop = Loop(inner, Binding.UNROLLED, body, _elements_of_round(sweep, parameters))
     if blocked:
         arrays = (fold.array(fold.block, count) for fold in blocked)
         flush = Loop(lane, Binding.STRIP_LANES, tuple(fold.flushed() for fold in blocked))
@@ -196,6 +197,12 @@ def _sweep_across(
     for fold, held in zip(by_row, own, strict=True):
         nodes += _joined_rows(fold, held.lanes, lane)
     return nodes
+
+
+def _elements_of_round(sweep: Sweep, parameters: CpuRowParameters) -> int:
+    """How many elements of each row are folded while its lane is in a register."""
+    is_costly = any(arithmetic([node]) >= COSTLY for node in sweep.code)
+    return parameters.unrolled_costly if is_costly else parameters.unrolled
 
 
 def _checks(sweep: Sweep) -> bool:

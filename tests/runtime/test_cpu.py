@@ -2,10 +2,12 @@ import ctypes
 import platform
 
 import pytest
+import torch
 
 from fuser.codegen import KernelSource
 from fuser.errors import CompilationError, TargetError
 from fuser.runtime import cpu
+from fuser.runtime.shared_library import load_library
 from fuser.runtime.toolchain import Compiler, find_compiler
 from fuser.schedule.loop_nest import Launch
 from tests.kernels_made import kernels_made
@@ -72,7 +74,7 @@ def parallel_image(compiler: Compiler) -> bytes:
     return compiler.image_of_text(code, "shared_out", cpu.FLAGS, compiler.without_cxx())
 
 
-def test_kernels_are_linked_without_the_library_of_cxx():
+def test_kernels_are_linked_without_the_libraries_of_c_and_cxx():
     compiler = find_compiler()
     assert compiler is not None
     if "clang" in compiler.version:
@@ -80,6 +82,20 @@ def test_kernels_are_linked_without_the_library_of_cxx():
     image = parallel_image(compiler)
     assert b"libgomp.so" in image
     assert b"libstdc++.so" not in image
+    assert b"libc.so" not in image
+
+
+@pytest.mark.parametrize("count", [5, 5000])
+def test_functions_of_the_library_of_c_are_those_of_the_process(count: int):
+    compiler = find_compiler()
+    assert compiler is not None
+    code = 'extern "C" void moved(float* to, const float* from, int n) '
+    code += "{ __builtin_memmove(to, from, n * sizeof(float)); }"
+    image = compiler.image_of_text(code, "moved", cpu.FLAGS, compiler.without_cxx())
+    x, out = torch.randn(count), torch.zeros(count)
+    moved = load_library(image, "moved").moved
+    moved(ctypes.c_void_p(out.data_ptr()), ctypes.c_void_p(x.data_ptr()), ctypes.c_int(count))
+    assert torch.equal(out, x)
 
 
 def test_a_compiler_that_cannot_do_without_is_left_what_it_links(monkeypatch: pytest.MonkeyPatch):

@@ -364,6 +364,22 @@ def test_neighbouring_rows_are_folded_side_by_side():
     assert "across" in across.mapping
 
 
+def test_few_elements_are_folded_at_once_where_each_takes_a_costly_function():
+    across = nest(lambda fd, x: softmax(fd, x, 0), empty(30, 5000), unrolled=12, unrolled_costly=3)
+    rounds = [n.step for n in found(across, Loop) if n.binding is Binding.UNROLLED]
+    assert rounds == [12, 3]  # the largest, then the sum of exponentials
+
+
+@pytest.mark.parametrize("elements", [9, 10, 11, 12, 70])
+def test_costly_elements_that_are_no_whole_rounds_are_folded_too(elements: int):
+    x = torch.randn(elements, 300)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        fd.add_output(fd.ops.sum(fd.ops.exp(given), [0]))
+    assert fd.plan([x]).kernels[0].source.count("sweep0(start0 + ") == 4
+    fd.validate([x])
+
+
 @pytest.mark.parametrize(("elements", "rows"), [(64, 2048), (100, 1024), (200, 512), (1000, 256)])
 def test_strips_that_are_swept_again_stay_in_the_cache(elements: int, rows: int):
     across = nest(lambda fd, x: softmax(fd, x, 0), empty(elements, 5000))
