@@ -52,7 +52,7 @@ class CpuParameters:
 
     # -- pieces and short axes -----------------------------------------------------------------
 
-    pieces: int = 32
+    pieces: int = PROCESSOR.most_pieces
     """The most that a domain is cut into where pads and concatenations change what they read: each
     is text of its own."""
 

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuser.ir.nodes import Cat, Pad, Pointwise, Scatter, Statement, Value, static
+from fuser.ir.nodes import Pointwise, Scatter, Statement, Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
+from fuser.segmenter.cuts import cuts_of, joints, pieces_refusal
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import places_refusal
 from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost
@@ -85,6 +86,7 @@ class GroupMaker:
         self.operations = operations
         self._machine = machine
         self._stored = frozenset(stored)
+        self._cuts = cuts_of(operations)
         self.readers: dict[Value, list[int]] = {}
         """The nodes that read each value."""
         for index, reads in enumerate(operations.reads):
@@ -189,7 +191,10 @@ class GroupMaker:
         rows = find_rows(self.operations, group.members, group.stores, self._machine)
         if isinstance(rows, Refusal):
             return rows
-        refusal = _domains_differ(group, related) if rows is None else None
+        if rows is None:
+            refusal = _domains_differ(group, related) or pieces_refusal(
+                self._cuts, group.members, self._machine.most_pieces
+            )
         return refusal or replace(group, rows=rows)
 
     def _live_values(self, group: Group) -> int:
@@ -224,22 +229,16 @@ class GroupMaker:
         """Elements that a group chooses along its rows, by pads and concatenations, where these are
         not a few long parts, swept one after the other."""
         nodes = (self.operations.nodes[member] for member in group.members)
-        choosing = [(n, _joints(n)) for n in nodes if not self._changing(n) <= rows.kept]
-        ends = sorted({end for _, joints in choosing for end in joints})
+        choosing = [(n, _ends(n)) for n in nodes if not self._changing(n) <= rows.kept]
+        ends = sorted({end for _, own in choosing for end in own})
         parts = [end - start for start, end in itertools.pairwise(ends)]
         shortest = min(parts, default=0)
         swept = len(parts) <= MOST_PARTS and shortest >= self._machine.shortest_part
-        return sum(n.out.elements for n, joints in choosing if not (joints and swept))
+        return sum(n.out.elements for n, own in choosing if not (own and swept))
 
     def _changing(self, statement: Statement) -> AtomSet:
         """The atoms along which a pad or a concatenation reads now this, now that."""
-        op, changing = statement.op, frozenset[int]()
-        if isinstance(op, Cat):
-            changing = frozenset({op.dim})
-        elif isinstance(op, Pad):
-            changing = frozenset(d for d, width in enumerate(op.widths) if static(width) != (0, 0))
-        dims = self.operations.atoms.factors(statement.out) if changing else ()
-        return frozenset(atom for dim in changing for atom in dims[dim])
+        return self.operations.atoms.along(statement.outs[0], joints(statement))
 
     def boundary_asked_inside(self, group: Group) -> bool:
         """Whether a segment_set is in the group together with what reads it."""
@@ -282,19 +281,11 @@ def _domains_differ(group: Group, related: bool) -> Refusal | None:
     return Refusal("nothing relates their domains, and they differ")
 
 
-def _joints(statement: Statement) -> set[int]:
+def _ends(statement: Statement) -> set[int]:
     """Where a row begins, ends and reads another operand, or none, if it is padded or concatenated
     along its last dimension."""
-    op, last = statement.op, len(statement.out.shape) - 1
-    match op:
-        case Cat() if op.dim == last:
-            sizes = [value.shape[last] for value in op.args]
-        case Pad() if all(static(width) == (0, 0) for width in op.widths[:-1]):
-            before, after = (max(width, 0) for width in static(op.widths[-1]))
-            sizes = [before, statement.out.shape[last] - before - after, after]
-        case _:
-            return set()
-    return {0, *itertools.accumulate(sizes)}
+    found, last = joints(statement), len(statement.out.shape) - 1
+    return {0, *found[last], statement.out.shape[last]} if list(found) == [last] else set()
 
 
 def _rows_or_none(found: Rows | Refusal | None) -> Rows | None:

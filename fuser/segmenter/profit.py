@@ -44,6 +44,10 @@ class Machine:
     """Elements from which a part of a row that is read from one tensor is swept by itself, at no
     such cost."""
 
+    most_pieces: int = 1 << 62
+    """Pieces that a domain of points may be cut into where pads and concatenations change what they
+    read: with more, all that is read is looked for at clamped indices."""
+
     few_columns: int = 0
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
@@ -81,6 +85,7 @@ PROCESSOR = Machine(
     folds_in_strips=True,
     chosen_in_rows=128,
     shortest_part=16,
+    most_pieces=32,
     few_columns=8,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long

@@ -144,3 +144,20 @@ def test_biases_are_added_where_partitions_read(function: Any, expected: list[st
 )
 def test_other_biases_stay_with_their_product(function: Any) -> None:
     assert "addmm" in rewritten(function, BIAS, LEFT, RIGHT)
+
+
+@pytest.mark.parametrize(("device", "read"), [("cpu", "cat"), ("meta", "index")])
+def test_places_along_many_indices_become_pieces_where_kernels_have_loops_for_each(
+    device: str, read: str
+):
+    def neighbours(x: torch.Tensor) -> torch.Tensor:
+        middle = torch.arange(12, device=device) // 2
+        places = [(middle + step).clamp(0, 5) for step in (-1, 0, 1)]
+        first, second, third = (aten.index.Tensor(x, [None, place]) for place in places)
+        return first + second * 2 + third
+
+    module = make_fx(neighbours, tracing_mode="fake")(X.to(device))
+    rewrite_graph(module.graph)
+    targets = [node.target for node in module.graph.nodes]
+    assert (aten.cat.default in targets) == (read == "cat")
+    assert (aten.index.Tensor in targets) == (read == "index")

@@ -1,0 +1,102 @@
+"""Domains of points are not cut into too many pieces."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Fusion
+from fuser.schedule import CpuParameters
+from fuser.schedule.loop_printer import print_nest
+from fuser.schedule.point_cpu import schedule_cpu
+from fuser.segmenter import GPU, PROCESSOR, SegmentedFusion, segment
+from fuser.segmenter.cuts import joints
+from tests.segmented import concrete, memory_of, run_segmented
+from tests.segmenter.definition import refusals
+
+SIZE = 40
+X = torch.randn(SIZE, SIZE)
+
+
+def blurred(fd: FusionDefinition, x: Handle, dim: int, before: int, after: int) -> Handle:
+    """The sum of neighbours along a dimension whose ends repeat: cut at `before + after` places."""
+    total = x
+    for step in range(-before, after + 1):
+        low, high = max(step, 0), SIZE + min(step, 0)
+        inside = part(fd, x, dim, low, high)
+        first, last = part(fd, x, dim, 0, 1), part(fd, x, dim, SIZE - 1, SIZE)
+        parts = [*[first] * -step, inside, *[last] * step]
+        if step:
+            total = total + fd.ops.cat(parts, dim)
+    return total
+
+
+def part(fd: FusionDefinition, x: Handle, dim: int, start: int, end: int) -> Handle:
+    starts, ends = [0, 0], [SIZE, SIZE]
+    starts[dim], ends[dim] = start, end
+    return fd.ops.slice(x, starts, ends)
+
+
+def blurred_twice(before: int, after: int, dims: tuple[int, int] = (0, 1)) -> Fusion:
+    with FusionDefinition() as fd:
+        y = fd.from_pytorch(X, static_sizes=True)
+        for dim in dims:
+            y = blurred(fd, y, dim, before, after)
+        fd.add_output(y)
+    return concrete(fd.fusion, [X])
+
+
+def on_processor(fusion: Fusion) -> SegmentedFusion:
+    """Segmented, and checked to give the oracle's numbers."""
+    segmented = segment(fusion, memory_of(fusion, [X]), PROCESSOR)
+    torch.testing.assert_close(run_segmented(segmented, [X]), interpret(fusion, [X]))
+    return segmented
+
+
+def test_as_many_pieces_as_a_processor_cuts_are_one_kernel():
+    assert len(on_processor(blurred_twice(2, 2)).segments) == 1  # 5 x 5 pieces
+
+
+def test_more_pieces_are_two_kernels_on_a_processor():
+    # [cat add * 5] -> T | [cat add * 5]
+    fusion = blurred_twice(3, 2)
+    segmented = on_processor(fusion)
+    assert len(segmented.segments) == 2
+    assert "it would be cut into 36 pieces" in refusals(segmented)
+    assert len(segment(fusion, memory_of(fusion, [X]), GPU).segments) == 1
+
+
+def test_a_dimension_that_is_cut_twice_has_the_pieces_of_both():
+    assert len(on_processor(blurred_twice(3, 2, (1, 1))).segments) == 1  # 1 + 5 + 5, not 36
+
+
+def test_pads_of_pads_have_the_pieces_of_all():
+    # Four pads of one dimension: 1 + 4 * 2 pieces, not 3 to the fourth.
+    with FusionDefinition() as fd:
+        y = fd.from_pytorch(X, static_sizes=True)
+        for _ in range(4):
+            y = fd.ops.pad(y * 2.0, [1, 1])
+            y = y + 1.0
+        fd.add_output(y)
+    assert len(on_processor(concrete(fd.fusion, [X])).segments) == 1
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (3, 2)])
+def test_no_kernel_of_a_processor_reads_at_clamped_indices(before: int, after: int):
+    for each in on_processor(blurred_twice(before, after)).segments:
+        assert "Clamped" not in print_nest(schedule_cpu(each, CpuParameters()))
+
+
+def test_joints_are_where_what_is_read_changes():
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(X, static_sizes=True)
+        fd.add_output(fd.ops.cat([x, x, x], 0))
+        fd.add_output(fd.ops.pad(x, [1, 2]))
+        fd.add_output(fd.ops.pad(x, [0, 0, -1, 3]))
+        fd.add_output(x * 2.0)
+    values = concrete(fd.fusion, [X]).statements
+    found = [joints(statement) for statement in values if statement.outs[0].is_tensor]
+    assert found == [{0: (40, 80)}, {1: (1, 41)}, {0: (39,)}, {}]
