@@ -29,12 +29,17 @@ NAN, INF = math.nan, math.inf
 pytestmark = pytest.mark.filterwarnings("ignore:var.*degrees of freedom:UserWarning")
 
 
+_DEFINED: dict[str, FusionDefinition] = {}
+"""Definitions by their text: equal ones are planned once, whatever numbers they are given."""
+
+
 def run(define: Callable[..., Made], *inputs: torch.Tensor, target: str) -> list[torch.Tensor]:
     """What the target makes of the inputs, in kernels; checked against the oracle."""
     with FusionDefinition() as fd:
         made = define(fd, *map(fd.from_pytorch, inputs))
         for out in [made] if isinstance(made, Handle) else made:
             fd.add_output(out)
+    fd = _DEFINED.setdefault(repr(fd), fd)
     if all(x.numel() for x in inputs):
         kernels = fd.plan(list(inputs), target=target).kernels
         assert {kernel.scheduler for kernel in kernels} <= {"rows", "pointwise"}
