@@ -106,7 +106,7 @@ class GroupMaker:
             members=(index,),
             loads=loads,
             stores=used,
-            arithmetic=Counter({(made, indexed_by): operation_cost(op)}),
+            arithmetic=Counter({(made, indexed_by): operation_cost(op, self._machine)}),
             live=1 + len(reads),
             requests=outs if isinstance(op, Pointwise) and op.op == "segment_set" else (),
             moved=self._moved(loads, used),

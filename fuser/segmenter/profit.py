@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Cast, Iota, Operation, Pointwise, Random, operands
+from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, operands
 from fuser.ir.pointwise import TABLE
 from fuser.ir.random_numbers import COST
 
@@ -48,6 +48,10 @@ class Machine:
     """Pieces that a domain of points may be cut into where pads and concatenations change what they
     read: with more, all that is read is looked for at clamped indices."""
 
+    gathered: int = 1
+    """Instructions for an element that a gather reads: its index is checked, and it is loaded by
+    itself, where neighbours are a vector."""
+
     few_columns: int = 0
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
@@ -86,14 +90,17 @@ PROCESSOR = Machine(
     chosen_in_rows=128,
     shortest_part=16,
     most_pieces=32,
+    gathered=32,
     few_columns=8,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
 rows."""
 
 
-def operation_cost(op: Operation) -> int:
+def operation_cost(op: Operation, machine: Machine) -> int:
     """Instructions for one element, roughly. A position is a coordinate, which is there anyway."""
+    if isinstance(op, Gather):
+        return machine.gathered
     if isinstance(op, Iota):
         return 0
     if isinstance(op, Random):

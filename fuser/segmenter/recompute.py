@@ -124,7 +124,7 @@ class Recomputation:
             asked = isinstance(op, Pointwise) and op.op == "segment_set"
             if not isinstance(op, POINT_OPERATIONS) or asked:
                 return None
-            made[node] = operation_cost(op)
+            made[node] = operation_cost(op, self._machine)
             if len(made) > MAX_REPEATED:
                 return None
             pending += [read.value for read in self._operations.reads[node]]

@@ -58,7 +58,7 @@ def find_rows(
         return None
     furthest, refusal = -1, None
     for kept in _candidates(operations, [*reductions, *scans], machine):
-        walk = _Walk(operations, kept)
+        walk = _Walk(operations, kept, machine)
         found = walk.run(members, stores)
         if isinstance(found, Rows):
             return found
@@ -112,8 +112,9 @@ def _candidates(
 class _Walk:
     """One walk over a group, for one guess at its rows."""
 
-    def __init__(self, operations: OperationGraph, kept: AtomSet) -> None:
+    def __init__(self, operations: OperationGraph, kept: AtomSet, machine: Machine) -> None:
         self._operations = operations
+        self._machine = machine
         self._atoms = operations.atoms
         self._kept = kept
         self._row_bound: set[Value] = set()
@@ -194,7 +195,7 @@ class _Walk:
                 return refusal
         elif running:
             self._running.update(statement.outs)
-        self._count(out, operation_cost(statement.op))
+        self._count(out, operation_cost(statement.op, self._machine))
         return None
 
     def _scan(self, member: int) -> Refusal | None:
@@ -242,7 +243,7 @@ class _Walk:
                 f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "
                 f"{self._words(self._kept)}"
             )
-        self._count(op.arg, operation_cost(op))
+        self._count(op.arg, operation_cost(op, self._machine))
         return None
 
     def _check_store(self, value: Value) -> Refusal | None:

@@ -229,6 +229,28 @@ def test_a_processor_computes_dear_and_broadcast_values_first():
     torch.testing.assert_close(result, expected)
 
 
+@pytest.mark.parametrize(("batch", "kernels"), [(4, 1), (256, 2)])
+def test_a_processor_gathers_first_what_many_rows_share(batch: int, kernels: int):
+    # [index_select] -> T | [add max sub exp sum div];     for a few rows: one kernel
+    scores, table = torch.randn(batch, 6, 49, 49), torch.randn(169, 6)
+    places = torch.randint(0, 169, (49 * 49,))
+    with FusionDefinition() as fd:
+        given, biases, index = map(fd.from_pytorch, (scores, table, places))
+        chosen = fd.ops.reshape(fd.ops.index_select(biases, index, dim=0), [49, 49, 6])
+        bias = fd.ops.broadcast(fd.ops.permute(chosen, [2, 0, 1]), [True, False, False, False])
+        total = given + bias
+        power = fd.ops.exp(total - fd.ops.max(total, [3], keepdim=True))
+        fd.add_output(power / fd.ops.sum(power, [3], keepdim=True))
+    inputs = [scores, table, places]
+    fusion = concrete(fd.fusion, inputs)
+    assert len(segment(fusion, memory_of(fusion, inputs), GPU).segments) == 1
+    on_processor = segment(fusion, memory_of(fusion, inputs), PROCESSOR)
+    assert len(on_processor.segments) == kernels
+    (expected,) = interpret(fusion, inputs)
+    (result,) = run_segmented(on_processor, inputs)
+    torch.testing.assert_close(result, expected)
+
+
 @pytest.mark.parametrize(("width", "kernels"), [(64, 1), (72, 2), (80, 1)])
 def test_parts_are_those_of_all_pads_of_a_row(width: int, kernels: int):
     # Where one begins 8 elements after another, the part between them would be too short.
