@@ -62,6 +62,17 @@ def pieces_refusal(
 ) -> Refusal | None:
     """Why nodes are no kernel: their domain would be cut into too many pieces.
 
+    Where one of them has as many of its own, nothing is won by kernels for the others.
+    """
+    pieces = _pieces(cuts, members)
+    if pieces <= most or any(_pieces(cuts, [member]) > most for member in members):
+        return None
+    return Refusal(f"it would be cut into {pieces} pieces")
+
+
+def _pieces(cuts: Mapping[int, Sequence[Cut]], members: Sequence[int]) -> int:
+    """The pieces that the domain of some nodes is cut into.
+
     What is shifted against each other is cut at the places of all, and each of those pieces along
     the other dimensions.
     """
@@ -69,5 +80,4 @@ def pieces_refusal(
     for member in members:
         for cut in cuts.get(member, ()):
             places.setdefault(cut.line, set()).update((cut.dimension, at) for at in cut.at)
-    pieces = math.prod(1 + len(own) for own in places.values())
-    return Refusal(f"it would be cut into {pieces} pieces") if pieces > most else None
+    return math.prod(1 + len(own) for own in places.values())

@@ -100,3 +100,10 @@ def test_joints_are_where_what_is_read_changes():
     values = concrete(fd.fusion, [X]).statements
     found = [joints(statement) for statement in values if statement.outs[0].is_tensor]
     assert found == [{0: (40, 80)}, {1: (1, 41)}, {0: (39,)}, {}]
+
+
+def test_what_has_too_many_pieces_by_itself_is_fused_all_the_same():
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(X, static_sizes=True)
+        fd.add_output(fd.ops.cat([x, x * 2.0] * 20, 1) + 1.0)
+    assert len(on_processor(concrete(fd.fusion, [X])).segments) == 1
