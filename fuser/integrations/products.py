@@ -16,7 +16,7 @@ from torch.fx import Node
 from fuser.integrations.fx_types import is_static, nbytes, tensor_of
 from fuser.integrations.product_library import OneDnnProduct, Product, runs_in_onednn
 from fuser.integrations.product_rows import has_lines
-from fuser.ir.types import dense_strides, row_major_order
+from fuser.ir.shapes import row_major_strides
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 
 _aten: Any = torch.ops.aten
@@ -59,7 +59,7 @@ class PooledProduct:
         size = math.prod(held) * left.element_size()
         if size < POOLED_BYTES or torch.is_grad_enabled():
             return self._packet.default(*given, **scales)
-        strides = dense_strides(held, row_major_order(len(held)))
+        strides = row_major_strides(held)
         made = POOL.empty_strided((*outer, length), strides, left.dtype, size)
         return self._packet.out(*given, **scales, out=made)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import (
@@ -23,7 +23,7 @@ from fuser.ir.nodes import (
     View,
     static,
 )
-from fuser.ir.shapes import view_strides
+from fuser.ir.shapes import row_major_strides, view_strides
 from fuser.ir.types import dense_strides, row_major_order
 
 
@@ -75,14 +75,10 @@ def stride_order(memory: Strided) -> tuple[int, ...]:
     rank = len(memory.shape)
     spans = list(zip(memory.shape, memory.strides, strict=True))
     long = [span for span in spans if span[0] != 1]
-    if [stride for _, stride in long] == _row_major_strides([size for size, _ in long]):
+    if [stride for _, stride in long] == list(row_major_strides([size for size, _ in long])):
         return row_major_order(rank)
     slowest_first = sorted(range(rank), key=lambda dim: (-spans[dim][1], spans[dim][0] == 1, dim))
     return tuple(rank - 1 - slowest_first.index(dim) for dim in range(rank))
-
-
-def _row_major_strides(shape: Sequence[int]) -> list[int]:
-    return list(dense_strides(shape, row_major_order(len(shape))))
 
 
 def is_metadata(op: object) -> bool:

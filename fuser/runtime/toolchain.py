@@ -16,7 +16,7 @@ from fuser.runtime.disk_cache import kept
 from fuser.runtime.shared_library import new_stem
 
 _CANDIDATES = ("g++", "clang++", "c++")
-_WITHOUT_CXX = ("-nodefaultlibs", "-lm", "-lgcc")
+_WITHOUT_LANGUAGE_LIBRARIES = ("-nodefaultlibs", "-lm", "-lgcc")
 _C = "-lc"
 
 
@@ -31,7 +31,7 @@ class Compiler:
         """Whether the compiler knows an option of the command line."""
         return _takes(self, option)
 
-    def without_cxx(self) -> tuple[str, ...]:
+    def without_language_libraries(self) -> tuple[str, ...]:
         """Options at the end of a command line, to link neither C++'s library nor C's.
 
         Kernels call nothing of the former, the process that loads them has the latter, and a linker
@@ -39,7 +39,7 @@ class Compiler:
         linked: of some there are several versions. Empty for compilers that would leave OpenMP out
         too.
         """
-        return _WITHOUT_CXX if _links(self, _WITHOUT_CXX) else ()
+        return _WITHOUT_LANGUAGE_LIBRARIES if _links(self, _WITHOUT_LANGUAGE_LIBRARIES) else ()
 
     def shared_library(
         self, source: Path, library: Path, flags: tuple[str, ...], linked: tuple[str, ...] = ()

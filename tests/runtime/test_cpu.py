@@ -71,7 +71,9 @@ def parallel_image(compiler: Compiler) -> bytes:
     """A loop whose iterations several threads share, as kernels are linked."""
     code = "void set(int n, float* x) {\n#pragma omp parallel for\n"
     code += "for (int i = 0; i < n; ++i) x[i] = 0; }"
-    return compiler.image_of_text(code, "shared_out", cpu.FLAGS, compiler.without_cxx())
+    return compiler.image_of_text(
+        code, "shared_out", cpu.FLAGS, compiler.without_language_libraries()
+    )
 
 
 def test_kernels_are_linked_without_the_libraries_of_c_and_cxx():
@@ -91,7 +93,7 @@ def test_functions_of_the_library_of_c_are_those_of_the_process(count: int):
     assert compiler is not None
     code = 'extern "C" void moved(float* to, const float* from, int n) '
     code += "{ __builtin_memmove(to, from, n * sizeof(float)); }"
-    image = compiler.image_of_text(code, "moved", cpu.FLAGS, compiler.without_cxx())
+    image = compiler.image_of_text(code, "moved", cpu.FLAGS, compiler.without_language_libraries())
     x, out = torch.randn(count), torch.zeros(count)
     moved = load_library(image, "moved").moved
     moved(ctypes.c_void_p(out.data_ptr()), ctypes.c_void_p(x.data_ptr()), ctypes.c_int(count))
@@ -100,10 +102,10 @@ def test_functions_of_the_library_of_c_are_those_of_the_process(count: int):
 
 def test_a_compiler_that_cannot_do_without_is_left_what_it_links(monkeypatch: pytest.MonkeyPatch):
     options = ("-nodefaultlibs", "-lno_such_library")
-    monkeypatch.setattr("fuser.runtime.toolchain._WITHOUT_CXX", options)
+    monkeypatch.setattr("fuser.runtime.toolchain._WITHOUT_LANGUAGE_LIBRARIES", options)
     compiler = find_compiler()
     assert compiler is not None
-    assert compiler.without_cxx() == ()
+    assert compiler.without_language_libraries() == ()
     assert b"libgomp.so" in parallel_image(compiler)
 
 

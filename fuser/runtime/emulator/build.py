@@ -162,7 +162,7 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
     # Hidden: functions of two kernels may have one name, and their variables would be shared.
     # Without guards of statics: the fibers are one thread, and guards would be from C++'s library.
     flags = (*kernel_flags(), "-fvisibility=hidden", "-fno-threadsafe-statics")
-    text, linked = emulator_text(source, kernel), compiler_or_raise().without_cxx()
+    text, linked = emulator_text(source, kernel), compiler_or_raise().without_language_libraries()
 
     def make() -> bytes:
         return compiler_or_raise().image_of_text(text, kernel, flags, linked)
