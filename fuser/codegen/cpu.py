@@ -13,8 +13,14 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Peel, Region
-from fuser.schedule.statements import Drawn, Load, Prefetch, Store
+from fuser.schedule.row_body import variables_of
+from fuser.schedule.statements import CheckedIndex, Drawn, Let, Load, Prefetch, Store
+from fuser.segmenter import Segment
+
+_WORD = 4
+"""The bytes of the least numbers that processors gather."""
 
 
 class CpuPrinter(CpuTilePrinter):
@@ -26,6 +32,11 @@ class CpuPrinter(CpuTilePrinter):
     or, of one that was "moved" into range, what no other chunk has."""
     _in_region = False
     """Whether pieces are at hand, whose loops the region shares out."""
+
+    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+        super().__init__(segment, nest)
+        self._made: set[str] = set()
+        """What the loop at hand has computed, by name."""
 
     def signature(self, parameters: str) -> str:
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
@@ -48,6 +59,15 @@ class CpuPrinter(CpuTilePrinter):
                 self._for(loop) if simd else self._inner(loop)
             if any(map(_in_chunks, node.body)):
                 self._fence()
+
+    def node(self, node: Node) -> None:
+        outside = self._made
+        if isinstance(node, Loop):
+            self._made = set()
+        super().node(node)
+        self._made = outside
+        if isinstance(node, Let | CheckedIndex):
+            self._made.add(node.name)
 
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.TILE_LINES:
@@ -82,6 +102,15 @@ class CpuPrinter(CpuTilePrinter):
         type_ = self.expressions.type(load.tensor.dtype)
         self.out.line(f"{self.draw_room(load, load.drawn)};")
         self.out.line(f"const {type_}* const {self.drawn_lanes(load, load.drawn)};")
+
+    def read(self, load: Load, at: str) -> str:
+        """An element; by the word that it lies in, where its place is computed for each: of other
+        sizes, no vectors are gathered, nor made of the loop around them."""
+        dtype, variables = load.tensor.dtype, variables_of((load.at,))
+        computed = self._made.intersection(variable.name for variable in variables)
+        if computed and dtype.is_floating and dtype.itemsize < _WORD:
+            return f"{self.expressions.use('gathered')}({load.tensor}_in, {at})"
+        return super().read(load, at)
 
     def draw_room(self, load: Load, drawn: Drawn) -> str:
         """The declaration of room for lanes that are drawn, which may begin within a block."""

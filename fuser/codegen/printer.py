@@ -205,13 +205,17 @@ class KernelPrinter(ABC):
         at = self.sizes.index(load.at, load.tensor.name)
         name = f"{load.name}[lane]" if load.in_lanes else f"const {type_} {load.name}"
         if load.drawn is None:
-            stored = f"{load.tensor}_in[{at}]"
+            stored = self.read(load, at)
             if not load.in_lanes:
                 stored = self.expressions.element(load.name, stored)
             self.out.line(f"{name} = {stored};")
         else:
             draw = f"{self.expressions.use('draw')}<{self.drawn_numbers(load, load.drawn)}>"
             self.out.line(f"{name} = {draw}({self.drawn_at(load, load.drawn)});")
+
+    def read(self, load: Load, at: str) -> str:
+        """What is in memory at `at`, where a load of one element reads."""
+        return f"{load.tensor}_in[{at}]"
 
     def drawn_numbers(self, load: Load, drawn: Drawn) -> str:
         """The structure that makes the numbers of a load which draws them."""

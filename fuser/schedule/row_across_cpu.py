@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
@@ -25,7 +24,7 @@ from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import block_name, lanes_name, own_name
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of, variables_of
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_buffers import COSTLY
 from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
@@ -34,9 +33,6 @@ from fuser.schedule.row_vectors import divided
 from fuser.schedule.statements import CheckedIndex, Lanes, Let, Load
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
-
-_GATHERED = 4
-"""The size in bytes of the least numbers that processors gather."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +93,9 @@ def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
     """What is done once a row; later stages read it lane by lane."""
     arrays = [Lanes(node.name, dtype_of(node), lane.extent) for node in sweep.code]
     before, each, after = _over_rows(sweep.folds_over_rows, lane)
-    loops: list[Node] = []
-    for in_turn, part in groupby(sweep.code, _is_narrow_gather):
-        binding = Binding.STRIP_IN_TURN if in_turn else Binding.STRIP_LANES
-        loops.append(Loop(lane, binding, tuple(map(as_lane, part))))
-    if each or sweep.stores:
-        loops.append(Loop(lane, Binding.STRIP_LANES, (*each, *sweep.stores)))
+    parts = tuple(map(as_lane, sweep.code)), (*each, *sweep.stores)
+    loops = [Loop(lane, Binding.STRIP_LANES, part) for part in parts if part]
     return [*arrays, *before, *loops, *after]
-
-
-def _is_narrow_gather(node: Code) -> bool:
-    """Whether no compiler makes vectors of a node, nor of a loop that has it."""
-    match node:
-        case Load():
-            return node.tensor.dtype.itemsize < _GATHERED and bool(variables_of((node.at,)))
-        case _:
-            return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,8 @@ def contents(sweeps: Iterable[Sweep]) -> list[Code | Fold | Store]:
 
 
 def variables_of(at: Coordinates) -> list[Variable]:
-    """The axes and other variables that coordinates are made of, as often as they are there."""
+    """The variables, axes not among them, that coordinates are made of, as often as they are
+    there."""
     parts = (part for index in at for part in affine_parts(index))
     return [term for part in parts for term, _ in part.terms if isinstance(term, Variable)]
 

@@ -64,7 +64,8 @@ def _is_costly(node: Made, sweep: Sweep) -> bool:
 
 
 def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str, Made]:
-    """Costly values that both sweeps compute, as far as there is room for what is not `kept`."""
+    """Costly values that both sweeps compute, as far as there is room for what is not `kept`, and
+    that the later one still needs when it reads the others."""
     if not later.axes or earlier.axes != later.axes:
         return {}
     made = {node.name for node in earlier.code if isinstance(node, Made)}
@@ -76,7 +77,8 @@ def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str
             if needed <= room:
                 shared[node.name] = node
                 room -= needed
-    return shared
+    read = {node.name for node in _reading(later, shared).code if isinstance(node, Kept)}
+    return {name: node for name, node in shared.items() if name in read}
 
 
 def _last_of_chain(node: Made, later: Sweep, made: AbstractSet[str]) -> Made:

@@ -13,6 +13,7 @@ from fuser.codegen.kernel_source import KernelSource
 from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
+from tests.barred import page_between_barred
 from tests.vector_notes import assert_vectorized, needs_notes
 
 ROWS, COLUMNS, TABLE = 24, 1000, 40
@@ -124,11 +125,8 @@ def test_an_index_of_whole_lines_is_checked_once_a_line() -> None:
 
 @needs_notes
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_loss_of_columns_is_vectors_but_for_narrow_gathers(
-    dtype: torch.dtype, tmp_path: Path
-) -> None:
-    """What is known of a column before a sweep over it is compared again after it; processors
-    gather no 16-bit numbers, which keep others of their loop from vectors."""
+def test_the_loss_of_columns_is_vectors(dtype: torch.dtype, tmp_path: Path) -> None:
+    """What is known of a column before a sweep over it is compared again after it."""
     torch.manual_seed(0)
     x, target = torch.randn(2, 21, 70, 64).to(dtype), torch.randint(0, 21, (2, 70, 64))
     target[0, :9] = -100
@@ -146,3 +144,61 @@ def test_the_loss_of_columns_is_vectors_but_for_narrow_gathers(
     (step,) = fd.plan([x, target], target="cpu").kernels
     assert step.kernel_source is not None
     assert_vectorized(step.kernel_source, tmp_path)
+
+
+def narrow_points(fd: FusionDefinition, table: Handle, index: Handle) -> Handle:
+    return fd.ops.exp(fd.ops.cast(fd.ops.index_select(table, index, 0), DataType.Float))
+
+
+def narrow_rows(fd: FusionDefinition, table: Handle, index: Handle) -> Handle:
+    """What is gathered, folded along rows."""
+    rows = fd.ops.reshape(narrow_points(fd, table, index), [-1, 90])
+    return rows / fd.ops.sum(rows, [1], keepdim=True)
+
+
+def narrow_columns(fd: FusionDefinition, table: Handle, index: Handle) -> Handle:
+    """What is gathered once a row of a strip, beside what is folded for it."""
+    rows = fd.ops.reshape(index, [20, 90])
+    logs = fd.ops.log(fd.ops.cast(fd.ops.sum(rows, [0]), DataType.Float))
+    first = fd.ops.reshape(fd.ops.slice(rows, [0, 0], [1, 90]), [90])
+    return logs * narrow_points(fd, table, first)
+
+
+NARROW = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn])
+NARROW_CASES = pytest.mark.parametrize("define", [narrow_points, narrow_rows, narrow_columns])
+
+
+def validated(define: Callable[..., Handle], table: torch.Tensor) -> KernelSource:
+    """The kernel of a fusion that agrees with the oracle, the table's ends among what it reads."""
+    ends = torch.tensor([0, 1, 2, 3, 1996, 1997, 1998, 1999]).repeat(90)
+    index = torch.cat([ends, torch.randint(0, 2000, (1080,))])
+    with FusionDefinition() as fd:
+        wide = define(fd, *map(fd.from_pytorch, (table, index)))
+        fd.add_output(fd.ops.cast(wide, DataType.Float))
+    fd.validate([table, index])
+    (step,) = fd.plan([table, index], target="cpu").kernels
+    assert step.kernel_source is not None
+    return step.kernel_source
+
+
+@NARROW
+@NARROW_CASES
+@pytest.mark.parametrize("skipped", range(4))
+def test_narrow_numbers_are_gathered_wherever_they_begin_and_end(
+    define: Callable[..., Handle], dtype: torch.dtype, skipped: int
+) -> None:
+    """By the words they lie in; no byte is read where none may be."""
+    numbers = page_between_barred().view(dtype)
+    numbers.copy_(torch.randn(len(numbers)))
+    validated(define, numbers[skipped:][:2000])
+    kernel = validated(define, numbers[len(numbers) - skipped - 2000 :][:2000])
+    assert "gathered(" in kernel.code.partition('extern "C" void ')[2]
+
+
+@needs_notes
+@NARROW
+@NARROW_CASES
+def test_loops_that_gather_narrow_numbers_are_vectors(
+    define: Callable[..., Handle], dtype: torch.dtype, tmp_path: Path
+) -> None:
+    assert_vectorized(validated(define, torch.randn(2000).to(dtype)), tmp_path)

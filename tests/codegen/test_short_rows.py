@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
+from tests.barred import page_between_barred
 from tests.vector_notes import assert_vectorized, needs_notes
 
 Define = Callable[[FusionDefinition, Handle, Handle, Handle], Handle]
@@ -160,16 +159,11 @@ def test_lengths_of_wide_types_have_one_text() -> None:
 @pytest.mark.parametrize("length", [16, 17, 28, 40, 49])
 def test_nothing_is_read_beyond_truth_values(length: int, step: int) -> None:
     """They end, and begin, where memory that may be read does."""
-    libc, page, rows = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE, 3
-    room = mmap.mmap(-1, 3 * page)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
-    for barred in (start, start + 2 * page):
-        assert libc.mprotect(ctypes.c_void_p(barred), ctypes.c_size_t(page), 0) == 0
-    held = torch.frombuffer(room, dtype=torch.bool)[page : 2 * page]
+    rows, held = 3, page_between_barred().view(torch.bool)
     held.random_(0, 2)
     apart = length * step  # the last truth value of a row may have no neighbour
     bytes_used = (rows - 1) * (apart + 1) + (length - 1) * step + 1
-    for first in (0, page - bytes_used):
+    for first in (0, len(held) - bytes_used):
         m = held[first:].as_strided((rows, length), (apart + 1, step))
         x = torch.randn(rows, length + 1)[:, :length]
         with FusionDefinition() as fd:

@@ -37,6 +37,19 @@ def test_what_alone_follows_from_a_costly_value_is_kept_in_its_place():
     ]
 
 
+def test_what_only_leads_to_a_value_that_is_kept_is_not():
+    """Of another type than it, which may need less room: it is not put in its place."""
+
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        powers = fd.ops.exp(fd.ops.cast(fd.ops.exp(x), DataType.Double))
+        return powers / fd.ops.sum(powers, [1], keepdim=True)
+
+    assert kept(define, 8, 600)[1:] == [
+        "sweep 600: load T0, exp, cast, exp, keep T3; T4 = fold add",
+        "sweep 600: kept T3, truediv; store T5",
+    ]
+
+
 def test_what_something_else_needs_is_still_loaded():
     def define(fd: FusionDefinition, x: Handle) -> Handle:
         return softmax(fd, x) * x

@@ -178,6 +178,21 @@ FUSER_DEVICE void stream_rounded_moved(bfloat16* __restrict to, const float (&fr
   stream_moved(to, rounded, moved, past_cache);
 }
 
+//@ gathered: FUSER_DEVICE, narrow_float
+// The element `at` elements from `from`, by the aligned 32 bits that it lies in, as processors gather
+// these. A page has all of such a word, so there is memory beside the first and the last element.
+typedef unsigned int memory_word __attribute__((may_alias));
+template <class Format>
+FUSER_DEVICE narrow_float<Format> gathered(const narrow_float<Format>* from, long long at) {
+  constexpr int size = sizeof(narrow_float<Format>), count = 4 / size;
+  const unsigned long long begin = reinterpret_cast<unsigned long long>(from);
+  const memory_word* words = reinterpret_cast<const memory_word*>(begin / 4 * 4);
+  const long long place = at + (long long)(begin % 4 / size);
+  narrow_float<Format> element;
+  element.bits = words[place / count] >> (place % count * (8 * size));
+  return element;
+}
+
 //@ prefetch_ahead: prefetch_line
 // Asks for what the chunks after this one read.
 template <int Count, class T>
