@@ -30,8 +30,8 @@ class CpuTilePrinter(KernelPrinter):
                 along, across = sides(self.nest)
                 type_ = self.expressions.type(dtype)
                 self.out.line(f"alignas(64) {type_} {name}_tile[{along.step}][{across.step}];")
-            case FillTile(tile):
-                fill = self.expressions.use("fill_tile")
+            case FillTile(tile, ahead=ahead):
+                fill = self.expressions.use("fill_tile") + ("<true>" if ahead else "")
                 self.out.line(f"{fill}({tile}_tile, {self._columns(node)});")
             case DrainTile(tile):
                 drain = f"{self.expressions.use('drain_tile')}<{str(node.past_cache).lower()}>"

@@ -105,8 +105,8 @@ def _tiles(
         lane, shifted = with_lanes(turned.work(columns), columns)
         asked, done = (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
     ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
-    nodes = (*ahead, *tile_nodes(turned, done, columns, past_cache=past_cache and chunked))
-    nodes = loops_over_tiles(turned, shape, nodes, Binding.PARALLEL)
+    work = tile_nodes(turned, done, columns, past_cache=past_cache and chunked, ahead=past_cache)
+    nodes = loops_over_tiles(turned, shape, (*ahead, *work), Binding.PARALLEL)
     return nodes, f"tiles of {shape.lines} x {columns}"
 
 
