@@ -53,16 +53,27 @@ def store_last(body: RowBody) -> RowBody:
 def ask_ahead(body: RowBody, parameters: CpuRowParameters, rows_at_once: int = 1) -> RowBody:
     """`body` with a sweep that asks for what the first one reads of a later row, of those after the
     ones that are done at once; if that is the only one, for what it reads soon after. A first sweep
-    that folds over the rows, and so reads and writes what it adds to, asks for it itself, unless a
-    later one takes much longer."""
+    that folds over the rows, and so reads and writes what it adds to, asks for what it reads soon
+    itself, unless a later one takes much longer; of long rows, whose next one does not come soon,
+    the later one asks as well."""
     sweeps = [sweep for sweep in body.stages if sweep.axes]
     again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
     if not again or not body.rows:
         return ask_soon(body, parameters)
-    costly = max(again, key=cost)
-    waits = bool(sweeps[0].folds_over_rows) and cost(costly) <= 2 * cost(sweeps[0])
-    ahead = _of_a_later_row(sweeps[0], body.rows, parameters, rows_at_once, soon=waits)
-    return _asking(body, sweeps[0] if waits else costly, ahead)
+    first, costly = sweeps[0], max(again, key=cost)
+    if first.folds_over_rows and cost(costly) <= 2 * cost(first):
+        soon = _of_a_later_row(first, body.rows, parameters, rows_at_once, soon=True)
+        body = _asking(body, first, soon)
+        if _longest_read(first) < 2 * parameters.ahead_bytes:
+            return body
+    ahead = _of_a_later_row(first, body.rows, parameters, rows_at_once, soon=False)
+    return _asking(body, costly, ahead)
+
+
+def _longest_read(sweep: Sweep) -> int:
+    """The bytes that a sweep reads of one tensor."""
+    widest = max((load.tensor.dtype.itemsize for load in _placed(sweep)), default=0)
+    return point_count(sweep.axes) * widest
 
 
 def ask_soon(body: RowBody, parameters: CpuRowParameters) -> RowBody:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from fuser import FusionDefinition
@@ -31,6 +32,20 @@ def test_the_most_costly_later_sweep_asks_for_the_next_row() -> None:
     assert asking == [False, False, True]
     (asked,) = (node for sweep in ask_ahead(rows, GIVEN).stages for node in sweep.ahead)
     assert asked.at.constant >= 768
+
+
+@pytest.mark.parametrize(("length", "asking"), [(768, [True, False]), (4096, [True, True])])
+def test_a_first_sweep_that_folds_over_rows_asks_itself(length: int, asking: list[bool]) -> None:
+    """And of long rows, whose next one is far, the later sweep does as well."""
+
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [x - fd.ops.sum(x, [1], keepdim=True), fd.ops.sum(x, [0])]
+
+    stages = [sweep for sweep in ask_ahead(body(define, 4096, length), GIVEN).stages if sweep.axes]
+    assert [bool(sweep.ahead) for sweep in stages] == asking
+    first, *later = (node for sweep in stages for node in sweep.ahead)
+    assert not first.there
+    assert all(node.there for node in later)
 
 
 def test_batches_ask_for_what_comes_after_all_of_their_rows() -> None:
