@@ -333,7 +333,9 @@ def _streams(nodes: tuple[Node, ...]) -> bool:
         match node:
             case Loop(binding=Binding.CHUNKS | Binding.SCAN):
                 return True
-            case Loop(body=body) | IfListed(body=body) | IfPastCache(body=body):
+            case (
+                Loop(body=body) | IfListed(body=body) | ListLoop(body=body) | IfPastCache(body=body)
+            ):
                 if _streams(body):
                     return True
             case _:

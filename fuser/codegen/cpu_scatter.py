@@ -8,7 +8,7 @@ from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, Node, PointLists, PointOf
+from fuser.schedule.loop_tree import IfListed, Listed, ListLoop, Loop, Node, PointLists, PointOf
 
 _SHARES, _MOST_SHARED = 64, 256
 """Rows with lists are shared out in so many shares, or more if these are too large: rows have more
@@ -67,14 +67,21 @@ class CpuScatterPrinter(CpuRowPrinter):
         name, row = node.lists, self.sizes.index(node.row, node.lists)
         first, end = f"{name}_first[{row}]", f"{name}_first[{row} + 1]"
         self.out.line(f"const int first_listed = {first}, end_listed = {end};")
-        for condition, nodes in (("==", node.otherwise), ("<", node.body)):
-            with self.out.block(f"if (first_listed {condition} end_listed)"):
-                self.nodes(nodes)
+        with self.out.block("if (first_listed == end_listed)"):
+            self.nodes(node.otherwise)
+        if node.one:
+            with self.out.block("else if (first_listed + 1 == end_listed)"):
+                self.nodes(node.one)
+        with self.out.block("else"):
+            self.nodes(node.body)
 
     def _each_point(self, node: ListLoop) -> None:
         name = node.lists
-        begin = "end_listed - 1" if node.last else "first_listed"
-        with self.out.block(f"for (int listed = {begin}; listed < end_listed; ++listed)"):
+        others = "for (int listed = first_listed + 1; listed < end_listed; ++listed)"
+        with self.out.block(others if node.which is Listed.OTHERS else ""):
+            if node.which is not Listed.OTHERS:
+                only = "first_listed" if node.which is Listed.FIRST else "end_listed - 1"
+                self.out.line(f"const int listed = {only};")
             self.out.line(f"const long long {node.name} = {name}_points[listed];")
             if node.later:
                 ahead = self.sizes.parameter(f"{name}_ahead", node.ahead)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
@@ -139,24 +140,32 @@ class PointOf:
 
 @dataclass(frozen=True, slots=True)
 class IfListed:
-    """`body`, if points go to `row`, else `otherwise`."""
+    """`body`, if points go to `row`, else `otherwise`; where it matters, `one` if only one does."""
 
     lists: str
     row: Index
     body: tuple[Node, ...]
     otherwise: tuple[Node, ...]
+    one: tuple[Node, ...] = ()
+
+
+class Listed(Enum):
+    """Which of the points that go to a row."""
+
+    FIRST = auto()
+    OTHERS = auto()  # all after the first
+    LAST = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class ListLoop:
-    """`body` for each point that goes to the row at hand, `name` being its number; with `last`, for
-    the last one only. `later` is the number of one that comes so many points `ahead`: of it, memory
-    is asked for."""
+    """`body` for points that go to the row at hand, `name` being the number of each. `later` is
+    that of one that comes so many points `ahead`: of it, memory is asked for."""
 
     lists: str
     name: str
+    which: Listed
     body: tuple[Node, ...]
-    last: bool = False
     later: str = ""
     ahead: int = 0
 
@@ -243,7 +252,9 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
                 yield from every_node(node.body)
             case Region():
                 yield from every_node((*node.body, *node.epilogue))
-            case IfListed() | IfPastCache():
+            case IfListed():
+                yield from every_node((*node.body, *node.otherwise, *node.one))
+            case IfPastCache():
                 yield from every_node((*node.body, *node.otherwise))
             case Share():
                 yield from every_node((*node.totals, *node.body))

@@ -9,6 +9,7 @@ A thread that makes a row sums its points in the first cache, and asks for what 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import ScatterForm
@@ -16,10 +17,11 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
-from fuser.schedule.index import Axis, Index, Variable
+from fuser.schedule.index import Index, Variable
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     IfListed,
+    Listed,
     ListLoop,
     Loop,
     Node,
@@ -33,7 +35,7 @@ from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.row_statements import Kept, RowArray
-from fuser.schedule.scatter_lists import ListBody, trace_lists, without_points
+from fuser.schedule.scatter_lists import ListBody, at_once, trace_lists
 from fuser.schedule.scatter_trace import PointBody, scatter_of, trace_points
 from fuser.schedule.statements import Prefetch
 from fuser.segmenter import Segment
@@ -96,29 +98,16 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
 def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> LoopNest:
     statement, op = scatter_of(segment)
     name = str(statement.out)
-    listed = body.listed
-    place = (*listed.code, PointOf(name, listed.number, listed.row))
+    points = body.listed
+    place = (*points.code, PointOf(name, points.number, points.row))
     lists = PointLists(
-        name, listed.rows, listed.points, nested(listed.axes, Binding.PARALLEL, place)
+        name, points.rows, points.points, nested(points.axes, Binding.PARALLEL, place)
     )
-    *outer, inner = body.first.axes
-    array = next(node for node in body.last.code if isinstance(node, Kept))
-
-    def finished(sweep: Sweep) -> tuple[Loop, ...]:
-        in_lanes = in_chunks(sweep, parameters)
-        return chunks(sweep, parameters.processor.chunk) if in_lanes else (_swept(sweep, inner),)
-
-    summed: tuple[Node, ...] = (
-        RowArray(array.name, array.dtype, inner),
-        _swept(body.first, inner),
-        _each_listed(name, body, last=not op.adds),
-        *finished(body.last),
-    )
-    columns = IfListed(name, body.row, summed, finished(without_points(body)))
-    row = (*body.of_row, *nested(outer, Binding.SERIAL, (columns,)))
+    columns = _Rows(name, body, parameters).columns(adds=op.adds)
+    row = (*body.of_row, *nested(body.begun.axes[:-1], Binding.SERIAL, (columns,)))
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
-    axes = dict.fromkeys((*listed.axes, *body.outside, *body.rows, *body.first.axes))
-    work = point_count((*body.outside, *body.rows, *body.first.axes)) + math.prod(op.points)
+    axes = dict.fromkeys((*points.axes, *body.outside, *body.rows, *body.begun.axes))
+    work = point_count((*body.outside, *body.rows, *body.begun.axes)) + math.prod(op.points)
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=tuple(axes),
@@ -135,25 +124,55 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     )
 
 
-def _each_listed(name: str, body: ListBody, *, last: bool) -> ListLoop:
-    """The points of a row. They lie anywhere, so those that come later are asked for."""
-    inner = body.added.axes[-1]
-    lanes = 1 << min(ASKED, inner.extent).bit_length() - 1
-    later = Variable(f"{body.point.name}_later", body.point.extent)
-    read = [load for load in consecutive(body.added) if load.at.coefficient(body.point)]
-    if not read or last or lanes == 1:
-        each = (*body.of_point, _swept(body.added, inner))
-        return ListLoop(name, body.point.name, each, last)
-    asked: list[Node] = []
-    for load in read:
-        terms = ((later if t == body.point else t, c) for t, c in load.at.terms)
-        at = Index(load.at.constant, tuple(terms))
-        asked.append(Prefetch(load.name, load.tensor, at, lanes, there=True))
-    run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
-    sweep = Loop(inner, Binding.SWEEP, (*asked, *body.added.code), lanes)
-    ahead = ceil_div(AHEAD_BYTES, run)
-    return ListLoop(name, body.point.name, (*body.of_point, sweep), last, later.name, ahead)
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What is done of rows that have the lists `name`."""
 
+    name: str
+    body: ListBody
+    parameters: CpuRowParameters
 
-def _swept(sweep: Sweep, inner: Axis) -> Loop:
-    return Loop(inner, Binding.SIMD, (*sweep.code, *sweep.stores))
+    def columns(self, *, adds: bool) -> IfListed:
+        """All columns of a row. An array has the sums of several points, none those of one. Where
+        points replace what was there, the last one does."""
+        body = self.body
+        none = self.swept(at_once(body.begun, body.last))
+        if not adds:
+            last = self.listed(Listed.LAST, at_once(body.one, body.last))
+            return IfListed(self.name, body.row, (last,), none)
+        (kept,) = (node for node in body.last.code if isinstance(node, Kept))
+        several = (
+            RowArray(kept.name, kept.dtype, kept.axis),
+            self.listed(Listed.FIRST, body.one),
+            self.listed(Listed.OTHERS, body.added),
+            *self.swept(body.last),
+        )
+        one = self.listed(Listed.FIRST, at_once(body.one, body.last))
+        return IfListed(self.name, body.row, several, none, (one,))
+
+    def listed(self, which: Listed, sweep: Sweep) -> ListLoop:
+        """A sweep for points of a row. They lie anywhere: those that come later are asked for."""
+        point, inner = self.body.point, sweep.axes[-1]
+        lanes = 1 << min(ASKED, inner.extent).bit_length() - 1
+        later = Variable(f"{point.name}_later", point.extent)
+        read = [load for load in consecutive(sweep) if load.at.coefficient(point)]
+        if not read or which is Listed.LAST or lanes == 1:
+            return ListLoop(self.name, point.name, which, (*self.body.of_point, *self.swept(sweep)))
+        asked: list[Prefetch] = []
+        for load in read:
+            terms = ((later if t == point else t, c) for t, c in load.at.terms)
+            at = Index(load.at.constant, tuple(terms))
+            asked.append(Prefetch(load.name, load.tensor, at, lanes, there=True))
+        run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
+        swept = (*self.body.of_point, *self.swept(replace(sweep, ahead=tuple(asked))))
+        return ListLoop(self.name, point.name, which, swept, later.name, ceil_div(AHEAD_BYTES, run))
+
+    def swept(self, sweep: Sweep) -> tuple[Loop, ...]:
+        """The loops over columns: what is stored goes in chunks, if it is long."""
+        inner = sweep.axes[-1]
+        if sweep.stores and in_chunks(sweep, self.parameters):
+            return chunks(sweep, self.parameters.processor.chunk)
+        inside = (*sweep.ahead, *sweep.code, *sweep.stores)
+        if sweep.ahead:
+            return (Loop(inner, Binding.SWEEP, inside, sweep.ahead[0].lanes),)
+        return (Loop(inner, Binding.SIMD, inside),)

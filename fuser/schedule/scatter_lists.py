@@ -12,6 +12,7 @@ All of that is done for one row after the other.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
@@ -53,9 +54,10 @@ class Listed:
 class ListBody:
     """What is done for every row of the result.
 
-    `outside` and `rows` number rows, `row` among those with lists of their own. `first`, `added`
-    and `last` sweep the columns of a row: before its points, for each of them, and after. `of_row`
-    and `of_point` are done once for all columns; `point` is the number of a point.
+    `outside` and `rows` number rows, `row` among those with lists of their own. `begun`, `one`,
+    `added` and `last` sweep the columns of a row: before its points, with one of them, for each
+    other, and after. `of_row` and `of_point` are done once for all columns; `point` is the number
+    of a point.
     """
 
     prologue: tuple[Let, ...]
@@ -64,9 +66,10 @@ class ListBody:
     rows: Axes
     row: Index
     of_row: tuple[Code, ...]
-    first: Sweep
+    begun: Sweep
     point: Variable
     of_point: tuple[Code, ...]
+    one: Sweep
     added: Sweep
     last: Sweep
 
@@ -94,14 +97,20 @@ class _ListTracer(ScatterTracer):
         keep = Keep(held.name, dtype, axes[-1])
         self.restart()
         self._make((op.arg, at))
-        begun = replace(keep, source=convert(self.get(op.arg, at), dtype))
-        of_row, first = self._row_code, Sweep(axes, (*self._sweep_code, begun), (), ())
+        given = convert(self.get(op.arg, at), dtype)
+        of_row, begin = self._row_code, self._sweep_code
         self.restart()
         before = dict(self._known)
         point, added = self._at_point(at, dtype)
-        more = Call("add", (held, added), dtype) if op.adds else added
-        joined = (*((kept,) if op.adds else ()), replace(keep, source=more))
-        of_point, add = self._row_code, Sweep(axes, (*self._sweep_code, *joined), (), ())
+        of_point, more = self._row_code, self._sweep_code
+
+        def keeping(code: Sequence[Code], source: Expression) -> Sweep:
+            each_once = {node.name: node for node in code}.values()
+            return Sweep(axes, (*each_once, replace(keep, source=source)), (), ())
+
+        def sum_of(before: Expression) -> Call:
+            return Call("add", (before, added), dtype)
+
         self._known = before
         self.restart()
         of_result, last = self._results(kept, axes)
@@ -112,10 +121,11 @@ class _ListTracer(ScatterTracer):
             rows=axes_of(at[op.dim]),
             row=at[op.dim],
             of_row=(*of_row, *of_result),
-            first=first,
+            begun=keeping(begin, given),
             point=point,
             of_point=tuple(of_point),
-            added=add,
+            one=keeping((*begin, *more), sum_of(given)) if op.adds else keeping(more, added),
+            added=keeping((kept, *more), sum_of(held)),
             last=last,
         )
         return _with_merged_lists(body)
@@ -167,31 +177,31 @@ class _ListTracer(ScatterTracer):
         return Listed(axes, code, row, number, math.prod(sizes), self._out.shape[op.dim])
 
 
-def without_points(body: ListBody) -> Sweep:
-    """The only sweep of a row that no point goes to: its sums are what they begin with."""
-    *code, begun = body.first.code
-    assert isinstance(begun, Keep)
-    assert begun.source is not None
+def at_once(summed: Sweep, last: Sweep) -> Sweep:
+    """The only sweep of a row whose sums are made by one: it makes of them what the `last` does."""
+    *code, keep = summed.code
+    assert isinstance(keep, Keep)
+    assert keep.source is not None
     known = {node.name for node in code}
-    for node in body.last.code:
+    for node in last.code:
         if isinstance(node, Kept):
-            code.append(Let(node.name, node.dtype, begun.source))
+            code.append(Let(node.name, node.dtype, keep.source))
         elif node.name not in known:
             code.append(node)
-    return replace(body.last, code=tuple(code))
+    return replace(last, code=tuple(code))
 
 
 def _with_merged_lists(body: ListBody) -> ListBody:
     """`body` with neighbouring axes merged that every access walks as one."""
-    sweeps = body.first, body.added, body.last
+    sweeps = body.begun, body.one, body.added, body.last
     of_row, of_point = (Sweep((), code, (), ()) for code in (body.of_row, body.of_point))
     indices = [index for sweep in (of_row, of_point, *sweeps) for index in sweep.indices()]
     indices.append(body.row)
     outside, replaced = merge_axes(body.outside, indices)
     rows, also = merge_axes(body.rows, indices)
-    columns, and_these = merge_axes(body.first.axes, indices)
+    columns, and_these = merge_axes(body.begun.axes, indices)
     replaced |= also | and_these
-    first, added, last = (_moved(sweep, columns, replaced) for sweep in sweeps)
+    begun, one, added, last = (_moved(sweep, columns, replaced) for sweep in sweeps)
     return replace(
         body,
         listed=_with_merged_axes(body.listed),
@@ -200,7 +210,8 @@ def _with_merged_lists(body: ListBody) -> ListBody:
         row=substitute(body.row, replaced),
         of_row=replace_axes(of_row, replaced).code,
         of_point=replace_axes(of_point, replaced).code,
-        first=first,
+        begun=begun,
+        one=one,
         added=added,
         last=last,
     )

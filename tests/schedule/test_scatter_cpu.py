@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -10,23 +12,30 @@ from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, LoopNest
 from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, every_node
+from fuser.schedule.loop_tree import IfListed, Listed, ListLoop, Loop, every_node
 from fuser.schedule.row_statements import Keep, Kept, RowArray
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
-from fuser.schedule.statements import Prefetch
+from fuser.schedule.statements import Prefetch, Store
 from fuser.segmenter import segment
 from tests.segmented import concrete, memory_of
+
+Define = Callable[[FusionDefinition, Handle, Handle, Handle], Handle]
 
 
 def added(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
     return fd.ops.index_add(x, index, source, 0)
 
 
-def nest(columns: int) -> LoopNest:
+def replaced(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
+    at = fd.ops.broadcast_in_dim(index, [300, source.size(1)], [0])
+    return fd.ops.scatter(x, at, source, 0)
+
+
+def nest(columns: int, define: Define = added) -> LoopNest:
     x, source = (torch.empty(size, columns, device="meta") for size in (100, 300))
     inputs = x, torch.empty(300, dtype=torch.int64, device="meta"), source
     with FusionDefinition() as fd:
-        fd.add_output(added(fd, *map(fd.from_pytorch, inputs)))
+        fd.add_output(define(fd, *map(fd.from_pytorch, inputs)))
     fusion = choose_scatter_forms(concrete(fd.fusion, inputs), lists=True, ordered=False)
     *_, last = segment(fusion, memory_of(fusion, inputs)).segments
     return schedule_scatter_cpu(last, CpuRowParameters())
@@ -34,31 +43,43 @@ def nest(columns: int) -> LoopNest:
 
 @pytest.mark.parametrize(("columns", "lanes"), [(16, 16), (24, 16), (100, 64), (768, 64)])
 def test_a_part_of_a_later_point_is_asked_for_with_each_part_of_this_one(columns: int, lanes: int):
-    (loop,) = [
+    asking = [
         node
         for node in every_node(nest(columns).body)
         if isinstance(node, Loop) and any(isinstance(inside, Prefetch) for inside in node.body)
     ]
-    (asked,) = [node for node in loop.body if isinstance(node, Prefetch)]
-    assert loop.binding is Binding.SWEEP
-    assert loop.step == asked.lanes == lanes
-    assert asked.at.coefficient(loop.axis) == 1
-    assert "later" in str(asked.at)
+    assert len(asking) == 3  # of the first of several, of the others, of the only one
+    for loop in asking:
+        (asked,) = [node for node in loop.body if isinstance(node, Prefetch)]
+        assert loop.step == asked.lanes == lanes
+        assert asked.at.coefficient(loop.axis) == 1
+        assert "later" in str(asked.at)
+    only = Binding.CHUNKS if columns == 768 else Binding.SWEEP
+    assert [loop.binding for loop in asking] == [Binding.SWEEP, Binding.SWEEP, only]
 
 
 @pytest.mark.parametrize(("columns", "points"), [(16, 128), (768, 3), (8192, 1)])
 def test_it_is_some_kilobytes_ahead_or_one_point(columns: int, points: int):
-    (each,) = [node for node in every_node(nest(columns).body) if isinstance(node, ListLoop)]
-    assert each.ahead == points
+    loops = [node for node in every_node(nest(columns).body) if isinstance(node, ListLoop)]
+    assert {loop.ahead for loop in loops} == {points}
 
 
-def test_a_row_without_points_is_swept_once():
+def test_only_sums_of_several_points_are_kept():
     (row,) = [node for node in every_node(nest(768).body) if isinstance(node, IfListed)]
-    kept = [node for node in row.body if isinstance(node, RowArray)]
-    (only,) = row.otherwise
-    assert kept
-    assert isinstance(only, Loop)
-    assert not any(isinstance(node, Keep | Kept) for node in every_node(row.otherwise))
+    assert any(isinstance(node, RowArray) for node in row.body)
+    for without in (row.otherwise, row.one):
+        assert not any(isinstance(node, Keep | Kept) for node in every_node(without))
+        assert sum(isinstance(node, Store) for node in every_node(without)) == 1
+    assert isinstance(row.otherwise[0], Loop)
+    assert [node.which for node in row.one if isinstance(node, ListLoop)] == [Listed.FIRST]
+
+
+def test_the_last_point_is_stored_where_points_replace_what_was_there():
+    made = nest(768, replaced)
+    (row,) = [node for node in every_node(made.body) if isinstance(node, IfListed)]
+    assert [node.which for node in row.body if isinstance(node, ListLoop)] == [Listed.LAST]
+    assert not row.one
+    assert not any(isinstance(node, RowArray | Keep | Kept) for node in every_node(made.body))
 
 
 @pytest.mark.parametrize(
