@@ -37,6 +37,7 @@ from fuser.schedule.row_statements import (
     FinishPowers,
     JoinGroups,
     Keep,
+    KeepAt,
     KeepLanes,
     Kept,
     Partial,
@@ -90,7 +91,7 @@ class CpuRowPrinter(CpuScanPrinter):
                 self.scan(node)
             case IfPastCache():
                 self._either(node)
-            case PointLists() | PointOf() | IfListed() | ListLoop():
+            case PointLists() | PointOf() | IfListed() | ListLoop() | KeepAt():
                 super().row_node(node)
             case FinishPowers() | WarpPoints() | WarpElements():
                 super().row_node(node)

@@ -8,7 +8,10 @@ from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
+from fuser.schedule.emit import join
+from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import IfListed, Listed, ListLoop, Loop, Node, PointLists, PointOf
+from fuser.schedule.row_statements import KeepAt
 
 _SHARES, _MOST_SHARED = 64, 256
 """Rows with lists are shared out in so many shares, or more if these are too large: rows have more
@@ -26,6 +29,8 @@ class CpuScatterPrinter(CpuRowPrinter):
         match node:
             case PointLists() | PointOf() | IfListed() | ListLoop():
                 self.lists(node)
+            case KeepAt():
+                self._keep_at(node)
             case _:
                 super().row_node(node)
 
@@ -50,6 +55,13 @@ class CpuScatterPrinter(CpuRowPrinter):
             return ""
         share = max(1, min(_MOST_SHARED, loop.axis.extent // _SHARES))
         return f" schedule(dynamic, {self.sizes.parameter('rows_shared', share)})"
+
+    def _keep_at(self, node: KeepAt) -> None:
+        element = f"{node.name}_row[{self.sizes.index(node.at, node.name)}]"
+        source = node.source
+        if node.joins is not None:
+            source = join(node.joins, Ref(element, node.dtype), source)
+        self.out.line(f"{element} = {self.expressions.print(source, node.name)};")
 
     def _make_lists(self, node: PointLists) -> None:
         name = node.name

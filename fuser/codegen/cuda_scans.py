@@ -30,6 +30,7 @@ from fuser.schedule.row_statements import (
     FinishPowers,
     JoinGroups,
     Keep,
+    KeepAt,
     KeepLanes,
     Kept,
     Raise,
@@ -69,7 +70,7 @@ class CudaScanPrinter(CudaFoldPrinter):
                 self.scan(node)
             case RowTile() | RowOfTile() | Combine() | KeepLanes() | JoinGroups() | Widen():
                 super().row_node(node)
-            case Raise() | PointLists() | PointOf() | IfListed() | ListLoop():
+            case Raise() | KeepAt() | PointLists() | PointOf() | IfListed() | ListLoop():
                 super().row_node(node)
             case IfPastCache() | WarpPoints() | WarpElements():
                 super().row_node(node)

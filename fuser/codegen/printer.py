@@ -45,6 +45,7 @@ from fuser.schedule.row_statements import (
     FinishPowers,
     JoinGroups,
     Keep,
+    KeepAt,
     KeepLanes,
     Kept,
     Raise,
@@ -76,6 +77,7 @@ from fuser.segmenter import Segment
 RowNode = (
     CheckedIndex
     | Keep
+    | KeepAt
     | Kept
     | RowArray
     | RowTile

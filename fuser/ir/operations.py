@@ -209,6 +209,7 @@ class ScatterForm(Enum):
 
     TORCH = "torch"
     LISTS = "lists"  # a kernel that makes every element, from a list of the points that go to it
+    ROWS = "rows"  # a kernel that makes every element, row by row, each from points of its own
     IN_PLACE = "in place"  # a kernel that changes the memory of `arg`, which nothing else reads
 
 
@@ -230,6 +231,11 @@ class Scatter:
     def in_kernel(self) -> bool:
         """Whether a kernel computes it, rather than torch."""
         return self.form is not ScatterForm.TORCH
+
+    @property
+    def makes_all(self) -> bool:
+        """Whether a kernel makes every element of the result once."""
+        return self.form in (ScatterForm.LISTS, ScatterForm.ROWS)
 
     @property
     def adds(self) -> bool:

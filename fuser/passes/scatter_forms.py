@@ -7,7 +7,8 @@ T5 = fd.ops.cast(T2, dtype=DataType.Float)           room for the sum of many sm
 T6 = fd.ops.scatter_add(T4, T1, T5, dim=0)           in place: T6 is the memory of T4
 T3 = fd.ops.cast(T6, dtype=DataType.BFloat16)
 
-A kernel with lists makes every element of the result once, so it needs neither.
+A kernel with lists, or one that goes row by row, makes every element of the result once: it needs
+neither.
 """
 
 from __future__ import annotations
@@ -41,7 +42,12 @@ from fuser.ir.types import dims_slowest_first
 
 LEAST_COLUMNS, MOST_COLUMNS = 16, 1 << 14
 """Neighbouring elements that share their index for which lists are made: for fewer a list
-costs about as much as its points, and the sum of more does not stay in the first cache."""
+costs about as much as its points, and the sum of more does not stay in the first cache. So many are
+in a row that is made with points of its own."""
+
+LEAST_ROWS = 8
+"""Rows with points of their own from which a thread makes all of one: fewer would be too few for
+the threads."""
 
 _MOST_LISTED = 2**31 - 2
 """Rows and points are numbered by Int32."""
@@ -50,8 +56,8 @@ _MOST_LISTED = 2**31 - 2
 def choose_scatter_forms(fusion: Fusion, *, lists: bool, ordered: bool) -> Fusion:
     """`fusion` with a form for every scatter.
 
-    `lists`: the target makes lists of points. `ordered`: kernels add in no particular order, and
-    the same result is wanted each time, so torch has to see to it.
+    `lists`: the target makes lists of points, or goes row by row. `ordered`: kernels add in no
+    particular order, and the same result is wanted each time, so torch has to see to it.
     """
     return _Choice(fusion, lists=lists, ordered=ordered).run()
 
@@ -84,6 +90,8 @@ class _Choice:
             return ScatterForm.TORCH
         if self._lists and self._shares_index(op):
             return ScatterForm.LISTS
+        if self._lists and _has_rows(op):
+            return ScatterForm.ROWS
         if self._ordered and (dtype.is_floating or not op.adds):
             return ScatterForm.TORCH
         return ScatterForm.IN_PLACE
@@ -107,7 +115,7 @@ class _Choice:
         src = op.src
         if not src.is_tensor and src.dtype is not op.arg.dtype:
             src = self._add(Cast(src, op.arg.dtype))
-        if op.form is ScatterForm.LISTS:
+        if op.makes_all:
             self._append(out, dataclasses.replace(op, src=src))
             return
         dtype = _sum_type(op.arg.dtype) if op.adds else op.arg.dtype
@@ -140,6 +148,18 @@ class _Choice:
 
     def _append(self, out: Value, op: Operation) -> None:
         self._statements.append(Statement((out,), op))
+
+
+def _has_rows(op: Scatter) -> bool:
+    """Whether the result has rows, consecutive in memory, all with as many points of their own."""
+    before, length = op.arg.shape[: op.dim], op.arg.shape[op.dim]
+    is_last = op.dim == len(op.arg.shape) - 1 and len(op.point_dims) == 1
+    return (
+        is_last
+        and op.points[: op.dim] == before
+        and math.prod(before) >= LEAST_ROWS
+        and LEAST_COLUMNS <= length <= MOST_COLUMNS
+    )
 
 
 def varying_dims(value: Value, definitions: Mapping[Value, Statement]) -> set[int]:

@@ -22,6 +22,7 @@ from fuser.schedule.row_statements import (
     FinishPowers,
     JoinGroups,
     Keep,
+    KeepAt,
     KeepLanes,
     Kept,
     OwnSlots,
@@ -207,6 +208,7 @@ Node = (
     | Lanes
     | LaneCall
     | Keep
+    | KeepAt
     | Kept
     | RowArray
     | RowTile

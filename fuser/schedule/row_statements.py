@@ -25,6 +25,18 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepAt:
+    """`source` is kept as element `at` of what a row keeps of `name`, or joined to it by an
+    operation of the pointwise table."""
+
+    name: str
+    dtype: DataType
+    at: Index
+    source: Expression
+    joins: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """`name` = what an earlier sweep over `outer` axes and `axis` kept of it."""
 

@@ -1,6 +1,7 @@
 """Scatters on a processor: no two threads touch one element, and points are added in their order.
 
     lists     every element of the result is made once, by the thread that has its row
+    rows      a thread makes a row of the result, whose points no other row has
     points    threads have columns of their own, and walk all points; without columns, one does
 
 A thread that makes a row sums its points in the first cache, and asks for what comes later.
@@ -35,8 +36,10 @@ from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.row_statements import Kept, RowArray
-from fuser.schedule.scatter_lists import ListBody, at_once, trace_lists
-from fuser.schedule.scatter_trace import PointBody, scatter_of, trace_points
+from fuser.schedule.scatter_elements import at_once, scatter_of
+from fuser.schedule.scatter_lists import ListBody, trace_lists
+from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
+from fuser.schedule.scatter_trace import PointBody, trace_points
 from fuser.schedule.statements import Prefetch
 from fuser.segmenter import Segment
 
@@ -56,6 +59,8 @@ def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> Loop
     _, op = scatter_of(segment)
     if op.form is ScatterForm.LISTS:
         return _lists(segment, trace_lists(segment), parameters)
+    if op.form is ScatterForm.ROWS:
+        return _rows(segment, trace_scattered_rows(segment), parameters)
     return _points(segment, trace_points(segment), parameters)
 
 
@@ -92,6 +97,38 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
     )
 
 
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _rows(segment: Segment, body: ScatteredRows, parameters: CpuRowParameters) -> LoopNest:
+    kept = next(node for node in body.last.code if isinstance(node, Kept))
+    *outer, inner = body.begun.axes
+    inside = (
+        *body.of_row,
+        RowArray(kept.name, kept.dtype, inner, outer=tuple(outer)),
+        *nested(outer, Binding.SERIAL, _swept(body.begun, parameters)),
+        *nested(body.added.axes, Binding.SERIAL, (*body.added.code, body.placed)),
+        *nested(outer, Binding.SERIAL, _swept(body.last, parameters)),
+    )
+    axes = dict.fromkeys((*body.rows, *body.begun.axes, *body.added.axes))
+    each = point_count(body.begun.axes) * (cost(body.begun) + cost(body.last))
+    each += point_count(body.added.axes) * cost(body.added)
+    return LoopNest(
+        name=kernel_name("scatter", segment),
+        axes=tuple(axes),
+        prologue=body.prologue,
+        body=(Region((), nested(body.rows, Binding.PARALLEL, inside), ()),),
+        launch=Launch(
+            threaded=point_count(body.rows) * each >= parameters.processor.serial_work,
+            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
+        ),
+        index_dtype=DataType.Int,
+        mapping="cpu scatter, row by row",
+        parameters=parameters,
+        overwrite_refusal=scatter_refusal(segment),
+    )
+
+
 # -- lists -----------------------------------------------------------------------------------------
 
 
@@ -103,7 +140,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     lists = PointLists(
         name, points.rows, points.points, nested(points.axes, Binding.PARALLEL, place)
     )
-    columns = _Rows(name, body, parameters).columns(adds=op.adds)
+    columns = _Listed(name, body, parameters).columns(adds=op.adds)
     row = (*body.of_row, *nested(body.begun.axes[:-1], Binding.SERIAL, (columns,)))
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
     axes = dict.fromkeys((*points.axes, *body.outside, *body.rows, *body.begun.axes))
@@ -125,7 +162,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _Listed:
     """What is done of rows that have the lists `name`."""
 
     name: str
@@ -136,7 +173,7 @@ class _Rows:
         """All columns of a row. An array has the sums of several points, none those of one. Where
         points replace what was there, the last one does."""
         body = self.body
-        none = self.swept(at_once(body.begun, body.last))
+        none = _swept(at_once(body.begun, body.last), self.parameters)
         if not adds:
             last = self.listed(Listed.LAST, at_once(body.one, body.last))
             return IfListed(self.name, body.row, (last,), none)
@@ -145,7 +182,7 @@ class _Rows:
             RowArray(kept.name, kept.dtype, kept.axis),
             self.listed(Listed.FIRST, body.one),
             self.listed(Listed.OTHERS, body.added),
-            *self.swept(body.last),
+            *_swept(body.last, self.parameters),
         )
         one = self.listed(Listed.FIRST, at_once(body.one, body.last))
         return IfListed(self.name, body.row, several, none, (one,))
@@ -157,22 +194,24 @@ class _Rows:
         later = Variable(f"{point.name}_later", point.extent)
         read = [load for load in consecutive(sweep) if load.at.coefficient(point)]
         if not read or which is Listed.LAST or lanes == 1:
-            return ListLoop(self.name, point.name, which, (*self.body.of_point, *self.swept(sweep)))
+            loops = _swept(sweep, self.parameters)
+            return ListLoop(self.name, point.name, which, (*self.body.of_point, *loops))
         asked: list[Prefetch] = []
         for load in read:
             terms = ((later if t == point else t, c) for t, c in load.at.terms)
             at = Index(load.at.constant, tuple(terms))
             asked.append(Prefetch(load.name, load.tensor, at, lanes, there=True))
         run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
-        swept = (*self.body.of_point, *self.swept(replace(sweep, ahead=tuple(asked))))
+        swept = (*self.body.of_point, *_swept(replace(sweep, ahead=tuple(asked)), self.parameters))
         return ListLoop(self.name, point.name, which, swept, later.name, ceil_div(AHEAD_BYTES, run))
 
-    def swept(self, sweep: Sweep) -> tuple[Loop, ...]:
-        """The loops over columns: what is stored goes in chunks, if it is long."""
-        inner = sweep.axes[-1]
-        if sweep.stores and in_chunks(sweep, self.parameters):
-            return chunks(sweep, self.parameters.processor.chunk)
-        inside = (*sweep.ahead, *sweep.code, *sweep.stores)
-        if sweep.ahead:
-            return (Loop(inner, Binding.SWEEP, inside, sweep.ahead[0].lanes),)
-        return (Loop(inner, Binding.SIMD, inside),)
+
+def _swept(sweep: Sweep, parameters: CpuRowParameters) -> tuple[Loop, ...]:
+    """The loops over the innermost axis: what is stored goes in chunks, if it is long."""
+    inner = sweep.axes[-1]
+    if sweep.stores and in_chunks(sweep, parameters):
+        return chunks(sweep, parameters.processor.chunk)
+    inside = (*sweep.ahead, *sweep.code, *sweep.stores)
+    if sweep.ahead:
+        return (Loop(inner, Binding.SWEEP, inside, sweep.ahead[0].lanes),)
+    return (Loop(inner, Binding.SIMD, inside),)

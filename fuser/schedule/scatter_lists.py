@@ -22,20 +22,20 @@ from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Expression, Ref
-from fuser.schedule.index import ZERO, Axis, Index, Variable, linear, substitute, unravel
+from fuser.schedule.index import ZERO, Index, Variable, linear, substitute, unravel
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, Kept
-from fuser.schedule.scatter_trace import Axes, ScatterTracer, atoms_of, axes_of
-from fuser.schedule.statements import Let, Store
+from fuser.schedule.scatter_elements import (
+    Axes,
+    ScatterTracer,
+    atoms_of,
+    axes_of,
+    held_type,
+    moved,
+)
+from fuser.schedule.statements import Let
 from fuser.segmenter import Segment
-
-_WIDER = {
-    DataType.Half: DataType.Float,
-    DataType.BFloat16: DataType.Float,
-    DataType.Float: DataType.Double,
-}
-"""What the points of one row are summed in: there may be many, and memory takes longer anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _ListTracer(ScatterTracer):
         self._kept = atoms_of(at[dim] for dim in range(len(at)) if dim not in inside)
         inner = [axis for dim in inside for axis in axes_of(at[dim])]
         axes = tuple(sorted(inner, key=lambda axis: -abs(address.coefficient(axis))))
-        dtype = _WIDER.get(out.dtype, out.dtype) if op.adds else out.dtype
+        dtype = held_type(op)
         held, kept = Ref(f"{out}_sum", dtype), Kept(f"{out}_sum", dtype, axes[-1])
         keep = Keep(held.name, dtype, axes[-1])
         self.restart()
@@ -113,7 +113,7 @@ class _ListTracer(ScatterTracer):
 
         self._known = before
         self.restart()
-        of_result, last = self._results(kept, axes)
+        of_result, last = self.results(kept, axes)
         body = ListBody(
             prologue=tuple(self._prologue),
             listed=listed,
@@ -129,21 +129,6 @@ class _ListTracer(ScatterTracer):
             last=last,
         )
         return _with_merged_lists(body)
-
-    def _results(self, kept: Kept, axes: Axes) -> tuple[list[Code], Sweep]:
-        """What is done once a row, and at every column, with the finished sum."""
-        out, held = self._out, Ref(kept.name, kept.dtype)
-        result = Let(out.name, out.dtype, convert(held, out.dtype))
-        rounds = held.dtype is not out.dtype
-        self._known[out, self._natural(out)] = Ref(out.name, out.dtype) if rounds else held
-        stores: list[Store] = []
-        for value in self._segment.stores:
-            at = self._natural(value)
-            self._make((value, at))
-            source = self.read_as(value, at, value.dtype)
-            stores.append(Store(value, self._address(value, at), source))
-        code = (kept, *((result,) if rounds else ()), *self._sweep_code)
-        return self._row_code, Sweep(axes, code, (), tuple(stores))
 
     def _at_point(self, at: Coordinates, dtype: DataType) -> tuple[Variable, Expression]:
         """The code of what point `point` of the list adds to the element `at`."""
@@ -177,20 +162,6 @@ class _ListTracer(ScatterTracer):
         return Listed(axes, code, row, number, math.prod(sizes), self._out.shape[op.dim])
 
 
-def at_once(summed: Sweep, last: Sweep) -> Sweep:
-    """The only sweep of a row whose sums are made by one: it makes of them what the `last` does."""
-    *code, keep = summed.code
-    assert isinstance(keep, Keep)
-    assert keep.source is not None
-    known = {node.name for node in code}
-    for node in last.code:
-        if isinstance(node, Kept):
-            code.append(Let(node.name, node.dtype, keep.source))
-        elif node.name not in known:
-            code.append(node)
-    return replace(last, code=tuple(code))
-
-
 def _with_merged_lists(body: ListBody) -> ListBody:
     """`body` with neighbouring axes merged that every access walks as one."""
     sweeps = body.begun, body.one, body.added, body.last
@@ -201,7 +172,7 @@ def _with_merged_lists(body: ListBody) -> ListBody:
     rows, also = merge_axes(body.rows, indices)
     columns, and_these = merge_axes(body.begun.axes, indices)
     replaced |= also | and_these
-    begun, one, added, last = (_moved(sweep, columns, replaced) for sweep in sweeps)
+    begun, one, added, last = (moved(sweep, columns, replaced) for sweep in sweeps)
     return replace(
         body,
         listed=_with_merged_axes(body.listed),
@@ -222,13 +193,3 @@ def _with_merged_axes(listed: Listed) -> Listed:
     axes, replaced = merge_axes(listed.axes, [*code.indices(), listed.number])
     number = substitute(listed.number, replaced)
     return replace(listed, axes=axes, code=replace_axes(code, replaced).code, number=number)
-
-
-def _moved(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
-    """A sweep over merged axes, which keeps what it keeps along the last of them."""
-    moved = replace_axes(sweep, replaced)
-    code = (
-        replace(node, axis=axes[-1]) if isinstance(node, Keep | Kept) else node
-        for node in moved.code
-    )
-    return replace(moved, axes=axes, code=tuple(code))

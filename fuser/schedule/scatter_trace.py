@@ -12,18 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.index import ZERO, Axis, Index, Variable
+from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, names_in
-from fuser.schedule.row_elements import Elements
+from fuser.schedule.scatter_elements import Axes, ScatterTracer, atoms_of, axes_of
 from fuser.schedule.statements import CheckedIndex, Let, Store
 from fuser.segmenter import Segment
-from fuser.segmenter.atoms import AtomSet
-
-Axes = tuple[Axis, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,40 +54,9 @@ class PointBody:
         return tuple(found)
 
 
-def scatter_of(segment: Segment) -> tuple[Statement, Scatter]:
-    """The scatter of a segment: its statement and its operation."""
-    statements = segment.fusion.statements
-    (found,) = ((s, s.op) for s in statements if isinstance(s.op, Scatter))
-    return found
-
-
 def trace_points(segment: Segment) -> PointBody:
     """The body of a scatter in place."""
     return _PointTracer(segment).run()
-
-
-class ScatterTracer(Elements):
-    """What both walks need."""
-
-    def __init__(self, segment: Segment) -> None:
-        super().__init__(segment, frozenset())
-        self._statement, self._op = scatter_of(segment)
-        self._out = self._statement.out
-
-    def row_named(self, at: Coordinates) -> Index:
-        """The row of the result that the index of a point names."""
-        size = self._out.shape[self._op.dim]
-        variable = Variable(f"{self._out}_index", size)
-        self._gathers[variable] = (self._statement, (self._op.index, at))
-        self._make((variable, ()))
-        return ZERO if size == 1 else Index(0, ((variable, 1),))
-
-    def source(self, at: Coordinates) -> tuple[Value, Coordinates]:
-        return (self._op.src, at if self._op.src.is_tensor else ())
-
-    def restart(self) -> None:
-        """Begin with code for another place of the text."""
-        self._row_code, self._sweep_code, self._swept = [], [], {}
 
 
 class _PointTracer(ScatterTracer):
@@ -140,18 +105,6 @@ class _PointTracer(ScatterTracer):
     @staticmethod
     def _by_stride(axes: Iterable[Axis], at: Index) -> Axes:
         return tuple(sorted(axes, key=lambda axis: -abs(at.coefficient(axis))))
-
-
-def axes_of(index: Index) -> Axes:
-    """The axes that make up a coordinate, the outermost first."""
-    return tuple(
-        term for term, _ in sorted(index.terms, key=lambda t: -t[1]) if isinstance(term, Axis)
-    )
-
-
-def atoms_of(at: Iterable[Index]) -> AtomSet:
-    """The atoms whose axes indices are made of."""
-    return frozenset(axis.path[0] for index in at for axis in axes_of(index))
 
 
 def _with_merged_points(body: PointBody) -> PointBody:

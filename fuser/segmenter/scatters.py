@@ -3,8 +3,8 @@
     [full] T1                    a kernel fills the memory of T4
     [mul scatter_add] T4         another adds to it; what makes the source, point by point, is fused
 
-With lists of points, a kernel makes every element of the result once: what makes the base, and what
-is made of the result, is fused too.
+With lists of points, or row by row, a kernel makes every element of the result once: what makes the
+base, and what is made of the result, is fused too.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _beside(
     reduced = next((node.out for node in nodes if isinstance(node.op, Reduce)), None)
     if reduced is not None:
         return Refusal(f"{reduced} is reduced over rows, and {out} is scattered over points")
-    if op.form is ScatterForm.LISTS:
-        return _beside_lists(operations, nodes, out, stores)
+    if op.makes_all:
+        return _beside_all(operations, nodes, out, stores)
     if op.arg in made:
         return Refusal(f"all of {op.arg} has to be there before {out} is scattered into it")
     reader = next((node.outs[0] for node in nodes if _reads(operations, node, {out})), None)
@@ -75,7 +75,7 @@ def _beside(
     return None
 
 
-def _beside_lists(
+def _beside_all(
     operations: OperationGraph, nodes: list[Statement], out: Value, stores: Collection[Value]
 ) -> Refusal | None:
     """Why nodes cannot share a kernel that makes `out` element by element."""

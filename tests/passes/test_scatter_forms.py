@@ -21,6 +21,7 @@ from fuser.passes.scatter_forms import choose_scatter_forms, varying_dims
 from tests.passes.rewriting import Draft, names
 
 LISTS, IN_PLACE, TORCH = ScatterForm.LISTS, ScatterForm.IN_PLACE, ScatterForm.TORCH
+ROWS = ScatterForm.ROWS
 
 
 def chosen(draft: Draft, *, lists: bool = False, ordered: bool = False) -> Fusion:
@@ -51,6 +52,32 @@ def test_lists_are_made_where_enough_neighbours_share_an_index(columns: int) -> 
     assert forms(chosen(added(torch.zeros(4, columns)), lists=True)) == [wanted]
     assert forms(chosen(added(torch.zeros(columns, 4), dim=1), lists=True)) == [IN_PLACE]
     assert forms(chosen(added(torch.zeros(4, columns)))) == [IN_PLACE]
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "form"),
+    [(7, 16, IN_PLACE), (8, 15, IN_PLACE), (8, 16, ROWS), (8, 1 << 14, ROWS), (9, 16385, IN_PLACE)],
+)
+def test_rows_with_points_of_their_own_are_made_one_by_one(
+    rows: int, length: int, form: ScatterForm
+) -> None:
+    draft = added(torch.zeros(rows, length), dim=1)
+    assert forms(chosen(draft, lists=True)) == [form]
+    assert forms(chosen(draft)) == [IN_PLACE]
+
+
+@pytest.mark.parametrize(("points", "form"), [((8, 3), ROWS), ((7, 3), IN_PLACE)])
+def test_a_row_without_points_is_none_that_is_made(
+    points: tuple[int, int], form: ScatterForm
+) -> None:
+    """Where an index has fewer rows than the data, those of the data are not all alike."""
+    draft = Draft()
+    data, source = draft.tensor(torch.zeros(8, 16)), draft.tensor(torch.ones(8, 3))
+    index = draft.tensor(torch.ones(points).long())
+    draft.out(draft.add(Scatter(data, index, source, 1, "scatter_add")))
+    after = chosen(draft, lists=True)
+    assert forms(after) == [form]
+    assert names(after) == (["scatter_add"] if form is ROWS else ["set", "scatter_add"])
 
 
 def test_an_input_is_copied_and_stays_as_it_is() -> None:

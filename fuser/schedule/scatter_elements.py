@@ -1,0 +1,119 @@
+"""What walks over a scatter have in common.
+
+A thread that makes all of a row of the result holds it in a wider type until all points are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Scatter, Statement, Value
+from fuser.schedule.coordinates import Coordinates
+from fuser.schedule.emit import convert
+from fuser.schedule.expressions import Ref
+from fuser.schedule.index import ZERO, Axis, Index, Variable
+from fuser.schedule.row_axes import replace_axes
+from fuser.schedule.row_body import Code, Sweep
+from fuser.schedule.row_elements import Elements
+from fuser.schedule.row_statements import Keep, Kept
+from fuser.schedule.statements import Let, Store
+from fuser.segmenter import Segment
+from fuser.segmenter.atoms import AtomSet
+
+Axes = tuple[Axis, ...]
+
+_WIDER = {
+    DataType.Half: DataType.Float,
+    DataType.BFloat16: DataType.Float,
+    DataType.Float: DataType.Double,
+}
+"""What the points of one row are summed in: there may be many, and memory takes longer anyway."""
+
+
+def scatter_of(segment: Segment) -> tuple[Statement, Scatter]:
+    """The scatter of a segment: its statement and its operation."""
+    statements = segment.fusion.statements
+    (found,) = ((s, s.op) for s in statements if isinstance(s.op, Scatter))
+    return found
+
+
+class ScatterTracer(Elements):
+    """The code of a scatter, as it grows."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__(segment, frozenset())
+        self._statement, self._op = scatter_of(segment)
+        self._out = self._statement.out
+
+    def row_named(self, at: Coordinates) -> Index:
+        """The row of the result that the index of a point names."""
+        size = self._out.shape[self._op.dim]
+        variable = Variable(f"{self._out}_index", size)
+        self._gathers[variable] = (self._statement, (self._op.index, at))
+        self._make((variable, ()))
+        return ZERO if size == 1 else Index(0, ((variable, 1),))
+
+    def source(self, at: Coordinates) -> tuple[Value, Coordinates]:
+        return (self._op.src, at if self._op.src.is_tensor else ())
+
+    def restart(self) -> None:
+        """Begin with code for another place of the text."""
+        self._row_code, self._sweep_code, self._swept = [], [], {}
+
+    def results(self, kept: Kept, axes: Axes) -> tuple[list[Code], Sweep]:
+        """What is done once a row, and at every column, with the finished sum."""
+        out, held = self._out, Ref(kept.name, kept.dtype)
+        result = Let(out.name, out.dtype, convert(held, out.dtype))
+        rounds = held.dtype is not out.dtype
+        self._known[out, self._natural(out)] = Ref(out.name, out.dtype) if rounds else held
+        stores: list[Store] = []
+        for value in self._segment.stores:
+            at = self._natural(value)
+            self._make((value, at))
+            source = self.read_as(value, at, value.dtype)
+            stores.append(Store(value, self._address(value, at), source))
+        code = (kept, *((result,) if rounds else ()), *self._sweep_code)
+        return self._row_code, Sweep(axes, code, (), tuple(stores))
+
+
+def axes_of(index: Index) -> Axes:
+    """The axes that make up a coordinate, the outermost first."""
+    return tuple(
+        term for term, _ in sorted(index.terms, key=lambda t: -t[1]) if isinstance(term, Axis)
+    )
+
+
+def atoms_of(at: Iterable[Index]) -> AtomSet:
+    """The atoms whose axes indices are made of."""
+    return frozenset(axis.path[0] for index in at for axis in axes_of(index))
+
+
+def held_type(op: Scatter) -> DataType:
+    """The type of what one thread holds of a result until all of its points are there."""
+    return _WIDER.get(op.arg.dtype, op.arg.dtype) if op.adds else op.arg.dtype
+
+
+def at_once(summed: Sweep, last: Sweep) -> Sweep:
+    """The only sweep of a row whose sums are made by one: it makes of them what the `last` does."""
+    *code, keep = summed.code
+    assert isinstance(keep, Keep)
+    assert keep.source is not None
+    known = {node.name for node in code}
+    for node in last.code:
+        if isinstance(node, Kept):
+            code.append(Let(node.name, node.dtype, keep.source))
+        elif node.name not in known:
+            code.append(node)
+    return replace(last, code=tuple(code))
+
+
+def moved(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
+    """A sweep over merged axes, which keeps what it keeps along the last of them."""
+    moved = replace_axes(sweep, replaced)
+    code = (
+        replace(node, axis=axes[-1]) if isinstance(node, Keep | Kept) else node
+        for node in moved.code
+    )
+    return replace(moved, axes=axes, code=tuple(code))

@@ -1,0 +1,73 @@
+"""What is done for each row of a scatter whose rows have points of their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fuser import DataType, FusionDefinition
+from fuser.passes.scatter_forms import choose_scatter_forms
+from fuser.schedule import CpuRowParameters
+from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Ref
+from fuser.schedule.index import Index, Variable
+from fuser.schedule.loop_tree import Loop, every_node
+from fuser.schedule.row_statements import Keep, KeepAt, Kept, RowArray
+from fuser.schedule.scatter_cpu import schedule_scatter_cpu
+from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
+from fuser.schedule.statements import CheckedIndex, Let, Load
+from fuser.segmenter import Segment, segment
+from tests.segmented import concrete, memory_of
+
+
+def scattered(mode: str, *rows: int) -> Segment:
+    """[*rows, 100] with 30 points of each row, `added` or "written"."""
+    x, source = (torch.empty(*rows, count, device="meta") for count in (100, 30))
+    inputs = x, torch.empty(*rows, 30, dtype=torch.int64, device="meta"), source
+    with FusionDefinition() as fd:
+        ops = fd.ops.scatter_add if mode == "added" else fd.ops.scatter
+        fd.add_output(ops(*map(fd.from_pytorch, inputs), len(rows)))
+    fusion = choose_scatter_forms(concrete(fd.fusion, inputs), lists=True, ordered=False)
+    (only,) = segment(fusion, memory_of(fusion, inputs)).segments
+    return only
+
+
+def body(mode: str, *rows: int) -> ScatteredRows:
+    return trace_scattered_rows(scattered(mode, *rows))
+
+
+def test_a_row_begins_with_the_data_adds_its_points_and_is_stored() -> None:
+    made = body("added", 64)
+    assert [axis.extent for axis in made.rows] == [64]
+    assert [[axis.extent for axis in s.axes] for s in (made.begun, made.added, made.last)] == [
+        [100],
+        [30],
+        [100],
+    ]
+    assert [type(node) for node in made.begun.code] == [Load, Keep]
+    assert [type(node) for node in made.added.code] == [Load, CheckedIndex, Load, Let]
+    assert [type(node) for node in made.last.code] == [Kept, Let]
+    assert made.placed.joins == "add"
+    assert made.placed.source == Ref("T3_added", DataType.Double)
+    assert made.placed.at == Index(0, ((Variable("T3_index", 100), 1),))
+
+
+def test_what_is_written_is_joined_to_nothing_and_as_wide_as_it_is() -> None:
+    made = body("written", 64)
+    assert made.placed.joins is None
+    assert made.placed.dtype is DataType.Float
+
+
+def test_rows_that_follow_each_other_are_one_axis() -> None:
+    assert [axis.extent for axis in body("added", 4, 16).rows] == [64]
+
+
+@pytest.mark.parametrize(("rows", "threaded"), [(8, False), (4096, True)])
+def test_a_thread_has_a_row_and_its_points_in_turn(rows: int, threaded: bool) -> None:
+    nest = schedule_scatter_cpu(scattered("added", rows), CpuRowParameters())
+    loops = [node for node in every_node(nest.body) if isinstance(node, Loop)]
+    bindings = [loop.binding for loop in loops]
+    assert bindings == [Binding.PARALLEL, Binding.SIMD, Binding.SERIAL, Binding.SIMD]
+    assert [type(node) for node in loops[0].body] == [RowArray, Loop, Loop, Loop]
+    assert isinstance(loops[2].body[-1], KeepAt)
+    assert nest.launch.threaded is threaded
