@@ -41,6 +41,12 @@ class CpuParameters:
     stream_row_bytes: int = 256
     """Bytes of the shortest row that a pure copy streams as a whole."""
 
+    # -- what is asked for ---------------------------------------------------------------------
+
+    held_bytes: int = 4 << 20
+    """The most bytes of what is read over and over, as the angles of a rotary embedding are, of
+    which nothing is asked for ahead: it is in a cache, and asking took a third of the time."""
+
     # -- tiles, where memory is turned ---------------------------------------------------------
 
     tile_read_bytes: int = 64

@@ -4,11 +4,13 @@ memory is turned, pieces where operands change."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange, later
 from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, trace
+from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.expressions import Ref
@@ -100,7 +102,7 @@ def _tiles(
     columns = shape.columns
     chunked = _chunk_length(turned.rest, parameters) == parameters.processor.chunk
     if chunked and (past_cache or gains_by_chunks((*turned.rest.loads, *turned.rest.lets))):
-        asked, done = _chunk(turned.work(columns), columns)
+        asked, done = _chunk(turned.work(columns), columns, parameters)
     else:
         lane, shifted = with_lanes(turned.work(columns), columns)
         asked, done = (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
@@ -130,7 +132,7 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
     if chunk and _is_row_copy(body, parameters):
         return Loop(inner, Binding.STREAM, scalar_nodes(body))
     if chunk == parameters.processor.chunk or (chunk and peel is None):
-        asked, done = _chunk(body, chunk)
+        asked, done = _chunk(body, chunk, parameters)
         return Loop(inner, Binding.CHUNKS, (*asked, *done), chunk, peel=peel)
     if _reads_apart(body, parameters):
         return Loop(inner, Binding.SERIAL, scalar_nodes(body))
@@ -215,14 +217,20 @@ def _chunk_start(body: Body, chunk: int) -> Peel | None:
     return Peel(store.tensor, start, chunk)
 
 
-def _chunk(body: Body, count: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+def _chunk(
+    body: Body, count: int, parameters: CpuParameters
+) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """`count` neighbouring elements: what asks for memory of theirs, and what computes them into
     registers, then stores them at once."""
     inner = body.axes[-1]
     lane, shifted = with_lanes(body, count)
     read = [load for load in body.loads if load.drawn is None]
     consecutive = [load for load in read if step_along(load.at, inner) == 1]
-    asked = tuple(_asked_ahead(load, body, count) for load in consecutive)
+    asked = tuple(
+        _asked_ahead(load, body, count)
+        for load in consecutive
+        if not _stays_in_cache(load, body.axes, parameters)
+    )
     wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
     arrays, computed, stores = store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
     drawn, own = _loads_at_once(body, shifted, count)
@@ -243,6 +251,15 @@ def _loads_at_once(body: Body, shifted: Body, count: int) -> tuple[list[Load], l
     at_once, _ = lane_loads(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
     names = {load.name for load in at_once}
     return at_once, [load for load in shifted.loads if load.name not in names]
+
+
+def _stays_in_cache(load: Load, axes: Sequence[Axis], parameters: CpuParameters) -> bool:
+    """Whether a tensor is read over and over, and so small that it is there by itself."""
+    if not all(isinstance(term, Axis) for term, _ in load.at.terms):
+        return False
+    walked = [axis for axis in axes if load.at.coefficient(axis)]
+    again = point_count(axes) > point_count(walked)
+    return again and point_count(walked) * load.tensor.dtype.itemsize <= parameters.held_bytes
 
 
 def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:

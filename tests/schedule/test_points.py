@@ -208,6 +208,18 @@ def test_a_later_row_is_one_of_those_that_come_next():
     assert (asked["T1"].there, asked["T1"].at.constant) == (True, 6 * 64)
 
 
+@pytest.mark.parametrize(("positions", "asked"), [(1024, ["T0"]), (1 << 14, ["T0", "T1"])])
+def test_what_is_read_again_from_a_cache_is_not_asked_for(positions: int, asked: list[str]):
+    x = torch.empty(16, positions, 512, device="meta")
+
+    def build(fd: FusionDefinition) -> None:
+        fd.add_output(fd.from_pytorch(x) * fd.from_pytorch(x[0]))
+
+    nest = schedule_cpu(segment_of(build, x, x[0]), CpuParameters())
+    nodes = (node for node in every_node(nest.body) if isinstance(node, Prefetch))
+    assert [node.tensor.name for node in nodes] == asked
+
+
 def test_short_rows_have_shorter_chunks_where_they_are_whole_lines():
     def chunks(row: int, stride: int) -> list[int]:
         given = torch.empty(40, stride, device="meta")[:, :row]
