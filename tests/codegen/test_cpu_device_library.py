@@ -577,6 +577,33 @@ def test_every_section_compiles_with_clang(tmp_path: Path, processor: str) -> No
     assert done.returncode == 0, done.stderr
 
 
+# -- chunks that are stored ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float32, torch.float64], ids=str)
+def test_a_part_of_a_chunk_is_stored_and_nothing_beside_it(tmp_path: Path, dtype: torch.dtype):
+    """Wherever it begins and ends, and wherever memory is aligned."""
+    type_ = f"unsigned {['char', 'short', 'int', 'long'][dtype.itemsize.bit_length() - 1]}"
+    head = (
+        f'extern "C" void store({type_}* to, const {type_}* from, long long first, long long last)'
+    )
+    call = f"stream_some(to, *reinterpret_cast<const {type_} (*)[64]>(from), first, last);"
+    library = build(
+        f"{LIBRARY.text(['stream_some'])}\n{head} {{ {call} }}", tmp_path, "-O2"
+    ).library
+    chunk = torch.arange(1, 65).to(dtype)
+    memory = torch.zeros(256, dtype=dtype)
+    base = -memory.data_ptr() // dtype.itemsize % (64 // dtype.itemsize)  # where a line begins
+    parts = [(first, last) for first in range(0, 64, 3) for last in range(first, 65)]
+    for at, (first, last) in itertools.product((0, 1, 5, 31, 63), parts):
+        memory.zero_()
+        place = ctypes.c_void_p(memory[base + at :].data_ptr())
+        library.store(place, address(chunk), ctypes.c_longlong(first), ctypes.c_longlong(last))
+        expected = torch.zeros_like(memory)
+        expected[base + at + first : base + at + last] = chunk[first:last]
+        assert torch.equal(memory, expected), (at, first, last)
+
+
 # -- lanes that are joined -----------------------------------------------------------------------
 
 

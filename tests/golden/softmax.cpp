@@ -136,20 +136,36 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
   }
 }
 
+// Copies less than twice as many bytes as `Most`: by the largest power of two that fits, from both
+// ends, which meet or overlap.
+template <int Most>
+static inline void copy_part(void* to, const void* from, long long bytes) {
+  if constexpr (Most > 0) {
+    if (bytes < Most) return copy_part<Most / 2>(to, from, bytes);
+    char head[Most], tail[Most];
+    __builtin_memcpy(head, from, Most);
+    __builtin_memcpy(tail, static_cast<const char*>(from) + bytes - Most, Most);
+    __builtin_memcpy(to, head, Most);
+    __builtin_memcpy(static_cast<char*>(to) + bytes - Most, tail, Most);
+  }
+}
+
 // Stores elements `first` to `last` - 1 of a chunk, past the cache but for what is before the first
 // and after the last vector that is aligned. No line is written both ways: that takes long. Ends of
 // rows are stored so: it is not made a part of the loop.
 template <class T, int Count>
 __attribute__((noinline)) static void stream_some(T* __restrict to, const T (&from)[Count],
                                                   long long first, long long last) {
-  constexpr int width = sizeof(stream_vector) / sizeof(T);
-  long long i = first;
-  for (; i < last && past_alignment(to + i) != 0; ++i) to[i] = from[i];
+  constexpr int bytes = sizeof(stream_vector), width = bytes / sizeof(T);
+  const long long ahead = (bytes - past_alignment(to + first)) % bytes / sizeof(T);
+  const long long begin = first + ahead < last ? first + ahead : last;
+  copy_part<bytes / 2>(to + first, from + first, (begin - first) * sizeof(T));
+  long long i = begin;
   for (; i + width <= last; i += width) {
     stream(reinterpret_cast<stream_vector*>(to + i),
            *reinterpret_cast<const stream_unaligned*>(from + i));
   }
-  for (; i < last; ++i) to[i] = from[i];
+  copy_part<bytes / 2>(to + i, from + i, (last - i) * sizeof(T));
 }
 
 // Stores a chunk that was moved by so many elements to be in range: only what no other chunk has.
