@@ -60,6 +60,7 @@ from fuser.schedule.row_statements import (
 from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.row_work import RowWork
 from fuser.schedule.statements import Let
 from fuser.schedule.sums_with_one import join_sums_with_one_in_rows
 from fuser.schedule.vectors import Alignments
@@ -114,8 +115,8 @@ class _Mapping:
         self._partials = {fold.name: team_partial(fold) for fold in body.folds_over_rows}
         self._stages = [part for sweep in body.stages for part in conflict_free(sweep)]
         partials = tuple(self._partials.values())
-        choice = TeamChoice(segment, body, self._stages, partials, alignments, parameters)
-        self._team, self._not_chosen = choice.run()
+        work = RowWork(segment, body, self._stages, partials, alignments, parameters)
+        self._team, self._not_chosen = TeamChoice(work).run()
 
     def run(self, overwrite_refusal: str | None) -> LoopNest:
         team, launch = self._team, self._team.launch
