@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from fuser.codegen.cpu_folds import CpuFoldPrinter
-from fuser.codegen.printer import RowNode
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import (
@@ -17,6 +16,7 @@ from fuser.schedule.loop_tree import (
     PointLists,
     PointOf,
     Region,
+    RowNode,
     Share,
     WarpElements,
     WarpPoints,

@@ -6,9 +6,8 @@ from typing import assert_never
 
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
-from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
-from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, Node, PointLists, PointOf
+from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, Node, PointLists, PointOf, RowNode
 
 _SHARES, _MOST_SHARED = 64, 256
 """Rows with lists are shared out in so many shares, or more if these are too large: rows have more

@@ -189,19 +189,14 @@ class WarpElements:
     store: Store
 
 
-Node = (
-    Load
-    | Let
-    | TileNode
-    | CheckedIndex
-    | Store
-    | Lanes
-    | LaneCall
+RowNode = (
+    CheckedIndex
     | Keep
     | Kept
     | RowArray
     | RowTile
     | RowOfTile
+    | Region
     | Combine
     | KeepLanes
     | JoinGroups
@@ -210,7 +205,9 @@ Node = (
     | Raise
     | Finish
     | FinishPowers
-    | Prefetch
+    | Carry
+    | ScanLanes
+    | Share
     | PointLists
     | PointOf
     | IfListed
@@ -218,13 +215,10 @@ Node = (
     | ListLoop
     | WarpPoints
     | WarpElements
-    | Loop
-    | Region
-    | Running
-    | Carry
-    | ScanLanes
-    | Share
 )
+"""What only kernels of rows and scatters have, but for the region of a processor's pieces."""
+
+Node = Load | Let | Store | Lanes | LaneCall | Prefetch | TileNode | Loop | Running | RowNode
 
 
 def nested(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> tuple[Node, ...]:
