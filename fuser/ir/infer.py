@@ -46,7 +46,8 @@ from fuser.ir.nodes import (
     Value,
     View,
 )
-from fuser.ir.pointwise import TABLE, Operand, Signature, common_dtype, letter
+from fuser.ir.pointwise import TABLE, letter
+from fuser.ir.promotion import Operand, Signature, common_dtype
 from fuser.ir.types import ScalarType, TensorType, ValueType
 
 
