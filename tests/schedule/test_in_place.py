@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -15,11 +13,10 @@ from fuser.schedule.body import trace
 from fuser.schedule.in_place import points_refusal, rows_refusal, scatter_refusal
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_trace import trace_rows
-from fuser.segmenter import Segment, segment
-from tests.schedule.rows import softmax
+from fuser.segmenter import Segment, place_updates, segment
+from tests.schedule.rows import Define, segment_of, softmax
 from tests.segmented import concrete, memory_of
 
-Define = Callable[..., Handle]
 X = torch.randn(4, 4)
 ELSEWHERE = "an element is computed from others of the old T0"
 
@@ -28,10 +25,20 @@ def updating(define: Define, *inputs: torch.Tensor) -> Segment:
     """The kernel that writes what is defined into the first input."""
     with FusionDefinition() as fd:
         given = list(map(fd.from_pytorch, inputs))
-        fd.add_output(define(fd, *given), alias_input=given[0])
+        made = define(fd, *given)
+        first, *others = [made] if isinstance(made, Handle) else made
+        fd.add_output(first, alias_input=given[0])
+        for other in others:
+            fd.add_output(other)
     fusion = lower_reductions(concrete(fd.fusion, inputs))
-    *_, last = segment(fusion, memory_of(fusion, inputs)).segments
-    return last
+    tried: list[Segment] = []
+
+    def note(found: Segment) -> str | None:
+        tried.append(found)
+        return None
+
+    place_updates(segment(fusion, memory_of(fusion, inputs)), {}, note)
+    return tried[-1]
 
 
 def of_points(define: Define, *inputs: torch.Tensor) -> str | None:
@@ -86,20 +93,32 @@ def test_what_is_the_same_all_along_a_row_is_read_by_a_whole_team() -> None:
     assert refusal == "several threads read the old T0"
 
 
-def test_what_other_rows_read_is_not_overwritten_by_what_all_rows_fold() -> None:
-    def define(fd: FusionDefinition, bias: Handle, x: Handle) -> Handle:
-        return fd.ops.sum(x * fd.ops.broadcast(bias, [True, False]), [0])
-
-    refusal = of_rows(define, torch.randn(4), X)
-    assert refusal == "the old T0 is read by other rows"
+def columns(fd: FusionDefinition, x: Handle) -> Handle:
+    """A fold over the rows, which are those of a softmax."""
+    return fd.ops.sum(softmax(fd, x), [0])
 
 
-def test_an_element_that_is_stored_again_is_not_computed_from_what_was_there() -> None:
-    def define(fd: FusionDefinition, bias: Handle, x: Handle) -> Handle:
-        return bias + fd.ops.sum(x, [0])
+def test_what_all_rows_fold_may_overwrite_what_is_read_at_last_only() -> None:
+    def of_rows_too(fd: FusionDefinition, bias: Handle, x: Handle) -> Handle:
+        return bias + columns(fd, x * fd.ops.broadcast(bias, [True, False]))
 
-    assert of_rows(define, torch.randn(4), X) is None
+    bias = torch.randn(4)
+    assert of_rows(lambda fd, bias, x: bias + columns(fd, x), bias, X) is None
+    assert of_rows(of_rows_too, bias, X) == "the old T0 is read by other rows"
 
 
-def test_a_scatter_reads_nothing_of_what_it_overwrites() -> None:
-    assert scatter_refusal(updating(lambda fd, x: fd.ops.exp(x), X)) is not None
+def test_a_row_that_a_later_sweep_reads_again_is_not_overwritten() -> None:
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        moved = x - fd.ops.max(x, [1], keepdim=True)
+        return [moved, x * fd.ops.sum(fd.ops.exp(moved), [1], keepdim=True)]
+
+    refusal = of_rows(define, X)
+    assert refusal is not None
+    assert refusal.startswith("the old T0 is read again after ")
+
+
+def test_a_scatter_reads_all_of_its_data_before() -> None:
+    made = updating(lambda fd, x: fd.ops.exp(x), X)
+    assert made.overwritten
+    assert scatter_refusal(made) is not None
+    assert scatter_refusal(segment_of(lambda fd, x: fd.ops.exp(x), X)) is None
