@@ -46,7 +46,7 @@ class OneThread:
         self.held: dict[str, torch.Tensor] = {}
         self._arrays: dict[str, list[torch.Tensor]] = {}
         self._places: dict[Axis, int] = {}
-        self._lane, self._lanes = 0, 0
+        self._lane, self._lanes, self._turned = 0, 0, False
         self._segment, self._inputs = segment, inputs
         for value in segment.fusion.inputs:
             if value.is_tensor:
@@ -127,7 +127,8 @@ class OneThread:
                 self.held[node.name] = torch.tensor(node.fill.value, dtype=node.dtype.torch)
             case ScanLanes():
                 array = self._arrays[node.array]
-                for lane in range(self._lanes):
+                lanes = range(self._lanes)
+                for lane in reversed(lanes) if self._turned else lanes:
                     array[lane] = self._scanned(node.carry, array[lane])
             case Running():
                 self.held[node.name] = self._scanned(carry_of(node), self._value(node.value))
@@ -137,14 +138,18 @@ class OneThread:
     def _loop(self, loop: Loop) -> None:
         match loop.binding:
             case Binding.SCAN:
+                self._turned = loop.turned
                 for place in range(0, loop.axis.extent, loop.step):
-                    self._places[loop.axis] = place
                     self._lanes = min(loop.step, loop.axis.extent - place)
+                    # Where lane 0 is.
+                    self._places[loop.axis] = place + (self._lanes - 1 if self._turned else 0)
                     self.run(loop.body)
+                self._lanes, self._turned = 0, False
             case Binding.SIMD if self._lanes:  # the lanes of a chunk, along its axis
                 first = self._places[loop.axis]
                 for lane in range(self._lanes):
-                    self._lane, self._places[loop.axis] = lane, first + lane
+                    self._lane = lane
+                    self._places[loop.axis] = first - lane if self._turned else first + lane
                     self.run(loop.body)
                 self._lane, self._places[loop.axis] = 0, first
             case Binding.LANES:
