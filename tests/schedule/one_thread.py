@@ -6,12 +6,12 @@ So what a pass or a mapping makes can be compared with the oracle before any tar
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Random, Value
+from fuser.ir.nodes import Number, Random, Value
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.ir.random_numbers import random_numbers
 from fuser.ir.strided import Strided
@@ -39,9 +39,14 @@ CPU = torch.device("cpu")
 
 
 class OneThread:
-    """`memory` has a flat tensor for every tensor by its name; `held`, every other value."""
+    """`memory` has a flat tensor for every tensor by its name; `held`, every other value.
 
-    def __init__(self, segment: Segment, inputs: Inputs) -> None:
+    `inputs` are those of the definition, or what the segment reads by the number of its buffer.
+    """
+
+    def __init__(
+        self, segment: Segment, inputs: Inputs | Mapping[int, torch.Tensor | Number]
+    ) -> None:
         self.memory: dict[str, torch.Tensor] = {}
         self.held: dict[str, torch.Tensor] = {}
         self._arrays: dict[str, list[torch.Tensor]] = {}
