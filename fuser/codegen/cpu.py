@@ -6,7 +6,6 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 from __future__ import annotations
 
 from fuser.codegen.cpu_tiles import CpuTilePrinter
-from fuser.codegen.printer import RowNode
 from fuser.codegen.target import CPU
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
@@ -14,7 +13,7 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop, Node, Peel, Region
+from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode
 from fuser.schedule.row_body import variables_of
 from fuser.schedule.statements import CheckedIndex, Drawn, Let, Load, Prefetch, Store
 from fuser.segmenter import Segment

@@ -6,11 +6,19 @@ from typing import assert_never
 
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
-from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import join
 from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import IfListed, Listed, ListLoop, Loop, Node, PointLists, PointOf
+from fuser.schedule.loop_tree import (
+    IfListed,
+    Listed,
+    ListLoop,
+    Loop,
+    Node,
+    PointLists,
+    PointOf,
+    RowNode,
+)
 from fuser.schedule.row_statements import KeepAt
 
 _SHARES, _MOST_SHARED = 64, 256

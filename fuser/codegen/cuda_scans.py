@@ -7,7 +7,6 @@ from abc import abstractmethod
 from typing import assert_never
 
 from fuser.codegen.cuda_folds import CudaFoldPrinter
-from fuser.codegen.printer import RowNode
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.loop_tree import (
@@ -18,6 +17,7 @@ from fuser.schedule.loop_tree import (
     PointLists,
     PointOf,
     Region,
+    RowNode,
     Share,
     WarpElements,
     WarpPoints,

@@ -6,11 +6,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from fuser.codegen.cuda_rows import CudaRowPrinter
-from fuser.codegen.printer import RowNode
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop, WarpElements, WarpPoints
+from fuser.schedule.loop_tree import Loop, RowNode, WarpElements, WarpPoints
 from fuser.schedule.statements import Store
 
 

@@ -24,38 +24,8 @@ from fuser.ir.nodes import Value
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import (
-    IfListed,
-    IfPastCache,
-    ListLoop,
-    Loop,
-    Node,
-    PointLists,
-    PointOf,
-    Region,
-    Share,
-    WarpElements,
-    WarpPoints,
-)
-from fuser.schedule.row_statements import (
-    Accumulate,
-    Carry,
-    Combine,
-    Finish,
-    FinishPowers,
-    JoinGroups,
-    Keep,
-    KeepAt,
-    KeepLanes,
-    Kept,
-    Raise,
-    RowArray,
-    RowOfTile,
-    RowTile,
-    Running,
-    ScanLanes,
-    Widen,
-)
+from fuser.schedule.loop_tree import Loop, Node, RowNode
+from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import (
     CheckedIndex,
     DrainTile,
@@ -73,36 +43,6 @@ from fuser.schedule.statements import (
     TileRoom,
 )
 from fuser.segmenter import Segment
-
-RowNode = (
-    CheckedIndex
-    | Keep
-    | KeepAt
-    | Kept
-    | RowArray
-    | RowTile
-    | RowOfTile
-    | Region
-    | Combine
-    | KeepLanes
-    | JoinGroups
-    | Accumulate
-    | Widen
-    | Raise
-    | Finish
-    | FinishPowers
-    | Carry
-    | ScanLanes
-    | Share
-    | PointLists
-    | PointOf
-    | IfListed
-    | IfPastCache
-    | ListLoop
-    | WarpPoints
-    | WarpElements
-)
-"""What pointwise kernels have none of, but for the region of a processor's pieces."""
 
 
 class KernelPrinter(ABC):

@@ -32,12 +32,12 @@ from fuser.frontend.ops import Operations
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
 from fuser.frontend.repro import Inputs
+from fuser.frontend.run_members import RunMembers
 from fuser.frontend.workbench import Device, Workbench, flattened
 from fuser.ir import nodes
 from fuser.ir.pointwise import TABLE
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
-from fuser.runtime.profile import Profile
 
 
 class Fusion(Workbench):
@@ -171,7 +171,7 @@ _FUSIONS: WeakValueDictionary[int, Fusion] = WeakValueDictionary()
 """Those of the process that are alive, by their number."""
 
 
-class FusionDefinition(Declarations, CodeMembers):
+class FusionDefinition(Declarations, RunMembers, CodeMembers):
     """Describes a fusion inside its `with` block; runs it afterwards.
 
     `FusionDefinition(fs)` fills the Fusion `fs`, which then runs it too; `FusionDefinition(id)` is
@@ -184,6 +184,7 @@ class FusionDefinition(Declarations, CodeMembers):
         self._kind = "FusionDefinition" if fusion is None else "Fusion"
         self._slot = _fusion_of(fusion)
         Declarations.__init__(self, Recorder())
+        RunMembers.__init__(self, self._slot)
         CodeMembers.__init__(self, self._slot)
         self.ops = Operations(self._recorder)
         later = define_later(self)
@@ -201,41 +202,6 @@ class FusionDefinition(Declarations, CodeMembers):
         traceback: TracebackType | None,
     ) -> None:
         self._slot.finish(error)
-
-    @property
-    def execute(self) -> Callable[..., list[torch.Tensor]]:
-        """`Fusion.execute` of the Fusion it fills; a property, so that a call costs no more."""
-        return self._slot.execute
-
-    @property
-    def plan(self) -> Callable[..., Plan]:
-        """`Fusion.plan` of the Fusion it fills."""
-        return self._slot.plan
-
-    @property
-    def validate(self) -> Callable[..., list[torch.Tensor]]:
-        """`Fusion.validate` of the Fusion it fills."""
-        return self._slot.validate
-
-    @property
-    def profile(self) -> Callable[..., Profile]:
-        """`Fusion.profile` of the Fusion it fills."""
-        return self._slot.profile
-
-    @property
-    def debug_output(self) -> Callable[[], str | None]:
-        """`Fusion.debug_output` of the Fusion it fills."""
-        return self._slot.debug_output
-
-    @property
-    def repro_script_for(self) -> Callable[..., str]:
-        """`Fusion.repro_script_for` of the Fusion it fills."""
-        return self._slot.repro_script_for
-
-    @property
-    def last_repro_script(self) -> Callable[[], str]:
-        """`Fusion.last_repro_script` of the Fusion it fills."""
-        return self._slot.last_repro_script
 
     @property
     def fusion(self) -> nodes.Fusion:

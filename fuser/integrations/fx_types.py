@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from fuser.ir import dtypes
 from fuser.ir.dtypes import DataType
@@ -58,6 +59,17 @@ def static_sizes(tensor: torch.Tensor) -> tuple[int, ...]:
 def is_static(size: object) -> bool:
     """Whether a size is a number, or a symbol that can be one number only."""
     return not isinstance(size, torch.SymInt) or cast("Any", size).node.expr.is_number
+
+
+def is_known(condition: Any) -> bool:
+    """Whether a comparison of sizes holds in every call."""
+    return bool(statically_known_true(condition))
+
+
+def same_numbers(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether sizes or strides are equal in every call."""
+    pairs = zip(left, right, strict=False)
+    return len(left) == len(right) and all(is_known(a == b) for a, b in pairs)
 
 
 def is_one(size: int | torch.SymInt) -> bool:

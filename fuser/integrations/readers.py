@@ -32,3 +32,20 @@ def readers_of(node: Node) -> Readers:
         else:
             found.add("caller" if user.op == "output" else "torch")
     return Readers("partitions" in found, "torch" in found, "caller" in found)
+
+
+def is_returned(node: Node) -> bool:
+    """Whether a value, or a view of it, is a result of the graph."""
+    pending = [node]
+    while pending:
+        found = pending.pop()
+        if found.op == "output":
+            return True
+        if found is node or _may_alias(found):
+            pending += found.users
+    return False
+
+
+def _may_alias(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or any(result.alias_info is not None for result in schema.returns)

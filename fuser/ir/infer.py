@@ -46,7 +46,8 @@ from fuser.ir.nodes import (
     Value,
     View,
 )
-from fuser.ir.pointwise import TABLE, Operand, Signature, common_dtype, letter
+from fuser.ir.pointwise import TABLE, letter
+from fuser.ir.promotion import Operand, Signature, common_dtype
 from fuser.ir.types import ScalarType, TensorType, ValueType
 
 
@@ -81,13 +82,9 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
             shapes.check_permutation("stride_order", "stride_order", op.order, len(op.arg.shape))
             return (TensorType(op.arg.dtype, op.arg.shape),)
         case Full():
-            check_fill("full", op.fill, op.dtype)
-            return (TensorType(op.dtype, result_shapes.factory("full", op.shape)),)
+            return (_full_type(op),)
         case Iota():
-            check_dtype("iota", op.dtype, [])
-            check_fill("iota", op.start, op.dtype)
-            check_fill("iota", op.step, op.dtype)
-            return (TensorType(op.dtype, result_shapes.factory("iota", (op.length,), "length")),)
+            return (_iota_type(op),)
         case GeneratorState():
             return (ScalarType(DataType.Int), ScalarType(DataType.Int))
         case Random():
@@ -114,6 +111,18 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
             return externs.result_types(op)
         case _:
             assert_never(op)
+
+
+def _full_type(op: Full) -> TensorType:
+    check_fill("full", op.fill, op.dtype)
+    return TensorType(op.dtype, result_shapes.factory("full", op.shape))
+
+
+def _iota_type(op: Iota) -> TensorType:
+    check_dtype("iota", op.dtype, [])
+    check_fill("iota", op.start, op.dtype)
+    check_fill("iota", op.step, op.dtype)
+    return TensorType(op.dtype, result_shapes.factory("iota", (op.length,), "length"))
 
 
 def _random_type(op: Random) -> TensorType:

@@ -8,97 +8,24 @@ and how C spells it. In `code`, `{0}`, `{1}`, ... are the operands, already conv
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from fuser.ir import dtypes, references
+from fuser.ir import references
 from fuser.ir.dtypes import Category, DataType
+from fuser.ir.promotion import (
+    Rule,
+    arithmetic,
+    comparison,
+    complex_parts,
+    floating,
+    identity,
+    magnitude,
+    predicate,
+    selection,
+)
 from fuser.ir.references import Reference
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What operands are converted to before the operation, and the type of its result."""
-
-    args: tuple[DataType, ...]
-    result: DataType
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """What promotion needs to know of an operand; `rank` is None for a scalar."""
-
-    dtype: DataType
-    rank: int | None
-
-
-Rule = Callable[[tuple[Operand, ...]], Signature]
-
-
-def common_dtype(operands: tuple[Operand, ...]) -> DataType:
-    """torch's promotion of tensors, 0-dim tensors and scalars, before any widening."""
-    return dtypes.promote(
-        [o.dtype for o in operands if o.rank],
-        [o.dtype for o in operands if o.rank == 0],
-        [o.dtype for o in operands if o.rank is None],
-    )
-
-
-# -- dtype rules ---------------------------------------------------------------------------------
-
-
-def arithmetic(operands: tuple[Operand, ...]) -> Signature:
-    """Compute and stay in the common type; 16-bit floats become float32."""
-    common = common_dtype(operands).compute
-    return Signature((common,) * len(operands), common)
-
-
-def floating(operands: tuple[Operand, ...]) -> Signature:
-    """As arithmetic, with integers and bool promoted to float32."""
-    common = dtypes.floating(common_dtype(operands)).compute
-    return Signature((common,) * len(operands), common)
-
-
-def comparison(operands: tuple[Operand, ...]) -> Signature:
-    """Compare in the common type; the result is Bool."""
-    common = common_dtype(operands).compute
-    return Signature((common,) * len(operands), DataType.Bool)
-
-
-def predicate(operands: tuple[Operand, ...]) -> Signature:
-    """Each operand in its own type; the result is Bool."""
-    return Signature(tuple(o.dtype.compute for o in operands), DataType.Bool)
-
-
-def identity(operands: tuple[Operand, ...]) -> Signature:
-    """The operand's own type, narrow floats included: a copy does no arithmetic."""
-    return Signature((operands[0].dtype,), operands[0].dtype)
-
-
-def magnitude(operands: tuple[Operand, ...]) -> Signature:
-    """As arithmetic, but a complex operand gives its real type."""
-    common = operands[0].dtype.compute
-    return Signature((common,), common.real)
-
-
-def selection(operands: tuple[Operand, ...]) -> Signature:
-    """where: a Bool condition, then the branches in their common type, narrow floats included;
-    two scalars in their default width if the condition makes a tensor of them."""
-    common = common_dtype(operands[1:])
-    if operands[0].rank is not None and all(branch.rank is None for branch in operands[1:]):
-        common = dtypes.default_width(common)
-    return Signature((DataType.Bool, common, common), common)
-
-
-def complex_parts(operands: tuple[Operand, ...]) -> Signature:
-    """complex(real, imag): floating parts, the complex type they make."""
-    part = dtypes.floating(common_dtype(operands)).compute
-    return Signature((part, part), dtypes.complex_of(part))
-
-
-# -- rows ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,10 @@ Floating types are followed as long as every number is an integer that they hold
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fuser.ir.dtypes import Category, DataType, holds
 from fuser.ir.infer import signature
 from fuser.ir.nodes import (
     Broadcast,
@@ -35,24 +33,7 @@ from fuser.ir.nodes import (
     View,
     static,
 )
-from fuser.ir.shapes import row_major_strides
-from fuser.passes.factors import common_factors
-
-_EXACT_BITS = {
-    DataType.Double: 53,
-    DataType.Float: 24,
-    DataType.Half: 11,
-    DataType.BFloat16: 8,
-}
-"""Floating types that hold every integer of so many bits; nobody counts in others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """Element [i, j, ...] is offset + steps[0] * i + steps[1] * j + ..."""
-
-    offset: int
-    steps: tuple[int, ...]
+from fuser.passes.linear import Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +80,7 @@ class Ranges:
             return
         out = statement.out
         found = _linear(statement.op, out.shape, self._known.get)
-        if found is not None and _fits(found, out.shape, out.dtype):
+        if found is not None and found.fits(out.shape, out.dtype):
             self._known[out] = found
 
     def number(self, value: Value) -> int | None:
@@ -110,7 +91,7 @@ class Ranges:
     def bounds(self, value: Value) -> tuple[int, int] | None:
         """The smallest and the largest element, if there are any."""
         found = self._known.get(value)
-        return None if found is None or 0 in value.shape else _bounds(found, value.shape)
+        return None if found is None or 0 in value.shape else found.bounds(value.shape)
 
     def along(self, value: Value, dim: int) -> Range | None:
         """The range that a tensor is along `dim`, the same everywhere in the others."""
@@ -129,7 +110,7 @@ class Ranges:
         if found is None:
             return None
         count = value.elements
-        merged = _viewed(found, value.shape, (count,)) if count else Linear(found.offset, (0,))
+        merged = found.viewed(value.shape, (count,)) if count else Linear(found.offset, (0,))
         return None if merged is None else Range(merged.offset, merged.steps[0], count)
 
 
@@ -174,7 +155,7 @@ def _linear(op: Operation, shape: tuple[int, ...], known: Lookup) -> Linear | No
             start, step = known(op.start), known(op.step)
             if start is None or step is None:
                 return None
-            return _used(Linear(start.offset, (step.offset,)), shape)
+            return Linear(start.offset, (step.offset,)).over(shape)
         case Pointwise():
             return _arithmetic(op, shape, known)
         case Cast() | Broadcast() | Expand() | Squeeze() | Permute() | View() | Slice() | Flip():
@@ -202,32 +183,15 @@ def _relabelled(
         case Permute():
             return Linear(offset, tuple(steps[dim] for dim in op.dims))
         case View():
-            return _viewed(found, op.arg.shape, shape)
+            return found.viewed(op.arg.shape, shape)
         case Slice():
             offset += _product(static(op.starts), steps)
             paced = tuple(step * pace for step, pace in zip(steps, static(op.steps), strict=True))
-            return _used(Linear(offset, paced), shape)
+            return Linear(offset, paced).over(shape)
         case Flip():
             offset += sum((shape[dim] - 1) * steps[dim] for dim in op.dims)
             turned = (-step if dim in op.dims else step for dim, step in enumerate(steps))
-            return _used(Linear(offset, tuple(turned)), shape)
-
-
-def _viewed(found: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear | None:
-    """Dimensions are split freely, and merged where they lie in one another."""
-    factors = common_factors(old, new)
-    if factors is None:
-        return None
-    steps = [0] * len(factors.sizes)
-    for dim, group in enumerate(factors.left):
-        inner = row_major_strides([factors.sizes[number] for number in group])
-        for number, stride in zip(group, inner, strict=True):
-            steps[number] = found.steps[dim] * stride
-    for group in factors.right:
-        for outer, inner in itertools.pairwise(group):
-            if steps[outer] != steps[inner] * factors.sizes[inner]:
-                return None
-    return Linear(found.offset, tuple(steps[group[-1]] if group else 0 for group in factors.right))
+            return Linear(offset, tuple(turned)).over(shape)
 
 
 def _arithmetic(op: Pointwise, shape: tuple[int, ...], known: Lookup) -> Linear | None:
@@ -238,63 +202,27 @@ def _arithmetic(op: Pointwise, shape: tuple[int, ...], known: Lookup) -> Linear 
     args: list[Linear] = []
     for arg, dtype in zip(op.args, signature(op).args, strict=True):
         found = known(arg)
-        if found is None or not _fits(found, arg.shape, dtype):
+        if found is None or not found.fits(arg.shape, dtype):
             return None
         args.append(Linear(found.offset, (0,) * (len(shape) - len(arg.shape)) + found.steps))
     match op.op, args:
         case "set", [x]:
             return x
         case "neg", [x]:
-            return _scaled(x, -1)
+            return x.times(-1)
         case "add", [x, y]:
-            return _sum(x, y)
+            return x.plus(y)
         case "sub", [x, y]:
-            return _sum(x, _scaled(y, -1))
+            return x.plus(y.times(-1))
         case "mul", [x, y] if not any(y.steps):
-            return _scaled(x, y.offset)
+            return x.times(y.offset)
         case "mul", [x, y] if not any(x.steps):
-            return _scaled(y, x.offset)
+            return y.times(x.offset)
         case compared, [x, y] if compared in _DECIDED:
-            chosen = _DECIDED[compared](*_bounds(_sum(x, _scaled(y, -1)), shape))
+            chosen = _DECIDED[compared](*x.plus(y.times(-1)).bounds(shape))
             return None if chosen is None else Linear(int(chosen), (0,) * len(shape))
         case _:
             return None
-
-
-def _sum(x: Linear, y: Linear) -> Linear:
-    steps = zip(x.steps, y.steps, strict=True)
-    return Linear(x.offset + y.offset, tuple(left + right for left, right in steps))
-
-
-def _scaled(x: Linear, factor: int) -> Linear:
-    return Linear(x.offset * factor, tuple(step * factor for step in x.steps))
-
-
-def _used(found: Linear, shape: tuple[int, ...]) -> Linear:
-    """With steps of 0 where there is no second element."""
-    pairs = zip(found.steps, shape, strict=True)
-    return Linear(found.offset, tuple(step if size > 1 else 0 for step, size in pairs))
-
-
-def _fits(found: Linear, shape: tuple[int, ...], dtype: DataType) -> bool:
-    """Whether a type holds every element."""
-    low, high = _bounds(found, shape)
-    match dtype.category:
-        case Category.INTEGER:
-            return holds(dtype, low) and holds(dtype, high)
-        case Category.FLOAT:
-            return dtype in _EXACT_BITS and max(-low, high) <= 1 << _EXACT_BITS[dtype]
-        case Category.BOOL:
-            return low == high and low in (0, 1)
-        case Category.COMPLEX:
-            return False
-
-
-def _bounds(found: Linear, shape: tuple[int, ...]) -> tuple[int, int]:
-    """The smallest and the largest element."""
-    spans = [step * max(size - 1, 0) for step, size in zip(found.steps, shape, strict=True)]
-    low = found.offset + sum(min(span, 0) for span in spans)
-    return low, found.offset + sum(max(span, 0) for span in spans)
 
 
 def _is_whole(number: float) -> bool:

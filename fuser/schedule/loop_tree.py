@@ -199,20 +199,15 @@ class WarpElements:
     store: Store
 
 
-Node = (
-    Load
-    | Let
-    | TileNode
-    | CheckedIndex
-    | Store
-    | Lanes
-    | LaneCall
+RowNode = (
+    CheckedIndex
     | Keep
     | KeepAt
     | Kept
     | RowArray
     | RowTile
     | RowOfTile
+    | Region
     | Combine
     | KeepLanes
     | JoinGroups
@@ -221,7 +216,9 @@ Node = (
     | Raise
     | Finish
     | FinishPowers
-    | Prefetch
+    | Carry
+    | ScanLanes
+    | Share
     | PointLists
     | PointOf
     | IfListed
@@ -229,13 +226,10 @@ Node = (
     | ListLoop
     | WarpPoints
     | WarpElements
-    | Loop
-    | Region
-    | Running
-    | Carry
-    | ScanLanes
-    | Share
 )
+"""What only kernels of rows and scatters have, but for the region of a processor's pieces."""
+
+Node = Load | Let | Store | Lanes | LaneCall | Prefetch | TileNode | Loop | Running | RowNode
 
 
 def nested(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -22,7 +22,8 @@ import torch
 from fuser.codegen import device_library
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
-from fuser.ir.pointwise import TABLE, Operand, PointwiseOp, Signature, letter
+from fuser.ir.pointwise import TABLE, PointwiseOp, letter
+from fuser.ir.promotion import Operand, Signature
 from fuser.runtime.toolchain import find_compiler
 
 COMPILER = find_compiler()

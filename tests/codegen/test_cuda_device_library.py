@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from fuser.codegen.device_library import DeviceLibrary, load
-from fuser.ir import pointwise
+from fuser.ir import promotion
 from fuser.ir.dtypes import DataType
-from fuser.ir.pointwise import TABLE, Operand, PointwiseOp
+from fuser.ir.pointwise import TABLE, PointwiseOp, letter
+from fuser.ir.promotion import Operand
 from fuser.runtime.nvrtc import compile_cubin
 from fuser.runtime.toolchain import find_compiler
 
@@ -56,7 +57,7 @@ def assignment(row: PointwiseOp, dtype: DataType, used: set[str], library: Devic
 def kernel(dtype: DataType) -> str:
     """Every row that accepts `dtype`, in one kernel."""
     library = load("common.h", "cuda.h")
-    rows = [row for row in TABLE.values() if pointwise.letter(dtype) in row.accepts]
+    rows = [row for row in TABLE.values() if letter(dtype) in row.accepts]
     used: set[str] = set()
     blocks = "\n".join(assignment(row, dtype, used, library) for row in rows)
     keys = sorted(key for key in used if key in library.sections)
@@ -82,7 +83,7 @@ def test_builtin_functions_keep_the_type(dtype: DataType) -> None:
     library = load("common.h", "cuda.h")
     checks: set[str] = set()
     for row in TABLE.values():
-        if "f" in row.accepts and row.rule is not pointwise.predicate:
+        if "f" in row.accepts and row.rule is not promotion.predicate:
             for name in called(row.spelling(dtype)):
                 key = library.key(name, dtype.spelling)
                 if key is None or not library.sections[key].text:

@@ -1,18 +1,20 @@
-"""Graphs of one node, with the metadata that tracing gives them."""
+"""Graphs of one node, with the metadata that tracing gives them, and graphs that are rewritten."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from fuser.integrations.fx_types import tensors_of
+from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.partition_call import define
 from fuser.integrations.support import Support, support
 from fuser.ir.interpret import interpret
@@ -71,3 +73,13 @@ def interpreted(target: Any, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
 
 def eager(target: Any, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
     return tensors_of(target(*args, **kwargs))
+
+
+def rewritten(function: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
+    """The overloads of a function's graph after the rewrites; results are compared."""
+    module = make_fx(function, tracing_mode="fake")(*inputs)
+    rewrite_graph(module.graph)
+    module.recompile()
+    torch.testing.assert_close(module(*inputs), function(*inputs))
+    targets = [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
+    return [name.split(".")[1] for name in targets]

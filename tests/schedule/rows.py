@@ -15,11 +15,15 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
+from fuser.schedule import CudaRowParameters
 from fuser.schedule.expressions import Call, Convert
 from fuser.schedule.index import Axis
+from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import Code, RowBody, Sweep
+from fuser.schedule.row_slots import conflict_free, team_partial
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.row_work import RowWork
 from fuser.schedule.statements import CheckedIndex, Let, Load
 from fuser.segmenter import Segment, segment
 from tests.segmented import concrete, memory_of
@@ -49,6 +53,16 @@ def segment_of(define: Define, *inputs: torch.Tensor | float) -> Segment:
 def body_of(define: Define, *inputs: torch.Tensor | float) -> RowBody:
     """The row body of a definition that is one kernel."""
     return trace_rows(segment_of(define, *inputs))
+
+
+def work_of(define: Define, *inputs: torch.Tensor) -> RowWork:
+    """The rows of a definition that is one kernel, as a team for them is chosen."""
+    segment = segment_of(define, *inputs)
+    body = arrange_rows(trace_rows(segment))
+    stages = [part for sweep in body.stages for part in conflict_free(sweep)]
+    partials = tuple(map(team_partial, body.folds_over_rows))
+    alignments = {lies.base: 64 for lies in segment.memory.values()}
+    return RowWork(segment, body, stages, partials, alignments, CudaRowParameters())
 
 
 def drawn(body: RowBody) -> list[str]:
@@ -114,3 +128,12 @@ def loss(fd: FusionDefinition, x: Handle, target: Handle) -> list[Handle]:
     at = fd.ops.broadcast(target, [False, True])
     losses = fd.ops.neg(fd.ops.squeeze(fd.ops.gather(logs, at, 1), [1]))
     return [fd.ops.mean(losses), losses]
+
+
+def column_sums(fd: FusionDefinition, x: Handle) -> Handle:
+    """A fold over rows that have folds too."""
+    return fd.ops.sum(softmax(fd, x), [0])
+
+
+def sums(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.cumsum(x, 1)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuser.integrations.aten import factories, indexing, pointwise, reductions, views
+from fuser.integrations.aten import factories, indexing, moves, pointwise, reductions, views
 from fuser.integrations.aten.factories import RANDOM
 from fuser.integrations.aten.row import Kind, Overload, Row
 
 TABLE: Mapping[Overload, Row] = {
     row.overload: row
-    for rows in (pointwise.ROWS, views.ROWS, reductions.ROWS, factories.ROWS, indexing.ROWS)
-    for row in rows
+    for module in (pointwise, views, moves, reductions, factories, indexing)
+    for row in module.ROWS
 }
 
 __all__ = ["RANDOM", "TABLE", "Kind", "Row"]

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuser.integrations.aten import RANDOM, factories, pointwise, views
+from fuser.integrations.aten import RANDOM, factories, moves, pointwise, views
 from fuser.integrations.decompositions import decompositions
 from fuser.integrations.fx_types import meta_of, tensors_of
 from fuser.integrations.joint import rewrite_graph
@@ -233,7 +233,7 @@ def _judged(module: GraphModule) -> Trial:
 
 
 _CHEAP = frozenset(
-    row.overload for rows in (pointwise.ROWS, views.ROWS, factories.ROWS) for row in rows
+    row.overload for table in (pointwise, views, moves, factories) for row in table.ROWS
 )
 
 

@@ -1,0 +1,86 @@
+"""The grid of a kernel of rows: blocks for its teams, or several blocks for a row.
+
+8192 rows, a block each             grid (8192, 1)
+8192 rows, a weight's gradient      as many blocks as run at once, which do row after row
+4 long rows, swept once             grid (4, n): a row is split over n blocks
+4 long rows, scanned                the same, each with a part of its row
+"""
+
+from __future__ import annotations
+
+import math
+
+from fuser.schedule.loop_nest import Launch
+from fuser.schedule.row_room import Demand, Room
+from fuser.schedule.row_scans import independent
+from fuser.schedule.row_statements import Place
+from fuser.schedule.row_work import RowWork
+
+
+def launched(
+    work: RowWork,
+    teams: int,
+    parts: int,
+    block: tuple[int, int, int],
+    room: Room | None = None,
+    demand: Demand | None = None,
+) -> Launch:
+    """`parts` blocks for each team, and as many teams as the grid may have."""
+    given, threads = work.parameters, math.prod(block)
+    cluster = room.cluster if room else 1
+    most = _most_blocks(work, threads * cluster) if work.partials else None
+    shared = 0
+    if room and demand and room.place is Place.SHARED:
+        shared = room.rounds * threads * demand.bytes
+    grid = (min(teams, most or given.most_blocks), parts, 1)
+    resident = max(min(given.resident_threads // threads, given.resident_blocks), 1)
+    split = 1 if parts > cluster and not work.scans else None
+    return Launch(
+        grid,
+        block,
+        threads,
+        resident=resident,
+        cluster=cluster,
+        shared_bytes=shared,
+        elastic=0 if work.partials else split,
+    )
+
+
+def _most_blocks(work: RowWork, threads: int) -> int:
+    """Blocks that keep folds over the rows: as many as run at once, and have room; more where
+    each keeps a number only, so that it matters less when the last of them ends."""
+    given = work.parameters
+    room = sum(partial.slots * partial.kept.itemsize for partial in work.partials)
+    resident = given.resident // threads
+    if not work.has_arrays:
+        resident *= given.scalar_waves
+    return max(min(resident, given.workspace_bytes // room), 1)
+
+
+def parts_of_row(work: RowWork, teams: int, width: int, height: int) -> int:
+    """Blocks that share a row, where there are fewer rows than the GPU runs blocks: `width` rows
+    have `height` threads each in one of them."""
+    given, all_stages = work.parameters, work.body.stages
+    stages = [sweep for sweep in all_stages if sweep.axes]
+    before = all_stages[: all_stages.index(stages[0])] if stages else ()
+    if len(stages) != 1 or work.partials or not stages[0].folds or work.scans:
+        return 1
+    if any(sweep.stores or sweep.folds for sweep in before):
+        return 1
+    blocks = 2 * given.resident // (teams * width * height)
+    return max(min(blocks, work.longest // (height * given.split_elements)), 1)
+
+
+def scanned_parts(work: RowWork, threads: int) -> int:
+    """Blocks that each scan a part of a row, where all that is done with rows is to scan them,
+    and they are fewer than the GPU runs blocks."""
+    given, all_stages = work.parameters, work.body.stages
+    stages = [sweep for sweep in all_stages if sweep.axes]
+    plain = all(not sweep.stores and not sweep.folds for sweep in all_stages[:-1])
+    sweep = stages[-1]
+    if len(stages) != 1 or not plain or sweep.folds or not independent(sweep):
+        return 1
+    if len(sweep.axes) != 1 or work.partials:
+        return 1
+    blocks = given.resident // (work.rows * threads)
+    return max(min(blocks, work.longest // (threads * given.elements)), 1)

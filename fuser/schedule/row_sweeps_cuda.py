@@ -1,0 +1,220 @@
+"""The sweeps of a row on a GPU, by a team of threads.
+
+    for each point that a thread of the team takes: fold it; join what the threads have
+    for each round of the team: scan its points, from what it has come to before
+    once a row: what needs no point of its own
+
+Who takes which points follows from the team: of what is shared out, neighbouring threads take
+neighbouring points, or vectors of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.counts import ceil_div, point_count, power_of_two
+from fuser.schedule.emit import join
+from fuser.schedule.expressions import Ref
+from fuser.schedule.folds import lowest_finite
+from fuser.schedule.index import ZERO, Axis
+from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
+from fuser.schedule.names import own_name, part_name
+from fuser.schedule.row_body import Fold, Sweep
+from fuser.schedule.row_lanes import in_lanes
+from fuser.schedule.row_powers import less_another, powers_pair
+from fuser.schedule.row_scans import carry_of, totals_of
+from fuser.schedule.row_scans_cuda import scan_lanes, scan_round
+from fuser.schedule.row_slots import Axes, is_of_row, numbering_axes, row_partial
+from fuser.schedule.row_statements import Accumulate, Finish, FinishPowers, Partial, Place
+from fuser.schedule.row_teams import RowTeam
+from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.row_work import RowWork
+from fuser.schedule.statements import Let
+
+
+class TeamSweeps:
+    """Makes the loops of stages; `partials` are those of the folds over the rows, by name."""
+
+    def __init__(self, work: RowWork, team: RowTeam, partials: Mapping[str, Partial]) -> None:
+        self._work = work
+        self._team = team
+        self._partials = partials
+
+    def run(self, stages: Sequence[Sweep]) -> list[Node]:
+        """The loops of all stages of a row, one after the other."""
+        nodes: list[Node] = []
+        pair = pair_at_once(stages, self._team)
+        for sweep in stages:
+            if pair and sweep in pair:
+                nodes += self._joined_powers(*pair) if sweep is pair[0] else ()
+            else:
+                nodes += self._stage(sweep)
+        return nodes
+
+    def _stage(self, sweep: Sweep) -> list[Node]:
+        if not sweep.axes:
+            return self._point(sweep)
+        if sweep.scans:
+            return self._scanned(sweep)
+        if numbering := self._taken_in_turn(sweep):
+            return self._slot_by_slot(sweep, numbering)
+        own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
+        return self._folded(own, self._loops(sweep))
+
+    def _loops(self, sweep: Sweep) -> tuple[Node, ...]:
+        """The loops in which a team shares out the points of a sweep."""
+        outer, shared, inner = self._divided(sweep)
+        vectors = Vectors() if inner else self._vectors(sweep, shared)
+        *rest, last = shared
+        inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, last, vectors))
+        alone = sweep.axes == (self._team.axis,)
+        inside = nested(rest, Binding.TEAM, (self._shared_out(last, inside, vectors, alone),))
+        loops = self._outside(outer, inside)
+        if vectors.peel:
+            ends = in_lanes(sweep, self._accumulate, last, Vectors())
+            loops = (*loops, Loop(last, Binding.ENDS, ends, peel=vectors.peel))
+        return loops
+
+    def _outside(self, axes: Sequence[Axis], inside: tuple[Node, ...]) -> tuple[Node, ...]:
+        """Loops that every thread walks; of a short row, a number of rounds."""
+        for axis in reversed(axes):
+            rounds = power_of_two(axis.extent) if self._team.is_short else 0
+            inside = (Loop(axis, Binding.SERIAL, inside, rounds=rounds),)
+        return inside
+
+    def _folded(self, folds: Sequence[Fold], loops: tuple[Node, ...]) -> list[Node]:
+        """Loops in which the threads of a team fold, and what the team then makes of that."""
+        finished = [Finish(row_partial(fold), ZERO) for fold in folds]
+        after = [self._to_rows(fold) for fold in folds if fold.slots is not None]
+        partials = tuple(map(row_partial, folds))
+        return [Region(partials, loops, (*finished, *after))] if folds else list(loops)
+
+    def _joined_powers(self, largest: Sweep, sums: Sweep) -> list[Node]:
+        """Two sweeps, and what all threads of a row make of both."""
+        found, summed = row_partial(largest.folds[0]), row_partial(sums.folds[0])
+        own = Ref(own_name(found.name), found.kept)
+        part = Ref(part_name(found.name), found.kept)
+        finite = Let(own.name, own.dtype, join("maximum", part, lowest_finite(own.dtype)))
+        apart = less_another(sums, Ref(found.name, found.dtype), own)
+        body = (*self._loops(largest), finite, *self._loops(apart))
+        return [Region((found, summed), body, (FinishPowers(found, summed, own),))]
+
+    def _taken_in_turn(self, sweep: Sweep) -> Axes:
+        """The axes that number slots of folds over the rows, if these are so few, and the points of
+        each so many, that a team does better to take one after the other than each thread its own.
+        """
+        numbering, threads = numbering_axes(sweep), self._team.threads
+        others = [axis for axis in sweep.axes if axis not in numbering]
+        few = point_count(numbering) < threads <= point_count(others)
+        return numbering if few and self._team.team is Team.BLOCK else ()
+
+    def _slot_by_slot(self, sweep: Sweep, numbering: Axes) -> list[Node]:
+        """A sweep, one slot of its folds over the rows after the other."""
+        axes = tuple(axis for axis in sweep.axes if axis not in numbering)
+        slot = dataclasses.replace(sweep, axes=axes)
+        own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
+        of_slot = [fold for fold in sweep.folds if fold not in own and is_of_row(fold, slot)]
+        inside = self._folded(of_slot, self._loops(slot))
+        return self._folded(own, nested(numbering, Binding.SERIAL, tuple(inside)))
+
+    def _scanned(self, sweep: Sweep) -> list[Node]:
+        """A sweep that scans, in rounds of the team; few long rows in a part for each block."""
+        *outer, last = sweep.axes
+        column = self._team.team is Team.COLUMN
+        aligned = Vectors() if column else self._own_vectors(sweep, last)
+        lanes = scan_lanes(aligned, last.extent, self._team.threads, self._work.parameters)
+        loop = scan_round(sweep, self._accumulate, lanes, aligned)
+        carries = tuple(map(carry_of, sweep.scans))
+        _, parts, _ = self._team.launch.grid
+        if parts == 1:
+            own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
+            return self._folded(own, (*carries, *nested(outer, Binding.SERIAL, (loop,))))
+        summed = totals_of(sweep)
+        alone = aligned if aligned.lanes == lanes else Vectors()
+        inside = in_lanes(summed, self._accumulate, last, alone)
+        own = [fold for fold in summed.folds if is_of_row(fold, summed)]
+        totals = self._folded(own, (Loop(last, Binding.TEAM, inside, alone.lanes),))
+        each = lanes * self._team.threads
+        share = ceil_div(last.extent, parts * each) * each
+        return [Share(last, carries, tuple(totals), (loop,), share)]
+
+    def _point(self, sweep: Sweep) -> list[Node]:
+        """What is done once a row."""
+        folds: list[Node] = []
+        for fold in sweep.folds:
+            if fold.slots is None:
+                folds.append(Let(fold.name, fold.dtype, fold.value))
+            else:
+                folds.append(Accumulate(self._partials[fold.name], fold.at, fold.value))
+        return [*sweep.code, *folds, *sweep.stores]
+
+    def _accumulate(self, fold: Fold, sweep: Sweep) -> Accumulate:
+        if is_of_row(fold, sweep):
+            return Accumulate(row_partial(fold), ZERO, fold.value)
+        return Accumulate(self._partials[fold.name], fold.at, fold.value)
+
+    def _to_rows(self, fold: Fold) -> Accumulate:
+        """Join what a row folded to what all rows have."""
+        partial = self._partials[fold.name]
+        return Accumulate(partial, fold.at, Ref(row_partial(fold).name, fold.dtype))
+
+    def _divided(self, sweep: Sweep) -> tuple[Axes, Axes, Axes]:
+        """Axes of a sweep to walk one by one, inside them those to share out, and the others.
+
+        A slot of a fold over the rows always belongs to the same thread: what is shared out numbers
+        the slots.
+        """
+        numbering = numbering_axes(sweep)
+        last = sweep.axes[-1]
+        if self._team.team is Team.GRID:
+            return (), sweep.axes, ()
+        if last in numbering and (last.extent >= self._team.threads or len(numbering) == 1):
+            return sweep.axes[:-1], (last,), ()
+        return (), numbering, tuple(axis for axis in sweep.axes if axis not in numbering)
+
+    def _vectors(self, sweep: Sweep, shared: Axes) -> Vectors:
+        """How a thread takes neighbouring elements along the last of the axes shared out."""
+        last = sweep.axes[-1]
+        if len(sweep.axes) == 1 and last in self._team.vectors:
+            return self._team.vectors[last]
+        if self._team.team is Team.COLUMN or last is not shared[-1]:
+            return Vectors()
+        vectors = self._own_vectors(sweep, last)
+        return vectors if len(shared) == 1 else Vectors(math.gcd(vectors.lanes, last.extent))
+
+    def _own_vectors(self, sweep: Sweep, axis: Axis) -> Vectors:
+        """Vectors along an axis of one sweep, whatever others have."""
+        work = self._work
+        given = work.segment, [sweep], axis, work.alignments, work.parameters
+        return vectors_for(*given, may_peel=False)
+
+    def _shared_out(
+        self, axis: Axis, inside: tuple[Node, ...], vectors: Vectors, as_kept: bool
+    ) -> Loop:
+        """The loop in which every thread takes its points along an axis; as many of them as it
+        keeps something of, if these are the points that are kept."""
+        room = self._team.room if as_kept else None
+        rounds = room.rounds if room and room.place is Place.REGISTERS else 0
+        lanes, whole, peel = vectors.lanes, vectors.whole, vectors.peel
+        if self._team.is_short and not rounds:
+            needed = max(power_of_two(ceil_div(axis.extent, lanes)) // self._team.threads, 1)
+            rounds = needed if needed <= self._work.parameters.unrolled else 0
+        return Loop(axis, Binding.TEAM, inside, lanes, rounds, whole, peel)
+
+
+def pair_at_once(stages: Sequence[Sweep], team: RowTeam) -> tuple[Sweep, Sweep] | None:
+    """Two sweeps of a softmax, if a block, or a cluster, has a row: its threads then wait for each
+    other once, not twice."""
+    _, teams, _ = team.launch.block
+    if team.team is not Team.BLOCK or teams > 1:
+        return None
+    pair = powers_pair(stages)
+    if pair is None:
+        return None
+    partials = [row_partial(fold) for sweep in pair for fold in sweep.folds]
+    alike = all(partial.kept is partial.dtype is DataType.Float for partial in partials)
+    return pair if alike and len(partials) == 2 else None

@@ -1,0 +1,106 @@
+"""What a GPU has to do for the rows of a body: by this the team of a row is chosen.
+
+x - max(x), along i     groups {i: two sweeps}, vectors of 16 bytes, x is loaded twice: to keep
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fuser.schedule.counts import ceil_div, point_count
+from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.index import Axis
+from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_kept import loads_to_keep
+from fuser.schedule.row_room import Demand
+from fuser.schedule.row_slots import is_of_row
+from fuser.schedule.row_statements import Partial
+from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.statements import Load
+from fuser.schedule.vectors import Alignments
+from fuser.segmenter import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class RowWork:
+    """A body whose `stages` have no conflicting folds, and `partials` for its folds over rows."""
+
+    segment: Segment
+    body: RowBody
+    stages: Sequence[Sweep]
+    partials: Sequence[Partial]
+    alignments: Alignments
+    parameters: CudaRowParameters
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return point_count(self.body.rows)
+
+    @property
+    def longest(self) -> int:
+        """The points of a row's longest stage."""
+        return self.body.longest
+
+    @property
+    def scans(self) -> bool:
+        """Whether anything is scanned."""
+        return any(sweep.scans for sweep in self.stages)
+
+    @property
+    def folds_or_scans(self) -> bool:
+        """Whether anything is folded or scanned."""
+        return any(sweep.folds or sweep.scans for sweep in self.body.stages)
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether a fold over the rows has several places."""
+        return any(partial.slots > 1 for partial in self.partials)
+
+    @property
+    def groups(self) -> dict[Axis, list[Sweep]]:
+        """The sweeps along each axis alone, which take the same points of it."""
+        groups: dict[Axis, list[Sweep]] = {}
+        for sweep in self.stages:
+            if len(sweep.axes) == 1:
+                groups.setdefault(sweep.axes[0], []).append(sweep)
+        return groups
+
+    def vectors(self, *, may_peel: bool) -> dict[Axis, Vectors]:
+        """How threads take neighbouring elements along each axis that has sweeps of its own."""
+        return {
+            axis: self._vectors_along(axis, sweeps, may_peel=may_peel)
+            for axis, sweeps in self.groups.items()
+        }
+
+    def _vectors_along(self, axis: Axis, sweeps: Sequence[Sweep], *, may_peel: bool) -> Vectors:
+        folds = [(fold, sweep) for sweep in sweeps for fold in sweep.folds]
+        # Slots that a row's elements fold into belong to the same threads in every row.
+        own = all(fold.slots in (None, 1) or is_of_row(fold, sweep) for fold, sweep in folds)
+        return vectors_for(
+            self.segment,
+            sweeps,
+            axis,
+            self.alignments,
+            self.parameters,
+            may_peel=may_peel,
+            may_move=own,
+        )
+
+    def to_keep(self, vectors: Mapping[Axis, Vectors]) -> tuple[Axis | None, tuple[Load, ...]]:
+        """The longest axis along which something is loaded again, and these loads."""
+        if self.scans:
+            return None, ()  # a scan has its points in the order of the row
+        groups = self.groups
+        for axis in sorted(groups, key=lambda axis: -axis.extent):
+            loads = loads_to_keep(groups[axis], self.body.rows, vectors[axis].lanes)
+            if loads:
+                return axis, tuple(loads)
+        return None, ()
+
+
+def demand_of(axis: Axis, kept: Sequence[Load], lanes: int) -> Demand:
+    """What a row wants to keep of loads along an axis, by vectors of so many lanes."""
+    sizes = tuple(load.tensor.dtype.itemsize for load in kept)
+    return Demand(ceil_div(axis.extent, lanes), lanes, sizes)

@@ -1,0 +1,117 @@
+"""Rules for known indices: what they are replaced by, what they must not be, and the results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fuser.integrations.joint import rewrite_graph
+from tests.integrations.graphs import rewritten
+
+aten: Any = torch.ops.aten
+X = torch.randn(4, 6)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: aten.index_select(x, 1, torch.arange(3)) + 1, ["slice", "add"]),
+        (lambda x: aten.index_select(x, 1, torch.arange(1, 6, 2)) + 1, ["slice", "add"]),
+        (lambda x: aten.index.Tensor(x, [None, torch.arange(2, 5)]) + 1, ["slice", "add"]),
+        (
+            lambda x: aten.index_put(torch.full((4, 9), 0.0), [None, torch.arange(6)], x, True) + 1,
+            ["full", "slice_scatter", "add"],
+        ),
+        (
+            lambda x: aten.index_add(torch.full((9, 6), 0.0), 0, torch.arange(2, 6), x) + 1,
+            ["full", "slice_scatter", "add"],
+        ),
+        # Places that are known, if they are no range.
+        (lambda x: aten.index_select(x, 1, torch.arange(5, -1, -1)) + 1, ["flip", "add"]),
+        (
+            lambda x: aten.index.Tensor(x, [None, torch.arange(-1, 6).abs()]) + 1,
+            ["slice", "flip", "slice", "cat", "add"],
+        ),
+        (
+            lambda x: aten.index.Tensor(x, [torch.arange(8) // 2]) + 1,
+            ["unsqueeze", "expand", "clone", "view", "add"],
+        ),
+        (
+            lambda x: (
+                aten.index.Tensor(x, [torch.arange(8)[:, None] // 2, torch.arange(5, -1, -2)]) + 1
+            ),
+            ["unsqueeze", "expand", "clone", "view", "slice", "flip", "add"],
+        ),
+        (
+            lambda x: aten.index_put(torch.full((2, 6), 0.0), [torch.arange(4) // 2], x, True) + 1,
+            ["reshape", "sum", "add"],
+        ),
+        (
+            lambda x: (
+                aten.index_put(torch.full((4, 3), 0.0), [None, torch.arange(-3, 3)], x, True) + 1
+            ),
+            ["slice", "slice", "add", "add"],
+        ),
+        (
+            lambda x: (
+                aten.index_add(torch.full((4, 9), 0.0), 1, torch.arange(8, -1, -1)[:6], x) + 1
+            ),
+            ["flip", "constant_pad_nd", "add"],
+        ),
+    ],
+)
+def test_indices_that_are_known_become_slices_and_pads(function: Any, expected: list[str]) -> None:
+    assert rewritten(function, X) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [
+        # What is returned is a tensor of its own.
+        (lambda x: aten.index_select(x, 1, torch.arange(6)), "index_select"),
+        # Places that are too many pieces, that follow from an input, or that are not integers.
+        (lambda x: aten.index_select(x, 1, torch.arange(12) * 7 % 5) + 1, "index_select"),
+        (lambda x: aten.index_select(x, 1, x[0].long().clamp(0, 5)) + 1, "index_select"),
+        # Two indices that go along the same dimension.
+        (lambda x: aten.index.Tensor(x, [torch.arange(4), torch.arange(4)]) + 1, "index"),
+        # What lies otherwise than a read of it would.
+        (lambda x: aten.index.Tensor(x, [None, torch.arange(6)]), "index"),
+        # Added to what is not zero.
+        (
+            lambda x: aten.index_put(torch.full((4, 9), 1.0), [None, torch.arange(6)], x, True) + 1,
+            "index_put",
+        ),
+        # A source that is repeated.
+        (
+            lambda x: aten.index_put(torch.full((9,), 0.0), [torch.arange(6)], x.sum(), True) + 1,
+            "index_put",
+        ),
+    ],
+)
+def test_indices_that_mean_something_else_are_kept(function: Any, kept: str) -> None:
+    assert kept in rewritten(function, X)
+
+
+def test_a_range_beyond_the_tensor_still_raises() -> None:
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        rewritten(lambda x: aten.index_select(x, 1, torch.arange(7)) + 1, X)
+
+
+@pytest.mark.parametrize(("device", "read"), [("cpu", "cat"), ("meta", "index")])
+def test_places_along_many_indices_become_pieces_where_kernels_have_loops_for_each(
+    device: str, read: str
+):
+    def neighbours(x: torch.Tensor) -> torch.Tensor:
+        middle = torch.arange(12, device=device) // 2
+        places = [(middle + step).clamp(0, 5) for step in (-1, 0, 1)]
+        first, second, third = (aten.index.Tensor(x, [None, place]) for place in places)
+        return first + second * 2 + third
+
+    module = make_fx(neighbours, tracing_mode="fake")(X.to(device))
+    rewrite_graph(module.graph)
+    targets = [node.target for node in module.graph.nodes]
+    assert (aten.cat.default in targets) == (read == "cat")
+    assert (aten.index.Tensor in targets) == (read == "index")

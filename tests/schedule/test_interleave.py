@@ -1,0 +1,104 @@
+"""Short axes: elements one after the other, their neighbours in lanes, and the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.schedule.axes import arrange
+from fuser.schedule.body import Body, trace
+from fuser.schedule.interleave import interleaved
+from fuser.schedule.pieces import pieces
+from tests.schedule.one_thread import OneThread
+from tests.schedule.rows import segment_of
+
+Define = Callable[..., Handle]
+X, Y = torch.randn(64), torch.randn(64)
+
+
+def together(define: Define, *inputs: torch.Tensor, most: int = 8) -> list[Body]:
+    """What becomes of the pieces of a definition; they store what the oracle says."""
+    segment = segment_of(define, *inputs)
+    parts = interleaved(pieces(arrange(trace(segment)), 24), most)
+    thread = OneThread(segment, inputs)
+    for part in parts:
+        thread.run(part.prologue)
+        thread.at_points(part.axes, (*part.loads, *part.lets, *part.stores))
+    thread.check()
+    return parts
+
+
+def shape(part: Body) -> tuple[list[int], int, int]:
+    """Extents, loads and stores."""
+    return [axis.extent for axis in part.axes], len(part.loads), len(part.stores)
+
+
+def repeated(fd: FusionDefinition, x: Handle) -> Handle:
+    pairs = fd.ops.broadcast(x, [False, True])
+    return fd.ops.neg(fd.ops.expand(pairs, [64, 2]))
+
+
+def stacked(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    last = [False, True]
+    return fd.ops.cat([fd.ops.broadcast(part, last) for part in (fd.ops.exp(x), y)], 1)
+
+
+def test_elements_of_a_short_axis_are_one_body_that_loads_once() -> None:
+    # for i < 64: for j < 2: out[2 i + j]   ->   for i < 64: out[2 i], out[2 i + 1]
+    (part,) = together(repeated, X)
+    assert shape(part) == ([64], 1, 2)
+    first, second = (store.at for store in part.stores)
+    assert (first.constant, second.constant) == (0, 1)
+    assert len(part.lets) == 1
+
+
+def test_pieces_of_one_element_are_interleaved() -> None:
+    (part,) = together(stacked, X, Y)
+    assert shape(part) == ([64], 2, 2)
+
+
+def test_no_more_elements_than_may_be() -> None:
+    (part,) = together(repeated, X, most=1)
+    assert shape(part) == ([64, 2], 1, 1)
+    assert [shape(part) for part in together(stacked, X, Y, most=1)] == [([64], 1, 1)] * 2
+
+
+def test_pieces_that_do_not_store_over_each_other_stay_apart() -> None:
+    def above(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+        first = [True, False]
+        return fd.ops.cat([fd.ops.broadcast(part, first) for part in (fd.ops.exp(x), y)], 0)
+
+    assert [shape(part) for part in together(above, X, Y)] == [([64], 1, 1)] * 2
+
+
+def test_pieces_of_other_extents_stay_apart() -> None:
+    def define(fd: FusionDefinition, x: Handle, y: Handle, z: Handle) -> Handle:
+        return fd.ops.cat([stacked(fd, x, y), stacked(fd, z, z)], 0)
+
+    parts = together(define, X, Y, torch.randn(32))
+    assert [shape(part) for part in parts] == [([64], 2, 2), ([32], 2, 2)]
+
+
+def test_several_short_axes_are_cut_as_far_as_all_of_their_elements_are_few() -> None:
+    def define(fd: FusionDefinition, x: Handle, bias: Handle) -> Handle:
+        """A bias, whose rows are neither a row of x nor all of it."""
+        return x + fd.ops.broadcast_in_dim(bias, [8, 3, 2], [2])
+
+    x, bias = torch.randn(8, 3, 2), torch.randn(2)
+    assert [shape(part) for part in together(define, x, bias)] == [([24], 4, 2)]
+    assert [shape(part) for part in together(define, x, bias, most=1)] == [([24, 2], 2, 1)]
+
+
+@pytest.mark.parametrize("most", [2, 4])
+def test_random_numbers_are_not_cut_from_their_blocks(most: int) -> None:
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        state = {"rng_seed": 3, "rng_offset": 0}
+        pairs = fd.ops.expand(fd.ops.broadcast(x, [False, True]), [64, 2])
+        return pairs + fd.ops.uniform(1.0, 2.0, [64, 2], **state)
+
+    (part,) = together(define, X, most=most)
+    assert [axis.extent for axis in part.axes] == [64, 2]

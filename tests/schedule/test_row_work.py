@@ -1,0 +1,63 @@
+"""What the team of a row is chosen by: sweeps along an axis, vectors, loads that come again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fuser.schedule.row_room import Demand
+from fuser.schedule.row_vectors import Vectors
+from fuser.schedule.row_work import demand_of
+from tests.schedule.rows import Define, column_sums, softmax, sums, work_of
+
+X = torch.empty(8, 64)
+
+
+def test_sweeps_along_one_axis_take_the_same_points() -> None:
+    work = work_of(softmax, X)
+    ((axis, sweeps),) = work.groups.items()
+    assert (axis.extent, len(sweeps)) == (64, 3)
+    assert (work.rows, work.longest) == (8, 64)
+
+
+@pytest.mark.parametrize(
+    ("define", "folds_or_scans", "scans", "has_arrays"),
+    [(softmax, True, False, False), (column_sums, True, False, True), (sums, True, True, False)],
+)
+def test_what_is_folded_or_scanned_is_told(
+    define: Define, folds_or_scans: bool, scans: bool, has_arrays: bool
+) -> None:
+    work = work_of(define, X)
+    assert (work.folds_or_scans, work.scans, work.has_arrays) == (folds_or_scans, scans, has_arrays)
+
+
+def test_what_several_sweeps_load_is_to_keep() -> None:
+    work = work_of(softmax, X)
+    vectors = work.vectors(may_peel=True)
+    assert list(vectors.values()) == [Vectors(4)]
+    axis, kept = work.to_keep(vectors)
+    assert axis in work.groups
+    assert [load.tensor.name for load in kept] == ["T0"]
+
+
+def test_what_is_loaded_once_or_scanned_is_not() -> None:
+    once = work_of(lambda fd, x: fd.ops.max(x, [1]), X)
+    assert once.to_keep(once.vectors(may_peel=True)) == (None, ())
+    twice = work_of(lambda fd, x: fd.ops.cumsum(x, 1) - fd.ops.max(x, [1], keepdim=True), X)
+    assert twice.to_keep(twice.vectors(may_peel=False)) == (None, ())
+
+
+def test_slots_that_rows_fold_into_keep_their_threads() -> None:
+    # Rows that begin anywhere could be peeled, but their elements' slots would move.
+    ragged = torch.empty(8, 61)
+    (peeled,) = work_of(softmax, ragged).vectors(may_peel=True).values()
+    (fixed,) = work_of(column_sums, ragged).vectors(may_peel=True).values()
+    assert peeled.peel is not None
+    assert fixed == Vectors(1)
+
+
+def test_a_demand_is_of_vectors_and_the_bytes_of_each_load() -> None:
+    work = work_of(softmax, torch.empty(8, 70, dtype=torch.float64))
+    axis, kept = work.to_keep(work.vectors(may_peel=True))
+    assert axis is not None
+    assert demand_of(axis, kept, lanes=4) == Demand(vectors=18, lanes=4, sizes=(8,))
