@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -71,6 +72,33 @@ def test_a_range_of_complex_numbers():
         phase = fd.define_scalar(DataType.ComplexFloat)
         with pytest.raises(errors.ArgumentError, match=r"start = Scalar.*S1: ComplexFloat.*a real"):
             fd.ops.iota(three, phase)
+
+
+@pytest.mark.parametrize(
+    ("define", "words"),
+    [
+        (lambda o, x: o.iota(3, step=0), "step = 0: expected a number that is not 0"),
+        (lambda o, x: o.iota(3, 0.5, False, DataType.Float), "step = False: expected a number"),
+        (lambda o, x: o.iota(3, math.inf, dtype=DataType.Float), "start = inf: expected a finite"),
+        (lambda o, x: o.iota(3, 0, math.nan, DataType.Float), "step = nan: expected a finite"),
+    ],
+)
+def test_a_range_that_is_none(define: Define, words: str):
+    assert message(define, [4]).startswith(f"iota: {words}")
+
+
+def test_a_constant_handle_is_a_number_of_a_range_too():
+    with FusionDefinition() as fd:
+        zero, infinite = fd.define_scalar(0), fd.define_scalar(math.inf)
+        with pytest.raises(errors.ArgumentError, match=r"iota: step = Scalar.*that is not 0"):
+            fd.ops.iota(3, 0, zero)
+        with pytest.raises(errors.ArgumentError, match=r"iota: start = Scalar.*a finite number"):
+            fd.ops.iota(3, infinite, dtype=DataType.Float)
+
+
+def test_dimensions_squeezed_twice_are_named():
+    words = message(lambda o, x: o.squeeze(x, [1, -2]), [4, 1, 1])
+    assert words == "squeeze: dims = [1, 1]: expected each dimension at most once"
 
 
 def test_an_array_is_named_by_its_type_and_shape():
