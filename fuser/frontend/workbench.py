@@ -130,7 +130,7 @@ class Workbench(ABC):
         there are on the way, make of them; integers must be equal. Raises OutputDifferenceError,
         ReferenceOutputError, and what `execute` raises.
         """
-        fusion = with_updates_shown(self.ir)
+        fusion = with_updates_shown(self.finished("validate"))
         flat = flattened(inputs)
         before = before_updates(fusion, flat)
         drawn = (s.op for s in fusion.statements)
@@ -173,12 +173,20 @@ class Workbench(ABC):
             cold=boolean("profile", "cold", cold),
         )
 
-    def last_plan(self) -> Plan:
-        """What the last `execute` ran. Raises NothingSavedError if nothing was planned for it."""
-        plan = self._checked("last_plan").last_plan()
+    def finished(self, operation: str) -> Fusion:
+        """The definition, once it is complete. Raises the reason why it cannot be executed."""
+        self._checked(operation)
+        return self.ir
+
+    def last_plan(self, operation: str = "last_plan") -> Plan:
+        """What the last `execute` ran. Raises NothingSavedError if nothing was planned for it.
+
+        `operation` is what asks for it, for errors.
+        """
+        plan = self._checked(operation).last_plan()
         if plan is None:
             raise NothingSavedError(
-                operation="last_plan",
+                operation=operation,
                 missing="nothing was planned and executed",
                 remedy="call execute(inputs) first, or plan(inputs)",
             )

@@ -124,3 +124,27 @@ def test_an_array_is_named_by_its_type_and_shape():
 )
 def test_numbers_that_do_not_fit(define: Define, words: str):
     assert message(define, [4, 6], [4, 6]).startswith(words)
+
+
+MADE_OF_OTHERS: list[tuple[str, Define]] = [
+    ("view", lambda o, x, y: o.view(x, [5])),
+    ("amax", lambda o, x, y: o.amax(x, [0, 0])),
+    ("amin", lambda o, x, y: o.amin(x, 2)),
+    ("tensor_sizes", lambda o, x, y: o.tensor_sizes(2.5)),
+    ("broadcast_in_dim", lambda o, x, y: o.broadcast_in_dim(x, [4, 7], [0, 1])),
+    ("broadcast_in_dim", lambda o, x, y: o.broadcast_in_dim(x, [2, 4, 7], [1, 2])),
+    ("clamp", lambda o, x, y: o.clamp(x, min=y)),
+    ("clamp", lambda o, x, y: o.clamp(x, max=1j)),
+    ("rand_like", lambda o, x, y: o.rand_like(o.cast(x, DataType.Float8_e5m2))),
+    ("randn_like", lambda o, x, y: o.randn_like(o.cast(x, DataType.Float8_e5m2))),
+    ("batch_norm", lambda o, x, y: o.batch_norm(x, y, None, None, None, 0.1, 1e-5, True)),
+    ("cummax", lambda o, x, y: o.cummax(o.sum(x), y)),
+    ("sum", lambda o, x, y: o.sum(o.sum(x), [y])),
+    ("topk", lambda o, x, y: o.topk(o.sum(x), 1, y)),
+]
+
+
+@pytest.mark.parametrize(("name", "define"), MADE_OF_OTHERS)
+def test_an_operation_made_of_others_is_named_as_it_was_called(name: str, define: Define):
+    words = message(define, [4, 6], [3, 5])
+    assert words.startswith(f"{name}: ")
