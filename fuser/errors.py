@@ -91,6 +91,10 @@ class UnknownMemberError(FuserError, AttributeError):
     template = "a FusionDefinition has no {name!r}{hint}"
 
 
+class UnknownDataTypeError(FuserError, AttributeError):
+    template = "there is no DataType.{name}{hint}"
+
+
 class UnknownNameError(FuserError, AttributeError):
     template = "module 'fuser' has no attribute {name!r}{hint}"
 
