@@ -13,7 +13,7 @@ from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.cuts import cuts_of, joints, pieces_refusal
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import places_refusal
-from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost
+from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost, size_in_text
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
@@ -25,7 +25,8 @@ MAX_LIVE = 64
 """Values that one kernel may hold at a time: more do not fit the registers."""
 
 MAX_OPERATIONS = 1024
-"""Operations of one kernel: more take long to compile, and no longer fit the instruction cache."""
+"""Operations of one kernel, as `size_in_text` counts them: more take long to compile, and no longer
+fit the instruction cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class GroupMaker:
 
         `related` tells that edges lead from all of its operations to all others.
         """
-        refusal = _too_large(group) or places_refusal(self.operations, group.members)
+        refusal = self._too_large(group) or places_refusal(self.operations, group.members)
         if refusal is not None:
             return refusal
         if group.live > MAX_LIVE:
@@ -261,14 +262,14 @@ class GroupMaker:
         free = self.operations.free
         return bytes_read(loads, free) + bytes_written(stores, free)
 
-
-def _too_large(group: Group) -> Refusal | None:
-    tensors = len(group.stores) + len(group.loads)
-    if tensors > MAX_TENSORS:
-        return Refusal(f"{tensors} tensors are more than the {MAX_TENSORS} of one kernel")
-    if len(group.members) > MAX_OPERATIONS:
-        return Refusal(f"a kernel of more than {MAX_OPERATIONS} operations compiles slowly")
-    return None
+    def _too_large(self, group: Group) -> Refusal | None:
+        tensors = len(group.stores) + len(group.loads)
+        if tensors > MAX_TENSORS:
+            return Refusal(f"{tensors} tensors are more than the {MAX_TENSORS} of one kernel")
+        nodes = self.operations.nodes
+        if sum(size_in_text(nodes[m].op, self._machine) for m in group.members) > MAX_OPERATIONS:
+            return Refusal(f"a kernel of more than {MAX_OPERATIONS} operations compiles slowly")
+        return None
 
 
 def _domains_differ(group: Group, related: bool) -> Refusal | None:
