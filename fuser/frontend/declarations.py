@@ -95,7 +95,8 @@ class Declarations:
 
     def define_constant(self, value: Number, dtype: DataType | None = None) -> Handle:
         """A constant; an older name of `define_scalar(value)`."""
-        return self._constant("define_constant", value, dtype)
+        type_ = None if dtype is None else _dtype("define_constant", dtype)
+        return self._constant("define_constant", value, type_)
 
     def define_vector(
         self,

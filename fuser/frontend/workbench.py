@@ -127,7 +127,8 @@ class Workbench(ABC):
         Those are `reference_outputs`, one for each output that is returned, or else what torch
         computes, one operation at a time; then inputs that are updated in place are compared too.
         Two results may differ by what roundings of the coarsest type on the way, and as many as
-        there are on the way, make of them; integers must be equal. Raises OutputDifferenceError,
+        there are on the way, make of them; integers must be equal. Of random numbers, both draw the
+        same if no other thread executes what draws meanwhile. Raises OutputDifferenceError,
         ReferenceOutputError, and what `execute` raises.
         """
         fusion = with_updates_shown(self.finished("validate"))
