@@ -15,6 +15,7 @@ from fuser.errors import FuserError, UnknownNameError
 from fuser.frontend.clone import clone
 from fuser.frontend.definition import Fusion, FusionDefinition
 from fuser.frontend.handles import Scalar, Tensor
+from fuser.frontend.inspecting import get_val_tolerances, translate_fusion
 from fuser.frontend.left_out import NAMES
 from fuser.frontend.lru_cache import LRUCache, LruFusionCache
 from fuser.frontend.profiler import PythonProfiler
@@ -48,7 +49,9 @@ __all__ = [
     "compute_contiguity",
     "compute_tensor_descriptor",
     "explain",
+    "get_val_tolerances",
     "stats",
+    "translate_fusion",
     "version",
 ]
 

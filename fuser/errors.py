@@ -19,6 +19,12 @@ class FuserError(RuntimeError):
         self.fields = fields
         super().__init__(self.template.format(**fields))
 
+    def called(self, operation: str) -> None:
+        """Name the operation that the user called, where it is made of the one that failed."""
+        if self.fields.get("operation", operation) != operation:
+            self.fields["operation"] = operation
+            self.args = (self.template.format(**self.fields),)
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.fields))
 
@@ -83,6 +89,10 @@ class UnknownOperationError(FuserError, AttributeError):
 
 class UnknownMemberError(FuserError, AttributeError):
     template = "a FusionDefinition has no {name!r}{hint}"
+
+
+class UnknownDataTypeError(FuserError, AttributeError):
+    template = "there is no DataType.{name}{hint}"
 
 
 class UnknownNameError(FuserError, AttributeError):

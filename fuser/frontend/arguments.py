@@ -45,9 +45,10 @@ def read_dims(operation: str, dims: object, older: Mapping[str, object], *names:
 
 
 def check_zero_dim(operation: str, operand: Value, dims: Sequence[object]) -> None:
-    """Raises DimensionError unless `dims` of a 0-dim tensor are 0 or -1, as torch allows."""
+    """Raises DimensionError unless `dims` of a 0-dim tensor are 0 or -1, as torch allows, and
+    ArgumentTypeError for what is no int."""
     for dim in dims:
-        if dim not in (0, -1):
+        if integer(operation, "dim", dim) not in (0, -1):
             raise DimensionError(operation=operation, dim=dim, operand=operand.name, rank=0)
 
 

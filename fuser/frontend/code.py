@@ -60,18 +60,21 @@ class ExecutorCache:
         self, inputs: Inputs, intrinsic_code: bool = False, *, target: str | None = None
     ) -> str:
         """The kernels for these inputs, C++ for CPU tensors; `intrinsic_code`: and the library."""
+        self._held.finished("fec.get_cuda_kernel")
         return print_kernels(self._held.plan(inputs, target=target), library=intrinsic_code)
 
     def get_scheduled_ir(
         self, inputs: Inputs, tensor_transforms: bool = False, *, target: str | None = None
     ) -> str:
         """The loop nests for these inputs; `tensor_transforms`: and what they were chosen by."""
+        self._held.finished("fec.get_scheduled_ir")
         plan = self._held.plan(inputs, target=target)
         return print_schedules(plan, parameters=tensor_transforms)
 
     def get_most_recent_scheduled_ir(self, tensor_transforms: bool = False) -> str:
         """The loop nests of the last `execute`. Raises NothingSavedError if there was none."""
-        return print_schedules(self._held.last_plan(), parameters=tensor_transforms)
+        plan = self._held.last_plan("fec.get_most_recent_scheduled_ir")
+        return print_schedules(plan, parameters=tensor_transforms)
 
 
 class CodeMembers:
@@ -98,13 +101,15 @@ class CodeMembers:
         target: str | None = None,
     ) -> str:
         """The kernels for these inputs, C++ for CPU tensors; `intrinsic_code`: and the library."""
+        self._held.finished("cuda_code_for")
         return self.fec.get_cuda_kernel(inputs, intrinsic_code, target=target)
 
     def last_cuda_code(
         self, intrinsic_code: bool = False, override_user_schedule: bool = False
     ) -> str:
         """The kernels of the last `execute`, C++ for CPU tensors. Raises NothingSavedError."""
-        return print_kernels(self._held.last_plan(), library=intrinsic_code)
+        plan = self._held.last_plan("last_cuda_code")
+        return print_kernels(plan, library=intrinsic_code)
 
     def scheduled_fusion_ir_for(
         self,
@@ -115,10 +120,12 @@ class CodeMembers:
         target: str | None = None,
     ) -> str:
         """The loop nests for these inputs; `tensor_transforms`: and what they were chosen by."""
+        self._held.finished("scheduled_fusion_ir_for")
         return self.fec.get_scheduled_ir(inputs, tensor_transforms, target=target)
 
     def last_scheduled_fusion_ir(
         self, tensor_transforms: bool = False, override_user_schedule: bool = False
     ) -> str:
         """The loop nests of the last `execute`. Raises NothingSavedError if there was none."""
-        return self.fec.get_most_recent_scheduled_ir(tensor_transforms)
+        plan = self._held.last_plan("last_scheduled_fusion_ir")
+        return print_schedules(plan, parameters=tensor_transforms)

@@ -15,9 +15,7 @@ from fuser.errors import (
 )
 from fuser.frontend.arguments import (
     boolean,
-    declared_layout,
     declared_order,
-    declared_shape,
     described,
     dtype,
     integer,
@@ -27,10 +25,11 @@ from fuser.frontend.arguments import (
 )
 from fuser.frontend.handles import Handle, Operand, Tensor, Vector
 from fuser.frontend.recorder import Recorder
+from fuser.frontend.tensor_forms import declared_tensor
 from fuser.ir import dtypes
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Cast, Number, StrideOrder, Value
-from fuser.ir.types import DYNAMIC, Layout, ScalarType, TensorType
+from fuser.ir.types import DYNAMIC, ScalarType, TensorType
 
 
 class Declarations:
@@ -64,22 +63,24 @@ class Declarations:
           (in elements), of any size unless `static_sizes`.
         - `(ndims, dtype, is_cpu)`: any sizes, not contiguous.
 
-        `symbolic_sizes` and `contiguous` are older names of `shape` and `contiguity`.
+        `symbolic_sizes` and `contiguous` are older names of `shape` and `contiguity`. Nothing may
+        be given twice, by two names or by name and position, nor what another form takes.
         Raises ArgumentError, ArgumentTypeError.
         """
-        named = {
-            "shape": shape if shape is not None else symbolic_sizes,
-            "contiguity": contiguity if contiguity is not None else contiguous,
-            "sizes": sizes,
-            "strides": strides,
-            "ndims": ndims,
+        named: dict[str, object] = {
+            "shape": shape,
+            "contiguity": contiguity,
             "dtype": dtype,
             "is_cpu": is_cpu,
             "stride_order": stride_order,
+            "sizes": sizes,
+            "strides": strides,
             "static_sizes": static_sizes,
+            "ndims": ndims,
+            "symbolic_sizes": symbolic_sizes,
+            "contiguous": contiguous,
         }
-        named |= _by_name(given)
-        return self._recorder.input("define_tensor", _tensor_type(named))
+        return self._recorder.input("define_tensor", declared_tensor(given, named))
 
     def define_scalar(
         self, value: Number | DataType | None = None, dtype: DataType | None = None
@@ -94,7 +95,8 @@ class Declarations:
 
     def define_constant(self, value: Number, dtype: DataType | None = None) -> Handle:
         """A constant; an older name of `define_scalar(value)`."""
-        return self._constant("define_constant", value, dtype)
+        type_ = None if dtype is None else _dtype("define_constant", dtype)
+        return self._constant("define_constant", value, type_)
 
     def define_vector(
         self,
@@ -221,63 +223,3 @@ class Declarations:
 
 
 _dtype = dtype
-
-
-def _by_name(given: tuple[object, ...]) -> dict[str, object]:
-    """The positional arguments of define_tensor by name, which their types tell."""
-    first, second = (*given, None, None)[:2]
-    if is_int(first):
-        names = ("ndims", "dtype", "is_cpu")
-    elif isinstance(second, list | tuple) and any(map(is_int, second)):  # pyright: ignore[reportUnknownArgumentType]
-        names = ("sizes", "strides", "dtype", "static_sizes", "is_cpu")
-    else:
-        names = ("shape", "contiguity", "dtype", "is_cpu", "stride_order")
-    if len(given) > len(names):
-        raise ArgumentTypeError(
-            operation="define_tensor",
-            argument="positional arguments",
-            expected=f"at most {', '.join(names)}",
-            got=len(given),
-        )
-    return dict(zip(names, given, strict=False))
-
-
-def _tensor_type(named: dict[str, object]) -> TensorType:
-    element = dtype("define_tensor", named["dtype"])
-    is_cpu = boolean("define_tensor", "is_cpu", named["is_cpu"])
-    shape, layout = _shape_and_layout(named)
-    if is_cpu and shape:
-        raise ArgumentError(
-            operation="define_tensor",
-            argument="is_cpu",
-            got=True,
-            expected="only a 0-dim tensor can be on the CPU beside others on a GPU; leave it out "
-            "to run on CPU tensors",
-        )
-    return TensorType(element, shape, layout, is_cpu)
-
-
-def _shape_and_layout(named: dict[str, object]) -> tuple[tuple[int, ...], Layout]:
-    """The shape and layout that the one form in use gives. Raises ArgumentError."""
-    forms = [name for name in ("shape", "sizes", "ndims") if named[name] is not None]
-    if len(forms) != 1 or (named["sizes"] is None) != (named["strides"] is None):
-        raise ArgumentError(
-            operation="define_tensor",
-            argument="shape",
-            got=forms or None,
-            expected="give shape (and contiguity), or sizes and strides, or ndims",
-        )
-    if named["sizes"] is not None:
-        static = boolean("define_tensor", "static_sizes", named["static_sizes"])
-        return described(named["sizes"], named["strides"], static_sizes=static)
-    if named["ndims"] is not None:
-        ndims = integer("define_tensor", "ndims", named["ndims"])
-        if ndims < 0:
-            raise ArgumentError(
-                operation="define_tensor", argument="ndims", got=ndims, expected="0 or more"
-            )
-        shape = (DYNAMIC,) * ndims
-    else:
-        shape = declared_shape(named["shape"])
-    contiguity = False if named["contiguity"] is None else named["contiguity"]
-    return shape, declared_layout(shape, contiguity, named["stride_order"])

@@ -133,11 +133,6 @@ class Fusion(Workbench):
                 self._executor = Executor(self._recorder.fusion)
         self._later = None
 
-    def finished(self, operation: str) -> nodes.Fusion:
-        """The definition, once it is complete. Raises the reason why it cannot be executed."""
-        self._checked(operation)
-        return self.ir
-
     def handles(self, values: Iterable[nodes.Value]) -> list[Handle]:
         """Values of the definition as their user holds them."""
         return [] if self._recorder is None else list(map(self._recorder.handle, values))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from fuser.errors import ArgumentError
 from fuser.frontend.arguments import Shape, dtype, extent, extents, one_of
 from fuser.frontend.handles import Handle, Operand
@@ -37,7 +39,7 @@ class FactoryOps(OperationGroup):
     ) -> Handle:
         """start, start + step, ...: `length` elements; by default 0, 1, 2, ...
 
-        Both are real. Raises ArgumentError.
+        Both are real; as numbers they are finite, and the step is not 0. Raises ArgumentError.
         """
         count = extent(self._recorder, "iota", "length", length, lowest=0)
         first = self._real("start", 0 if start is None else start)
@@ -47,8 +49,15 @@ class FactoryOps(OperationGroup):
     def _real(self, argument: str, given: object) -> Value:
         """The start or the step of iota."""
         value = self._recorder.scalar("iota", argument, given)
+        number = self._recorder.number(value)
+        expected = ""
         if value.dtype.is_complex:
             expected = "expected a real number"
+        elif isinstance(number, float) and not math.isfinite(number):
+            expected = "expected a finite number"
+        elif argument == "step" and number == 0:
+            expected = "expected a number that is not 0; fd.ops.full repeats one number"
+        if expected:
             raise ArgumentError(operation="iota", argument=argument, got=given, expected=expected)
         return value
 

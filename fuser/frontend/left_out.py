@@ -1,13 +1,19 @@
-"""Names of nvFuser's that have no meaning here, and what to do instead."""
+"""Names of nvFuser's that have no meaning here, and what to do instead.
+
+Those of DataTypes are in `ir/dtypes.py`.
+"""
 
 from __future__ import annotations
 
 _SCHEDULES = "schedules are fuser's own; fd.plan(inputs) shows what is run"
 _CACHE = "fuser.LruFusionCache makes equal definitions one, and kernels are kept on disk anyway"
 _DEVICES = "a fusion runs on one device"
+_FOUR_BITS = "4-bit floats are not there; fd.ops.cast makes 8-bit ones of what it is given"
+_PROFILES = "fuser.PythonProfiler and fd.profile(inputs) time the steps of an execution"
 
 MEMBERS = {
     "extents": "fd.inputs() are handles, and their size(dim) is a scalar to compute with",
+    "getValTolerances": "fuser.get_val_tolerances(fd.fusion, inputs) tells them",
     "ke": _SCHEDULES,
     "manual_execute": _SCHEDULES,
     "manual_validate": _SCHEDULES,
@@ -16,15 +22,33 @@ MEMBERS = {
 }
 """Of a definition."""
 
+OPERATIONS = {
+    "cutlass_nvfp4_grouped_mm": f"{_FOUR_BITS}, and fd.ops.grouped_mm multiplies groups of floats",
+    "nv_block_quantize": f"{_FOUR_BITS}, and fd.ops.max over a dimension finds a block's scale",
+    "nv_grouped_block_quantize": f"{_FOUR_BITS}, and fd.ops.max finds a block's scale",
+    "preprocess_grouped_matmul_input_sf": "products of groups take no scales, so that none need "
+    "another layout; fd.ops.grouped_mm multiplies groups of floats",
+}
+"""Of `fd.ops`."""
+
 NAMES = {
+    "CacheOp": _SCHEDULES,
     "FusionCache": _CACHE,
+    "IdMappingMode": _SCHEDULES,
+    "LoadStoreOpType": _SCHEDULES,
     "MemoryType": _SCHEDULES,
     "ParallelType": _SCHEDULES,
     "SchedulerType": _SCHEDULES,
     "disable_automatic_serialization": _CACHE,
     "enable_automatic_serialization": _CACHE,
     "execute_with_dtensors": _DEVICES,
+    "get_fusion_profile": _PROFILES,
+    "idm": _SCHEDULES,
     "multidevice": _DEVICES,
+    "nvf_cutlass": "fd.ops.scaled_mm multiplies 8-bit floats; 4-bit ones are not there",
+    "ops": "operations are called on a definition, as fd.ops.add",
+    "reset_profiler": _PROFILES,
     "serialize": _CACHE,
+    "validate_with_auto_inferred_outputs": "fd.validate(inputs) compares with what torch computes",
 }
 """Of the module."""

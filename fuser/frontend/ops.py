@@ -11,6 +11,7 @@ from fuser.frontend.extern_ops import ExternOps
 from fuser.frontend.factory_ops import FactoryOps
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.index_ops import IndexOps
+from fuser.frontend.left_out import OPERATIONS
 from fuser.frontend.norm_ops import NormOps
 from fuser.frontend.random_ops import RandomOps
 from fuser.frontend.recorder import Recorder
@@ -96,5 +97,7 @@ def _bound(
 
 
 def _hint(name: str, known: list[str]) -> str:
+    if name in OPERATIONS:
+        return f"; {OPERATIONS[name]}"
     close = difflib.get_close_matches(name, known, n=3)
     return f"; did you mean {' or '.join(close)}?" if close else "; dir(fd.ops) lists what it has"

@@ -155,7 +155,7 @@ class ShapeOps(OperationGroup):
         if original is not None:
             check_original_shape("squeeze", value, original)
         listed = [removed] if is_int(removed) else sequence("squeeze", "dims", removed)
-        wrapped = sorted({self._recorder.dim("squeeze", value, part) for part in listed})
+        wrapped = sorted(self._recorder.dim("squeeze", value, part) for part in listed)
         if boolean("squeeze", "squeeze_expanded", squeeze_expanded):
             value = self._without_repeats(value, wrapped)
         return self._recorder.add("squeeze", Squeeze(value, tuple(wrapped)))

@@ -127,10 +127,11 @@ class Workbench(ABC):
         Those are `reference_outputs`, one for each output that is returned, or else what torch
         computes, one operation at a time; then inputs that are updated in place are compared too.
         Two results may differ by what roundings of the coarsest type on the way, and as many as
-        there are on the way, make of them; integers must be equal. Raises OutputDifferenceError,
+        there are on the way, make of them; integers must be equal. Of random numbers, both draw the
+        same if no other thread executes what draws meanwhile. Raises OutputDifferenceError,
         ReferenceOutputError, and what `execute` raises.
         """
-        fusion = with_updates_shown(self.ir)
+        fusion = with_updates_shown(self.finished("validate"))
         flat = flattened(inputs)
         before = before_updates(fusion, flat)
         drawn = (s.op for s in fusion.statements)
@@ -173,12 +174,20 @@ class Workbench(ABC):
             cold=boolean("profile", "cold", cold),
         )
 
-    def last_plan(self) -> Plan:
-        """What the last `execute` ran. Raises NothingSavedError if nothing was planned for it."""
-        plan = self._checked("last_plan").last_plan()
+    def finished(self, operation: str) -> Fusion:
+        """The definition, once it is complete. Raises the reason why it cannot be executed."""
+        self._checked(operation)
+        return self.ir
+
+    def last_plan(self, operation: str = "last_plan") -> Plan:
+        """What the last `execute` ran. Raises NothingSavedError if nothing was planned for it.
+
+        `operation` is what asks for it, for errors.
+        """
+        plan = self._checked(operation).last_plan()
         if plan is None:
             raise NothingSavedError(
-                operation="last_plan",
+                operation=operation,
                 missing="nothing was planned and executed",
                 remedy="call execute(inputs) first, or plan(inputs)",
             )

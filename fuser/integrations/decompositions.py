@@ -41,7 +41,18 @@ def decompositions() -> dict[Any, Any]:
     found.pop(_aten.select_scatter.default, None)  # compares every place; here it is a pad
     # Gives attention weights where its backward wants a logsumexp: for inference only.
     found.pop(_aten._scaled_dot_product_flash_attention_for_cpu.default, None)
+    replace = _aten.nan_to_num.default
+    found[replace] = _of_real_numbers(found[replace])
     return {**found, **POOLS, **_PADS, **dict(_of_lists())}
+
+
+def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition that raises for complex numbers, of which torch has the operation."""
+
+    def decomposed(x: torch.Tensor, *args: Any, **options: Any) -> Any:
+        return NotImplemented if x.is_complex() else decomposition(x, *args, **options)
+
+    return decomposed
 
 
 # -- pads ----------------------------------------------------------------------------------------

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from enum import Enum, nonmember, unique
+from enum import Enum, EnumType, nonmember, unique
 
 import torch
+
+from fuser.errors import UnknownDataTypeError
+
+_FOUR_BITS = "4-bit floats are not there; Float8_e4m3fn is the narrowest float with a fraction"
+
+LEFT_OUT = {
+    "Float4_e2m1fn": _FOUR_BITS,
+    "Float4_e2m1fn_x2": _FOUR_BITS,
+    "UInt64": "torch neither adds nor compares its numbers; Int has the same bits and, in sums, "
+    "differences, products and shifts to the left, the same results",
+}
+"""DataTypes of nvFuser's that are not there, and what to do instead."""
+
+
+class _Names(EnumType):
+    """Says of a name that is no member what to do instead."""
+
+    def __getattr__(cls, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in cls.__members__:  # older Pythons look for members here
+            return cls.__members__[name]
+        hint = LEFT_OUT.get(name) or f"it is one of {', '.join(cls.__members__)}"
+        raise UnknownDataTypeError(name=name, hint=f"; {hint}")
 
 
 @unique
@@ -17,7 +41,7 @@ class Category(Enum):
     COMPLEX = 3
 
 
-class DataType(Enum):
+class DataType(Enum, metaclass=_Names):
     """The element type of a tensor or scalar, by nvFuser's name.
 
     The value is (torch dtype, spelling in generated code). `Char`, `Short` and `Byte` are nvFuser's

@@ -68,13 +68,13 @@ def expand(op: Expand) -> tuple[int, ...]:
     original, wanted = op.arg.shape, _sizes(op.shape)
     if len(op.shape) != len(original):
         expected = f"expected {len(original)} sizes, one for each dimension of {op.arg}"
-        raise _argument("expand", "shape", wanted, expected)
+        raise _argument(_EXPAND, "shape", wanted, expected)
     result: list[int] = []
     for have, extent in zip(original, op.shape, strict=True):
         want = static_extent(extent)
         if have not in (1, DYNAMIC, want) and want != DYNAMIC:
             expected = f"only dimensions of size 1 expand; {op.arg} has sizes {list(original)}"
-            raise _argument("expand", "shape", wanted, expected)
+            raise _argument(_EXPAND, "shape", wanted, expected)
         keeps = want == DYNAMIC and not isinstance(extent, Value)
         result.append(have if keeps else want)
     return tuple(result)
@@ -270,6 +270,10 @@ def _check_rank(operation: str, index: Value, data: Value) -> None:
     if len(index.shape) != len(data.shape):
         expected = f"expected {len(data.shape)} dimension(s), as {data} has"
         raise _argument(operation, "index", list(index.shape), expected)
+
+
+_EXPAND = "expand or broadcast_in_dim"
+"""What may be made of an Expand; a definition's errors name the one that was called."""
 
 
 def _replaced(shape: tuple[int, ...], dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.cuts import cuts_of, joints, pieces_refusal
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import places_refusal
-from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost
+from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost, size_in_text
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
@@ -25,7 +25,8 @@ MAX_LIVE = 64
 """Values that one kernel may hold at a time: more do not fit the registers."""
 
 MAX_OPERATIONS = 1024
-"""Operations of one kernel: more take long to compile, and no longer fit the instruction cache."""
+"""Operations of one kernel, as `size_in_text` counts them: more take long to compile, and no longer
+fit the instruction cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,16 @@ class Group:
 
     `loads` counts the elements read of each value it loads; `stores` is what it writes.
     `arithmetic` is the cost of its operations by the number of elements they make and the atoms
-    these are indexed by, `live` bounds the values it holds at a time, `requests` are the
-    segment_sets among them. `moved` is in bytes. `scatters` tells that it does: its domain is then
-    that of the points.
+    these are indexed by, `size` that of its text, `live` bounds the values it holds at a time,
+    `requests` are the segment_sets among them. `moved` is in bytes. `scatters` tells that it does:
+    its domain is then that of the points.
     """
 
     members: tuple[int, ...]
     loads: Mapping[Value, int]
     stores: tuple[Value, ...]
     arithmetic: Counter[tuple[int, AtomSet]]
+    size: int
     live: int
     requests: tuple[Value, ...]
     moved: int
@@ -107,6 +109,7 @@ class GroupMaker:
             loads=loads,
             stores=used,
             arithmetic=Counter({(made, indexed_by): operation_cost(op, self._machine)}),
+            size=size_in_text(op, self._machine),
             live=1 + len(reads),
             requests=outs if isinstance(op, Pointwise) and op.op == "segment_set" else (),
             moved=self._moved(loads, used),
@@ -137,6 +140,7 @@ class GroupMaker:
             loads=loads,
             stores=tuple(stores),
             arithmetic=a.arithmetic + b.arithmetic,
+            size=a.size + b.size,
             live=a.live + b.live,
             requests=a.requests + b.requests,
             moved=self._moved(loads, stores),
@@ -165,6 +169,7 @@ class GroupMaker:
             arithmetic=sum(
                 (single.arithmetic for single in singles), Counter[tuple[int, AtomSet]]()
             ),
+            size=sum(single.size for single in singles),
             live=sum(single.live for single in singles),
             requests=tuple(value for single in singles for value in single.requests),
             moved=self._moved(loads, stores),
@@ -266,7 +271,7 @@ def _too_large(group: Group) -> Refusal | None:
     tensors = len(group.stores) + len(group.loads)
     if tensors > MAX_TENSORS:
         return Refusal(f"{tensors} tensors are more than the {MAX_TENSORS} of one kernel")
-    if len(group.members) > MAX_OPERATIONS:
+    if group.size > MAX_OPERATIONS:
         return Refusal(f"a kernel of more than {MAX_OPERATIONS} operations compiles slowly")
     return None
 

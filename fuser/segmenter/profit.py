@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, operands
 from fuser.ir.pointwise import TABLE
 from fuser.ir.random_numbers import COST
@@ -52,6 +53,9 @@ class Machine:
     """Instructions for an element that a gather reads: its index is checked, and it is loaded by
     itself, where neighbours are a vector."""
 
+    rounds_in_software: bool = False
+    """Whether a conversion to Half or 8 bits is many integer instructions."""
+
     few_columns: int = 0
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
@@ -92,6 +96,7 @@ PROCESSOR = Machine(
     most_pieces=32,
     gathered=32,
     few_columns=8,
+    rounds_in_software=True,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
 rows."""
@@ -112,6 +117,23 @@ def operation_cost(op: Operation, machine: Machine) -> int:
     cost = TABLE[op.op].cost
     return _WIDE * cost if op.op not in _OF_POSITIONS and _reads_wide(op) else cost
 
+
+def size_in_text(op: Operation, machine: Machine) -> int:
+    """The operations that one counts as where the size of a kernel is bounded.
+
+    What g++ takes to combine the instructions of roundings grows with the square of their number:
+    for 128 to Half, or 64 to 8 bits, 10 seconds and 0.9 GB.
+    """
+    if not machine.rounds_in_software or not isinstance(op, Cast):
+        return 1
+    return _ROUNDINGS.get(op.dtype, 1)
+
+
+_ROUNDINGS = {
+    DataType.Half: 8,
+    DataType.Float8_e4m3fn: 16,
+    DataType.Float8_e5m2: 16,
+}
 
 _WIDE = 3
 """A vector has half as many numbers of 64 bits, and takes several instructions to convert them."""

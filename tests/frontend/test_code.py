@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -95,3 +97,29 @@ def test_without_a_compiler_nothing_was_planned(monkeypatch: pytest.MonkeyPatch)
     fd.execute([X])
     with pytest.raises(errors.NothingSavedError, match="planned"):
         fd.last_cuda_code()
+
+
+NAMED: list[tuple[str, Callable[[FusionDefinition], object]]] = [
+    ("last_cuda_code", lambda fd: fd.last_cuda_code()),
+    ("last_scheduled_fusion_ir", lambda fd: fd.last_scheduled_fusion_ir()),
+    (
+        "fec.get_most_recent_scheduled_ir",
+        lambda fd: fd.fec.get_most_recent_scheduled_ir(),
+    ),
+    ("cuda_code_for", lambda fd: fd.cuda_code_for([])),
+    ("scheduled_fusion_ir_for", lambda fd: fd.scheduled_fusion_ir_for([])),
+    ("fec.get_cuda_kernel", lambda fd: fd.fec.get_cuda_kernel([])),
+    ("fec.get_scheduled_ir", lambda fd: fd.fec.get_scheduled_ir([])),
+    ("validate", lambda fd: fd.validate([])),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), NAMED)
+def test_errors_name_the_method_that_was_called(
+    name: str, call: Callable[[FusionDefinition], object]
+) -> None:
+    with FusionDefinition() as fd, pytest.raises(errors.DefinitionOpenError, match=f"^{name}: "):
+        call(fd)
+    if "last" in name or "recent" in name:
+        with pytest.raises(errors.NothingSavedError, match=f"^{name}: "):
+            call(row_sums())

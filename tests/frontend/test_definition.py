@@ -292,11 +292,38 @@ def test_expanded_dimension_is_declared_by_none() -> None:
         ({"sizes": [3]}, "sizes and strides"),
         ({}, "give shape"),
         ({"shape": [1], "ndims": 1}, "give shape"),
+        ({"sizes": [3], "strides": [1], "contiguity": [True]}, "contiguity.* not go with sizes"),
+        ({"sizes": [3], "strides": [1], "stride_order": [0]}, "stride_order.* not go with sizes"),
+        ({"shape": [3], "static_sizes": True}, "static_sizes.* not go with shape"),
     ],
 )
 def test_impossible_tensors_are_refused(named: dict[str, object], words: str) -> None:
     with pytest.raises(errors.ArgumentError, match=words):
         declared(**named)
+
+
+def test_what_is_given_twice_is_refused_even_where_it_agrees() -> None:
+    once = "contiguity = .*: give it once, as contiguity or contiguous"
+    for older in ([True], [False]):
+        with pytest.raises(errors.ArgumentError, match=once):
+            declared(shape=[-1], contiguity=[True], contiguous=older)
+        with pytest.raises(errors.ArgumentError, match=once):
+            declared([-1], [True], contiguous=older)
+    with pytest.raises(errors.ArgumentError, match=r"shape.*once, as shape or symbolic_sizes"):
+        declared(shape=[-1], symbolic_sizes=[-1])
+    with pytest.raises(errors.ArgumentError, match=r"shape.*once, by position or by name"):
+        declared([-1], shape=[3])
+    with pytest.raises(errors.ArgumentError, match=r"dtype.*once, by position or by name"):
+        declared([-1], [True], DataType.Half, dtype=DataType.Int)
+
+
+def test_forms_may_mix_old_names_with_new_ones_and_with_positions() -> None:
+    expected = declared(shape=[-1, 1], contiguity=[True, None], dtype=DataType.Half)
+    assert declared([-1, 1], contiguous=[True, None], dtype=DataType.Half) == expected
+    assert declared(symbolic_sizes=[-1, 1], contiguity=True, dtype=DataType.Half) == expected
+    assert declared(ndims=2, contiguity=True, stride_order=[0, 1]) == declared(
+        shape=[-1, -1], contiguity=True, stride_order=[0, 1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -366,6 +393,9 @@ def test_constants_must_fit_their_dtype() -> None:
                 fd.define_scalar(value, dtype)
         with pytest.raises(errors.ArgumentError, match="Int"):
             fd.define_scalar(1 << 63)
+        for define in (fd.define_scalar, fd.define_constant):
+            with pytest.raises(errors.ArgumentTypeError, match=f"{define.__name__}: dtype must be"):
+                define(2, True)  # pyright: ignore[reportArgumentType]
         with pytest.raises(errors.ArgumentTypeError, match="number"):
             fd.define_scalar("2")  # pyright: ignore[reportArgumentType]
         with pytest.raises(errors.ArgumentError, match="size"):

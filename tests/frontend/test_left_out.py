@@ -5,8 +5,9 @@ import importlib
 import pytest
 
 import fuser
-from fuser import FusionDefinition, errors
-from fuser.frontend.left_out import MEMBERS, NAMES
+from fuser import DataType, FusionDefinition, errors
+from fuser.frontend.left_out import MEMBERS, NAMES, OPERATIONS
+from fuser.ir.dtypes import LEFT_OUT
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -16,6 +17,30 @@ def test_members_of_definitions(name: str) -> None:
         getattr(fd, name)
     assert MEMBERS[name] in str(caught.value)
     assert not hasattr(fd, name)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations(name: str) -> None:
+    with FusionDefinition() as fd, pytest.raises(errors.UnknownOperationError) as caught:
+        getattr(fd.ops, name)
+    assert OPERATIONS[name] in str(caught.value)
+    assert name not in dir(fd.ops)
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_dtypes(name: str) -> None:
+    with pytest.raises(errors.UnknownDataTypeError) as caught:
+        getattr(DataType, name)
+    assert LEFT_OUT[name] in str(caught.value)
+    assert not hasattr(DataType, name)
+
+
+def test_other_dtypes_are_told_what_there_is() -> None:
+    with pytest.raises(AttributeError, match=r"no DataType\.Wibble; it is one of Double, Float,"):
+        _ = DataType.Wibble  # pyright: ignore[reportAttributeAccessIssue]
+    assert not hasattr(DataType, "__wibble__")
+    assert DataType.Char is DataType.Int8
+    assert DataType.Null is None
 
 
 @pytest.mark.parametrize("name", NAMES)

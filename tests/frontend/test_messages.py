@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -73,6 +74,33 @@ def test_a_range_of_complex_numbers():
             fd.ops.iota(three, phase)
 
 
+@pytest.mark.parametrize(
+    ("define", "words"),
+    [
+        (lambda o, x: o.iota(3, step=0), "step = 0: expected a number that is not 0"),
+        (lambda o, x: o.iota(3, 0.5, False, DataType.Float), "step = False: expected a number"),
+        (lambda o, x: o.iota(3, math.inf, dtype=DataType.Float), "start = inf: expected a finite"),
+        (lambda o, x: o.iota(3, 0, math.nan, DataType.Float), "step = nan: expected a finite"),
+    ],
+)
+def test_a_range_that_is_none(define: Define, words: str):
+    assert message(define, [4]).startswith(f"iota: {words}")
+
+
+def test_a_constant_handle_is_a_number_of_a_range_too():
+    with FusionDefinition() as fd:
+        zero, infinite = fd.define_scalar(0), fd.define_scalar(math.inf)
+        with pytest.raises(errors.ArgumentError, match=r"iota: step = Scalar.*that is not 0"):
+            fd.ops.iota(3, 0, zero)
+        with pytest.raises(errors.ArgumentError, match=r"iota: start = Scalar.*a finite number"):
+            fd.ops.iota(3, infinite, dtype=DataType.Float)
+
+
+def test_dimensions_squeezed_twice_are_named():
+    words = message(lambda o, x: o.squeeze(x, [1, -2]), [4, 1, 1])
+    assert words == "squeeze: dims = [1, 1]: expected each dimension at most once"
+
+
 def test_an_array_is_named_by_its_type_and_shape():
     with FusionDefinition() as fd:
         fd.add_output(fd.define_tensor([-1, -1]) * 2.0)
@@ -96,3 +124,27 @@ def test_an_array_is_named_by_its_type_and_shape():
 )
 def test_numbers_that_do_not_fit(define: Define, words: str):
     assert message(define, [4, 6], [4, 6]).startswith(words)
+
+
+MADE_OF_OTHERS: list[tuple[str, Define]] = [
+    ("view", lambda o, x, y: o.view(x, [5])),
+    ("amax", lambda o, x, y: o.amax(x, [0, 0])),
+    ("amin", lambda o, x, y: o.amin(x, 2)),
+    ("tensor_sizes", lambda o, x, y: o.tensor_sizes(2.5)),
+    ("broadcast_in_dim", lambda o, x, y: o.broadcast_in_dim(x, [4, 7], [0, 1])),
+    ("broadcast_in_dim", lambda o, x, y: o.broadcast_in_dim(x, [2, 4, 7], [1, 2])),
+    ("clamp", lambda o, x, y: o.clamp(x, min=y)),
+    ("clamp", lambda o, x, y: o.clamp(x, max=1j)),
+    ("rand_like", lambda o, x, y: o.rand_like(o.cast(x, DataType.Float8_e5m2))),
+    ("randn_like", lambda o, x, y: o.randn_like(o.cast(x, DataType.Float8_e5m2))),
+    ("batch_norm", lambda o, x, y: o.batch_norm(x, y, None, None, None, 0.1, 1e-5, True)),
+    ("cummax", lambda o, x, y: o.cummax(o.sum(x), y)),
+    ("sum", lambda o, x, y: o.sum(o.sum(x), [y])),
+    ("topk", lambda o, x, y: o.topk(o.sum(x), 1, y)),
+]
+
+
+@pytest.mark.parametrize(("name", "define"), MADE_OF_OTHERS)
+def test_an_operation_made_of_others_is_named_as_it_was_called(name: str, define: Define):
+    words = message(define, [4, 6], [3, 5])
+    assert words.startswith(f"{name}: ")

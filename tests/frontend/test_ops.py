@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 
 import pytest
@@ -358,6 +359,8 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.expand(x, [3]), [3, 4], errors.ArgumentError),
     (lambda o, x: o.squeeze(x, [0]), [3, 4], errors.ArgumentError),
     (lambda o, x: o.squeeze(x, [2]), [3, 4], errors.DimensionError),
+    (lambda o, x: o.squeeze(x, [1, 1]), [3, 1, 1], errors.ArgumentError),
+    (lambda o, x: o.squeeze(x, [1, -2]), [3, 1, 1], errors.ArgumentError),
     (lambda o, x: o.squeeze(x), [3, 4], errors.ArgumentError),
     (lambda o, x: o.slice(x, [-1, 0], [2, 2]), [3, 4], errors.ArgumentError),
     (lambda o, x: o.slice(x, [2, 0], [1, 2]), [3, 4], errors.ArgumentError),
@@ -387,6 +390,12 @@ REFUSALS: list[tuple[Define, list[int], type[errors.FuserError]]] = [
     (lambda o, x: o.iota(3, 1j), [3], errors.ArgumentError),
     (lambda o, x: o.iota(3, 0, o.size(x, 0) * 1j), [3], errors.ArgumentError),
     (lambda o, x: o.iota(3, dtype=DataType.Bool), [3], errors.OperandDtypeError),
+    (lambda o, x: o.iota(3, step=0), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, step=-0.0, dtype=DataType.Float), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, step=math.inf, dtype=DataType.Float), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, step=math.nan, dtype=DataType.Float), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, start=-math.inf, dtype=DataType.Float), [3], errors.ArgumentError),
+    (lambda o, x: o.iota(3, start=math.nan, dtype=DataType.Float), [3], errors.ArgumentError),
     (lambda o, x: o.uniform(0, 1, [3], dtype=DataType.Int), [3], errors.OperandDtypeError),
     (lambda o, x: o.sum(x, []), [3, 4], errors.ArgumentError),
     (lambda o, x: o.sum(x, [0, -2]), [3, 4], errors.ArgumentError),

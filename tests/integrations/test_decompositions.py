@@ -189,3 +189,16 @@ def test_other_pools_are_torchs() -> None:
     ]
     for call in calls:
         torch.testing.assert_close(torch.compile(call, backend="fuser")(x), call(x))
+
+
+def test_infinite_complex_numbers_are_replaced_by_torch_and_real_ones_in_partitions() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.nan_to_num(x * 2, 1.5) + 1
+
+    parts = torch.tensor([[1.0, float("nan")], [float("inf"), -2.0], [float("nan"), -float("inf")]])
+    for x in (parts, torch.view_as_complex(parts)):
+        torch._dynamo.reset()
+        dynamo.clear_reports()
+        torch.testing.assert_close(torch.compile(function, backend="fuser")(x), function(x))
+        (report,) = dynamo.reports()
+        assert any("nan_to_num" in e.overload for e in report.uncovered) == x.is_complex(), report

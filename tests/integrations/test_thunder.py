@@ -156,6 +156,22 @@ def test_cross_entropy_of_images(by_oracle: None) -> None:
     check(nn.CrossEntropyLoss(), torch.randn(2, 5, 3, 4), torch.randint(0, 5, (2, 3, 4)))
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("sizes", [(4,), (4, 2, 3)], ids=["sequences", "volumes"])
+def test_cross_entropy_of_what_has_more_or_fewer_dimensions_than_images(
+    sizes: tuple[int, ...], reduction: str, by_oracle: None
+) -> None:
+    loss = nn.CrossEntropyLoss(ignore_index=2, reduction=reduction)
+    check(loss, torch.randn(2, 5, *sizes), torch.randint(0, 5, (2, *sizes)))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_cross_entropy_of_targets_of_any_integers(dtype: torch.dtype, by_oracle: None) -> None:
+    x, target = torch.randn(6, 10), torch.randint(0, 10, (6,))
+    got = results(jit(nn.CrossEntropyLoss()), x, target.to(dtype))
+    torch.testing.assert_close(got, results(nn.CrossEntropyLoss(), x, target))
+
+
 def test_thunder_may_have_a_region_fused_again() -> None:
     x = torch.randn(3)
     run = jit(lambda x: (x.exp() * 2, x.sum()))

@@ -56,6 +56,15 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         concretized(fd.fusion, [torch.ones(3)])
 
 
+def test_an_expansion_that_does_not_fit_names_what_may_have_been_called() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1])
+        fd.add_output(fd.ops.broadcast_in_dim(x, [3, 5], [0, 1]))
+    words = r"^expand or broadcast_in_dim: shape = \[3, 5\]: only dimensions of size 1"
+    with pytest.raises(errors.ArgumentError, match=words):
+        concretized(fd.fusion, [torch.ones(2, 5)])
+
+
 def test_more_bytes_than_can_be_addressed_are_refused() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[-1])

@@ -2,18 +2,18 @@
 
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.segmenter import groups
 from fuser.segmenter.graph import build_graph
 from fuser.segmenter.groups import Group, GroupMaker
-from fuser.segmenter.profit import GPU
+from fuser.segmenter.profit import GPU, PROCESSOR, Machine, size_in_text
 from fuser.segmenter.rows import Refusal, Rows
 from tests.segmented import concrete, memory_of
 
 
-def maker(build, *inputs: torch.Tensor) -> GroupMaker:
+def maker(build, *inputs: torch.Tensor, machine: Machine = GPU) -> GroupMaker:
     """A maker for a definition whose outputs are all that must be stored."""
     with FusionDefinition() as fd:
         made = build(fd, *map(fd.from_pytorch, inputs))
@@ -21,7 +21,7 @@ def maker(build, *inputs: torch.Tensor) -> GroupMaker:
             fd.add_output(out)
     fusion: Fusion = concrete(fd.fusion, inputs)
     stored = [value for value in fusion.output_values if value.is_tensor]
-    return GroupMaker(build_graph(fusion, memory_of(fusion, inputs), stored), stored, GPU)
+    return GroupMaker(build_graph(fusion, memory_of(fusion, inputs), stored), stored, machine)
 
 
 def nodes(made: GroupMaker, *names: str) -> list[int]:
@@ -109,6 +109,32 @@ def test_too_many_of_anything_is_no_kernel(monkeypatch):
             refusal = made.checked(whole, related=True)
         assert isinstance(refusal, Refusal)
         assert words_ in refusal.reason
+
+
+def test_roundings_in_software_count_as_the_text_that_they_are():
+    def build(fd, x):
+        for dtype in (DataType.Half, DataType.BFloat16, DataType.Float8_e5m2):
+            x = fd.ops.cast(fd.ops.cast(x * 2.0, dtype), DataType.Float)
+        return x
+
+    for machine, dtype_sizes in ((GPU, [1, 1, 1]), (PROCESSOR, [8, 1, 16])):
+        made = maker(build, X)
+        casts = [node.op for node in made.operations.nodes if operation_name(node.op) == "cast"]
+        assert [size_in_text(op, machine) for op in casts[::2]] == dtype_sizes
+        assert [size_in_text(op, machine) for op in casts[1::2]] == [1, 1, 1]
+
+
+def test_a_chain_of_roundings_is_several_kernels_of_a_processor_only():
+    def build(fd, x):
+        for _ in range(150):
+            x = fd.ops.cast(fd.ops.cast(x * 0.9, DataType.Half), DataType.Float)
+        return x
+
+    for machine, fits in ((GPU, True), (PROCESSOR, False)):
+        made = maker(build, X, machine=machine)
+        whole = made.checked(made.of_nodes(range(450)), related=True)
+        assert isinstance(whole, Group) == fits
+        assert isinstance(made.checked(made.of_nodes(range(225)), related=True), Group)
 
 
 def test_other_domains_are_no_kernel_unless_related():

@@ -232,10 +232,16 @@ FUSER_DEVICE complex64 operator-(complex64 z, complex64 w) { return {z.re - w.re
 FUSER_DEVICE complex64 operator*(complex64 z, complex64 w) {
   return {z.re * w.re - z.im * w.im, z.re * w.im + z.im * w.re};
 }
-// In double, where neither the products nor their sum overflow.
+// Smith's method, as in torch: nothing is undefined because one part of w is infinite. Both are
+// turned so that the larger part of w is real, which takes no branch; in double nothing overflows.
 FUSER_DEVICE complex64 operator/(complex64 z, complex64 w) {
-  const double a = z.re, b = z.im, c = w.re, d = w.im, norm = c * c + d * d;
-  return {float((a * c + b * d) / norm), float((b * c - a * d) / norm)};
+  const bool turn = (w.re < 0 ? -w.re : w.re) < (w.im < 0 ? -w.im : w.im);
+  const bool zero = w.re == 0 && w.im == 0;
+  const double a = turn ? z.im : z.re, b = turn ? -z.re : z.im;
+  const double c = zero ? 1 : turn ? w.im : w.re, d = turn ? -w.re : w.im;
+  const double ratio = d / c, inverse = 1 / (zero ? 0 : c + d * ratio);
+  const double re = a + (zero ? 0 : b * ratio), im = b - (zero ? 0 : a * ratio);
+  return {float(re * inverse), float(im * inverse)};
 }
 FUSER_DEVICE bool operator==(complex64 z, complex64 w) { return z.re == w.re && z.im == w.im; }
 FUSER_DEVICE bool operator!=(complex64 z, complex64 w) { return z.re != w.re || z.im != w.im; }
@@ -267,11 +273,12 @@ FUSER_DEVICE complex128 operator-(complex128 z, complex128 w) { return {z.re - w
 FUSER_DEVICE complex128 operator*(complex128 z, complex128 w) {
   return {z.re * w.re - z.im * w.im, z.re * w.im + z.im * w.re};
 }
-// Smith's method: by the larger part of w first, so that no square overflows.
+// Smith's method, so that no square overflows. What is divided by 0 is by the positive one.
 FUSER_DEVICE complex128 operator/(complex128 z, complex128 w) {
-  const double c = w.re < 0 ? -w.re : w.re, d = w.im < 0 ? -w.im : w.im;
+  const double c = w.re > 0 ? w.re : 0 - w.re, d = w.im > 0 ? w.im : 0 - w.im;
+  if (c == 0 && d == 0) return {z.re / c, z.im / d};
   if (c >= d) {
-    const double ratio = c == 0 ? w.im : w.im / w.re, norm = w.re + w.im * ratio;
+    const double ratio = w.im / w.re, norm = w.re + w.im * ratio;
     return {(z.re + z.im * ratio) / norm, (z.im - z.re * ratio) / norm};
   }
   const double ratio = w.re / w.im, norm = w.re * ratio + w.im;

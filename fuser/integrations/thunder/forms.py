@@ -203,9 +203,13 @@ def _trial(
 
     try:
         module = traced(call, fakes)
-    except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError) as error:
+    except _REFUSALS as error:
         return _torchs(f"torch refuses it: {error}")
     return _judged(module)
+
+
+_REFUSALS = (AssertionError, IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
+"""What torch raises where it takes no such arguments."""
 
 
 def _judged(module: GraphModule) -> Trial:

@@ -145,6 +145,15 @@ def _gather(a: Tensor, index: Tensor, dim: int) -> Tensor:
     return torch.gather(a, dim, index)
 
 
+def _take_along_axis(a: Tensor, index: Tensor, dim: int) -> Tensor:
+    return torch.take_along_dim(a, _widened(index), dim)
+
+
+def _widened(index: Tensor) -> Tensor:
+    """The index as torch takes it; Thunder makes indices of targets of any integers."""
+    return index.long()
+
+
 def _take(a: Tensor, index: Tensor, dim: int) -> Tensor:
     return torch.index_select(a, dim, index)
 
@@ -193,8 +202,14 @@ def _nll_loss_backward(
 ) -> Tensor:
     which = {"none": 0, "mean": 1, "sum": 2}[reduction]
     total = a.new_zeros(()) if total_weight is None else total_weight.to(a.dtype)
-    backward = _aten.nll_loss2d_backward if a.dim() > 2 else _aten.nll_loss_backward
-    return backward(g, a, target, weight, which, ignore_index, total)
+    target, rest = _widened(target), (weight, which, ignore_index, total)
+    if a.dim() <= 2:
+        return _aten.nll_loss_backward(g, a, target, *rest)
+    batch, classes = a.shape[:2]  # torch takes images only
+    g = g.reshape(batch, 1, -1) if g.dim() else g
+    images = a.reshape(batch, classes, 1, -1)
+    gradient = _aten.nll_loss2d_backward(g, images, target.reshape(batch, 1, -1), *rest)
+    return gradient.reshape(a.shape)
 
 
 ROWS: Mapping[Hashable, Meaning] = {
@@ -223,7 +238,7 @@ ROWS: Mapping[Hashable, Meaning] = {
     _ids.TOPK: _torch.topk,
     _ids.GATHER: _gather,
     _ids.TAKE: _take,
-    _ids.TAKE_ALONG_AXIS: _torch.take_along_dim,
+    _ids.TAKE_ALONG_AXIS: _take_along_axis,
     _ids.SCATTER: _scatter,
     _ids.SCATTER_ADD: _scatter_add,
     _ids.INDEX_ADD: _index_add,
