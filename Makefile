@@ -5,12 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test test-sanitizers fuzz bench-cpu gpu lint format typecheck clean
+.PHONY: help install demo test test-sanitizers test-all fuzz bench-cpu gpu lint format typecheck \
+  clean
 
 help:
 	@echo "make demo             install, then run a gelu definition and show its plan and its time"
 	@echo "make test             install, then run all tests but the long ones under sanitizers"
 	@echo "make test-sanitizers  run the emulated CUDA kernels under address and thread sanitizers"
+	@echo "make test-all         both, in less time than one after the other"
 	@echo "make fuzz             20,000 random fusions on the processor, 3,000 emulated"
 	@echo "make bench-cpu        compare with eager and torch.compile, into benchmarks/results/"
 	@echo "make gpu              everything that needs a GPU: tests, benchmarks, memory checker"
@@ -34,6 +36,9 @@ test: $(STAMP)
 
 test-sanitizers: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) -m sanitizer
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS)
 
 # FUZZ passes options on: make fuzz FUZZ="--target cpu --count 500 --seed 7000"
 fuzz: $(STAMP)

@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
 
 from fuser import FusionDefinition
+from fuser.integrations import dynamo
 from repros.common import check, compare_plans, table
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = ("gelu_bookend_views.py", "transpose_bookend_views.py")
 
 
-def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a script ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(script: str, *options: str) -> Ended:
+    """A script by itself on the processor; in the emulator, and where its options are refused, in
+    this process, which has imported torch already."""
+    if "cpu" in options:
+        return run_apart(script, *options)
+    return run_here(script, *options)
+
+
+def run_apart(script: str, *options: str) -> Ended:
     command = [sys.executable, str(ROOT / "repros" / script), "--device", "cpu", *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def run_here(script: str, *options: str) -> Ended:
+    path, out, err = ROOT / "repros" / script, io.StringIO(), io.StringIO()
+    torch._dynamo.reset()
+    dynamo.clear_reports()
+    code: str | int = 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.syspath_prepend(str(path.parent))
+        patch.setattr(sys, "argv", [str(path), "--device", "cpu", *options])
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as end:
+            code = end.code or 0
+    message = code if isinstance(code, str) else ""
+    status = code if isinstance(code, int) else 1
+    return Ended(status, out.getvalue(), err.getvalue() + message)
 
 
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
