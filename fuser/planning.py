@@ -98,14 +98,18 @@ def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName) -> Backend:
 
 
 def _run_passes(fusion: Fusion) -> Fusion:
+    """What the passes make of a fusion; where it is verified, so is every change, and the end."""
     if debug.verifying():
         verify(fusion, "before the passes")
     for rewrite in PASSES:
         before, fusion = fusion, rewrite(fusion)
-        name = rewrite.__name__
+        if fusion == before:
+            continue
+        stage = f"after {rewrite.__name__}"
         if debug.verifying():
-            verify(fusion, f"after {name}")
-        if fusion != before:
-            text = print_fusion(fusion)
-            debug.dump("pre_segmenter_logging", f"after {name}", text)
+            verify(fusion, stage)
+        if debug.enabled("pre_segmenter_logging"):
+            debug.dump("pre_segmenter_logging", stage, print_fusion(fusion))
+    if debug.verifying():
+        verify(fusion, "after the passes")
     return fusion

@@ -371,7 +371,10 @@ def _scattered(writer: Writer, dim: int | None = None) -> tuple[int, int, int, i
     shape = writer.shape(position)
     along = writer.draw(st.integers(0, len(shape) - 1)) if dim is None else dim
     others = math.prod(shape) // shape[along]
-    count = writer.pick([n for n in writer.scale.counts if n * others <= writer.scale.max_elements])
+    counts = [n for n in writer.scale.counts if n * others <= writer.scale.max_elements]
+    if not counts:
+        return None
+    count = writer.pick(counts)
     picks = _index(writer, (count,), shape[along])
     facts = writer.facts[position]
     writer.add(lambda fd, v: fd.ops.index_select(v[position], v[picks], along), facts)

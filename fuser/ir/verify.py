@@ -6,7 +6,7 @@ import dataclasses
 
 from fuser.errors import VerifyError
 from fuser.ir.infer import infer
-from fuser.ir.nodes import Fusion, Value, operands
+from fuser.ir.nodes import Fusion, Statement, Value, operands
 from fuser.ir.printer import print_statement
 from fuser.ir.types import TensorType, ValueType
 
@@ -19,26 +19,26 @@ def verify(fusion: Fusion, stage: str) -> None:
     """
     defined: dict[int, Value] = {}
 
-    def define(value: Value, where: str) -> None:
+    def define(value: Value, statement: Statement | None = None) -> None:
         if value.id in defined:
+            where = "inputs" if statement is None else print_statement(statement)
             raise VerifyError(stage=stage, statement=where, reason=f"{value} is defined twice")
         defined[value.id] = value
 
     for value in fusion.inputs:
-        define(value, "inputs")
+        define(value)
     for statement in fusion.statements:
-        text = print_statement(statement)
         for operand in operands(statement.op):
             if defined.get(operand.id) != operand:
                 reason = f"{operand} is used before it is defined, or with another type"
-                raise VerifyError(stage=stage, statement=text, reason=reason)
+                raise VerifyError(stage=stage, statement=print_statement(statement), reason=reason)
         inferred = infer(statement.op)
         recorded = tuple(out.type for out in statement.outs)
         if inferred != tuple(map(_computed, recorded)):
             reason = f"recorded type {_words(recorded)}, inferred {_words(inferred)}"
-            raise VerifyError(stage=stage, statement=text, reason=reason)
+            raise VerifyError(stage=stage, statement=print_statement(statement), reason=reason)
         for out in statement.outs:
-            define(out, text)
+            define(out, statement)
     for value in fusion.output_values:
         if defined.get(value.id) != value:
             raise VerifyError(stage=stage, statement="outputs", reason=f"{value} is not defined")
