@@ -47,15 +47,15 @@ class FactoryOps(OperationGroup):
         return self._recorder.add("iota", Iota(count, first, pace, _dtype("iota", dtype)))
 
     def _real(self, argument: str, given: object) -> Value:
-        """The start or the step of iota."""
+        """The start or the step of iota. A scalar may turn out to be any number, a constant too:
+        passes make some."""
         value = self._recorder.scalar("iota", argument, given)
-        number = self._recorder.number(value)
         expected = ""
         if value.dtype.is_complex:
             expected = "expected a real number"
-        elif isinstance(number, float) and not math.isfinite(number):
+        elif isinstance(given, float) and not math.isfinite(given):
             expected = "expected a finite number"
-        elif argument == "step" and number == 0:
+        elif argument == "step" and isinstance(given, int | float) and given == 0:
             expected = "expected a number that is not 0; fd.ops.full repeats one number"
         if expected:
             raise ArgumentError(operation="iota", argument=argument, got=given, expected=expected)

@@ -87,13 +87,11 @@ def test_a_range_that_is_none(define: Define, words: str):
     assert message(define, [4]).startswith(f"iota: {words}")
 
 
-def test_a_constant_handle_is_a_number_of_a_range_too():
+def test_a_scalar_may_turn_out_to_be_any_step_as_texts_of_passes_have_them():
     with FusionDefinition() as fd:
-        zero, infinite = fd.define_scalar(0), fd.define_scalar(math.inf)
-        with pytest.raises(errors.ArgumentError, match=r"iota: step = Scalar.*that is not 0"):
-            fd.ops.iota(3, 0, zero)
-        with pytest.raises(errors.ArgumentError, match=r"iota: start = Scalar.*a finite number"):
-            fd.ops.iota(3, infinite, dtype=DataType.Float)
+        fd.add_output(fd.ops.iota(3, fd.define_scalar(5), fd.define_scalar(0)))
+    (made,) = fd.execute([])
+    assert made.tolist() == [5, 5, 5]
 
 
 def test_dimensions_squeezed_twice_are_named():
