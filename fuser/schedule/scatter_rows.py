@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import Axis, Index, substitute
+from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, KeepAt, Kept
@@ -65,10 +65,11 @@ class _RowTracer(ScatterTracer):
         begun = Keep(kept.name, dtype, axes[-1], source=first, outer=axes[:-1])
 
         self.restart()
-        shared = op.mode.startswith("index")  # all rows have the index, and their points, of one
-        place = self._natural(op.index)
-        point = place[0 if shared else op.dim]
-        row = self.row_named((point,) if shared else (*at[: op.dim], point))
+        place = self._natural(op.index)  # of a point, where all rows share an index, or one number
+        if not op.mode.startswith("index"):
+            place = (*at[: op.dim], place[op.dim])
+        point = place[-1] if place else ZERO
+        row = self.row_named(place)
         source = self.source((*at[: op.dim], point))
         self._make(source)
         added = Let(f"{out}_added", dtype, convert(self.get(*source), dtype))

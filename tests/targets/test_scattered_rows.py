@@ -99,6 +99,16 @@ def test_rows_that_share_an_index(length: int) -> None:
     defined(define, x, index[0].contiguous(), source)
 
 
+@pytest.mark.parametrize("index", [torch.tensor(7), torch.tensor([7])], ids=["number", "list"])
+def test_rows_have_one_point_at_one_index(index: torch.Tensor) -> None:
+    x, _, source = given(40)
+
+    def define(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
+        return fd.ops.index_add(x, index, source, 1)
+
+    defined(define, x, index, source[:, :1])
+
+
 def test_memory_of_other_layouts() -> None:
     x, index, source = given(40)
     defined(added, x.t().contiguous().t(), index[:, ::2], source[:, ::2])
