@@ -105,9 +105,9 @@ class CpuPrinter(CpuTilePrinter):
     def read(self, load: Load, at: str) -> str:
         """An element; by the word that it lies in, where its place is computed for each: of other
         sizes, no vectors are gathered, nor made of the loop around them."""
-        dtype, variables = load.tensor.dtype, variables_of((load.at,))
-        computed = self._made.intersection(variable.name for variable in variables)
-        if computed and dtype.is_floating and dtype.itemsize < _WORD:
+        dtype = load.tensor.dtype
+        is_narrow = dtype.is_floating and dtype.itemsize < _WORD
+        if is_narrow and any(v.name in self._made for v in variables_of((load.at,))):
             return f"{self.expressions.use('gathered')}({load.tensor}_in, {at})"
         return super().read(load, at)
 

@@ -11,13 +11,13 @@ from fuser.schedule.emit import join
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import (
     IfListed,
-    Listed,
     ListLoop,
     Loop,
     Node,
     PointLists,
     PointOf,
     RowNode,
+    WhichPoints,
 )
 from fuser.schedule.row_statements import KeepAt
 
@@ -98,9 +98,9 @@ class CpuScatterPrinter(CpuRowPrinter):
     def _each_point(self, node: ListLoop) -> None:
         name = node.lists
         others = "for (int listed = first_listed + 1; listed < end_listed; ++listed)"
-        with self.out.block(others if node.which is Listed.OTHERS else ""):
-            if node.which is not Listed.OTHERS:
-                only = "first_listed" if node.which is Listed.FIRST else "end_listed - 1"
+        with self.out.block(others if node.which is WhichPoints.OTHERS else ""):
+            if node.which is not WhichPoints.OTHERS:
+                only = "first_listed" if node.which is WhichPoints.FIRST else "end_listed - 1"
                 self.out.line(f"const int listed = {only};")
             self.out.line(f"const long long {node.name} = {name}_points[listed];")
             if node.later:

@@ -151,7 +151,7 @@ class _Choice:
 
 
 def _has_rows(op: Scatter) -> bool:
-    """Whether the result has rows, consecutive in memory, all with as many points of their own."""
+    """Whether the index numbers the last dimension, and all rows have equally many points."""
     before, length = op.arg.shape[: op.dim], op.arg.shape[op.dim]
     is_last = op.dim == len(op.arg.shape) - 1 and len(op.point_dims) == 1
     return (

@@ -45,7 +45,7 @@ class CpuParameters:
 
     held_bytes: int = 4 << 20
     """The most bytes of what is read over and over, as the angles of a rotary embedding are, of
-    which nothing is asked for ahead: it is in a cache, and asking took a third of the time."""
+    which nothing is asked for ahead: it is in a cache by itself."""
 
     # -- tiles, where memory is turned ---------------------------------------------------------
 

@@ -150,7 +150,7 @@ class IfListed:
     one: tuple[Node, ...] = ()
 
 
-class Listed(Enum):
+class WhichPoints(Enum):
     """Which of the points that go to a row."""
 
     FIRST = auto()
@@ -165,7 +165,7 @@ class ListLoop:
 
     lists: str
     name: str
-    which: Listed
+    which: WhichPoints
     body: tuple[Node, ...]
     later: str = ""
     ahead: int = 0

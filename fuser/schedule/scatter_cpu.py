@@ -22,13 +22,13 @@ from fuser.schedule.index import Index, Variable
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     IfListed,
-    Listed,
     ListLoop,
     Loop,
     Node,
     PointLists,
     PointOf,
     Region,
+    WhichPoints,
     nested,
 )
 from fuser.schedule.names import kernel_name
@@ -140,7 +140,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     lists = PointLists(
         name, points.rows, points.points, nested(points.axes, Binding.PARALLEL, place)
     )
-    columns = _Listed(name, body, parameters).columns(adds=op.adds)
+    columns = _ListedRows(name, body, parameters).columns(adds=op.adds)
     row = (*body.of_row, *nested(body.begun.axes[:-1], Binding.SERIAL, (columns,)))
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
     axes = dict.fromkeys((*points.axes, *body.outside, *body.rows, *body.begun.axes))
@@ -162,7 +162,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _ListedRows:
     """What is done of rows that have the lists `name`."""
 
     name: str
@@ -175,25 +175,25 @@ class _Listed:
         body = self.body
         none = _swept(at_once(body.begun, body.last), self.parameters)
         if not adds:
-            last = self.listed(Listed.LAST, at_once(body.one, body.last))
+            last = self.listed(WhichPoints.LAST, at_once(body.one, body.last))
             return IfListed(self.name, body.row, (last,), none)
         (kept,) = (node for node in body.last.code if isinstance(node, Kept))
         several = (
             RowArray(kept.name, kept.dtype, kept.axis),
-            self.listed(Listed.FIRST, body.one),
-            self.listed(Listed.OTHERS, body.added),
+            self.listed(WhichPoints.FIRST, body.one),
+            self.listed(WhichPoints.OTHERS, body.added),
             *_swept(body.last, self.parameters),
         )
-        one = self.listed(Listed.FIRST, at_once(body.one, body.last))
+        one = self.listed(WhichPoints.FIRST, at_once(body.one, body.last))
         return IfListed(self.name, body.row, several, none, (one,))
 
-    def listed(self, which: Listed, sweep: Sweep) -> ListLoop:
+    def listed(self, which: WhichPoints, sweep: Sweep) -> ListLoop:
         """A sweep for points of a row. They lie anywhere: those that come later are asked for."""
         point, inner = self.body.point, sweep.axes[-1]
         lanes = 1 << min(ASKED, inner.extent).bit_length() - 1
         later = Variable(f"{point.name}_later", point.extent)
         read = [load for load in consecutive(sweep) if load.at.coefficient(point)]
-        if not read or which is Listed.LAST or lanes == 1:
+        if not read or which is WhichPoints.LAST or lanes == 1:
             loops = _swept(sweep, self.parameters)
             return ListLoop(self.name, point.name, which, (*self.body.of_point, *loops))
         asked: list[Prefetch] = []

@@ -110,10 +110,12 @@ def at_once(summed: Sweep, last: Sweep) -> Sweep:
 
 
 def moved(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
-    """A sweep over merged axes, which keeps what it keeps along the last of them."""
+    """A sweep over merged axes, which keeps what it keeps along the last of them, or along all."""
     moved = replace_axes(sweep, replaced)
     code = (
-        replace(node, axis=axes[-1]) if isinstance(node, Keep | Kept) else node
+        replace(node, axis=axes[-1], outer=axes[:-1] if node.outer else ())
+        if isinstance(node, Keep | Kept)
+        else node
         for node in moved.code
     )
     return replace(moved, axes=axes, code=tuple(code))

@@ -108,8 +108,8 @@ class _ListTracer(ScatterTracer):
             each_once = {node.name: node for node in code}.values()
             return Sweep(axes, (*each_once, replace(keep, source=source)), (), ())
 
-        def sum_of(before: Expression) -> Call:
-            return Call("add", (before, added), dtype)
+        def sum_of(others: Expression) -> Call:
+            return Call("add", (others, added), dtype)
 
         self._known = before
         self.restart()

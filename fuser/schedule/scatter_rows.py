@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import ZERO, Axis, Index, substitute
+from fuser.schedule.index import ZERO, Index
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, KeepAt, Kept
@@ -102,18 +102,7 @@ def _with_merged_rows(body: ScatteredRows) -> ScatteredRows:
         body,
         rows=rows,
         of_row=replace_axes(of_row, replaced).code,
-        begun=_moved(body.begun, columns, replaced),
+        begun=moved(body.begun, columns, replaced),
         added=replace(replace_axes(body.added, replaced), axes=points),
-        placed=replace(body.placed, at=substitute(body.placed.at, replaced)),
-        last=_moved(body.last, columns, replaced),
+        last=moved(body.last, columns, replaced),
     )
-
-
-def _moved(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
-    """A sweep over merged axes, which keeps what it keeps along all of them."""
-    merged = moved(sweep, axes, replaced)
-    code = (
-        replace(node, outer=axes[:-1]) if isinstance(node, Keep | Kept) else node
-        for node in merged.code
-    )
-    return replace(merged, code=tuple(code))

@@ -12,7 +12,7 @@ from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, LoopNest
 from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import IfListed, Listed, ListLoop, Loop, every_node
+from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, WhichPoints, every_node
 from fuser.schedule.row_statements import Keep, Kept, RowArray
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
 from fuser.schedule.statements import Prefetch, Store
@@ -71,13 +71,13 @@ def test_only_sums_of_several_points_are_kept():
         assert not any(isinstance(node, Keep | Kept) for node in every_node(without))
         assert sum(isinstance(node, Store) for node in every_node(without)) == 1
     assert isinstance(row.otherwise[0], Loop)
-    assert [node.which for node in row.one if isinstance(node, ListLoop)] == [Listed.FIRST]
+    assert [node.which for node in row.one if isinstance(node, ListLoop)] == [WhichPoints.FIRST]
 
 
 def test_the_last_point_is_stored_where_points_replace_what_was_there():
     made = nest(768, replaced)
     (row,) = [node for node in every_node(made.body) if isinstance(node, IfListed)]
-    assert [node.which for node in row.body if isinstance(node, ListLoop)] == [Listed.LAST]
+    assert [node.which for node in row.body if isinstance(node, ListLoop)] == [WhichPoints.LAST]
     assert not row.one
     assert not any(isinstance(node, RowArray | Keep | Kept) for node in every_node(made.body))
 
