@@ -90,12 +90,16 @@ class CpuStripPrinter(CpuRoundPrinter):
         self._lanes_used = None
 
     def _unrolled(self, loop: Loop) -> None:
-        """Some elements of every row of a strip at a time: its lanes are read and written less."""
+        """Some elements of every row of a strip at a time: its lanes are read and written less. Of
+        what many at a time leave, some are done together still."""
         body, start, extent = self.element(loop)
-        whole = f"for (; {start} + {loop.step} <= {extent}; {start} += {loop.step})"
-        with self.out.block(whole), self._rows_of_strip():
-            for step in range(loop.step):
-                self.out.line(f"{body}({start} + {step}, lane);")
+        rounds = loop.step
+        while rounds > 1:
+            whole = f"for (; {start} + {rounds} <= {extent}; {start} += {rounds})"
+            with self.out.block(whole), self._rows_of_strip():
+                for step in range(rounds):
+                    self.out.line(f"{body}({start} + {step}, lane);")
+            rounds //= 4
         with self.out.block(f"for (; {start} < {extent}; ++{start})"), self._rows_of_strip():
             self.out.line(f"{body}({start}, lane);")
 

@@ -234,7 +234,15 @@ _QUOTIENT = PointwiseOp(
     "quotient_of_scaled({0}, {1}, {2}, {3})",
     cost=4,
 )
-KERNEL_TABLE = TABLE | {
-    row.name: row for row in (_EXP_NONPOSITIVE, _ERF_PLUS_ONE, _TANH_PLUS_ONE, _SCALE, _QUOTIENT)
-}
+_RANKS = (
+    _unary("largest_rank", "f", floating, references.largest_rank, cost=2),
+    _unary("smallest_rank", "f", floating, references.smallest_rank, cost=2),
+    _unary("half_of_largest_rank", "i", floating, references.half_of_largest_rank),
+    _unary("half_of_smallest_rank", "i", floating, references.half_of_smallest_rank),
+    _unary("bfloat16_of_largest_rank", "i", floating, references.bfloat16_of_largest_rank),
+    _unary("bfloat16_of_smallest_rank", "i", floating, references.bfloat16_of_smallest_rank),
+)
+_NEW_ROWS = (_EXP_NONPOSITIVE, _ERF_PLUS_ONE, _TANH_PLUS_ONE, _SCALE, _QUOTIENT, *_RANKS)
+
+KERNEL_TABLE = TABLE | {row.name: row for row in _NEW_ROWS}
 """With what schedules put in place of these rows where they know more of the operands."""

@@ -78,5 +78,42 @@ def quotient_of_scaled(
     return x * scale / scaled
 
 
+def largest_rank(x: torch.Tensor) -> torch.Tensor:
+    """Where floats of 16 bits come in their order, as int16; NaN comes last."""
+    return _in_order(x.view(torch.int16)) - _beyond_infinity(x.dtype)
+
+
+def smallest_rank(x: torch.Tensor) -> torch.Tensor:
+    """The same; NaN comes first."""
+    return _in_order(x.view(torch.int16)) + _beyond_infinity(x.dtype)
+
+
+def half_of_largest_rank(rank: torch.Tensor) -> torch.Tensor:
+    return _in_order(rank + _beyond_infinity(torch.float16)).view(torch.float16)
+
+
+def half_of_smallest_rank(rank: torch.Tensor) -> torch.Tensor:
+    return _in_order(rank - _beyond_infinity(torch.float16)).view(torch.float16)
+
+
+def bfloat16_of_largest_rank(rank: torch.Tensor) -> torch.Tensor:
+    return _in_order(rank + _beyond_infinity(torch.bfloat16)).view(torch.bfloat16)
+
+
+def bfloat16_of_smallest_rank(rank: torch.Tensor) -> torch.Tensor:
+    return _in_order(rank - _beyond_infinity(torch.bfloat16)).view(torch.bfloat16)
+
+
+def _in_order(bits: torch.Tensor) -> torch.Tensor:
+    """The bits of floats as integers in the same order, and back: those of negative numbers count
+    downwards."""
+    return bits ^ ((bits >> 15) & 0x7FFF)
+
+
+def _beyond_infinity(dtype: torch.dtype) -> int:
+    """How many NaN there are of a sign."""
+    return 0x7FFF - int(torch.tensor(torch.inf, dtype=dtype).view(torch.int16))
+
+
 def sub_alpha(x: torch.Tensor, y: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
     return x - alpha * y

@@ -41,3 +41,8 @@ def part_name(name: str) -> str:
 def block_name(name: str) -> str:
     """What a thread has of a fold since it was last joined to a wider type."""
     return f"{name}_block"
+
+
+def rank_name(name: str) -> str:
+    """The place of a fold's result in the order of all numbers of its type."""
+    return f"{name}_rank"

@@ -26,7 +26,7 @@ from fuser.schedule.names import block_name, lanes_name, own_name
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_buffers import COSTLY
-from fuser.schedule.row_folds_cpu import accumulated, wide, widened_blocks
+from fuser.schedule.row_folds_cpu import accumulated, one_of, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
 from fuser.schedule.row_statements import Combine, JoinGroups
 from fuser.schedule.row_vectors import divided
@@ -133,7 +133,8 @@ class _LaneFold:
         return Let(fold.name, fold.dtype, convert(self.lanes, fold.dtype), in_lanes=True)
 
     def _more(self, held: Ref, value: Expression) -> Let:
-        joined = join(self.fold.operation, held, value)
+        fold = self.fold
+        joined = join(fold.operation, held, value) if fold.keeps_nan else one_of(fold, held, value)
         return Let(held.name, held.dtype, joined, in_lanes=True)
 
 

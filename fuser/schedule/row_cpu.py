@@ -37,6 +37,8 @@ from fuser.schedule.row_groups_cpu import Columns, alternating
 from fuser.schedule.row_lines_cpu import Lines, as_lines, lines
 from fuser.schedule.row_memory import cost
 from fuser.schedule.row_nan import drop_repeated_nan
+from fuser.schedule.row_online import online_pair
+from fuser.schedule.row_ranks import fold_ranks
 from fuser.schedule.row_statements import Finish
 from fuser.schedule.row_tiles_cpu import Tiled, in_tiles
 from fuser.schedule.row_trace import trace_rows
@@ -56,6 +58,8 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     body = arrange_rows(trace_rows(segment, of_store=True))
     body = drop_repeated_nan(rows_in_32_bits(use_facts(body)))
     may_repeat = not segment.overwritten  # values that are new then
+    online = online_pair(body, parameters) if may_repeat else None
+    body = fold_ranks(body, but=online[0] if online else None)
     mapping, not_chosen = choose_mapping(body, parameters, may_repeat)
     body = mapping.body
     shared = bool(body.rows) or isinstance(mapping, Alone)  # else one thread has the only row

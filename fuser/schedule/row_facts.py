@@ -22,7 +22,7 @@ import torch
 from fuser.ir.dtypes import DataType
 from fuser.ir.references import divisor_scale
 from fuser.schedule.body import Body
-from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
+from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, unwidened
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import Code, RowBody, Sweep
 from fuser.schedule.statements import Let
@@ -88,7 +88,7 @@ class _Facts:
 
     def _node(self, node: Code) -> Code:
         if isinstance(node, Let) and isinstance(node.expression, Convert):
-            self._widened[node.name] = _exact_source(node.expression)
+            self._widened[node.name] = unwidened(node.expression)
         if not isinstance(node, Let) or not isinstance(node.expression, Call):
             return node
         call = node.expression
@@ -117,7 +117,7 @@ class _Facts:
     def _unwidened(self, value: Expression) -> Expression:
         """A value as it was before it became wider, if it did."""
         known = self._widened.get(value.name) if isinstance(value, Ref) else None
-        return _exact_source(value if known is None else known)
+        return unwidened(value if known is None else known)
 
     def _is_power(self, value: Expression, axes: tuple[Axis, ...]) -> bool:
         """Whether a value is e to the difference from the largest one over `axes`."""
@@ -149,10 +149,3 @@ def _by_literal(call: Call, value: Expression, divisor: Literal) -> Call:
         Literal(part.item(), call.dtype) for part in (scale, number * scale, 1 / (number * scale))
     )
     return Call("quotient_of_scaled", (value, *parts), call.dtype)
-
-
-def _exact_source(value: Expression) -> Expression:
-    """What a value is made of by a conversion that changes no number, or itself."""
-    if isinstance(value, Convert) and value.dtype is value.of.dtype.compute:
-        return value.of
-    return value

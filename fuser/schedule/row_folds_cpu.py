@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import REPEATED, Call, Ref
+from fuser.schedule.expressions import REPEATED, Call, Expression, Ref
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.loop_tree import Node
@@ -112,12 +112,17 @@ def lane_parts(fold: Fold, dtype: DataType) -> dict[str, Call]:
     if not is_extreme(fold.operation) or not dtype.is_floating:
         return {name: join(fold.operation, Ref(name, dtype), fold.value)}
     value, held, held_nan = convert(fold.value, dtype), Ref(name, dtype), Ref(f"{name}_nan", dtype)
-    beats = Call("gt" if fold.operation == "maximum" else "lt", (held, value), DataType.Bool)
-    parts = {held.name: Call("where", (beats, held, value), dtype)}
+    parts = {held.name: one_of(fold, held, value)}
     if fold.keeps_nan:
         is_nan = Call("isnan", (value,), DataType.Bool)
         parts[held_nan.name] = Call("where", (is_nan, value, held_nan), dtype)
     return parts
+
+
+def one_of(extreme: Fold, held: Ref, value: Expression) -> Call:
+    """What is held of an extreme with one more value, if neither is NaN."""
+    beats = Call("gt" if extreme.operation == "maximum" else "lt", (held, value), DataType.Bool)
+    return Call("where", (beats, held, value), held.dtype)
 
 
 def thread_partial(fold: Fold) -> Partial:

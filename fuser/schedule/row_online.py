@@ -24,8 +24,9 @@ from fuser.schedule.row_folds_cpu import in_own_type
 from fuser.schedule.row_memory import ask_for, consecutive
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_powers import powers_pair
+from fuser.schedule.row_ranks import by_rank
 from fuser.schedule.row_statements import Accumulate, Finish, Raise
-from fuser.schedule.row_sweeps_cpu import Ways, block_of, partials_of, sweep_along
+from fuser.schedule.row_sweeps_cpu import Ways, block_of, once_a_row, partials_of, sweep_along
 
 
 def online_pair(body: RowBody, parameters: CpuRowParameters) -> tuple[Sweep, Sweep] | None:
@@ -50,8 +51,10 @@ def swept_online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:
     risen = Raise(fold.name, held, Ref(block.name, held.kept), sums_held)
     summed = dataclasses.replace(sums, ahead=tuple(ask_for(largest, parameters.online_block)))
     inner = block_of(Part(summed), sums_held, ways)
+    found, *numbers = by_rank(found)
     loops = (
         *sweep_along(found, ways, in_own_type),
+        *(node for once in numbers for node in once_a_row(once)),
         risen,
         Loop(axis, Binding.BLOCKS, inner, parameters.block),
     )

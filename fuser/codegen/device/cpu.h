@@ -73,9 +73,10 @@ FUSER_DEVICE int32 widen_magnitude(int32 magnitude) {
   return magnitude < 1 << 23 ? subnormal : normal;
 }
 
-//@ half: narrow_float, narrow_magnitude, widen_magnitude
+//@ half: narrow_float, narrow_magnitude, widen_magnitude, int32
 struct half_format {
   typedef unsigned short word;
+  static constexpr int32 nans = 0x3ff;  // of either sign
   static FUSER_MEMBER word narrow(float x) {
     const int32 magnitude = bits_of(x) & 0x7fffffff, sign = (bits_of(x) >> 16) & 0x8000;
     return word(sign | narrow_magnitude<13, 112, 0x47800000, 0x7e00>(magnitude));
@@ -91,6 +92,7 @@ typedef narrow_float<half_format> half;
 // The upper half of a float32: rounded to nearest even, every NaN becomes 0x7fc0.
 struct bfloat16_format {
   typedef unsigned short word;
+  static constexpr int32 nans = 0x7f;  // of either sign
   static FUSER_MEMBER word narrow(float x) {
     const unsigned bits = unsigned(bits_of(x));
     const unsigned nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -99,6 +101,53 @@ struct bfloat16_format {
   static FUSER_MEMBER float widen(int32 bits) { return float_of(int32(unsigned(bits) << 16)); }
 };
 typedef narrow_float<bfloat16_format> bfloat16;
+
+//@ in_order: FUSER_DEVICE, int16
+// The bits of a float of 16 bits as an integer in the same order, and back: those of negative
+// numbers count downwards.
+FUSER_DEVICE int16 in_order(int16 bits) { return int16(bits ^ ((bits >> 15) & 0x7fff)); }
+
+//@ largest_rank: in_order, narrow_float
+// Where a float of 16 bits comes in their order; NaN comes last.
+template <class Format>
+FUSER_DEVICE int16 largest_rank(narrow_float<Format> x) {
+  return int16(in_order(int16(x.bits)) - Format::nans);
+}
+
+//@ smallest_rank: in_order, narrow_float
+// Where a float of 16 bits comes in their order; NaN comes first.
+template <class Format>
+FUSER_DEVICE int16 smallest_rank(narrow_float<Format> x) {
+  return int16(in_order(int16(x.bits)) + Format::nans);
+}
+
+//@ of_order: in_order, narrow_float, int32
+template <class Format>
+FUSER_DEVICE narrow_float<Format> of_order(int32 place) {
+  narrow_float<Format> x;
+  x.bits = typename Format::word(in_order(int16(place)));
+  return x;
+}
+
+//@ half_of_largest_rank: half, of_order
+FUSER_DEVICE half half_of_largest_rank(int16 rank) {
+  return of_order<half_format>(rank + half_format::nans);
+}
+
+//@ half_of_smallest_rank: half, of_order
+FUSER_DEVICE half half_of_smallest_rank(int16 rank) {
+  return of_order<half_format>(rank - half_format::nans);
+}
+
+//@ bfloat16_of_largest_rank: bfloat16, of_order
+FUSER_DEVICE bfloat16 bfloat16_of_largest_rank(int16 rank) {
+  return of_order<bfloat16_format>(rank + bfloat16_format::nans);
+}
+
+//@ bfloat16_of_smallest_rank: bfloat16, of_order
+FUSER_DEVICE bfloat16 bfloat16_of_smallest_rank(int16 rank) {
+  return of_order<bfloat16_format>(rank - bfloat16_format::nans);
+}
 
 //@ float8_e4m3fn: narrow_float, narrow_magnitude, widen_magnitude
 // No infinity: what is beyond 448 becomes 448, and only 0x7f is NaN, with either sign.

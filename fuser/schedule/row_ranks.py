@@ -1,0 +1,66 @@
+"""Extremes of floats of 16 bits, found among integers in the same order.
+
+    load T0; T1 = float32 of T0              load T0
+    T2 folds T1 by maximum           ->      T2_rank folds the rank of T0 by maximum
+                                             once: T2 = the number that has this rank
+
+A vector holds twice as many of them, none is widened, and NaN takes no comparison of its own: its
+rank is beyond those of all numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fuser.ir.dtypes import DataType
+from fuser.schedule.emit import convert
+from fuser.schedule.expressions import Call, Expression, Ref, unwidened
+from fuser.schedule.folds import is_extreme
+from fuser.schedule.names import rank_name
+from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in, nodes_read
+from fuser.schedule.statements import Let
+
+_RANKED = (DataType.Half, DataType.BFloat16)
+
+
+def fold_ranks(body: RowBody, *, but: Sweep | None = None) -> RowBody:
+    """`body` with such extremes of each row folded as ranks; those of one sweep are left."""
+    stages = (
+        stage for sweep in body.stages for stage in ([sweep] if sweep is but else by_rank(sweep))
+    )
+    return dataclasses.replace(body, stages=tuple(stages))
+
+
+def by_rank(sweep: Sweep) -> list[Sweep]:
+    """A sweep that folds ranks, and what is done once a row after it, if it folds extremes of
+    floats of 16 bits; else as it is."""
+    widened = {
+        node.name: unwidened(node.expression) for node in sweep.code if isinstance(node, Let)
+    }
+    folds: list[Fold] = []
+    numbers: list[Let] = []
+    for fold in sweep.folds:
+        source = _narrow(fold, widened)
+        if source is None:
+            folds.append(fold)
+            continue
+        end = "largest" if fold.operation == "maximum" else "smallest"
+        rank = Ref(rank_name(fold.name), DataType.Int16)
+        value = Call(f"{end}_rank", (source,), rank.dtype)
+        folds.append(Fold(rank.name, fold.operation, value, rank.dtype))
+        number = Call(f"{source.dtype.spelling}_of_{end}_rank", (rank,), source.dtype)
+        numbers.append(Let(fold.name, fold.dtype, convert(number, fold.dtype)))
+    if not numbers:
+        return [sweep]
+    code = nodes_read(sweep.code, set(names_in((*folds, *sweep.stores))))
+    ranked = dataclasses.replace(sweep, code=code, folds=tuple(folds))
+    return [ranked, Sweep((), tuple(numbers), (), ())]
+
+
+def _narrow(fold: Fold, widened: dict[str, Expression]) -> Expression | None:
+    """The float of 16 bits of which a fold finds a row's extreme, if it does."""
+    value = unwidened(fold.value)
+    if isinstance(value, Ref) and value.dtype not in _RANKED:
+        value = widened.get(value.name, value)
+    ranked = is_extreme(fold.operation) and fold.slots is None and value.dtype in _RANKED
+    return value if ranked else None
