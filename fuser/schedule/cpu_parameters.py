@@ -56,6 +56,15 @@ class CpuParameters:
     """Bytes that a tile has of each row that is stored: a few lines, which come one after the
     other."""
 
+    cached_columns: int = 128
+    """Elements that it has of each of at most 32 bits where a cache holds what is moved, which the
+    processor follows along rows: turning float32 [2000, 1000] is 1.3 times as fast as by 64. Past
+    the cache, 64 are faster, and where the rows that are read lie multiples of `page_part` apart,
+    since few of their lines have room in a core's own cache at once."""
+
+    page_part: int = 2048
+    """Bytes: half of those after which addresses share a set of a cache."""
+
     # -- pieces and short axes -----------------------------------------------------------------
 
     pieces: int = PROCESSOR.most_pieces

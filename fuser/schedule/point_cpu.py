@@ -98,7 +98,7 @@ def _tiles(
     turned: Turned, past_cache: bool, parameters: CpuParameters
 ) -> tuple[tuple[Node, ...], str]:
     """Tiles over threads; of each its lines, whole, over vector lanes."""
-    shape = cpu_shape(turned, parameters)
+    shape = cpu_shape(turned, parameters, past_cache=past_cache)
     columns = shape.columns
     chunked = _chunk_length(turned.rest, parameters) == parameters.processor.chunk
     if chunked and (past_cache or gains_by_chunks((*turned.rest.loads, *turned.rest.lets))):

@@ -29,6 +29,9 @@ from fuser.schedule.statements import (
 )
 from fuser.schedule.vectors import step_along
 
+_WORD = 4
+"""Bytes of a float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class Turned:
@@ -104,15 +107,25 @@ def find_turned(body: Body) -> Turned | None:
     return Turned(along, across, tuple(loads), tuple(stores), rest)
 
 
-def cpu_shape(turned: Turned, parameters: CpuParameters) -> TileShape:
+def cpu_shape(turned: Turned, parameters: CpuParameters, *, past_cache: bool) -> TileShape:
     """A tile no larger than its axes: the last ones are moved back to end in range. One with few
     columns has more lines."""
     stored = min(store.tensor.dtype.itemsize for store in turned.rest.stores)
     most = parameters.tile_line_bytes // stored
+    if stored <= _WORD and not past_cache and not _in_few_sets(turned, parameters):
+        most = max(most, parameters.cached_columns)
     columns = _within(turned.across.extent, most)
     length = parameters.tile_line_bytes if turned.stores else parameters.tile_read_bytes
     lines = _within(turned.along.extent, length // min(turned.sizes) * (most // columns))
     return TileShape(lines, columns)
+
+
+def _in_few_sets(turned: Turned, parameters: CpuParameters) -> bool:
+    """Whether what is read of the columns of a tile shares sets of a cache."""
+    return any(
+        load.at.coefficient(turned.across) * load.tensor.dtype.itemsize % parameters.page_part == 0
+        for load in turned.loads
+    )
 
 
 def cuda_shape(turned: Turned, parameters: CudaParameters) -> TileShape:

@@ -167,15 +167,31 @@ def test_an_index_that_is_clamped_across_is_turned():
     ],
 )
 def test_cpu_tiles_have_a_line_of_the_cache_of_each_row(dtype: torch.dtype, shape: tuple[int, int]):
-    tile = cpu_shape(turned(transposed, matrix(8192, 8192, dtype=dtype)), CpuParameters())
+    found = turned(transposed, matrix(8192, 8192, dtype=dtype))
+    tile = cpu_shape(found, CpuParameters(), past_cache=True)
     assert (tile.lines, tile.columns) == shape
 
 
+@pytest.mark.parametrize(
+    ("dtype", "columns", "step"),
+    [
+        *[(torch.float32, 128, 700), (torch.float32, 64, 1024), (torch.float32, 64, 512)],
+        *[(torch.int8, 256, 700), (torch.bfloat16, 128, 1024), (torch.float64, 32, 700)],
+    ],
+)
+def test_tiles_are_wider_in_a_cache_but_where_its_sets_are_few(
+    dtype: torch.dtype, columns: int, step: int
+):
+    found = turned(transposed, matrix(700, step, dtype=dtype))
+    assert cpu_shape(found, CpuParameters(), past_cache=False).columns == columns
+
+
+@pytest.mark.parametrize("past_cache", [False, True])
 @pytest.mark.parametrize("rows", SIZES[1:])
 @pytest.mark.parametrize("columns", SIZES[1:])
-def test_cpu_tiles_fit_their_axes(rows: int, columns: int):
+def test_cpu_tiles_fit_their_axes(rows: int, columns: int, past_cache: bool):
     found = turned(transposed, matrix(rows, columns))
-    tile = cpu_shape(found, CpuParameters())
+    tile = cpu_shape(found, CpuParameters(), past_cache=past_cache)
     assert 2 <= tile.lines <= found.along.extent
     assert 2 <= tile.columns <= found.across.extent
 
