@@ -237,22 +237,27 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
             self._recorder.copy(fusion)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickles and copies have the definition; what it runs is planned again, where it runs."""
-        return _restored, (self._slot.finished("pickle"),)
+        """Pickles and copies have the definition, its class and what that has put into it; what it
+        runs is planned again, where it runs."""
+        fusion = self._slot.finished("pickle")
+        ours = vars(FusionDefinition())
+        theirs = {name: held for name, held in vars(self).items() if name not in ours}
+        return _restored, (type(self), fusion), theirs
 
     def __repr__(self) -> str:
         return repr(self._slot)
 
 
-def _restored(fusion: nodes.Fusion) -> FusionDefinition:
-    """A definition that is finished as `fusion`."""
-    definition = FusionDefinition()
+def _restored(kind: type[FusionDefinition], fusion: nodes.Fusion) -> FusionDefinition:
+    """A definition of a class that is finished as `fusion`; its own constructor is not called."""
+    definition = kind.__new__(kind)
+    FusionDefinition.__init__(definition)
     definition.fill(fusion)
     return definition
 
 
 def _slot_of(fusion: nodes.Fusion) -> Fusion:
-    return _restored(fusion)._slot  # pyright: ignore[reportPrivateUsage]
+    return _restored(FusionDefinition, fusion)._slot  # pyright: ignore[reportPrivateUsage]
 
 
 def _fusion_of(given: object) -> Fusion:
