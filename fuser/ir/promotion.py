@@ -76,6 +76,11 @@ def magnitude(operands: tuple[Operand, ...]) -> Signature:
     return Signature((common,), common.real)
 
 
+def real_part(operands: tuple[Operand, ...]) -> Signature:
+    """As magnitude for a complex operand; a real one is copied."""
+    return magnitude(operands) if operands[0].dtype.is_complex else identity(operands)
+
+
 def selection(operands: tuple[Operand, ...]) -> Signature:
     """where: a Bool condition, then the branches in their common type, narrow floats included;
     two scalars keep theirs, so that a choice of two Doubles is a Double, as in nvFuser."""

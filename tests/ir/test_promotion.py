@@ -20,6 +20,7 @@ from fuser.ir.promotion import (
     identity,
     magnitude,
     predicate,
+    real_part,
     selection,
 )
 
@@ -80,7 +81,13 @@ def test_a_choice_of_two_scalars_is_of_their_type(rank: int | None) -> None:
         assert found.result is from_torch(torch.promote_types(one.torch, other.torch))
 
 
+@pytest.mark.parametrize("dtype", [DataType.Half, DataType.Int, DataType.Bool, DataType.Double])
+def test_the_real_part_of_a_real_number_is_itself(dtype: DataType) -> None:
+    assert real_part((Operand(dtype, 1),)) == identity((Operand(dtype, 1),))
+
+
 def test_absolute_values_and_parts_of_complex_numbers_are_real() -> None:
+    assert real_part((Operand(DataType.ComplexDouble, 1),)).result is DataType.Double
     assert magnitude((Operand(DataType.ComplexFloat, 1),)).result is DataType.Float
     parts = complex_parts((Operand(DataType.Float, 1), Operand(DataType.Double, 1)))
     assert parts.args == (DataType.Double, DataType.Double)
