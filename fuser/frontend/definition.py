@@ -41,18 +41,27 @@ from fuser.pipeline import Executor, Plan
 
 
 class Fusion(Workbench):
-    """Holds a finished definition and runs it. A FusionDefinition fills it."""
+    """Holds a finished definition and runs it. A FusionDefinition fills it.
+
+    `Fusion(id)` runs what the Fusion of that number does, while something holds that one.
+    """
 
     _ids = itertools.count()
 
-    def __init__(self) -> None:
+    def __init__(self, fusion_id: int | None = None) -> None:
         super().__init__()
-        self._id = next(self._ids)
         self._recorder: Recorder | None = None
         self._executor: Executor | None = None
         self._later: Callable[[], None] | None = None
         self._defining = threading.RLock()
-        _FUSIONS[self._id] = self
+        if fusion_id is None:
+            self._id = next(self._ids)
+            _FUSIONS[self._id] = self
+        else:
+            named = _of_number(fusion_id, "Fusion")
+            self._id = named._id
+            self._executor = named._checked("Fusion")
+            self._recorder = named._recorder
 
     def execute(
         self,
@@ -237,22 +246,27 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
             self._recorder.copy(fusion)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickles and copies have the definition; what it runs is planned again, where it runs."""
-        return _restored, (self._slot.finished("pickle"),)
+        """Pickles and copies have the definition, its class and what that has put into it; what it
+        runs is planned again, where it runs."""
+        fusion = self._slot.finished("pickle")
+        ours = vars(FusionDefinition())
+        theirs = {name: held for name, held in vars(self).items() if name not in ours}
+        return _restored, (type(self), fusion), theirs
 
     def __repr__(self) -> str:
         return repr(self._slot)
 
 
-def _restored(fusion: nodes.Fusion) -> FusionDefinition:
-    """A definition that is finished as `fusion`."""
-    definition = FusionDefinition()
+def _restored(kind: type[FusionDefinition], fusion: nodes.Fusion) -> FusionDefinition:
+    """A definition of a class that is finished as `fusion`; its own constructor is not called."""
+    definition = kind.__new__(kind)
+    FusionDefinition.__init__(definition)
     definition.fill(fusion)
     return definition
 
 
 def _slot_of(fusion: nodes.Fusion) -> Fusion:
-    return _restored(fusion)._slot  # pyright: ignore[reportPrivateUsage]
+    return _restored(FusionDefinition, fusion)._slot  # pyright: ignore[reportPrivateUsage]
 
 
 def _fusion_of(given: object) -> Fusion:
@@ -261,9 +275,14 @@ def _fusion_of(given: object) -> Fusion:
         return Fusion()
     if isinstance(given, Fusion):
         return given
+    return _of_number(given, "FusionDefinition")
+
+
+def _of_number(given: object, operation: str) -> Fusion:
+    """The Fusion of a number. Raises ArgumentError, ArgumentTypeError."""
     if not isinstance(given, int) or isinstance(given, bool):
         raise ArgumentTypeError(
-            operation="FusionDefinition",
+            operation=operation,
             argument="fusion",
             expected="a Fusion, or what id() of one told",
             got=type(given).__name__,
@@ -271,7 +290,7 @@ def _fusion_of(given: object) -> Fusion:
     found = _FUSIONS.get(given)
     if found is None:
         raise ArgumentError(
-            operation="FusionDefinition",
+            operation=operation,
             argument="fusion",
             got=given,
             expected="no Fusion of this number is alive; hold it, or its definition",

@@ -160,8 +160,8 @@ class ExternOps(OperationGroup):
     ) -> tuple[Handle, Handle, Handle, Handle]:
         """Attention: (output, logsumexp, philox_seed, philox_offset); the last two are Int.
 
-        query [B, H, L, E], key and value [B, H, S, E]. What broadcasts to [B, H, L, S]: `bias` is
-        added to the scores, `mask` (Bool) says which are kept. `scale` is by default E ** -0.5.
+        query [*B, H, L, E], key and value [*B, H, S, E]. What broadcasts to [*B, H, L, S]: `bias`
+        is added to the scores, `mask` (Bool) says which are kept. `scale` is by default E ** -0.5.
         """
         name = "sdpfa_fwd"
         args = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from fuser.frontend.arguments import integer, one_of, string
+from fuser.frontend.arguments import check_zero_dim, integer, one_of, string
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
-from fuser.ir.nodes import CheckIndex, Gather, Scatter
+from fuser.ir.nodes import Broadcast, CheckIndex, Gather, Scatter, Squeeze, Value
 
 
 class IndexOps(OperationGroup):
     """`fd.ops`: gathers and scatters. `arg1` is an older name of `arg`.
 
     An index is 0 to size - 1; where it may count from the end too, the operation says so. Others
-    are an error at execution; on the CPU it is IndexOutOfRangeError.
+    are an error at execution; on the CPU it is IndexOutOfRangeError. A tensor of no dimensions is
+    read and written as one of one element, where torch does.
     """
 
     def index_select(self, arg: Handle, index: Handle, dim: int) -> Handle:
@@ -106,13 +107,47 @@ class IndexOps(OperationGroup):
         recorder = self._recorder
         value = recorder.tensor(mode, names[0], arg)
         at = recorder.tensor(mode, "index", index)
-        along = recorder.dim(mode, value, dim)
+        along = self._along(mode, value, dim)
         given = recorder.operand if mode == "scatter" else recorder.tensor
-        return recorder.add(mode, Scatter(value, at, given(mode, names[1], src), along, mode))
+        source = given(mode, names[1], src)
+        if mode == "index_add":
+            lone = not value.shape and not source.shape
+        else:
+            lone = mode != "index_put_accumulate" and _are_elements(value, at, source)
+        if not lone:
+            return recorder.add(mode, Scatter(value, at, source, along, mode))
+        line, places, written = (self._line(mode, operand) for operand in (value, at, source))
+        made = recorder.add(mode, Scatter(line, places, written, along, mode))
+        return made if value.shape else recorder.add(mode, Squeeze(made.value, (0,)))
 
     def _gather(self, mode: str, arg: object, index: object, dim: object) -> Handle:
-        value = self._recorder.tensor(mode, "arg", arg)
-        at = self._recorder.tensor(mode, "index", index)
-        return self._recorder.add(
-            mode, Gather(mode, value, at, self._recorder.dim(mode, value, dim))
-        )
+        recorder = self._recorder
+        value = recorder.tensor(mode, "arg", arg)
+        at = recorder.tensor(mode, "index", index)
+        along = self._along(mode, value, dim)
+        lone = not value.shape if mode == "index_select" else _are_elements(value, at)
+        if not lone or mode == "take_along_axis":
+            return recorder.add(mode, Gather(mode, value, at, along))
+        line, places = self._line(mode, value), self._line(mode, at)
+        read = recorder.add(mode, Gather(mode, line, places, along))
+        whole = value.shape if mode == "index_select" else at.shape
+        return read if whole else recorder.add(mode, Squeeze(read.value, (0,)))
+
+    def _along(self, mode: str, value: Value, dim: object) -> int:
+        """A dimension of `value`; 0 or -1 where it has none and torch takes that."""
+        if value.shape or mode in ("take_along_axis", "index_put_accumulate"):
+            return self._recorder.dim(mode, value, dim)
+        check_zero_dim(mode, value, [dim])
+        return 0
+
+    def _line(self, mode: str, value: Value) -> Value:
+        """A tensor of no dimensions as one of one element; others, and scalars, as they are."""
+        if value.shape or not value.is_tensor:
+            return value
+        return self._recorder.add(mode, Broadcast(value, (True,))).value
+
+
+def _are_elements(*operands: Value) -> bool:
+    """Whether there is a tensor of no dimensions among tensors of one at most."""
+    ranks = [len(operand.shape) for operand in operands if operand.is_tensor]
+    return 0 in ranks and max(ranks) <= 1

@@ -1,4 +1,4 @@
-"""What `validate` compares with: inputs before they are updated, and generators that draw again."""
+"""What `validate` compares with: inputs before they are updated, and the same random numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from contextlib import contextmanager
 
 import torch
 
-from fuser.ir.nodes import Fusion, Inputs, Number, Output
+from fuser.ir import externs
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import (
+    Constant,
+    Fusion,
+    GeneratorState,
+    Inputs,
+    Number,
+    Output,
+    Statement,
+)
+from fuser.ir.random_numbers import State, recorded_states
 
 
 def before_updates(fusion: Fusion, inputs: Inputs) -> list[torch.Tensor | Number]:
@@ -71,17 +82,41 @@ _VALIDATING = threading.Lock()
 
 
 @contextmanager
-def drawing_again(inputs: Inputs) -> Generator[Callable[[], None]]:
-    """A function that sets generators back to where they are now; at the end, they go on from where
-    they were when it was called."""
+def drawing_alike(fusion: Fusion, inputs: Inputs) -> Generator[Callable[[Fusion], Fusion]]:
+    """What makes a fusion draw what an execution of `fusion` in the block has drawn.
+
+    The states of kernels' random numbers are put into it. What torch's operations draw is drawn
+    again by generators that are set back, so no other thread may draw meanwhile.
+    """
+    if not any(externs.draws(statement.op) for statement in fusion.statements):
+        with recorded_states() as states:
+            yield lambda drawing: _with_states(drawing, states)
+        return
     with _VALIDATING:
         now = _random_states(inputs)
         after: list[RandomStates] = []
+
+        def set_back(drawing: Fusion) -> Fusion:
+            after.append(_set_random_states(now))
+            return drawing
+
         try:
-            yield lambda: after.append(_set_random_states(now))
+            yield set_back
         finally:
-            for states in after:
+            for states in after:  # go on from where they were
                 _set_random_states(states)
+
+
+def _with_states(fusion: Fusion, states: Sequence[State]) -> Fusion:
+    """The same fusion with states of generators that were drawn, in order."""
+    drawn, statements = iter(states), list[Statement]()
+    for statement in fusion.statements:
+        if isinstance(statement.op, GeneratorState):
+            words = zip(statement.outs, next(drawn), strict=True)
+            statements += [Statement((out,), Constant(word, DataType.Int)) for out, word in words]
+        else:
+            statements.append(statement)
+    return dataclasses.replace(fusion, statements=tuple(statements))
 
 
 def _random_states(inputs: Inputs) -> RandomStates:

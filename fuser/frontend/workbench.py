@@ -17,13 +17,12 @@ from fuser.frontend.repro import Form, Inputs, form_of, repro_script
 from fuser.frontend.validating import (
     all_results,
     before_updates,
-    drawing_again,
+    drawing_alike,
     with_updates_shown,
     without_updates,
 )
-from fuser.ir import externs
 from fuser.ir.comparison import check_results
-from fuser.ir.nodes import Fusion, GeneratorState, Number
+from fuser.ir.nodes import Fusion, Number
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.profile import Profile
 
@@ -127,19 +126,16 @@ class Workbench(ABC):
         Those are `reference_outputs`, one for each output that is returned, or else what torch
         computes, one operation at a time; then inputs that are updated in place are compared too.
         Two results may differ by what roundings of the coarsest type on the way, and as many as
-        there are on the way, make of them; integers must be equal. Of random numbers, both draw the
-        same if no other thread executes what draws meanwhile. Raises OutputDifferenceError,
-        ReferenceOutputError, and what `execute` raises.
+        there are on the way, make of them; integers must be equal. Both have the same random
+        numbers; those of `sdpfa_fwd` if no other thread draws meanwhile. Raises
+        OutputDifferenceError, ReferenceOutputError, and what `execute` raises.
         """
         fusion = with_updates_shown(self.finished("validate"))
         flat = flattened(inputs)
         before = before_updates(fusion, flat)
-        drawn = (s.op for s in fusion.statements)
-        draws = any(isinstance(op, GeneratorState) or externs.draws(op) for op in drawn)
-        with drawing_again(flat) if draws else nullcontext() as draw_again:
+        with drawing_alike(fusion, flat) as alike:
             outputs = self.execute(inputs, target=target, device=device, **options)
-            if draw_again is not None:
-                draw_again()
+            fusion = alike(fusion)
             if reference_outputs is not None:
                 check_results(fusion, before, outputs, reference_outputs)
             else:

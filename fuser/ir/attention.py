@@ -1,7 +1,8 @@
 """Scaled dot product attention as torch's flash kernels compute it, and its gradients.
 
-query [batch, heads, queries, head size], key and value [batch, heads, keys, head size]. The log of
-the sum of exponentials and the state of the random numbers are kept for the gradients.
+query [*batch, heads, queries, head size], key and value [*batch, heads, keys, head size], of one or
+more dimensions of batch. The log of the sum of exponentials and the state of the random numbers are
+kept for the gradients.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def forward_types(
         raise refused("sdpfa_fwd", "the mask says what to keep, so it must be Bool", [mask])
     _check_dropout("sdpfa_fwd", dropout_p)
     return (
-        TensorType(query.dtype, (*scores[:3], width)),
-        TensorType(query.dtype.compute, scores[:3]),
+        TensorType(query.dtype, (*scores[:-1], width)),
+        TensorType(query.dtype.compute, scores[:-1]),
         TensorType(DataType.Int, (2,)),
         TensorType(DataType.Int, ()),
     )
@@ -86,9 +87,9 @@ def backward_types(
     if logsumexp.dtype is not kept or {philox_seed.dtype, philox_offset.dtype} != {DataType.Int}:
         reason = f"logsumexp must be {kept.name}, and philox_seed and philox_offset Int"
         raise refused("sdpfa_bwd", reason, [logsumexp, philox_seed, philox_offset])
-    _check_sizes("grad_output", grad_output, (*scores[:3], width))
-    _check_sizes("output", output, (*scores[:3], width))
-    _check_sizes("logsumexp", logsumexp, scores[:3])
+    _check_sizes("grad_output", grad_output, (*scores[:-1], width))
+    _check_sizes("output", output, (*scores[:-1], width))
+    _check_sizes("logsumexp", logsumexp, scores[:-1])
     _check_sizes("philox_seed", philox_seed, (2,))
     _check_sizes("philox_offset", philox_offset, ())
     _check_dropout("sdpfa_bwd", dropout_p)
@@ -98,22 +99,24 @@ def backward_types(
 def _score_sizes(
     operation: str, query: Value, key: Value, value: Value
 ) -> tuple[tuple[int, ...], int]:
-    """The sizes of query @ key, [batch, heads, queries, keys], and the size of a head."""
+    """The sizes of query @ key, [*batch, heads, queries, keys], and the size of a head."""
     heads = (query, key, value)
     check_same_dtype(operation, heads)
     check_dtype(operation, query.dtype, heads)
     sizes = [arg.shape for arg in heads]
+    rank = len(query.shape)
     expected = "expected [batch, heads, sequence, head size], equal but for query's sequence"
-    if any(len(shape) != 4 for shape in sizes):
+    if rank < 4 or any(len(shape) != rank for shape in sizes):
         raise _argument(operation, "query, key, value", sizes, expected)
     first, second, third = sizes
-    shared = [(0, 1, 3), (0, 1, 2, 3), (0, 1, 3)]
+    beside = (*range(rank - 2), rank - 1)
+    shared = [beside, tuple(range(rank)), beside]
     pairs = [(first, second), (second, third), (first, third)]
     for dims, (left, right) in zip(shared, pairs, strict=True):
         if not all(same_size(left[dim], right[dim]) for dim in dims):
             raise _argument(operation, "query, key, value", sizes, expected)
-    batch, count, width = (_known(*(shape[dim] for shape in sizes)) for dim in (0, 1, 3))
-    return (batch, count, first[2], _known(second[2], third[2])), width
+    *groups, width = (_known(*(shape[dim] for shape in sizes)) for dim in beside)
+    return (*groups, first[-2], _known(second[-2], third[-2])), width
 
 
 def _known(*sizes: int) -> int:
@@ -165,11 +168,21 @@ def forward(
 ) -> Results:
     """Output, logsumexp and the state of the random numbers.
 
-    Flash kernels compute it, but for what they do not take: empty tensors, and on CUDA a bias or a
-    mask, which `sdpfa_bwd` does not take either. On the CPU, torch refuses dropout.
+    Flash kernels compute it, for which all dimensions of batch are one. But they do not take empty
+    tensors, and on CUDA no bias or mask, which `sdpfa_bwd` does not take either. On the CPU, torch
+    refuses dropout.
     """
     _check_dropout("sdpfa_fwd", dropout_p)
     added = _added(query, key, bias, mask)
+    if query.dim() > 4:
+        one = None if added is None else added.flatten(0, -4)
+        output, logsumexp, *state = forward(
+            *(query.flatten(0, -4), key.flatten(0, -4), value.flatten(0, -4), one, None),
+            dropout_p=dropout_p,
+            is_causal=is_causal,
+            scale=scale,
+        )
+        return (*_in_batch(query, output, logsumexp), *state)
     drop, causal = dropout_p or 0.0, bool(is_causal)
     on_cpu = query.device.type in ("cpu", "meta")
     if query.numel() == 0 or key.numel() == 0 or (added is not None and not on_cpu):
@@ -208,6 +221,16 @@ def backward(
     width = query.shape[-1]
     if query.numel() == 0 or key.numel() == 0:
         return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
+    if query.dim() > 4:
+        gradients = backward(
+            *(grad_output.flatten(0, -4), query.flatten(0, -4), key.flatten(0, -4)),
+            *(value.flatten(0, -4), output.flatten(0, -4), logsumexp.flatten(0, -3)),
+            *(philox_seed, philox_offset),
+            dropout_p=dropout_p,
+            is_causal=is_causal,
+            scale=scale,
+        )
+        return _in_batch(query, *gradients)
     tensors = (grad_output, query, key, value, output)
     if query.device.type in ("cpu", "meta"):
         return _cpu_flash_backward(*tensors, logsumexp, drop, causal, scale=scale)
@@ -223,6 +246,12 @@ def backward(
     return query_, key_, value_
 
 
+def _in_batch(query: torch.Tensor, *results: torch.Tensor) -> Results:
+    """Results of one dimension of batch with those that `query` has."""
+    batch = query.shape[:-3]
+    return tuple(result.reshape(*batch, *result.shape[1:]) for result in results)
+
+
 def _added(
     query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None, mask: torch.Tensor | None
 ) -> torch.Tensor | None:
@@ -232,7 +261,7 @@ def _added(
     added = query.new_zeros(()) if bias is None else bias.to(query.dtype)
     if mask is not None:
         added = torch.where(mask, added, -torch.inf)
-    return added.expand(*query.shape[:3], key.shape[2])
+    return added.expand(*query.shape[:-1], key.shape[-2])
 
 
 def _plain(

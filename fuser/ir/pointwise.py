@@ -23,6 +23,7 @@ from fuser.ir.promotion import (
     identity,
     magnitude,
     predicate,
+    real_part,
     selection,
 )
 from fuser.ir.references import Reference
@@ -124,7 +125,7 @@ _UNARY = (
     _unary("log2", "bifc", floating, torch.log2, cost=10),
     _unary("logical_not", "bifc", predicate, torch.logical_not, "{0} == 0"),
     _unary("neg", "ifc", arithmetic, torch.neg, "-{0}"),
-    _unary("real", "bifc", magnitude, references.real, b="{0}", i="{0}", f="{0}"),
+    _unary("real", "bifc", real_part, references.real, b="{0}", i="{0}", f="{0}"),
     _unary("reciprocal", "bifc", floating, torch.reciprocal, "1 / {0}", cost=4),
     _unary("relu", "if", arithmetic, torch.relu, "{0} < 0 ? 0 : {0}"),
     _unary("round", "if", arithmetic, torch.round, "rint({0})", i="{0}"),

@@ -76,12 +76,15 @@ def magnitude(operands: tuple[Operand, ...]) -> Signature:
     return Signature((common,), common.real)
 
 
+def real_part(operands: tuple[Operand, ...]) -> Signature:
+    """As magnitude for a complex operand; a real one is copied."""
+    return magnitude(operands) if operands[0].dtype.is_complex else identity(operands)
+
+
 def selection(operands: tuple[Operand, ...]) -> Signature:
     """where: a Bool condition, then the branches in their common type, narrow floats included;
-    two scalars in their default width if the condition makes a tensor of them."""
+    two scalars keep theirs, so that a choice of two Doubles is a Double, as in nvFuser."""
     common = common_dtype(operands[1:])
-    if operands[0].rank is not None and all(branch.rank is None for branch in operands[1:]):
-        common = dtypes.default_width(common)
     return Signature((DataType.Bool, common, common), common)
 
 

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 
@@ -29,15 +31,37 @@ COST = {"uniform": 20, "normal": 45}
 LARGEST_UNIT = {DataType.Half: 1 - 2.0**-11, DataType.BFloat16: 1 - 2.0**-8}
 """The largest numbers of 16-bit types below 1; what is between them and 1 becomes them."""
 
+State = tuple[int, int]
+"""A seed and an offset."""
+
 _GENERATOR = threading.Lock()
+_RECORD: ContextVar[list[State] | None] = ContextVar("_RECORD", default=None)
 
 
-def draw_state(device: torch.device) -> tuple[int, int]:
+@contextmanager
+def recorded_states() -> Generator[list[State]]:
+    """What `draw_state` gives to this thread in the block, in order."""
+    states: list[State] = []
+    token = _RECORD.set(states)
+    try:
+        yield states
+    finally:
+        _RECORD.reset(token)
+
+
+def draw_state(device: torch.device) -> State:
     """A seed and an offset from torch's default generator of a device, which is advanced.
 
     On CUDA, the offset counts blocks of four words that torch's own kernels do not use then.
     Raises GeneratorError while a CUDA graph is captured.
     """
+    state, record = _drawn(device), _RECORD.get()
+    if record is not None:
+        record.append(state)
+    return state
+
+
+def _drawn(device: torch.device) -> State:
     if device.type != "cuda":
         return int(torch.empty((), dtype=torch.int64, device="cpu").random_()), 0
     generator = torch.cuda.default_generators[device.index or 0]
@@ -54,10 +78,10 @@ def random_numbers(
     op: Random,
     shape: Sequence[int],
     parameters: tuple[float, float],
-    state: tuple[int, int],
+    state: State,
     device: torch.device,
 ) -> torch.Tensor:
-    """The numbers of `op`; `state` are seed and offset."""
+    """The numbers of `op`."""
     unit = _units(op, math.prod(shape), state, device).reshape(list(shape))
     compute, (first, second) = op.dtype.compute.torch, parameters
     factor = second - first if op.distribution == "uniform" else second
@@ -73,7 +97,7 @@ def random_numbers(
     return torch.where(result < high, result, low)
 
 
-def _units(op: Random, elements: int, state: tuple[int, int], device: torch.device) -> torch.Tensor:
+def _units(op: Random, elements: int, state: State, device: torch.device) -> torch.Tensor:
     """Numbers of [0, 1), or standard normal ones, as float32 or float64."""
     make, together = _MAKERS[op.distribution, op.dtype is DataType.Double]
     words = blocks(*state, -(-elements // together), device)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -43,9 +46,9 @@ def test_its_text_and_validity_define_it_too() -> None:
     assert "fd.ops.mul(T0, S1)" in repr(Scaled(3.0))
     assert len(Scaled(3.0).fusion.outputs) == 1
     assert Scaled(3.0).validate_definition() == (True, None)
-    copy = FusionDefinition()
-    clone(Scaled(2.0), copy)
-    assert torch.equal(copy.execute([X])[0], 2 * X)
+    cloned = FusionDefinition()
+    clone(Scaled(2.0), cloned)
+    assert torch.equal(cloned.execute([X])[0], 2 * X)
 
 
 def test_the_fusion_it_fills_defines_it_too() -> None:
@@ -55,6 +58,21 @@ def test_the_fusion_it_fills_defines_it_too() -> None:
     assert fd.t is not None
     with pytest.raises(errors.RedefinitionError), fd:
         pass
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, copy.copy, lambda fd: pickle.loads(pickle.dumps(fd))]
+)
+def test_a_copy_is_of_its_class_and_has_its_attributes(
+    copied: Callable[[Scaled], Scaled],
+) -> None:
+    again = copied(Scaled(3.0))
+    assert type(again) is Scaled
+    assert again.by == 3.0
+    assert again.t is not None
+    assert again.t.ndim == 1
+    assert torch.equal(again.execute([X])[0], 3 * X)
+    assert torch.equal(copied(again).execute([X])[0], 3 * X)
 
 
 def test_a_block_goes_before_the_method() -> None:

@@ -114,6 +114,22 @@ def test_both_objects_execute_and_plan() -> None:
     assert fs.plan([x]) == (fd.fusion, None)
 
 
+def test_a_fusion_of_a_number_runs_what_the_one_of_that_number_does() -> None:
+    fd = finished()
+    named = Fusion(fd.id())
+    assert named.id() == fd.id()
+    assert named.defined()
+    assert repr(named) == repr(fd)
+    assert torch.equal(named.execute([torch.ones(3)])[0], -torch.ones(3))
+    with pytest.raises(errors.RedefinitionError), FusionDefinition(named):
+        pass
+    with pytest.raises(errors.ArgumentError, match="no Fusion of this number"):
+        Fusion(-1)
+    empty = Fusion()
+    with pytest.raises(errors.EmptyDefinitionError):
+        Fusion(empty.id())
+
+
 def test_fusion_prints_the_definition(capsys: pytest.CaptureFixture[str]) -> None:
     fs = Fusion()
     with FusionDefinition(fs) as fd:

@@ -93,6 +93,29 @@ def test_random_numbers_are_those_of_the_execution():
     assert torch.equal(after, torch.rand(3))
 
 
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_what_else_draws_meanwhile_changes_no_validation(
+    target: str, monkeypatch: pytest.MonkeyPatch
+):
+    run = Runner.run
+
+    def disturbed(self: Runner, inputs: list[torch.Tensor | float]) -> list[torch.Tensor]:
+        torch.rand(3)
+        results = run(self, inputs)
+        torch.rand(3)
+        return results
+
+    x = torch.randn(37, 5)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.sum(t * fd.ops.randn_like(t), dims=[0]))
+        fd.add_output(fd.ops.uniform(0.0, 1.0, [4], dtype=DataType.Half))
+        fd.add_output(fd.ops.rand_like(t), alias_input=t)
+    monkeypatch.setattr(Runner, "run", disturbed)
+    for _ in range(3):
+        fd.validate([x], target=target)
+
+
 def test_several_threads_may_validate_what_is_drawn():
     x = torch.randn(37, 53)
     with FusionDefinition() as fd:

@@ -195,6 +195,9 @@ CASES = [
     case(aten.gather.default, f(3, 4), -1, i(2, 5)),
     case(aten.index_select.default, f(3, 4), 1, i(5)),
     case(aten.index_select.default, f(4), 0, torch.tensor(2)),
+    case(aten.index_select.default, f(), 0, torch.tensor([0])),
+    case(aten.gather.default, f(), 0, torch.tensor([0, 0])),
+    case(aten.gather.default, f(4), 0, torch.tensor(2)),
     case(aten.embedding.default, f(9, 4), i(2, 3, high=9), 0),
     case(aten.embedding.default, f(9, 4), i(high=9)),
     case(aten.index.Tensor, f(5, 4), [i(3, low=-5)]),
@@ -216,6 +219,10 @@ CASES = [
     case(aten.scatter.value, f(3, 4), 1, i(3, 1), -1.0),
     case(aten.scatter.src, f(3, 4), 1, torch.tensor([[0, 2], [1, 3]]), f(3, 4)),
     case(aten.scatter_add.default, f(3, 4), 0, i(2, 4, high=3), f(3, 4)),
+    case(aten.scatter.value, f(), 0, torch.tensor(0), 1.0),
+    case(aten.scatter.src, f(4, dtype=BF16), 0, torch.tensor(2), f(dtype=BF16)),
+    case(aten.scatter_add.default, f(), -1, torch.tensor([0, 0]), f(2)),
+    case(aten.index_add.default, f(), 0, torch.tensor([0]), f(), alpha=2),
     case(aten.index_add.default, f(5, 4), 0, i(3), f(3, 4)),
     case(aten.index_add.default, f(5, 4), 1, i(3), f(5, 3), alpha=2),
 ]
@@ -236,5 +243,4 @@ REFUSED = [
     (case(aten.as_strided.default, f(3, 4), [3], [5]), "another view of memory"),
     (case(aten.as_strided.default, f(3, 4).t(), [12], [1]), "another view of memory"),
     (case(aten.as_strided.default, f(13)[1:], [12], [1], 0), "begins elsewhere"),
-    (case(aten.scatter.value, f(), 0, torch.tensor(0), 1.0), "the tensor has no dimension"),
 ]

@@ -287,3 +287,13 @@ def test_importing_the_package_does_not_import_dynamo() -> None:
     assert (
         subprocess.run([sys.executable, "-c", script], check=False, env=environment).returncode == 0
     )
+
+
+def test_elements_of_no_dimensions_are_gathered_and_their_gradients_scattered() -> None:
+    def function(x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+        read = x.exp().gather(0, torch.tensor(2)) + total.sin().gather(0, torch.tensor([0, 0]))
+        return read.sum() * total.scatter_add(0, torch.tensor(0), x.mean())
+
+    inputs = torch.randn(5), torch.randn(())
+    torch.testing.assert_close(gradients(compiled(function), *inputs), gradients(function, *inputs))
+    assert [report.percent for report in dynamo.reports()] == [100.0, 100.0]

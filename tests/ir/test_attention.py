@@ -110,6 +110,36 @@ def test_bias_and_mask_broadcast_to_the_scores(shape: tuple[int, ...], dtype: Da
     close(plain, expected, dtype)
 
 
+@pytest.mark.parametrize("batch", [(2, 3), (2, 1, 3), (0, 3)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_several_dimensions_of_batch_are_torchs(batch: tuple[int, ...], masked: bool) -> None:
+    query, key, value = (torch.randn(*batch, 4, length, 8) for length in (5, 9, 9))
+    bias = mask = added = None
+    if masked:
+        bias = torch.randn(batch[0], *(1,) * (len(batch) - 1), 4, 5, 9)
+        mask = torch.rand(*batch, 1, 1, 9) > 0.2
+        mask[..., 0] = True
+        added = bias.masked_fill(~mask, -torch.inf)
+    output, logsumexp, *state = forward((query, key, value), bias, mask)
+    leaves = [tensor.clone().requires_grad_() for tensor in (query, key, value)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*leaves, attn_mask=added)
+    close(output, expected.detach(), DataType.Float)
+    assert logsumexp.shape == (*batch, 4, 5)
+    if masked:
+        return
+    gradient = torch.randn_like(output)
+    gradients = attention.backward(
+        *(gradient, query, key, value, output, logsumexp, *state),
+        dropout_p=None,
+        is_causal=None,
+        scale=None,
+    )
+    for result, wanted in zip(
+        gradients, torch.autograd.grad(expected, leaves, gradient), strict=True
+    ):
+        close(result, wanted, DataType.Float)
+
+
 def test_dropout_is_refused_by_torch_on_the_cpu() -> None:
     with pytest.raises(RuntimeError, match="dropout"):
         attention.forward(
@@ -156,7 +186,16 @@ def test_types_of_dynamic_sizes() -> None:
     )
 
 
+def test_types_of_several_dimensions_of_batch() -> None:
+    query, key = tensor(-1, 2, 3, 5, 8), tensor(4, -1, 3, -1, 8)
+    output, logsumexp, *_ = infer(Extern("sdpfa_fwd", (query, key, key)))
+    assert output.shape == (4, 2, 3, 5, 8)
+    assert logsumexp.shape == (4, 2, 3, 5)
+
+
 REFUSED_FORWARD = [
+    ((tensor(1, 2, 3, 5, 8), K, K), ()),
+    ((tensor(4, 2, 3, 5, 8), tensor(1, 2, 3, 9, 8), tensor(1, 2, 3, 9, 8)), ()),
     ((tensor(3, 5, 8), tensor(3, 9, 8), tensor(3, 9, 8)), ()),
     ((Q, K, tensor(2, 3, 7, 8)), ()),
     ((Q, K, tensor(2, 3, 9, 4)), ()),

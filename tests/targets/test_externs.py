@@ -67,6 +67,24 @@ def test_attention_between_kernels(masked: bool, target: str) -> None:
     check(fd, [q, k, v, mask], target)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_attention_of_every_row_of_pairs(target: str) -> None:
+    """[batch, row, head, pair, width], a bias for all rows and a mask for all heads and pairs."""
+    pairs, bias = torch.randn(2, 5, 5, 24), torch.randn(2, 5, 5, 3)
+    mask = torch.rand(2, 5, 5) > 0.2
+    with FusionDefinition() as fd:
+        t, b, m = (fd.from_pytorch(x) for x in (pairs, bias, mask))
+        batch, rows = fd.ops.size(t, 0), fd.ops.size(t, 1)
+        split = fd.ops.reshape(t * 2.0, [batch, rows, rows, 3, -1])
+        heads = fd.ops.permute(split, [0, 1, 3, 2, 4])
+        added = fd.ops.broadcast(fd.ops.permute(b, [0, 3, 1, 2]), [False, True] + [False] * 3)
+        kept = fd.ops.broadcast(m, [False, False, True, True, False])
+        output, *_ = fd.ops.sdpfa_fwd(heads, heads, heads, bias=added, mask=kept)
+        joined = fd.ops.permute(fd.ops.sigmoid(output), [0, 1, 3, 2, 4])
+        fd.add_output(fd.ops.reshape(joined, [batch, rows, rows, -1]))
+    check(fd, [pairs, bias, mask], target)
+
+
 def test_gradients_of_attention_in_one_definition() -> None:
     heads = [torch.randn(2, 2, 6, 8) for _ in range(3)]
     with FusionDefinition() as fd:

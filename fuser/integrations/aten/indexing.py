@@ -16,24 +16,18 @@ from torch.fx import Node
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Row, row
-from fuser.integrations.fx_types import static_sizes, tensor_of
+from fuser.integrations.fx_types import tensor_of
 from fuser.integrations.lowering import Lowering
 
 _aten: Any = torch.ops.aten
 
 
 def _gather(b: Lowering, self: Any, dim: int, index: Any) -> Handle:
-    x = b.tensor(self)
-    return b.ops.gather(x, b.tensor(index), dim) if x.ndim else b.ops.set(x)
+    return b.ops.gather(b.tensor(self), b.tensor(index), dim)
 
 
 def _index_select(b: Lowering, self: Any, dim: int, index: Any) -> Handle:
-    x, at = b.tensor(self), b.tensor(index)
-    if not x.ndim:
-        return b.ops.set(x)
-    if at.ndim == 0:
-        at = b.ops.broadcast(at, [True])
-    return b.ops.index_select(x, at, dim)
+    return b.ops.index_select(b.tensor(self), b.tensor(index), dim)
 
 
 def _embedding(b: Lowering, weight: Any, indices: Any) -> Handle:
@@ -221,12 +215,6 @@ def _index_add(b: Lowering, self: Any, dim: int, index: Any, source: Any, alpha:
     return b.ops.index_add(b.exact(self), b.tensor(index), added, dim)
 
 
-def _no_rank(node: Node, **given: Any) -> str | None:
-    if static_sizes(tensor_of(given["self"])) == ():
-        return "the tensor has no dimension"
-    return None
-
-
 ROWS: tuple[Row, ...] = (
     row(_aten.gather.default, _gather),
     row(_aten.index_select.default, _index_select),
@@ -235,8 +223,8 @@ ROWS: tuple[Row, ...] = (
     row(_aten._unsafe_index.Tensor, _index, refuse=_not_indices),
     row(_aten.index_put.default, _index_put, refuse=_not_indices),
     row(_aten._unsafe_index_put.default, _index_put, refuse=_not_indices),
-    row(_aten.scatter.value, _scatter_value, refuse=_no_rank),
-    row(_aten.scatter.src, _scatter_src, refuse=_no_rank),
-    row(_aten.scatter_add.default, _scatter_add, refuse=_no_rank),
-    row(_aten.index_add.default, _index_add, refuse=_no_rank),
+    row(_aten.scatter.value, _scatter_value),
+    row(_aten.scatter.src, _scatter_src),
+    row(_aten.scatter_add.default, _scatter_add),
+    row(_aten.index_add.default, _index_add),
 )
