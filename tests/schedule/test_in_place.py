@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from fuser.passes.lower_reductions import lower_reductions
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import trace
 from fuser.schedule.in_place import points_refusal, rows_refusal, scatter_refusal
+from fuser.schedule.index import Axis
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment, place_updates, segment
@@ -122,3 +125,22 @@ def test_a_scatter_reads_all_of_its_data_before() -> None:
     assert made.overwritten
     assert scatter_refusal(made) is not None
     assert scatter_refusal(segment_of(lambda fd, x: fd.ops.exp(x), X)) is None
+
+
+def repeated(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
+    """The second result numbers the elements of the first by quotients of its own axes."""
+    made = fd.ops.exp(x)
+    return [made, fd.ops.reshape(fd.ops.permute(made, [1, 0]), [8, 3]) + y]
+
+
+def test_an_element_is_stored_at_one_point_of_the_loops() -> None:
+    made = updating(repeated, torch.randn(4, 6), torch.randn(8, 3))
+    assert points_refusal(made, arrange(trace(made))) == "an element of T2 is stored more than once"
+
+
+@pytest.mark.parametrize(("extent", "fits"), [(1, True), (2, False)])
+def test_points_that_only_repeat_a_store_are_noticed(extent: int, fits: bool) -> None:
+    made = updating(lambda fd, x: fd.ops.exp(x), X)
+    body = arrange(trace(made))
+    again = dataclasses.replace(body, axes=(Axis((9,), extent), *body.axes))
+    assert (points_refusal(made, again) is None) is fits
