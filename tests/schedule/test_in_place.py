@@ -11,9 +11,9 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.schedule.axes import arrange
-from fuser.schedule.body import trace
+from fuser.schedule.body import Body, trace
 from fuser.schedule.in_place import points_refusal, rows_refusal, scatter_refusal
-from fuser.schedule.index import Axis
+from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment, place_updates, segment
@@ -138,9 +138,20 @@ def test_an_element_is_stored_at_one_point_of_the_loops() -> None:
     assert points_refusal(made, arrange(trace(made))) == "an element of T2 is stored more than once"
 
 
-@pytest.mark.parametrize(("extent", "fits"), [(1, True), (2, False)])
-def test_points_that_only_repeat_a_store_are_noticed(extent: int, fits: bool) -> None:
+def again(body: Body, extent: int, step: int) -> Body:
+    """`body` at `extent` points in place of each, whose accesses lie `step` apart."""
+    axis = Axis((9,), extent)
+    apart = Index(0, ((axis, step),)) if step else ZERO
+    return dataclasses.replace(
+        body,
+        axes=(axis, *body.axes),
+        loads=tuple(dataclasses.replace(load, at=load.at + apart) for load in body.loads),
+        stores=tuple(dataclasses.replace(store, at=store.at + apart) for store in body.stores),
+    )
+
+
+@pytest.mark.parametrize(("extent", "step", "fits"), [(1, 0, True), (2, 0, False), (2, 1, False)])
+def test_points_that_store_an_element_again_are_noticed(extent: int, step: int, fits: bool) -> None:
     made = updating(lambda fd, x: fd.ops.exp(x), X)
-    body = arrange(trace(made))
-    again = dataclasses.replace(body, axes=(Axis((9,), extent), *body.axes))
-    assert (points_refusal(made, again) is None) is fits
+    body = again(arrange(trace(made)), extent, step)
+    assert (points_refusal(made, body) is None) is fits

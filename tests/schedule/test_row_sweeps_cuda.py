@@ -38,6 +38,12 @@ def of_channels(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [made, fd.ops.sum(made, [0, 2])]
 
 
+def of_places(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    """Powers less the largest number of a sample, and their sums over all samples."""
+    powers = fd.ops.exp(x - fd.ops.max(x, [1, 2], keepdim=True))
+    return [powers, fd.ops.sum(powers, [0])]
+
+
 def swept(
     define: Define, x: torch.Tensor, given: CudaRowParameters
 ) -> tuple[RowWork, RowTeam, list[Node]]:
@@ -71,6 +77,7 @@ def finished(work: RowWork) -> list[Node]:
         (column_sums, torch.randn(3, 96), BLOCKS, Team.BLOCK),
         (of_channels, torch.randn(3, 2, 640), BLOCKS, Team.BLOCK),
         (of_channels, torch.randn(3, 96, 4), BLOCKS, Team.BLOCK),
+        (of_places, torch.randn(3, 96, 5).transpose(1, 2), BLOCKS, Team.BLOCK),
         (sums, torch.rand(3, 96), WARPS, Team.WARP),
         (lambda fd, x: fd.ops.exp(x), torch.randn(96), WARPS, Team.GRID),
     ],
