@@ -92,34 +92,32 @@ def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Str
     None where torch would have to copy: a view whose dimensions are not nested in memory, or a
     flip, as no stride is negative.
     """
-    strides = memory.strides
     match op:
         case View():
-            viewed = view_strides(memory.shape, strides, shape)
-            return None if viewed is None else replace(memory, shape=shape, strides=viewed)
+            strides = view_strides(memory.shape, memory.strides, shape)
         case Permute():
-            return replace(memory, shape=shape, strides=tuple(strides[dim] for dim in op.dims))
+            strides = tuple(memory.strides[dim] for dim in op.dims)
         case Broadcast():
-            return replace(memory, shape=shape, strides=_unsqueezed(op.is_broadcast, memory))
+            strides = _unsqueezed(op.is_broadcast, memory)
         case Expand():
-            sizes = zip(memory.shape, shape, strides, strict=True)
-            expanded = tuple(0 if have != want else stride for have, want, stride in sizes)
-            return replace(memory, shape=shape, strides=expanded)
+            sizes = zip(memory.shape, shape, memory.strides, strict=True)
+            strides = tuple(0 if have != want else stride for have, want, stride in sizes)
         case Squeeze():
-            kept = tuple(s for dim, s in enumerate(strides) if dim not in op.dims)
-            return replace(memory, shape=shape, strides=kept)
+            strides = tuple(s for dim, s in enumerate(memory.strides) if dim not in op.dims)
         case Slice():
-            starts = (
-                0 if 0 in shape else s * t for s, t in zip(static(op.starts), strides, strict=True)
-            )
-            steps = (
-                min(step, max(1, size))
-                for step, size in zip(static(op.steps), memory.shape, strict=True)
-            )
-            stepped = tuple(step * stride for step, stride in zip(steps, strides, strict=True))
-            return replace(memory, shape=shape, strides=stepped, offset=memory.offset + sum(starts))
+            return _sliced(op, memory, shape)
         case Flip():
             return memory if all(shape[dim] <= 1 for dim in op.dims) else None
+    return None if strides is None else replace(memory, shape=shape, strides=strides)
+
+
+def _sliced(op: Slice, memory: Strided, shape: tuple[int, ...]) -> Strided:
+    """As torch has it: no step is longer than its dimension, and an empty slice begins at 0."""
+    sizes = zip(static(op.steps), memory.shape, memory.strides, strict=True)
+    strides = tuple(min(step, max(1, size)) * stride for step, size, stride in sizes)
+    starts = zip(static(op.starts), memory.strides, strict=True)
+    begin = 0 if 0 in shape else sum(start * stride for start, stride in starts)
+    return replace(memory, shape=shape, strides=strides, offset=memory.offset + begin)
 
 
 def _unsqueezed(is_new: tuple[bool, ...], memory: Strided) -> tuple[int, ...]:

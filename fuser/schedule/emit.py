@@ -9,22 +9,29 @@ import torch
 from fuser.ir.dtypes import DataType, holds, of_literal
 from fuser.ir.infer import signature
 from fuser.ir.nodes import (
+    Broadcast,
     Cast,
     Cat,
     Constant,
+    Expand,
+    Flip,
     Full,
     Gather,
     Iota,
     Pad,
+    Permute,
     Pointwise,
     Random,
     Scan,
+    Slice,
+    Squeeze,
     Statement,
     StrideOrder,
     Value,
+    View,
+    operands,
     static,
 )
-from fuser.ir.strided import is_metadata
 from fuser.schedule.coordinates import Coordinates, cat_parts, pull
 from fuser.schedule.draw import draw
 from fuser.schedule.expressions import (
@@ -71,34 +78,43 @@ class Emitter(ABC):
     def emit(self, statement: Statement, at: Coordinates) -> Expression:
         """The expression that stands for a statement's result at `at`; lets are added for it."""
         op, out = statement.op, statement.out
-        if isinstance(op, Constant) and op.is_size:
-            return SizeValue(int(op.value.real), op.dtype)
-        if isinstance(op, Constant):
-            return Literal(op.value, op.dtype)
-        if is_metadata(op) or isinstance(op, StrideOrder | Gather):
-            ((operand, read_at),) = self.reads(statement, at)
-            return self.get(operand, read_at)
-        if isinstance(op, Pad | Cat):
-            return self._chosen(op, statement, at)
-        reads = dict(self.reads(statement, at))
-        if isinstance(op, Pointwise) and op.op in COPIES:
-            return self.get(op.args[0], reads.get(op.args[0], ()))
-        if isinstance(op, Cast):
-            expression = self.read_as(op.arg, reads.get(op.arg, ()), op.dtype)
-        elif isinstance(op, Pointwise):
-            expression = self._call(op, statement, at)
-        elif isinstance(op, Scan):  # of one element
-            return self.read_as(op.arg, reads.get(op.arg, ()), out.dtype)
-        elif isinstance(op, Full):
-            return self.read_as(op.fill, (), op.dtype)
-        elif isinstance(op, Random):
-            return draw(self, op, statement.out, at)
-        else:
-            assert isinstance(op, Iota), f"{statement} does not run in a kernel"
-            expression = self._iota(op, out, at)
+        match op:
+            case Constant():
+                number = Literal(op.value, op.dtype)
+                return SizeValue(int(op.value.real), op.dtype) if op.is_size else number
+            case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice() | Flip():
+                return self.get(*self._first_read(statement, at))
+            case StrideOrder() | Gather():
+                return self.get(*self._first_read(statement, at))
+            case Pointwise() if op.op in COPIES:
+                return self.get(*self._first_read(statement, at))
+            case Scan():  # of one element
+                return self.read_as(*self._first_read(statement, at), out.dtype)
+            case Full():
+                return self.read_as(op.fill, (), op.dtype)
+            case Random():
+                return draw(self, op, out, at)
+            case Pad() | Cat():
+                chosen = self._padded if isinstance(op, Pad) else self._concatenated
+                expression = chosen(statement, at)
+                if not isinstance(expression, Call):  # there is no choice here
+                    return expression
+            case Cast():
+                expression = self.read_as(*self._first_read(statement, at), op.dtype)
+            case Pointwise():
+                expression = self._call(op, statement, at)
+            case Iota():
+                expression = self._iota(op, out, at)
+            case _:
+                raise AssertionError(f"{statement} does not run in a kernel")
         name = self.name(out, at)
         self.add(Let(name, out.dtype, expression), out.is_tensor)
         return Ref(name, out.dtype)
+
+    def _first_read(self, statement: Statement, at: Coordinates) -> tuple[Value, Coordinates]:
+        """A statement's first operand and where it is read; a scalar lies nowhere."""
+        reads = self.reads(statement, at)
+        return reads[0] if reads else (next(operands(statement.op)), ())
 
     def _call(self, op: Pointwise, statement: Statement, at: Coordinates) -> Call:
         types = signature(op)
@@ -122,29 +138,30 @@ class Emitter(ABC):
         product = Ref(name, wide) if once else Call("mul", (Ref(name, wide), step), wide)
         return convert(Call("add", (start, product), wide), op.dtype)
 
-    def _chosen(self, op: Pad | Cat, statement: Statement, at: Coordinates) -> Expression:
-        """An operand's element or the fill; the one of the operands in which the element lies."""
-        out = statement.out
-        name = self.name(out, at)
-        if isinstance(op, Cat):
-            first, *others = cat_parts(op, at)
-            expression = self.get(first.value, first.at)
-            place = self._place(at[op.dim], f"{name}_place") if others else None
-            for part in others:
-                assert place is not None
-                reached = self._compare("ge", place, part.start)
-                chosen = (reached, self.get(part.value, part.at), expression)
-                expression = Call("where", chosen, out.dtype)
-        else:
-            ((operand, read_at),) = self.reads(statement, at)
-            expression = self.get(operand, read_at)
-            for inside in self._inside(op, at, name):
-                outside = self.read_as(op.fill, (), out.dtype)
-                expression = Call("where", (inside, expression, outside), out.dtype)
-        if not isinstance(expression, Call):
+    def _concatenated(self, statement: Statement, at: Coordinates) -> Expression:
+        """The element of that operand in which it lies."""
+        op, name = statement.op, self.name(statement.out, at)
+        assert isinstance(op, Cat)
+        first, *others = cat_parts(op, at)
+        expression = self.get(first.value, first.at)
+        if not others:
             return expression
-        self.add(Let(name, out.dtype, expression), is_tensor=True)
-        return Ref(name, out.dtype)
+        place = self._place(at[op.dim], f"{name}_place")
+        for part in others:
+            reached = self._compare("ge", place, part.start)
+            chosen = (reached, self.get(part.value, part.at), expression)
+            expression = Call("where", chosen, statement.out.dtype)
+        return expression
+
+    def _padded(self, statement: Statement, at: Coordinates) -> Expression:
+        """The operand's element, or the fill."""
+        op, name, dtype = statement.op, self.name(statement.out, at), statement.out.dtype
+        assert isinstance(op, Pad)
+        expression = self.get(*self._first_read(statement, at))
+        for inside in self._inside(op, at, name):
+            outside = self.read_as(op.fill, (), dtype)
+            expression = Call("where", (inside, expression, outside), dtype)
+        return expression
 
     def _inside(self, op: Pad, at: Coordinates, name: str) -> list[Expression]:
         """What must hold for an element of a padded tensor to be the operand's."""

@@ -22,7 +22,7 @@ from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.index import Index
+from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_memory import cost
@@ -35,6 +35,9 @@ _JOIN = 20
 
 Stage = tuple[Sweep, Sequence[Node]]
 """A stage and the nodes that do it for one row."""
+
+Known = dict[str, DataType]
+"""Names that stages hand on to later ones, an element of each for every row."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,25 +109,32 @@ def batches(
 ) -> tuple[Node, ...]:
     """The loops over rows, given what is done with each, and room for what sweeps keep of one."""
     rows, batch = body.rows[-1], parameters.batch
-    known: dict[str, DataType] = {}
+    known: Known = {}
     nodes: list[Node] = [*arrays]
-    for number, (sweep, done) in enumerate(stages):
-        read = set(names_in(contents([sweep])))
-        before = [Kept(name, dtype, rows) for name, dtype in known.items() if name in read]
+    for number, stage in enumerate(stages):
         later = set(names_in(contents(sweep for sweep, _ in stages[number + 1 :])))
-        made = {name: dtype for name, dtype in _made(sweep) if name in later}
-        known |= made
+        made = {name: dtype for name, dtype in _made(stage[0]) if name in later}
         nodes += (RowArray(name, dtype, rows) for name, dtype in made.items())
-        combined = [node for node in done if isinstance(node, Combine) and node.name in later]
-        joined = {node.name: node for node in combined if _joins_vectors(node, batch)}
-        after = [Keep(name, dtype, rows) for name, dtype in made.items() if name not in joined]
-        each = [KeepLanes(n) if isinstance(n, Combine) and n.name in joined else n for n in done]
-        at_once = not sweep.axes and all(map(_side_by_side, done))
-        binding = Binding.BATCH_LANES if at_once else Binding.BATCH_IN_TURN
-        nodes.append(Loop(rows, binding, (*before, *each, *after), batch))
-        nodes += joined.values()
+        nodes += _over_batch(stage, rows, batch, known, made)
+        known |= made
     loop = Loop(rows, Binding.BATCHES, tuple(nodes), batch)
     return nested(body.rows[:-1], Binding.PARALLEL, (loop,))
+
+
+def _over_batch(stage: Stage, rows: Axis, batch: int, known: Known, made: Known) -> Iterator[Node]:
+    """A stage of all rows of a batch: each reads what is `known` of it, and keeps what it `made`.
+    Lanes that are joined in vectors are, when all rows are done."""
+    sweep, done = stage
+    read = set(names_in(contents([sweep])))
+    before = (Kept(name, dtype, rows) for name, dtype in known.items() if name in read)
+    joined = {n.name: n for n in done if isinstance(n, Combine) and _joins_vectors(n, batch)}
+    joined = {name: node for name, node in joined.items() if name in made}
+    each = (KeepLanes(n) if isinstance(n, Combine) and n.name in joined else n for n in done)
+    after = (Keep(name, dtype, rows) for name, dtype in made.items() if name not in joined)
+    at_once = not sweep.axes and all(map(_side_by_side, done))
+    binding = Binding.BATCH_LANES if at_once else Binding.BATCH_IN_TURN
+    yield Loop(rows, binding, (*before, *each, *after), batch)
+    yield from joined.values()
 
 
 def _made(sweep: Sweep) -> Iterator[tuple[str, DataType]]:

@@ -82,21 +82,27 @@ class Elements(Emitter):
 
     def _element(self, value: Value, at: Coordinates) -> Expression:
         statement = self._definitions.get(value)
-        if statement is not None and isinstance(statement.op, CheckIndex):
-            op, name = statement.op, self.name(value, at)
-            return self._checked(name, self.get(op.arg, at), op.size, op.operation, wraps=False)
-        if statement is not None and isinstance(statement.op, Scan) and at[statement.op.dim].terms:
-            op, name, dtype = statement.op, self.name(value, at), value.dtype
-            assert at == self._natural(value), f"{value} is read at {at}"
-            given = self.read_as(op.arg, at, dtype)
-            self._target.append(Running(name, SCANS[op.op], given, dtype, self._carry(name)))
-            return Ref(name, dtype)
-        if statement is not None:
-            return self.emit(statement, at)
-        name = self.name(value, at)
-        if value.is_tensor:
-            self._target.append(Load(name, value, self._address(value, at)))
-        return Ref(name, value.dtype)
+        if statement is None:
+            name = self.name(value, at)
+            if value.is_tensor:
+                self._target.append(Load(name, value, self._address(value, at)))
+            return Ref(name, value.dtype)
+        match statement.op:
+            case CheckIndex(arg, size, operation):
+                name = self.name(value, at)
+                return self._checked(name, self.get(arg, at), size, operation, wraps=False)
+            case Scan() as op if at[op.dim].terms:
+                return self._scanned_to(value, op, at)
+            case _:
+                return self.emit(statement, at)
+
+    def _scanned_to(self, value: Value, op: Scan, at: Coordinates) -> Expression:
+        """What a scan has come to at the point at hand."""
+        assert at == self._natural(value), f"{value} is read at {at}"
+        name, dtype = self.name(value, at), value.dtype
+        given = self.read_as(op.arg, at, dtype)
+        self._target.append(Running(name, SCANS[op.op], given, dtype, self._carry(name)))
+        return Ref(name, dtype)
 
     def _carry(self, name: str) -> str:
         """A name for what a scan has come to; each sweep that makes it again has its own."""
@@ -145,21 +151,9 @@ class Elements(Emitter):
             return pull(statement, at)
         variable = self._variable(statement, at)
         chosen = ZERO if variable.extent == 1 else Index(0, ((variable, 1),))
-        data = list(at)
-        if op.mode == "select":
-            data.insert(op.dim, chosen)
-            place: Coordinates = ()
-        elif op.mode == "index_select":
-            place = (at[op.dim],) if op.index.shape else ()
-            data[op.dim] = chosen
-        else:
-            sizes = zip(op.index.shape, at, strict=True)
-            place = tuple(ZERO if size == 1 else index for size, index in sizes)
-            sizes = zip(op.arg.shape, at, strict=True)
-            data = [ZERO if size == 1 else index for size, index in sizes]
-            data[op.dim] = chosen
+        place, data = _gathered(op, at, chosen)
         self._gathers[variable] = (statement, (op.index, place))
-        return [(op.arg, tuple(data))]
+        return [(op.arg, data)]
 
     def _variable(self, statement: Statement, at: Coordinates) -> Variable:
         """The index that a gather reads at to make the element `at` of its result."""
@@ -197,3 +191,22 @@ class Elements(Emitter):
     def _address(self, value: Value, at: Coordinates) -> Index:
         memory = self._segment.memory[value]
         return linear(at, memory.strides, memory.offset)
+
+
+def _gathered(op: Gather, at: Coordinates, chosen: Index) -> tuple[Coordinates, Coordinates]:
+    """Where a gather reads its index, and its data at what is `chosen` along its dimension."""
+    dim = op.dim
+    match op.mode:
+        case "select":
+            return (), (*at[:dim], chosen, *at[dim:])
+        case "index_select":
+            place = (at[dim],) if op.index.shape else ()
+            return place, (*at[:dim], chosen, *at[dim + 1 :])
+        case _:  # gather, take_along_axis
+            place, data = _shrunk(at, op.index.shape), _shrunk(at, op.arg.shape)
+            return place, (*data[:dim], chosen, *data[dim + 1 :])
+
+
+def _shrunk(at: Coordinates, shape: tuple[int, ...]) -> Coordinates:
+    """Coordinates in a tensor whose dimensions of one element stand for all."""
+    return tuple(ZERO if size == 1 else index for size, index in zip(shape, at, strict=True))

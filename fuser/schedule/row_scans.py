@@ -60,39 +60,39 @@ def scanned_lanes(
     The last phase does `within` too, and fills what `stores` move at once. Names that a later phase
     needs become arrays. If `filled`, so are they, where not all lanes may have a point.
     """
-    phases = _kept_read_again(_phases(sweep.code), (*sweep.folds, *sweep.stores, *stores))
-    crossing = _crossing(phases, (*sweep.folds, *sweep.stores, *stores))
+    ends = (*sweep.folds, *sweep.stores, *stores)
+    *scanned, last = _kept_read_again(_phases(sweep.code), ends)
+    crossing = _crossing([*scanned, last], ends)
     arrays: list[Node] = []
     nodes: list[Node] = []
-    inside: list[Node] = []
-    for phase in phases:
-        for node in phase:
-            if isinstance(node, Running):
-                name, dtype = node.name, node.dtype
-                fill = neutral(node.operation, dtype) if filled else None
-                arrays.append(Lanes(name, dtype, count, fill))
-                scanned = Let(name, dtype, convert(node.value, dtype), in_lanes=True)
-                nodes.append(lane_loop((*inside, scanned)))
-                nodes.append(ScanLanes(name, dtype, count, carry_of(node)))
-                inside = []
-            elif node.name in crossing and not isinstance(node, Keep):
-                arrays.append(Lanes(node.name, dtype_of(node), count))
-                inside.append(as_lane(node))
-            else:
-                inside.append(node)
-    inside += within
-    known = crossing | {scan.name for scan in sweep.scans}
-    whole: list[Store] = []
+
+    def done(phase: Phase) -> list[Node]:
+        """A phase lane by lane, into arrays where a later one needs it."""
+        handed_on = [n for n in phase if n.name in crossing and not isinstance(n, Keep)]
+        arrays.extend(Lanes(node.name, dtype_of(node), count) for node in handed_on)
+        return [as_lane(node) if node in handed_on else node for node in phase]
+
+    for *before, scan in scanned:
+        assert isinstance(scan, Running)
+        inside = done(tuple(before))
+        name, dtype = scan.name, scan.dtype
+        arrays.append(Lanes(name, dtype, count, neutral(scan.operation, dtype) if filled else None))
+        given = Let(name, dtype, convert(scan.value, dtype), in_lanes=True)
+        nodes.append(lane_loop((*inside, given)))
+        nodes.append(ScanLanes(name, dtype, count, carry_of(scan)))
+    inside = [*done(last), *within]
+    in_arrays = crossing | {scan.name for scan in sweep.scans}
+    moved: list[Store] = []
     for store in stores:
-        if isinstance(store.source, Ref) and store.source.name in known:
-            whole.append(dataclasses.replace(store, lanes=count))
+        if isinstance(store.source, Ref) and store.source.name in in_arrays:
+            moved.append(dataclasses.replace(store, lanes=count))
             continue
-        array, fill, moved = lanes_to_store(store, store.source, count)
+        array, fill, whole = lanes_to_store(store, store.source, count)
         arrays.append(array)
         inside.append(fill)
-        whole.append(moved)
-    last = [lane_loop(tuple(inside))] if inside else []
-    return (*arrays, *nodes, *last, *whole)
+        moved.append(whole)
+    ending = [lane_loop(tuple(inside))] if inside else []
+    return (*arrays, *nodes, *ending, *moved)
 
 
 def point_by_point(code: Sequence[Code]) -> list[Code]:
@@ -146,7 +146,7 @@ def _before_scans(sweep: Sweep) -> tuple[Code, ...]:
 
 
 def _phases(code: Sequence[Code]) -> list[Phase]:
-    """The code up to each scan, and after the last."""
+    """The code up to each scan, which it ends with, and after the last."""
     phases: list[list[Code]] = [[]]
     for node in code:
         phases[-1].append(node)

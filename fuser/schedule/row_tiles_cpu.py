@@ -46,7 +46,7 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
     if body.folds_over_rows or body.epilogue:
         return Refusal("something is folded over the rows")
     (at,) = swept
-    before, sweep, after = body.stages[:at], body.stages[at], body.stages[at + 1 :]
+    before, sweep = body.stages[:at], body.stages[at]
     row, inner = body.rows[-1], sweep.axes[-1]
     turned = _turned_blocks(row.extent, inner.extent, parameters)
     rows, elements = turned or (
@@ -61,29 +61,32 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
         return Refusal("points of a row have an order")
     if not 0 < point_count(body.rows) <= parameters.most_places:
         return Refusal(f"{point_count(body.rows)} rows are more than {parameters.most_places}")
+    tiled = _in_order_of_tiles(body, at, rows, elements)
+    return Tiled(_with_tiles(tiled, at, parameters) if turned else tiled)
+
+
+def _in_order_of_tiles(body: RowBody, at: int, rows: int, elements: int) -> RowBody:
+    """`body`, whose only sweep is stage `at`, over tiles of `rows` x `elements`. What rows fold has
+    a place for each of them, and what follows from that is done when all tiles are."""
+    before, sweep, after = body.stages[:at], body.stages[at], body.stages[at + 1 :]
+    row, inner = body.rows[-1], sweep.axes[-1]
     (many_rows, few_rows), (blocks, block) = row.split(rows), inner.split(elements)
     places = {row: _joined(many_rows, few_rows), inner: _joined(blocks, block)}
-    place = compose(body.rows)
-    folds = tuple(
-        dataclasses.replace(fold, slots=point_count(body.rows), at=place) for fold in sweep.folds
-    )
-    stages = (
-        *before,
-        dataclasses.replace(sweep, axes=(block,), folds=folds),
-    )
+    count, place = point_count(body.rows), compose(body.rows)
+    folds = tuple(dataclasses.replace(fold, slots=count, at=place) for fold in sweep.folds)
+    stages = (*before, dataclasses.replace(sweep, axes=(block,), folds=folds))
     finished = Sweep(
         body.rows,
         tuple(node for stage in (*before, *after) for node in stage.code),
         folds,
         tuple(store for stage in after for store in stage.stores),
     )
-    tiled = RowBody(
+    return RowBody(
         rows=(*body.rows[:-1], *sweep.axes[:-1], blocks, many_rows, few_rows),
         prologue=body.prologue,
         stages=tuple(replace_axes(stage, places) for stage in stages),
         epilogue=(finished,) if folds else (),
     )
-    return Tiled(_with_tiles(tiled, at, parameters) if turned else tiled)
 
 
 def _turned_blocks(

@@ -168,14 +168,7 @@ class Atoms:
                     op.arg, out, [n for n, pair in enumerate(op.widths) if any(pair)]
                 )
             case Cat():
-                parts = [(arg, [*self._dims[arg]]) for arg in op.args]
-                for arg, dims in parts:
-                    self._note(out, arg, dims[op.dim])
-                    dims[op.dim] = ()
-                joined = list(self._joined(out, parts, but=op.dim))
-                joined[op.dim] = self._fresh(shape[op.dim])
-                self._shifted += [(self._dims[arg][op.dim], joined[op.dim]) for arg in op.args]
-                return tuple(joined)
+                return self._concatenated(op, out)
             case Reduce():
                 dims = enumerate(self._dims[op.arg])
                 kept = [(n, () if n in op.dims else dim) for n, dim in dims]
@@ -193,12 +186,11 @@ class Atoms:
         return [()] * (len(shape) - len(dims)) + list(dims)
 
     def _joined(
-        self, out: Value, operands: Sequence[tuple[Value, list[Dimension]]], but: int | None = None
+        self, out: Value, operands: Sequence[tuple[Value, list[Dimension]]]
     ) -> tuple[Dimension, ...]:
         """The dimensions of operands that are read at equal coordinates, made one.
 
-        What an operand cannot be read at so is noted as out of place. `but` names a dimension that
-        is decided elsewhere.
+        What an operand cannot be read at so is noted as out of place.
         """
         result: list[Dimension] = []
         used: set[int] = set()
@@ -206,7 +198,7 @@ class Atoms:
             chosen: Dimension | None = None
             for operand, dims in operands:
                 dim = self._leaves(dims[number])
-                if not dim or number == but:
+                if not dim:
                     continue
                 if not used.isdisjoint(dim):
                     self._note(out, operand, dim)
@@ -231,6 +223,16 @@ class Atoms:
             result[dim] = self._fresh(out.shape[dim])
             self._shifted.append((self._dims[arg][dim], result[dim]))
         return tuple(result)
+
+    def _concatenated(self, op: Cat, out: Value) -> tuple[Dimension, ...]:
+        """Along its dimension, elements have other places than in the operands."""
+        parts = [(arg, [*self._dims[arg]]) for arg in op.args]
+        for arg, dims in parts:
+            self._note(out, arg, dims[op.dim])
+            dims[op.dim] = ()
+        joined = self._joined(out, parts)
+        self._shifted += [(self._dims[arg][op.dim], joined[op.dim]) for arg in op.args]
+        return joined
 
     def _gathered(self, op: Gather, out: Value) -> tuple[Dimension, ...]:
         data = list(self._dims[op.arg])

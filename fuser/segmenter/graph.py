@@ -124,8 +124,7 @@ def build_graph(
         for number, statement in enumerate(nodes)
         if isinstance(statement.op, Reduce)
     }
-    scanned = {number: _scanned(statement, atoms) for number, statement in enumerate(nodes)}
-    scanned = {number: along for number, along in scanned.items() if along}
+    scanned = {n: along for n, node in enumerate(nodes) if (along := _scanned(node, atoms))}
     kept |= {n: atoms.of(nodes[n].outs[0]) - set(along) for n, along in scanned.items()}
     reads = reads[: len(nodes)]
     return OperationGraph(nodes, externs, graph, tuple(reads), kept, scanned, maker, free, atoms)

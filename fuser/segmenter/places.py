@@ -9,6 +9,8 @@ that was resized in three dimensions, would be thousands of loads.
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 
 from fuser.ir.nodes import Value
@@ -24,7 +26,7 @@ _HERE = 0
 
 def places_refusal(operations: OperationGraph, members: Sequence[int]) -> Refusal | None:
     """Why nodes, in the fusion's order, are no kernel: they read at too many places."""
-    numbers: dict[tuple[int, int], int] = {}
+    numbers = defaultdict[tuple[int, int], int](itertools.count(1).__next__)
     places: dict[Value, set[int]] = {}
     inside = frozenset(members)
     loaded = 0
@@ -34,11 +36,8 @@ def places_refusal(operations: OperationGraph, members: Sequence[int]) -> Refusa
         for read in operations.reads[member]:
             at = places.setdefault(read.value, set())
             before = len(at)
-            if read.misplaced:
-                steps = ((by, place) for by in read.through for place in own)
-                at.update(numbers.setdefault(step, 1 + len(numbers)) for step in steps)
-            else:
-                at |= own
+            moved = (numbers[by, place] for by in read.through for place in own)
+            at.update(moved if read.misplaced else own)
             if operations.node_of(read.value) not in inside:
                 loaded += len(at) - before
             if max(loaded, len(at)) > MOST_PLACES:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Value, operands
+from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value, operands
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.profit import Machine, operation_cost
@@ -159,33 +159,22 @@ class _Walk:
         return any(not atoms - self._kept <= set(self._along) for atoms in made)
 
     def _visit(self, member: int, inside: frozenset[int]) -> Refusal | None:
+        """Notes what a node's results depend on; why there is no place for it, if there is none."""
         statement = self._operations.nodes[member]
-        out = statement.outs[0]
-        own = [
-            r for r in self._operations.reads[member] if self._operations.node_of(r.value) in inside
-        ]
-        final = next((read.value for read in own if read.value in self._final), None)
+        out, op = statement.outs[0], statement.op
+        reads = self._operations.reads[member]
+        own = [read for read in reads if self._operations.node_of(read.value) in inside]
+        final = [read for read in own if read.value in self._final]
         row_bound = [read for read in own if read.value in self._row_bound]
-        if final is not None and row_bound:
-            return Refusal(
-                f"{out} needs {row_bound[0].value} of every row after {final} of all rows"
-            )
-        for read in row_bound:
-            if not read.misplaced.isdisjoint(self._kept):
-                return Refusal(f"{out} needs {read.value} of other rows than its own")
         running = [read for read in own if read.value in self._running]
-        refusal = self._check_running(out, statement.op, running)
+        refusal = self._check_row_bound(out, row_bound, final)
+        refusal = refusal or self._check_running(out, op, running)
         if refusal is not None:
             return refusal
-        if isinstance(statement.op, Reduce):
-            return self._reduce(member, statement.op, final)
-        if final is not None:
-            in_place = not any(read.misplaced for read in own if read.value in self._final)
-            whole = in_place and self._atoms.of(out) <= self._atoms.of(final)
-            if not whole or not isinstance(statement.op, Pointwise | Cast):
-                return Refusal(f"{out} needs {final}, which is known when all rows are done")
-            self._final.update(statement.outs)
-            return None
+        if isinstance(op, Reduce):
+            return self._reduce(member, op, final)
+        if final:
+            return self._finish(statement, final)
         if row_bound:
             self._row_bound.update(statement.outs)
             self._swept_again |= not self._atoms.of(out) <= self._kept
@@ -195,7 +184,28 @@ class _Walk:
                 return refusal
         elif running:
             self._running.update(statement.outs)
-        self._count(out, operation_cost(statement.op, self._machine))
+        self._count(out, operation_cost(op, self._machine))
+        return None
+
+    def _check_row_bound(self, out: Value, own: list[Read], final: list[Read]) -> Refusal | None:
+        """What follows from a row value is known in its row only, and before all are done."""
+        if own and final:
+            return Refusal(
+                f"{out} needs {own[0].value} of every row after {final[0].value} of all rows"
+            )
+        for read in own:
+            if not read.misplaced.isdisjoint(self._kept):
+                return Refusal(f"{out} needs {read.value} of other rows than its own")
+        return None
+
+    def _finish(self, statement: Statement, final: list[Read]) -> Refusal | None:
+        """The epilogue computes element by element of what is known when all rows are done."""
+        out, known = statement.outs[0], final[0].value
+        in_place = not any(read.misplaced for read in final)
+        whole = in_place and self._atoms.of(out) <= self._atoms.of(known)
+        if not whole or not isinstance(statement.op, Pointwise | Cast):
+            return Refusal(f"{out} needs {known}, which is known when all rows are done")
+        self._final.update(statement.outs)
         return None
 
     def _scan(self, member: int) -> Refusal | None:
@@ -225,10 +235,11 @@ class _Walk:
                 return Refusal(f"{out} needs each element of {read.value}, a scan, several times")
         return None
 
-    def _reduce(self, member: int, op: Reduce, final: Value | None) -> Refusal | None:
+    def _reduce(self, member: int, op: Reduce, final: list[Read]) -> Refusal | None:
         outs = self._operations.nodes[member].outs
-        if final is not None:
-            return Refusal(f"{outs[0]} reduces {final}, which is known when all rows are done")
+        if final:
+            known = final[0].value
+            return Refusal(f"{outs[0]} reduces {known}, which is known when all rows are done")
         kept, held = self._operations.kept[member], self._atoms.of(op.arg)
         self._swept_again |= op.arg in self._row_bound and not held <= self._kept
         if kept == self._kept:

@@ -27,10 +27,18 @@ from fuser.schedule.expressions import (
     Ref,
     SizeValue,
 )
-from fuser.schedule.index import Axis, Clamped, Index, Quotient, Remainder, Term, Variable
+from fuser.schedule.index import ZERO, Axis, Clamped, Index, Quotient, Remainder, Term, Variable
 from fuser.schedule.loop_tree import Loop, Node, Region
+from fuser.schedule.names import part_name
 from fuser.schedule.row_scans import carry_of
-from fuser.schedule.row_statements import Accumulate, Carry, Finish, Running, ScanLanes
+from fuser.schedule.row_statements import (
+    Accumulate,
+    Carry,
+    Finish,
+    FinishPowers,
+    Running,
+    ScanLanes,
+)
 from fuser.schedule.statements import CheckedIndex, Drawn, Lanes, Let, Load, Store
 from fuser.segmenter import Segment
 from tests.segmented import Inputs
@@ -119,15 +127,17 @@ class OneThread:
             case Region():
                 for partial in node.partials:
                     fill = torch.tensor(partial.fill.value, dtype=partial.kept.torch)
-                    self._arrays[f"parts of {partial.name}"] = [fill] * partial.slots
+                    self._arrays[part_name(partial.name)] = [fill] * partial.slots
                 self.run((*node.body, *node.epilogue))
             case Accumulate():
-                parts, at = self._arrays[f"parts of {node.partial.name}"], self._at(node.at)
+                parts, at = self._arrays[part_name(node.partial.name)], self._at(node.at)
                 value = self._value(node.value).to(parts[at].dtype)
                 parts[at] = _joined(node.partial.operation, parts[at], value)
             case Finish():
-                part = self._arrays[f"parts of {node.partial.name}"][self._at(node.at)]
+                part = self._arrays[part_name(node.partial.name)][self._at(node.at)]
                 self.held[node.partial.name] = part.to(node.partial.dtype.torch)
+            case FinishPowers():  # its own maximum is that of all
+                self.run((Finish(node.largest, ZERO), Finish(node.sum, ZERO)))
             case Carry():
                 self.held[node.name] = torch.tensor(node.fill.value, dtype=node.dtype.torch)
             case ScanLanes():
@@ -162,7 +172,7 @@ class OneThread:
                     self._lane = self._places[loop.axis] = lane
                     self.run(loop.body)
                 self._lane = 0
-            case Binding.SERIAL:
+            case Binding.SERIAL | Binding.TEAM | Binding.TEAMS:
                 for place in range(0, loop.axis.extent, loop.step):
                     self._places[loop.axis] = place
                     self.run(loop.body)
@@ -196,6 +206,7 @@ class OneThread:
         if in_lanes:
             self._arrays[name][self._lane] = value
         else:
+            self._arrays.pop(name, None)  # of an earlier sweep, which had lanes
             self.held[name] = value
 
     def _scanned(self, carry: Carry, value: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -9,8 +11,9 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.schedule.axes import arrange
-from fuser.schedule.body import trace
+from fuser.schedule.body import Body, trace
 from fuser.schedule.in_place import points_refusal, rows_refusal, scatter_refusal
+from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment, place_updates, segment
@@ -122,3 +125,33 @@ def test_a_scatter_reads_all_of_its_data_before() -> None:
     assert made.overwritten
     assert scatter_refusal(made) is not None
     assert scatter_refusal(segment_of(lambda fd, x: fd.ops.exp(x), X)) is None
+
+
+def repeated(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
+    """The second result numbers the elements of the first by quotients of its own axes."""
+    made = fd.ops.exp(x)
+    return [made, fd.ops.reshape(fd.ops.permute(made, [1, 0]), [8, 3]) + y]
+
+
+def test_an_element_is_stored_at_one_point_of_the_loops() -> None:
+    made = updating(repeated, torch.randn(4, 6), torch.randn(8, 3))
+    assert points_refusal(made, arrange(trace(made))) == "an element of T2 is stored more than once"
+
+
+def again(body: Body, extent: int, step: int) -> Body:
+    """`body` at `extent` points in place of each, whose accesses lie `step` apart."""
+    axis = Axis((9,), extent)
+    apart = Index(0, ((axis, step),)) if step else ZERO
+    return dataclasses.replace(
+        body,
+        axes=(axis, *body.axes),
+        loads=tuple(dataclasses.replace(load, at=load.at + apart) for load in body.loads),
+        stores=tuple(dataclasses.replace(store, at=store.at + apart) for store in body.stores),
+    )
+
+
+@pytest.mark.parametrize(("extent", "step", "fits"), [(1, 0, True), (2, 0, False), (2, 1, False)])
+def test_points_that_store_an_element_again_are_noticed(extent: int, step: int, fits: bool) -> None:
+    made = updating(lambda fd, x: fd.ops.exp(x), X)
+    body = again(arrange(trace(made)), extent, step)
+    assert (points_refusal(made, body) is None) is fits

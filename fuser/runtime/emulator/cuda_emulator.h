@@ -82,8 +82,6 @@ inline unsigned int lane_at(unsigned int index, unsigned int width) {
   return lane() / width * width + index % width;
 }
 
-inline Word sum(Word a, Word b) { return a + b; }
-inline Word both(Word a, Word b) { return a & b; }
 inline Word either(Word a, Word b) { return a | b; }
 
 }  // namespace emulator
@@ -97,13 +95,7 @@ inline Word either(Word a, Word b) { return a | b; }
   FUSER_AT(operation, false, emulator::shuffled(site, mask, value, source))
 #define FUSER_WIDTH(unused, width, ...) width
 
-#define __syncthreads() FUSER_AT("__syncthreads", true, (void)emulator::meet_block(site))
-#define __syncthreads_count(p) \
-  FUSER_AT("__syncthreads_count", true, (int)emulator::meet_block(site, !!(p), emulator::sum))
-#define __syncthreads_and(p) \
-  FUSER_AT("__syncthreads_and", true, (int)emulator::meet_block(site, !!(p), emulator::both))
-#define __syncthreads_or(p) \
-  FUSER_AT("__syncthreads_or", true, (int)emulator::meet_block(site, !!(p), emulator::either))
+#define __syncthreads() FUSER_AT("__syncthreads", true, emulator::meet_block(site))
 #define __syncwarp(...) \
   FUSER_AT("__syncwarp", true, (void)emulator::meet(site, emulator::mask_or_all(__VA_ARGS__)))
 #define __ballot_sync(mask, p)                                                             \
@@ -112,10 +104,7 @@ inline Word either(Word a, Word b) { return a | b; }
                                         emulator::either))
 #define __any_sync(mask, p) \
   FUSER_AT("__any_sync", false, (int)emulator::meet(site, mask, !!(p), emulator::either))
-#define __all_sync(mask, p) \
-  FUSER_AT("__all_sync", false, (int)emulator::meet(site, mask, !!(p), emulator::both))
 #define __nanosleep(ns) FUSER_AT("__nanosleep", false, ((void)(ns), emulator::pass(site)))
-#define __activemask() emulator::active_mask()
 #define __shfl_sync(mask, value, ...) \
   FUSER_AT("__shfl_sync", false, emulator::shfl(site, mask, value, __VA_ARGS__))
 #define __shfl_up_sync(mask, value, ...) \
@@ -199,30 +188,6 @@ T atomicAdd(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return static_cast<T>(old + value); });
 }
 template <typename T>
-T atomicSub(T* at, emulator::as<T> value) {
-  return emulator::update(at, [=](T old) { return static_cast<T>(old - value); });
-}
-template <typename T>
-T atomicMax(T* at, emulator::as<T> value) {
-  return emulator::update(at, [=](T old) { return old < value ? value : old; });
-}
-template <typename T>
-T atomicMin(T* at, emulator::as<T> value) {
-  return emulator::update(at, [=](T old) { return value < old ? value : old; });
-}
-template <typename T>
-T atomicAnd(T* at, emulator::as<T> value) {
-  return emulator::update(at, [=](T old) { return old & value; });
-}
-template <typename T>
-T atomicOr(T* at, emulator::as<T> value) {
-  return emulator::update(at, [=](T old) { return old | value; });
-}
-template <typename T>
-T atomicXor(T* at, emulator::as<T> value) {
-  return emulator::update(at, [=](T old) { return old ^ value; });
-}
-template <typename T>
 T atomicExch(T* at, emulator::as<T> value) {
   return emulator::update(at, [=](T) { return value; });
 }
@@ -230,24 +195,11 @@ template <typename T>
 T atomicCAS(T* at, emulator::as<T> expected, emulator::as<T> value) {
   return emulator::update(at, [=](T old) { return old == expected ? value : old; });
 }
-inline unsigned int atomicInc(unsigned int* at, unsigned int limit) {
-  return emulator::update(at, [=](unsigned int old) { return old >= limit ? 0 : old + 1; });
-}
 
 inline void __threadfence() { emulator::fence(); }
-inline void __threadfence_block() { emulator::fence(); }
-inline void __threadfence_system() { emulator::fence(); }
 
 template <typename T>
-T __ldg(const T* at) { return *at; }
-template <typename T>
-T __ldcs(const T* at) { return *at; }
-template <typename T>
 T __ldcg(const T* at) { return *at; }
-template <typename T>
-void __stcs(T* at, T value) { *at = value; }
-template <typename T>
-void __stcg(T* at, T value) { *at = value; }
 
 #include "cuda_math.h"
 

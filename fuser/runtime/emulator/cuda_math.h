@@ -32,13 +32,11 @@ FUSER_UNARY(atanh)
 FUSER_UNARY(erf)
 FUSER_UNARY(erfc)
 FUSER_UNARY(lgamma)
-FUSER_UNARY(tgamma)
 FUSER_UNARY(ceil)
 FUSER_UNARY(floor)
 FUSER_UNARY(trunc)
 FUSER_UNARY(rint)
 FUSER_UNARY(round)
-FUSER_UNARY(cbrt)
 FUSER_BINARY(pow)
 FUSER_BINARY(atan2)
 FUSER_BINARY(fmod)
@@ -58,21 +56,11 @@ inline float abs(float x) { return __builtin_fabsf(x); }
 inline double abs(double x) { return __builtin_fabs(x); }
 inline int abs(int x) { return x < 0 ? -x : x; }
 inline long long abs(long long x) { return x < 0 ? -x : x; }
-inline long long llabs(long long x) { return x < 0 ? -x : x; }
 inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline float rsqrt(float x) { return static_cast<float>(1 / __builtin_sqrt(x)); }
 inline double rsqrt(double x) { return 1 / __builtin_sqrt(x); }
-inline float rsqrtf(float x) { return rsqrt(x); }
-inline float __expf(float x) { return __builtin_expf(x); }
-inline float __logf(float x) { return __builtin_logf(x); }
-inline float __log2f(float x) { return __builtin_log2f(x); }
-inline float __frcp_rn(float x) { return 1 / x; }
-inline float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
-inline float __fdividef(float x, float y) { return x / y; }
-inline float __fdiv_rn(float x, float y) { return x / y; }
 
 inline bool isnan(float x) { return __builtin_isnan(x); }
 inline bool isnan(double x) { return __builtin_isnan(x); }
@@ -127,21 +115,7 @@ inline float erfinv(float y) { return static_cast<float>(erfinv(static_cast<doub
 
 // -- bits --------------------------------------------------------------------------------------
 
-inline int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
-inline unsigned int __float_as_uint(float x) { return __builtin_bit_cast(unsigned int, x); }
 inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
-inline float __uint_as_float(unsigned int x) { return __builtin_bit_cast(float, x); }
-inline long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
 inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
 inline int __popc(unsigned int x) { return __builtin_popcount(x); }
-inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(x); }
-inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __ffsll(long long x) { return __builtin_ffsll(x); }
-inline unsigned int __umulhi(unsigned int x, unsigned int y) {
-  return static_cast<unsigned int>((static_cast<unsigned long long>(x) * y) >> 32);
-}
-inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
-  return static_cast<unsigned long long>((static_cast<unsigned __int128>(x) * y) >> 64);
-}

@@ -139,16 +139,11 @@ void release(Thread* first, unsigned int count, unsigned int mask) {
 // Lets the block go on if every live thread waits at one barrier.
 bool block_met() {
   if (block->live == 0 || block->at_barrier != block->live) return false;
-  Word folded = 0;
-  bool any = false;
   for (unsigned int i = 0; i < thread_count; ++i) {
-    Thread& thread = block->threads[i];
+    const Thread& thread = block->threads[i];
     if (thread.state != waiting) continue;
     if (thread.mask != block_mask || !same(*thread.site, *block->barrier)) return false;
-    if (thread.fold != nullptr) folded = any ? thread.fold(folded, thread.value) : thread.value;
-    any = true;
   }
-  for (unsigned int i = 0; i < thread_count; ++i) block->threads[i].result = folded;
   block->at_barrier = 0;
   block->barrier = nullptr;
   release(block->threads, thread_count, block_mask);
@@ -473,9 +468,7 @@ void check_mask(const Site& site, unsigned int mask) {
 
 }  // namespace
 
-Word meet_block(const Site& site, Word value, Fold fold) {
-  return wait(site, block_mask, value, fold, warp);
-}
+void meet_block(const Site& site) { wait(site, block_mask, 0, nullptr, warp); }
 
 Word meet(const Site& site, unsigned int mask, Word value, Fold fold) {
   check_mask(site, mask);
@@ -548,15 +541,6 @@ void send_across(const Site& site, void* to, Word value, void* barrier, unsigned
 }
 
 unsigned int lane() { return number_of(*current) % warp; }
-
-unsigned int active_mask() {
-  unsigned int mask = 0;
-  const Thread* first = warp_of(*current);
-  for (unsigned int i = 0; i < warp && exists(first, i); ++i) {
-    if (first[i].state != done) mask |= 1u << i;
-  }
-  return mask;
-}
 
 void pass(const Site& site) {
   current->site = &site;

@@ -49,9 +49,10 @@ struct Site {
 using Word = unsigned long long;
 using Fold = Word (*)(Word, Word);
 
-// Waits for all live threads of the block, or all live lanes of `mask`. Every member gets the fold
-// of their values, or zero without a fold.
-Word meet_block(const Site& site, Word value = 0, Fold fold = nullptr);
+// Waits for all live threads of the block.
+void meet_block(const Site& site);
+
+// Waits for all live lanes of `mask`. Every one gets the fold of their values, or zero without one.
 Word meet(const Site& site, unsigned int mask, Word value = 0, Fold fold = nullptr);
 
 // Waits for all live threads of a team: `threads` of the block, from a multiple of that on.
@@ -77,7 +78,6 @@ void send_across(const Site& site, void* to, Word value, void* barrier, unsigned
 Word shuffle(const Site& site, unsigned int mask, Word value, unsigned int source);
 
 unsigned int lane();
-unsigned int active_mask();  // the live lanes of this warp
 void pass(const Site& site);  // lets the other threads run
 void fence();                // __threadfence: from here on, atomics of this thread order memory
 bool fenced();

@@ -11,6 +11,6 @@ extern "C" __global__ void early_exit(const float* x, float* y, int n) {
   y[t] = value + __popc(stay);
   if (t % 2) return;
   __syncthreads();
-  const int count = __syncthreads_count(1);
-  y[n + t / 2] = count + __shfl_sync(__activemask(), value, t % 32);
+  const unsigned int even = __ballot_sync(0xffffffffu, 1);
+  y[n + t / 2] = __popc(even) + __shfl_sync(even, value, t % 32);
 }

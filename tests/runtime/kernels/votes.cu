@@ -3,10 +3,8 @@ extern "C" __global__ void votes(const int* x, unsigned int* out) {
   const int t = threadIdx.x, n = blockDim.x;
   out[t] = __ballot_sync(0xffffffffu, x[t] > 0);
   out[n + t] = __any_sync(0xffffffffu, x[t] > 5);
-  out[2 * n + t] = __all_sync(0xffffffffu, x[t] > -5);
-  out[3 * n + t] = __popc(__activemask());
   __syncwarp();
   const unsigned int part = 0xffu << t % 32 / 8 * 8;
-  out[4 * n + t] = __ballot_sync(part, x[t] & 1);
-  out[5 * n + t] = x[t] > 0 ? __ballot_sync(out[t], 1) : 0;
+  out[2 * n + t] = __ballot_sync(part, x[t] & 1);
+  out[3 * n + t] = x[t] > 0 ? __ballot_sync(out[t], 1) : 0;
 }
