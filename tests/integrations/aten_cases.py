@@ -35,6 +35,7 @@ BF16 = torch.bfloat16
 CPU = torch.device("cpu")
 END = 2**63 - 1
 QUOTIENTS = torch.tensor([1.0, -1.0, 0.1, -0.1, 0.3, 7.0, 0.0, -0.0, torch.inf, -torch.inf])
+HOLES = torch.tensor([1.0, torch.nan, -torch.inf, -2.0, torch.inf])
 SHIFTS = ("__lshift__", "__rshift__")
 SHIFTED = torch.tensor([-9, -1, 0, 1, 77, 2**62])
 MULTIPLY_ADD = [prims.fma.default] if hasattr(prims, "fma") else []
@@ -71,6 +72,11 @@ CASES = [
     case(aten.hardtanh.default, f(9)),
     case(aten.leaky_relu.default, f(9), 0.1),
     case(aten.elu.default, f(9), 1.5, 2, 0.5),
+    *[
+        case(operation, HOLES, HOLES[:, None])
+        for operation in (aten.fmax.default, aten.fmin.default)
+    ],
+    case(aten.fmax.default, i(3), f(3, dtype=BF16)),
     case(aten.logical_xor.default, f(3), i(3)),
     *[case(getattr(aten, name).Tensor, SHIFTED[:, None], i(6, low=-1, high=70)) for name in SHIFTS],
     *[
@@ -79,7 +85,7 @@ CASES = [
         for by in (2, 20)
     ],
     *[case(operation, f(3, 4), f(4), 2.0) for operation in MULTIPLY_ADD],
-    *[case(operation, f(3, dtype=BF16), f(), f(3, dtype=BF16)) for operation in MULTIPLY_ADD],
+    *[case(operation, f(3), f(), f(3).double()) for operation in MULTIPLY_ADD],
     # choices, casts, copies
     case(aten.where.self, b(3, 4), f(4), f(3, 1)),
     case(aten.where.self, b(3), i(3), torch.tensor(2.5)),
@@ -141,6 +147,7 @@ CASES = [
     case(aten.view_as_real.default, z(3, 4)),
     case(aten.view_as_real.default, z(3, 4).t()),
     case(aten._conj.default, z(3)),
+    case(aten._conj.default, 1 + 2j),
     case(aten.conj_physical.default, z(3)),
     case(aten._conj_physical.default, z(3)),
     case(aten.polar.default, f(3).abs(), f(3)),

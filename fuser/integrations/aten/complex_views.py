@@ -53,6 +53,9 @@ def _is_reduced(node: Node, **given: Any) -> str | None:
 
 
 def _conj(b: Lowering, self: Any) -> Handle:
+    if isinstance(self, complex):  # torch takes numbers for tensors, and autograd conjugates them
+        real, imag = (b.ops.full([], part, b.dtype.real) for part in (self.real, -self.imag))
+        return b.ops.complex(real, imag)
     z = b.tensor(self)
     if not b.dtype.is_complex:
         return b.ops.set(z)

@@ -160,6 +160,16 @@ def _multiply_add(lowering: Lowering, a: Any, b: Any, c: Any) -> Handle:
     return ops.add(ops.mul(lowering.operand(a), lowering.operand(b)), lowering.operand(c))
 
 
+def _extreme_of_numbers(name: str) -> Lower:
+    """A maximum or minimum that is NaN only where both operands are."""
+
+    def lower(b: Lowering, self: Any, other: Any) -> Handle:
+        ops, x, y = b.ops, b.tensor(self), b.tensor(other)
+        return ops.where(ops.isnan(x), y, ops.where(ops.isnan(y), x, getattr(ops, name)(x, y)))
+
+    return lower
+
+
 def _logical_xor(b: Lowering, self: Any, other: Any) -> Handle:
     return b.ops.ne(b.ops.ne(b.tensor(self), 0), b.ops.ne(b.tensor(other), 0))
 
@@ -223,6 +233,8 @@ ROWS: tuple[Row, ...] = (
     row(_aten.hardtanh.default, _hardtanh),
     row(_aten.leaky_relu.default, _leaky_relu),
     row(_aten.elu.default, _elu),
+    row(_aten.fmax.default, _extreme_of_numbers("maximum")),
+    row(_aten.fmin.default, _extreme_of_numbers("minimum")),
     row(_aten.logical_xor.default, _logical_xor),
     *([] if _MULTIPLY_ADD is None else [row(_MULTIPLY_ADD, _multiply_add)]),
     row(_aten.where.self, _where),
