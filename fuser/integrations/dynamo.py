@@ -29,7 +29,8 @@ from torch.fx import GraphModule
 from fuser.errors import BackendOptionError
 from fuser.integrations.coverage import Coverage, Reports, coverage
 from fuser.integrations.decompositions import decompositions
-from fuser.integrations.joint import rewrite_graph
+from fuser.integrations.joint import name_conjugates, rewrite_graph
+from fuser.integrations.kept_states import describe_kept_states
 from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
@@ -124,6 +125,8 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
 def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[[list[Any]], Any]:
     """An ATen graph as a function of a list of inputs, which it empties."""
     rewrite_graph(module.graph)
+    name_conjugates(module.graph)
+    describe_kept_states(module.graph)
     onednn = how.options.products == "fastest"
     align_rows(module.graph, onednn=onednn)
     roles = support(module.graph)

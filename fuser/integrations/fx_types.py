@@ -38,6 +38,19 @@ def tensor_of(node: Node) -> torch.Tensor:
     return value
 
 
+def is_view(node: Node) -> bool:
+    """Whether a node's results are views of what it reads, and nothing is written."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or schema.is_mutable:
+        return False
+    return all(result.alias_info is not None for result in schema.returns)
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether torch says that each element of a node's result is made of one of each operand."""
+    return torch.Tag.pointwise in getattr(node.target, "tags", ())
+
+
 def is_number(value: object) -> bool:
     """Whether a node's result is a number, perhaps a symbolic one."""
     symbolic = torch.SymInt | torch.SymFloat | torch.SymBool

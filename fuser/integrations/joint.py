@@ -23,6 +23,7 @@ from fuser.integrations.index_rules import INDEX_RULES, Rule
 from fuser.integrations.readers import is_returned, readers_of
 
 _aten: Any = torch.ops.aten
+_NEGATED = _aten._neg_view.default
 
 
 def rewrite_graph(graph: Graph) -> int:
@@ -30,6 +31,32 @@ def rewrite_graph(graph: Graph) -> int:
     changes = sum(_apply(rules, graph) for rules in (_RULES, _AFTERWARDS))
     graph.eliminate_dead_code()
     return changes
+
+
+def name_conjugates(graph: Graph) -> None:
+    """Let inputs that are lazy conjugates or negations be read as what they are made of.
+
+    x       ->     _conj(_conj(x))     the inner one is torch's, and lies in memory as it is
+    """
+    for node in graph.find_nodes(op="placeholder"):
+        value = meta_of(node)
+        if not isinstance(value, torch.Tensor):
+            continue
+        for lazy, view in ((value.is_conj(), _aten._conj.default), (value.is_neg(), _NEGATED)):
+            if lazy:
+                _name(node, view)
+
+
+def _name(node: Node, view: Any) -> None:
+    readers = list(node.users)
+    with node.graph.inserting_after(node):
+        plain = node.graph.call_function(view, (node,))
+    plain.meta["val"] = view(tensor_of(node))
+    with node.graph.inserting_after(plain):
+        meant = node.graph.call_function(view, (plain,))
+    meant.meta["val"] = tensor_of(node)
+    for reader in readers:
+        reader.replace_input_with(node, meant)
 
 
 def _apply(rules: Mapping[Any, Rule], graph: Graph) -> int:

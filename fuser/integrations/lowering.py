@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch.fx import Node
 
-from fuser.errors import ArgumentError
+from fuser.errors import ArgumentError, ArgumentTypeError
 from fuser.frontend.definition import FusionDefinition
 from fuser.frontend.handles import Handle, Operand, Tensor
 from fuser.integrations.fx_types import (
@@ -126,16 +126,22 @@ class Lowering:
         return cast("Operand", argument)
 
     def tensor(self, argument: object) -> Handle:
-        """A tensor; 16-bit floats perhaps as the float32 they were computed in."""
-        assert isinstance(argument, Node)
+        """A tensor; 16-bit floats perhaps as the float32 they were computed in.
+
+        Raises ArgumentTypeError for a number, which torch takes in the place of most tensors.
+        """
+        if not isinstance(argument, Node):
+            raise ArgumentTypeError(
+                operation=str(self._node), argument="an operand", expected="a tensor", got=argument
+            )
         handle = self._handles[argument]
         assert isinstance(handle, Handle)
         return handle
 
     def exact(self, argument: object) -> Handle:
-        """A tensor in its own type."""
-        assert isinstance(argument, Node)
+        """A tensor in its own type. Raises ArgumentTypeError."""
         handle = self.tensor(argument)
+        assert isinstance(argument, Node)
         wanted = data_type(tensor_of(argument).dtype)
         if handle.dtype() is wanted:
             return handle

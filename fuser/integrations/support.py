@@ -98,7 +98,7 @@ def _support(node: Node, found: Mapping[Node, Support], trials: Trials) -> Suppo
         return Support(Role.PRODUCT)
     if node.target is _aten.copy_.default:
         return Support(Role.HOST)
-    reason = refusal(node, trials)
+    reason = refusal(node, found, trials)
     if reason is not None:
         return Support(Role.TORCH, reason)
     match TABLE[node.target].kind:
@@ -110,15 +110,16 @@ def _support(node: Node, found: Mapping[Node, Support], trials: Trials) -> Suppo
             return Support(Role.VIEW)
 
 
-def refusal(node: Node, trials: Trials) -> str | None:
-    """Why a definition cannot hold this node; None if it can."""
+def refusal(node: Node, found: Mapping[Node, Support], trials: Trials) -> str | None:
+    """Why a definition cannot hold this node; None if it can. `found` has its sources."""
     row = TABLE.get(node.target)
     if row is None:
         return "the table has no row for it"
-    involved = [node, *node.all_input_nodes]
-    for value in map(meta_of, involved):
-        for tensor in tensors_of(value):
-            reason = _tensor_refusal(tensor)
+    for each in (node, *node.all_input_nodes):
+        # A view is repeated in the partition that reads it, whose definition holds what it means.
+        view = row.kind is Kind.VIEW if each is node else found[each].role is Role.VIEW
+        for tensor in tensors_of(meta_of(each)):
+            reason = _tensor_refusal(tensor, view=view)
             if reason is not None:
                 return reason
     refused = row.refusal(node)
@@ -149,10 +150,10 @@ def _form(value: object) -> object:
     return f"{type(value).__name__} {value}"
 
 
-def _tensor_refusal(tensor: torch.Tensor) -> str | None:
+def _tensor_refusal(tensor: torch.Tensor, *, view: bool) -> str | None:
     if tensor.layout is not torch.strided:
         return f"a tensor's layout is {tensor.layout}"
-    if tensor.is_conj() or tensor.is_neg():
+    if not view and (tensor.is_conj() or tensor.is_neg()):
         return "a tensor is a lazy conjugate or negation"
     if dtypes.from_torch(tensor.dtype) is None:
         return f"there is no DataType of {tensor.dtype}"

@@ -23,6 +23,10 @@ def b(*sizes: int) -> torch.Tensor:
     return torch.rand(sizes, generator=generator) > 0.5
 
 
+def z(*sizes: int) -> torch.Tensor:
+    return torch.randn(sizes, generator=generator, dtype=torch.complex64)
+
+
 def case(target: Any, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     return target, args, kwargs
 
@@ -31,6 +35,10 @@ BF16 = torch.bfloat16
 CPU = torch.device("cpu")
 END = 2**63 - 1
 QUOTIENTS = torch.tensor([1.0, -1.0, 0.1, -0.1, 0.3, 7.0, 0.0, -0.0, torch.inf, -torch.inf])
+HOLES = torch.tensor([1.0, torch.nan, -torch.inf, -2.0, torch.inf])
+SHIFTS = ("__lshift__", "__rshift__")
+SHIFTED = torch.tensor([-9, -1, 0, 1, 77, 2**62])
+MULTIPLY_ADD = [prims.fma.default] if hasattr(prims, "fma") else []
 
 CASES = [
     # arithmetic
@@ -64,7 +72,20 @@ CASES = [
     case(aten.hardtanh.default, f(9)),
     case(aten.leaky_relu.default, f(9), 0.1),
     case(aten.elu.default, f(9), 1.5, 2, 0.5),
+    *[
+        case(operation, HOLES, HOLES[:, None])
+        for operation in (aten.fmax.default, aten.fmin.default)
+    ],
+    case(aten.fmax.default, i(3), f(3, dtype=BF16)),
     case(aten.logical_xor.default, f(3), i(3)),
+    *[case(getattr(aten, name).Tensor, SHIFTED[:, None], i(6, low=-1, high=70)) for name in SHIFTS],
+    *[
+        case(getattr(aten, name).Scalar, SHIFTED.to(torch.int16), by)
+        for name in SHIFTS
+        for by in (2, 20)
+    ],
+    *[case(operation, f(3, 4), f(4), 2.0) for operation in MULTIPLY_ADD],
+    *[case(operation, f(3), f(), f(3).double()) for operation in MULTIPLY_ADD],
     # choices, casts, copies
     case(aten.where.self, b(3, 4), f(4), f(3, 1)),
     case(aten.where.self, b(3), i(3), torch.tensor(2.5)),
@@ -117,6 +138,20 @@ CASES = [
     case(aten.split.Tensor, f(2, 6), 3, -1),
     case(aten.split_with_sizes.default, f(7, 4), [1, 4, 2]),
     case(aten.unbind.int, f(3, 4), 1),
+    case(aten.unfold.default, f(3, 8), -1, 4, 4),
+    case(aten.unfold.default, f(13, 3), 0, 3, 4),
+    case(aten.unfold.default, f(2, 6, 3), 1, 6, 9),
+    # complex numbers as pairs
+    case(aten.view_as_complex.default, f(3, 4, 2)),
+    case(aten.view_as_complex.default, f(2, dtype=torch.float64)),
+    case(aten.view_as_real.default, z(3, 4)),
+    case(aten.view_as_real.default, z(3, 4).t()),
+    case(aten._conj.default, z(3)),
+    case(aten._conj.default, 1 + 2j),
+    case(aten.conj_physical.default, z(3)),
+    case(aten._conj_physical.default, z(3)),
+    case(aten.polar.default, f(3).abs(), f(3)),
+    case(aten.angle.default, torch.cat([z(5), torch.tensor([0j, 1, -1, complex(-0.0, 0.0)])])),
     # what moves elements
     case(aten.cat.default, [f(2, 3), f(2, 4)], -1),
     case(aten.cat.default, [f(3), i(2), b(1)]),
@@ -169,6 +204,7 @@ CASES = [
     case(aten.argmax.default, f(3, 4)),
     case(aten.argmin.default, f(3, 4), 0, True),
     case(aten.max.dim, f(3, 4), 1),
+    case(aten.max.dim, b(3, 4), 1),
     case(aten.min.dim, f(3, 4), 0, True),
     case(aten.cumsum.default, f(3, 4), -1),
     case(aten.cumsum.default, b(3, 4), 0),
@@ -243,4 +279,7 @@ REFUSED = [
     (case(aten.as_strided.default, f(3, 4), [3], [5]), "another view of memory"),
     (case(aten.as_strided.default, f(3, 4).t(), [12], [1]), "another view of memory"),
     (case(aten.as_strided.default, f(13)[1:], [12], [1], 0), "begins elsewhere"),
+    (case(aten.unfold.default, f(9), 0, 3, 2), "its windows overlap"),
+    (case(aten.unfold.default, f(9), 0, 1, 4), "nothing lies between its last window"),
+    (case(aten.unfold.default, f(), 0, 1, 1), "the tensor has no dimension"),
 ]

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 import torch
 
+from fuser import FusionDefinition
+from fuser.errors import ArgumentTypeError
 from fuser.integrations.aten import RANDOM, TABLE
 from fuser.integrations.aten.row import parameters, schema
+from fuser.integrations.lowering import Lowering
 from fuser.integrations.support import Role
 from fuser.ir.pointwise import TABLE as POINTWISE
 from tests.integrations.aten_cases import CASES, REFUSED, b, f, i
@@ -80,6 +83,11 @@ def test_what_is_not_covered_has_a_reason(call: Any, reason: str) -> None:
     found = support_of(target, *args, **kwargs)
     assert found.role is Role.TORCH
     assert reason in found.reason
+
+
+def test_a_number_in_the_place_of_a_tensor_is_said() -> None:
+    with FusionDefinition() as fd, pytest.raises(ArgumentTypeError, match=r"a tensor, got 2\.0"):
+        Lowering(fd).tensor(2.0)
 
 
 def test_the_pointwise_table_is_reached_through_aten() -> None:

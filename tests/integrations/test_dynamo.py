@@ -185,6 +185,16 @@ def test_gradients_of_slices_are_pads(function: Any) -> None:
     assert not {"index_select", "iota"} & set(kernel.operations)
 
 
+def test_patches_of_an_image_are_a_view() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.relu().unfold(2, 4, 4).unfold(3, 4, 4).softmax(-1)
+
+    x = torch.randn(2, 3, 8, 12)
+    for ours, theirs in zip(gradients(compiled(function), x), gradients(function, x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert [report.percent for report in dynamo.reports()] == [100.0, 100.0]
+
+
 def test_loss_writes_no_probabilities() -> None:
     loss = nn.CrossEntropyLoss()
     scores, targets = torch.randn(64, 1024), torch.randint(0, 1024, (64,))

@@ -257,7 +257,7 @@ def test_what_torch_runs_reads_numbers_and_seeds() -> None:
     def define(o: Operations, x: Handle) -> tuple[Handle, ...]:
         seed, offset = o.generator_state()
         numbers = o.rand_like(x, rng_seed=seed, rng_offset=offset)
-        return o.matmul(numbers, x), o.sum(o.complex(x, x) * (seed % 7), [0])
+        return o.matmul(numbers, x), o.prod(o.complex(x, x) * (seed % 7), [0])
 
     x = torch.eye(8)
     fd = defined(define, x)

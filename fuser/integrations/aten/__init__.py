@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuser.integrations.aten import factories, indexing, moves, pointwise, reductions, views
+from fuser.integrations.aten import (
+    complex_views,
+    factories,
+    indexing,
+    moves,
+    pointwise,
+    reductions,
+    views,
+)
 from fuser.integrations.aten.factories import RANDOM
 from fuser.integrations.aten.row import Kind, Overload, Row
 
 TABLE: Mapping[Overload, Row] = {
     row.overload: row
-    for module in (pointwise, views, moves, reductions, factories, indexing)
+    for module in (pointwise, complex_views, views, moves, reductions, factories, indexing)
     for row in module.ROWS
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch._inductor import inductor_prims
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle, Operand
@@ -16,6 +17,8 @@ from fuser.ir.pointwise import TABLE
 
 _aten: Any = torch.ops.aten
 _prims: Any = torch.ops.prims
+_MULTIPLY_ADD: Any = getattr(inductor_prims, "fma", None)
+"""What Dynamo itself writes for the steps of optimizers, from torch 2.12 on."""
 
 _OTHERWISE = frozenset(
     {"add", "clamp", "div", "imag", "isreal", "pow", "real", "set", "sub", "where"}
@@ -23,6 +26,8 @@ _OTHERWISE = frozenset(
 """Names of the pointwise table that are views in ATen, or compositions, or have rows below."""
 
 _RENAMED: Mapping[str, str] = {
+    "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
     "clamp_max": "minimum",
     "clamp_min": "maximum",
     "div": "truediv",
@@ -150,6 +155,21 @@ def _elu(b: Lowering, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Ha
     return b.ops.where(b.ops.gt(x, 0), b.ops.mul(x, scale), below)
 
 
+def _multiply_add(lowering: Lowering, a: Any, b: Any, c: Any) -> Handle:
+    ops = lowering.ops
+    return ops.add(ops.mul(lowering.operand(a), lowering.operand(b)), lowering.operand(c))
+
+
+def _extreme_of_numbers(name: str) -> Lower:
+    """A maximum or minimum that is NaN only where both operands are."""
+
+    def lower(b: Lowering, self: Any, other: Any) -> Handle:
+        ops, x, y = b.ops, b.tensor(self), b.tensor(other)
+        return ops.where(ops.isnan(x), y, ops.where(ops.isnan(y), x, getattr(ops, name)(x, y)))
+
+    return lower
+
+
 def _logical_xor(b: Lowering, self: Any, other: Any) -> Handle:
     return b.ops.ne(b.ops.ne(b.tensor(self), 0), b.ops.ne(b.tensor(other), 0))
 
@@ -213,7 +233,10 @@ ROWS: tuple[Row, ...] = (
     row(_aten.hardtanh.default, _hardtanh),
     row(_aten.leaky_relu.default, _leaky_relu),
     row(_aten.elu.default, _elu),
+    row(_aten.fmax.default, _extreme_of_numbers("maximum")),
+    row(_aten.fmin.default, _extreme_of_numbers("minimum")),
     row(_aten.logical_xor.default, _logical_xor),
+    *([] if _MULTIPLY_ADD is None else [row(_MULTIPLY_ADD, _multiply_add)]),
     row(_aten.where.self, _where),
     row(_aten.masked_fill.Scalar, _masked_fill),
     row(_aten.masked_fill.Tensor, _masked_fill),

@@ -10,6 +10,7 @@ import torch
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Lower, Row, row
 from fuser.integrations.lowering import Lowering
+from fuser.ir.dtypes import DataType
 
 _aten: Any = torch.ops.aten
 Dims = int | Sequence[int] | None
@@ -81,9 +82,9 @@ def _place(name: str) -> Lower:
 def _extreme(name: str) -> Lower:
     def lower(b: Lowering, self: Any, dim: int, keepdim: bool) -> tuple[Handle, Handle]:
         x = b.tensor(self)
-        return getattr(b.ops, name)(x, [dim], keepdim), getattr(b.ops, f"arg{name}")(
-            x, dim, keepdim
-        )
+        ordered = b.ops.cast(x, DataType.Int32) if x.dtype() is DataType.Bool else x
+        place = getattr(b.ops, f"arg{name}")(ordered, dim, keepdim)
+        return getattr(b.ops, name)(x, [dim], keepdim), place
 
     return lower
 

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Kind, Row, row
-from fuser.integrations.fx_types import NO_END
+from fuser.integrations.fx_types import NO_END, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.ir.shapes import row_major_strides
 
@@ -179,6 +179,33 @@ def _symbolic_split(node: Any, **given: Any) -> str | None:
     return None if known else "it splits into sizes that are not known before the call"
 
 
+def _unfold(b: Lowering, self: Any, dimension: int, size: int, step: int) -> Handle:
+    """Windows that are apart, [..., how many, ..., size]: a reshape of what they are taken from."""
+    x = b.tensor(self)
+    dim, sizes = dimension % x.ndim, b.sizes(x)
+    count = b.out.shape[dim]
+    pace = step if count > 1 else size
+    blocks = sliced(b, x, dim, 0, count * pace)
+    split = b.ops.reshape(blocks, [*sizes[:dim], count, pace, *sizes[dim + 1 :]])
+    windows = sliced(b, split, dim + 1, 0, size)
+    return b.ops.permute(windows, [at for at in range(x.ndim + 1) if at != dim + 1] + [dim + 1])
+
+
+def _not_apart(node: Node, **given: Any) -> str | None:
+    """Windows that overlap would be a gather; torch's view of them is read by strides."""
+    x, size, step = tensor_of(given["self"]), given["size"], given["step"]
+    if not x.dim():
+        return "the tensor has no dimension"
+    if not all(isinstance(number, int) for number in (size, step, *x.shape)):
+        return "its windows are not known before the call"
+    dim: int = given["dimension"] % x.dim()
+    count = tensor_of(node).shape[dim]
+    if count > 1 and step < size:
+        return "its windows overlap"
+    whole = count == 1 or count * step <= x.shape[dim]
+    return None if whole else "nothing lies between its last window and the end"
+
+
 ROWS: tuple[Row, ...] = (
     row(_aten.view.default, _view, Kind.VIEW),
     row(_aten._unsafe_view.default, _view, Kind.VIEW),
@@ -199,4 +226,5 @@ ROWS: tuple[Row, ...] = (
     row(_aten.split.Tensor, _split_even, Kind.VIEW, _symbolic_split),
     row(_aten.split_with_sizes.default, _split, Kind.VIEW, _symbolic_split),
     row(_aten.unbind.int, _unbind, Kind.VIEW),
+    row(_aten.unfold.default, _unfold, Kind.VIEW, _not_apart),
 )
