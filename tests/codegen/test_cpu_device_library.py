@@ -102,9 +102,9 @@ BOUNDS = {
 LANE_BOUNDS = {
     "erf": Bound(2.3, result=1.0),
     "exp": Bound(1.0),
-    "sigmoid": Bound(3.0, SIGMOID.format("1"), result=1.0),
-    "silu": Bound(3.3, SIGMOID.format("x"), least=-143),
-    "tanh": Bound(1.2, result=1.0),
+    "sigmoid": Bound(3.1, SIGMOID.format("1"), result=1.0),
+    "silu": Bound(3.7, SIGMOID.format("x"), least=-143),
+    "tanh": Bound(1.3, result=1.0),
 }
 """As `BOUNDS`, of functions of all lanes at once, where there are vectors for them."""
 
