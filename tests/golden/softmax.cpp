@@ -55,19 +55,12 @@ typedef int int32;
 FUSER_DEVICE int32 bits_of(float x) { return __builtin_bit_cast(int32, x); }
 FUSER_DEVICE int64 bits_of(double x) { return __builtin_bit_cast(int64, x); }
 
-// c0 + c1 x + c2 x^2 + ..., by Horner's scheme, in the type of x.
-template <class T>
-FUSER_DEVICE T polynomial(T, T c0) {
-  return c0;
-}
-template <class T, class... Rest>
-FUSER_DEVICE T polynomial(T x, T c0, Rest... rest) {
-  return c0 + x * polynomial(x, rest...);
-}
-
-// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2; error 3.1e-9 of e^r.
+// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2; error 3.1e-9 of e^r. By Estrin's scheme: a chain of three
+// operations where Horner's has four, which is what loops over exponentials wait for.
 FUSER_DEVICE float exp_polynomial(float r) {
-  return polynomial(r, 0.49999994f, 0.166665211f, 0.0416682623f, 0.00836867094f, 0.00138209993f);
+  const float square = r * r;
+  const float low = 0.49999994f + r * 0.166665211f, high = 0.0416682623f + r * 0.00836867094f;
+  return low + square * (high + square * 0.00138209993f);
 }
 
 FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
