@@ -48,7 +48,7 @@ def test_gathers_and_checked_indices_are_rows():
     [
         (lambda fd, x: fd.ops.sum(x, [1]), empty(8, 0)),
         (lambda fd, x: fd.ops.sum(x, [1]), empty(0, 6)),
-        (lambda fd, x: fd.ops.sum(x, [1]), empty(8, 6, dtype=torch.complex64)),
+        (lambda fd, x: fd.ops.prod(x, [1]), empty(8, 6, dtype=torch.complex64)),
         (lambda fd, x: fd.ops.pad(x, [1, 1]) * 2.0, empty(8, 0)),
     ],
 )
