@@ -531,21 +531,3 @@ def test_a_selection_keeps_16_bit_floats(dtype: torch.dtype, target: str) -> Non
     torch.testing.assert_close(kept, torch.where(x > y, x, y), rtol=0, atol=0)
     torch.testing.assert_close(with_scalar, torch.where(x > y, x, 0.1), rtol=0, atol=0)
     torch.testing.assert_close(wider, torch.where(x > y, x, y.float()), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("target", ["cpu", "emulator"])
-def test_a_selection_of_two_scalars_is_of_their_type(target: str) -> None:
-    x = torch.tensor([0.5, -1.5, 2.0])
-    pairs = [(0.1, 1), (True, False), (3, 5), (1j, 0.1)]
-    with FusionDefinition() as fd:
-        positive = fd.ops.gt(fd.from_pytorch(x), 0)
-        for one, other in pairs:
-            fd.add_output(fd.ops.where(positive, one, other))
-        third = fd.define_scalar(0.1, DataType.Float)
-        fd.add_output(fd.ops.where(positive, third, fd.define_scalar(1.0, DataType.Float)))
-    *chosen, narrow = fd.validate([x], target=target)
-    kinds = [torch.float64, torch.bool, torch.int64, torch.complex128]
-    for found, (one, other), kind in zip(chosen, pairs, kinds, strict=True):
-        expected = torch.tensor([one, other, one], dtype=kind)
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
-    torch.testing.assert_close(narrow, torch.tensor([0.1, 1.0, 0.1]), rtol=0, atol=0)

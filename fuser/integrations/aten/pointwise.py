@@ -104,7 +104,7 @@ def _floor_quotient(b: Lowering, left: Operand, right: Operand) -> Handle:
     whole = ops.where(below, ops.sub(whole, 1), whole)
     floored = ops.floor(whole)  # of what is a whole number but for rounding
     floored = ops.where(ops.gt(ops.sub(whole, floored), 0.5), ops.add(floored, 1), floored)
-    zero = ops.cast(ops.where(ops.signbit(quotient), -0.0, 0.0), quotient.dtype())
+    zero = ops.where(ops.signbit(quotient), -0.0, 0.0)
     floored = ops.where(ops.eq(whole, 0), zero, floored)
     return ops.where(ops.eq(right, 0), quotient, floored)
 
