@@ -32,16 +32,17 @@ def across(fd: FusionDefinition, x: Handle) -> Handle:
 
 
 def of_channels(fd: FusionDefinition, x: Handle) -> list[Handle]:
-    """A group norm, and the sums of its channels over all samples."""
+    """A group norm, and the squares of its channels added over all samples."""
     variance, mean = fd.ops.var_mean(x, [1, 2], correction=0, keepdim=True)
     made = (x - mean) * fd.ops.rsqrt(variance + 1.0)
-    return [made, fd.ops.sum(made, [0, 2])]
+    return [made, fd.ops.sum(made * made, [0, 2])]
 
 
-def of_places(fd: FusionDefinition, x: Handle) -> list[Handle]:
-    """Powers less the largest number of a sample, and their sums over all samples."""
+def of_last(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    """Powers less the largest number of a sample, and their sums for each place along the last
+    dimension."""
     powers = fd.ops.exp(x - fd.ops.max(x, [1, 2], keepdim=True))
-    return [powers, fd.ops.sum(powers, [0])]
+    return [powers, fd.ops.sum(powers, [0, 1])]
 
 
 def swept(
@@ -77,7 +78,7 @@ def finished(work: RowWork) -> list[Node]:
         (column_sums, torch.randn(3, 96), BLOCKS, Team.BLOCK),
         (of_channels, torch.randn(3, 2, 640), BLOCKS, Team.BLOCK),
         (of_channels, torch.randn(3, 96, 4), BLOCKS, Team.BLOCK),
-        (of_places, torch.randn(3, 96, 5).transpose(1, 2), BLOCKS, Team.BLOCK),
+        (of_last, torch.randn(3, 5, 96), BLOCKS, Team.BLOCK),
         (sums, torch.rand(3, 96), WARPS, Team.WARP),
         (lambda fd, x: fd.ops.exp(x), torch.randn(96), WARPS, Team.GRID),
     ],
