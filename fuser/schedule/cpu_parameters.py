@@ -57,10 +57,9 @@ class CpuParameters:
     other."""
 
     cached_columns: int = 128
-    """Elements that it has of each of at most 32 bits where a cache holds what is moved, which the
-    processor follows along rows: turning float32 [2000, 1000] is 1.3 times as fast as by 64. Past
-    the cache, 64 are faster, and where the rows that are read lie multiples of `page_part` apart,
-    since few of their lines have room in a core's own cache at once."""
+    """Elements of at most 32 bits that it has of each at least, where a cache holds what is moved:
+    the processor follows stores along rows. Not past the cache, nor where the rows that are read
+    lie multiples of `page_part` apart: few of their lines have room in a core's own cache then."""
 
     page_part: int = 2048
     """Bytes: half of those after which addresses share a set of a cache."""

@@ -122,6 +122,7 @@ FUSER_DEVICE int16 smallest_rank(narrow_float<Format> x) {
 }
 
 //@ of_order: in_order, narrow_float, int32
+// The float of 16 bits at a place in their order.
 template <class Format>
 FUSER_DEVICE narrow_float<Format> of_order(int32 place) {
   narrow_float<Format> x;
