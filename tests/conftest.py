@@ -1,12 +1,14 @@
-"""What every test has: checked passes, golden files, and a reason where a GPU is missing."""
+"""What every test has: its own seeds, checked passes, golden files, a reason without a GPU."""
 
 from __future__ import annotations
 
 import atexit
 import gc
 import os
+import random
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +23,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # else all workers have that of who
 
 import pytest
 import torch
+from hypothesis import settings
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -29,6 +32,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite tests/golden with what is generated"
     )
+    parser.addoption(
+        "--seed", type=int, default=0, help="other random inputs and examples than those of 0"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Examples depend on the test and on --seed alone: what passed here passes elsewhere."""
+    if seed := config.getoption("--seed"):
+        config.option.hypothesis_seed = str(seed)
+    else:
+        settings.register_profile("repeated", derandomize=True, database=None)
+        settings.load_profile("repeated")
+
+
+@pytest.fixture(autouse=True)
+def seeded(request: pytest.FixtureRequest) -> None:
+    """A test's inputs depend on its name and on --seed, not on the tests before it."""
+    seed = zlib.crc32(request.node.nodeid.encode()) + request.config.getoption("--seed")
+    torch.manual_seed(seed)
+    random.seed(seed)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,13 +11,11 @@ from hypothesis import HealthCheck, given, settings
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import from_torch
-from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuRowParameters
 from fuser.schedule.cuda_parameters import CudaRowParameters
+from tests.agreement import agrees
 from tests.mapped_by import THREADED, map_by
 from tests.strategies import (
     METADATA,
@@ -54,13 +52,7 @@ def run(define: Define, *inputs: torch.Tensor, target: str, kernels: int = 1) ->
             fd.add_output(out)
     plan = fd.plan(list(inputs), target=target)
     assert (len(plan.kernels), len(plan.externs)) == (kernels, 0)
-    results = fd.execute(list(inputs), target=target)
-    for got, expected in zip(results, interpret(fd.fusion, inputs), strict=True):
-        dtype = from_torch(expected.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype)
-        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
-    return results
+    return agrees(fd, inputs, target)
 
 
 def near_one(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
