@@ -87,13 +87,17 @@ class CpuRangePrinter(CpuCheckPrinter):
         """Blocks of an axis, or of a block of it."""
         index, (first, end) = self.index, self.range_of(loop.axis)
         name = "block" if first == "0" else "inner_block"
-        head = f"for ({index} {name} = {first}; {name} < {end}; {name} += {loop.step})"
+        size = self.block_size(loop)
+        head = f"for ({index} {name} = {first}; {name} < {end}; {name} += {size})"
         with self.out.block(head):
             left = f"{end} - {name}"
-            last = f"{name} + ({left} < {loop.step} ? {left} : {loop.step})"
+            last = f"{name} + ({left} < {size} ? {left} : {size})"
             self.out.line(f"const {index} {name}_end = {last};")
             with self.in_range(loop.axis, name, f"{name}_end"):
                 self.nodes(loop.body)
+
+    def block_size(self, loop: Loop) -> str:
+        return str(loop.step)
 
     def range_of(self, axis: Axis) -> tuple[str, str]:
         """Where a sweep over an axis starts and ends."""

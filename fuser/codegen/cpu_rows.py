@@ -18,6 +18,7 @@ from fuser.schedule.loop_tree import (
     Region,
     RowNode,
     Share,
+    UnlistedRows,
     WarpElements,
     WarpPoints,
 )
@@ -73,7 +74,7 @@ class CpuRowPrinter(CpuFoldPrinter):
                 self.scan(node)
             case IfPastCache():
                 self._either(node)
-            case PointLists() | PointOf() | IfListed() | ListLoop() | KeepAt():
+            case PointLists() | PointOf() | IfListed() | UnlistedRows() | ListLoop() | KeepAt():
                 super().row_node(node)
             case FinishPowers() | WarpPoints() | WarpElements():
                 super().row_node(node)

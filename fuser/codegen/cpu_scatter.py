@@ -7,6 +7,7 @@ from typing import assert_never
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
 from fuser.schedule.emit import join
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import (
@@ -17,6 +18,7 @@ from fuser.schedule.loop_tree import (
     PointLists,
     PointOf,
     RowNode,
+    UnlistedRows,
     WhichPoints,
 )
 from fuser.schedule.row_statements import KeepAt
@@ -35,14 +37,14 @@ class CpuScatterPrinter(CpuRowPrinter):
 
     def row_node(self, node: RowNode) -> None:
         match node:
-            case PointLists() | PointOf() | IfListed() | ListLoop():
+            case PointLists() | PointOf() | IfListed() | UnlistedRows() | ListLoop():
                 self.lists(node)
             case KeepAt():
                 self._keep_at(node)
             case _:
                 super().row_node(node)
 
-    def lists(self, node: PointLists | PointOf | IfListed | ListLoop) -> None:
+    def lists(self, node: PointLists | PointOf | IfListed | UnlistedRows | ListLoop) -> None:
         """The points that go to one row, or what is done with them."""
         match node:
             case PointLists():
@@ -53,6 +55,8 @@ class CpuScatterPrinter(CpuRowPrinter):
                 self.out.line(f"{node.lists}_rows[{at}] = int({row});")
             case IfListed():
                 self._if_listed(node)
+            case UnlistedRows():
+                self._unlisted_rows(node)
             case ListLoop():
                 self._each_point(node)
             case _:
@@ -61,8 +65,16 @@ class CpuScatterPrinter(CpuRowPrinter):
     def shares(self, loop: Loop) -> str:
         if not _has_lists(loop.body):
             return ""
+        if loop.binding is Binding.BLOCKS:
+            return " schedule(dynamic)"
+        return f" schedule(dynamic, {self._rows_shared(loop)})"
+
+    def block_size(self, loop: Loop) -> str:
+        return self._rows_shared(loop) if _has_lists(loop.body) else super().block_size(loop)
+
+    def _rows_shared(self, loop: Loop) -> str:
         share = max(1, min(_MOST_SHARED, loop.axis.extent // _SHARES))
-        return f" schedule(dynamic, {self.sizes.parameter('rows_shared', share)})"
+        return self.sizes.parameter("rows_shared", share)
 
     def _keep_at(self, node: KeepAt) -> None:
         element = f"{node.name}_row[{self.sizes.index(node.at, node.name)}]"
@@ -93,6 +105,15 @@ class CpuScatterPrinter(CpuRowPrinter):
             with self.out.block("else if (first_listed + 1 == end_listed)"):
                 self.nodes(node.one)
         with self.out.block("else"):
+            self.nodes(node.body)
+
+    def _unlisted_rows(self, node: UnlistedRows) -> None:
+        (_, end), row = self.range_of(node.row), self.sizes.axis(node.row)
+        columns = self.sizes.parameter(f"{node.lists}_columns", node.columns)
+        self.out.line(f"const {self.index} unlisted = {row};")
+        following = f"{row} + 1 < {end} && {node.lists}_first[{row} + 2] == end_listed"
+        self.out.line(f"while ({following}) ++{row};")
+        with self.in_range(node.axis, f"unlisted * {columns}", f"({row} + 1) * {columns}"):
             self.nodes(node.body)
 
     def _each_point(self, node: ListLoop) -> None:

@@ -19,6 +19,7 @@ from fuser.schedule.loop_tree import (
     Region,
     RowNode,
     Share,
+    UnlistedRows,
     WarpElements,
     WarpPoints,
 )
@@ -70,7 +71,15 @@ class CudaScanPrinter(CudaFoldPrinter):
                 self.scan(node)
             case RowTile() | RowOfTile() | Combine() | KeepLanes() | JoinGroups() | Widen():
                 super().row_node(node)
-            case Raise() | KeepAt() | PointLists() | PointOf() | IfListed() | ListLoop():
+            case (
+                Raise()
+                | KeepAt()
+                | PointLists()
+                | PointOf()
+                | IfListed()
+                | UnlistedRows()
+                | ListLoop()
+            ):
                 super().row_node(node)
             case IfPastCache() | WarpPoints() | WarpElements():
                 super().row_node(node)

@@ -150,6 +150,18 @@ class IfListed:
     one: tuple[Node, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class UnlistedRows:
+    """`body` for each value of `axis` in `row` and the rows without points that follow it, which
+    the loop over rows then leaves out. Each has so many `columns`."""
+
+    lists: str
+    row: Axis
+    axis: Axis
+    columns: int
+    body: tuple[Node, ...]
+
+
 class WhichPoints(Enum):
     """Which of the points that go to a row."""
 
@@ -222,6 +234,7 @@ RowNode = (
     | PointLists
     | PointOf
     | IfListed
+    | UnlistedRows
     | IfPastCache
     | ListLoop
     | WarpPoints
@@ -244,7 +257,7 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
     for node in nodes:
         yield node
         match node:
-            case Loop() | ListLoop():
+            case Loop() | ListLoop() | UnlistedRows():
                 yield from every_node(node.body)
             case Region():
                 yield from every_node((*node.body, *node.epilogue))

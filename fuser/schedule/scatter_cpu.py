@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import ScatterForm
+from fuser.schedule.axes import merge_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
@@ -28,11 +29,14 @@ from fuser.schedule.loop_tree import (
     PointLists,
     PointOf,
     Region,
+    UnlistedRows,
     WhichPoints,
+    every_node,
     nested,
 )
 from fuser.schedule.names import kernel_name
 from fuser.schedule.past_cache import goes_past_cache
+from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.row_statements import Kept, RowArray
@@ -143,7 +147,11 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
     columns = _ListedRows(name, body, parameters).columns(adds=op.adds)
     row = (*body.of_row, *nested(body.begun.axes[:-1], Binding.SERIAL, (columns,)))
     nodes = nested((*body.outside, *body.rows), Binding.PARALLEL, row)
-    axes = dict.fromkeys((*points.axes, *body.outside, *body.rows, *body.begun.axes))
+    unlisted = [node.axis for node in every_node(nodes) if isinstance(node, UnlistedRows)]
+    if unlisted:  # a thread's own loop may leave out rows
+        (rows,) = body.rows
+        nodes = (Loop(rows, Binding.BLOCKS, nested((rows,), Binding.SERIAL, row)),)
+    axes = dict.fromkeys((*points.axes, *body.outside, *body.rows, *body.begun.axes, *unlisted))
     work = point_count((*body.outside, *body.rows, *body.begun.axes)) + math.prod(op.points)
     return LoopNest(
         name=kernel_name("scatter", segment),
@@ -172,8 +180,7 @@ class _ListedRows:
     def columns(self, *, adds: bool) -> IfListed:
         """All columns of a row. An array has the sums of several points, none those of one. Where
         points replace what was there, the last one does."""
-        body = self.body
-        none = _swept(at_once(body.begun, body.last), self.parameters)
+        body, none = self.body, self.unlisted()
         if not adds:
             last = self.listed(WhichPoints.LAST, at_once(body.one, body.last))
             return IfListed(self.name, body.row, (last,), none)
@@ -186,6 +193,22 @@ class _ListedRows:
         )
         one = self.listed(WhichPoints.FIRST, at_once(body.one, body.last))
         return IfListed(self.name, body.row, several, none, (one,))
+
+    def unlisted(self) -> tuple[Node, ...]:
+        """What is done of a row without points. Short rows whose elements follow each other in
+        everything that is read and written are done together."""
+        body, sweep = self.body, at_once(self.body.begun, self.body.last)
+        one_by_one = _swept(sweep, self.parameters)
+        whole = (*body.rows, *body.begun.axes)
+        merged, replaced = merge_axes(whole, sweep.indices())
+        alone = body.of_row or body.outside or len(whole) != 2 or len(merged) != 1
+        if alone or body.rows[0].extent == 1 or in_chunks(sweep, self.parameters):
+            return one_by_one
+        (axis,), rows = merged, body.rows[0].extent
+        together = replace_axes(sweep, replaced)
+        loop = Loop(axis, Binding.SIMD, (*together.code, *together.stores))
+        columns = axis.extent // rows
+        return (UnlistedRows(self.name, body.rows[0], axis, columns, (loop,)),)
 
     def listed(self, which: WhichPoints, sweep: Sweep) -> ListLoop:
         """A sweep for points of a row. They lie anywhere: those that come later are asked for."""

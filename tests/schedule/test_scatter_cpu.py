@@ -12,7 +12,14 @@ from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, LoopNest
 from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import IfListed, ListLoop, Loop, WhichPoints, every_node
+from fuser.schedule.loop_tree import (
+    IfListed,
+    ListLoop,
+    Loop,
+    UnlistedRows,
+    WhichPoints,
+    every_node,
+)
 from fuser.schedule.row_statements import Keep, Kept, RowArray
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
 from fuser.schedule.statements import Prefetch, Store
@@ -72,6 +79,37 @@ def test_only_sums_of_several_points_are_kept():
         assert sum(isinstance(node, Store) for node in every_node(without)) == 1
     assert isinstance(row.otherwise[0], Loop)
     assert [node.which for node in row.one if isinstance(node, ListLoop)] == [WhichPoints.FIRST]
+
+
+@pytest.mark.parametrize("columns", [16, 49, 100, 511])
+def test_short_rows_without_points_are_one_loop(columns: int):
+    made = nest(columns)
+    (together,) = [node for node in every_node(made.body) if isinstance(node, UnlistedRows)]
+    (loop,) = together.body
+    assert isinstance(loop, Loop)
+    assert loop.axis == together.axis
+    assert (loop.axis.extent, together.columns) == (100 * columns, columns)
+    assert loop.axis in made.axes
+    over = [n for n in every_node(made.body) if isinstance(n, Loop) and n.axis == together.row]
+    assert [loop.binding for loop in over] == [Binding.BLOCKS, Binding.SERIAL]
+
+
+def scaled_by_row(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
+    scale = fd.ops.broadcast_in_dim(fd.ops.sum(x, [1]), [100, source.size(1)], [0])
+    return fd.ops.index_add(x * scale, index, source, 0)
+
+
+def of_columns(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
+    x, source = (fd.ops.permute(each, [1, 0]) for each in (x, source))
+    return fd.ops.index_add(x, index, source, 1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "define"), [(768, added), (64, scaled_by_row), (64, of_columns)]
+)
+def test_rows_are_done_one_by_one_if_long_or_not_walked_as_one(columns: int, define: Define):
+    nodes = list(every_node(nest(columns, define).body))
+    assert not any(isinstance(node, UnlistedRows) for node in nodes)
 
 
 def test_the_last_point_is_stored_where_points_replace_what_was_there():

@@ -413,3 +413,30 @@ def test_most_rows_have_no_point(columns: int, dtype: torch.dtype) -> None:
         fd.add_output(fd.ops.exp(fd.ops.index_add(given, at, added, 0)) * given)
         fd.add_output(fd.ops.neg(fd.ops.index_put_accumulate(given, at, added)))
     agrees(fd, [x, index, source], "cpu")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("rows", [[], [0], [299], [0, 299], [1, 1, 297], list(range(300))], ids=len)
+def test_rows_without_points_at_either_end_and_between(rows: list[int], target: str) -> None:
+    """A base that is read, and one of numbers, of which runs of rows are left as they are."""
+
+    def define(fd: FusionDefinition, x: Handle, at: Handle, source: Handle) -> list[Handle]:
+        zeros = fd.ops.full([300, 20], 0.0, DataType.Float)
+        return [
+            fd.ops.index_add(x, at, source, 0) * 2.0,
+            fd.ops.index_put_accumulate(zeros, at, source),
+        ]
+
+    at, source = torch.tensor(rows, dtype=torch.int64), torch.randn(len(rows), 20)
+    inputs = [torch.randn(300, 20), at, source]
+    agrees(defined(define, inputs), inputs, target)
+
+
+def test_rows_without_points_are_shared_out_over_threads() -> None:
+    """Runs end where another thread's rows begin."""
+
+    def define(fd: FusionDefinition, x: Handle, at: Handle, source: Handle) -> Handle:
+        return fd.ops.index_add(x, at, source, 0)
+
+    inputs = [torch.randn(40_000, 30), torch.tensor([3, 20_000, 39_998]), torch.randn(3, 30)]
+    agrees(defined(define, inputs), inputs, "cpu")
