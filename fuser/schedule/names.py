@@ -46,3 +46,18 @@ def block_name(name: str) -> str:
 def rank_name(name: str) -> str:
     """The place of a fold's result in the order of all numbers of its type."""
     return f"{name}_rank"
+
+
+def first_name(name: str) -> str:
+    """A value at the first point of a row."""
+    return f"{name}_first"
+
+
+def taken_name(name: str) -> str:
+    """What elements of a row are taken off before they are summed."""
+    return f"{name}_taken"
+
+
+def off_name(name: str) -> str:
+    """How far a value is off what is taken off it, or what is made of all these distances."""
+    return f"{name}_off"

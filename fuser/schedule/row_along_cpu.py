@@ -31,6 +31,7 @@ from fuser.schedule.row_scans import carry_of, turned_with_scans
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn
 from fuser.schedule.row_statements import Keep, RowArray, RowOfTile, RowTile
 from fuser.schedule.row_sweeps_cpu import Ways, in_one_thread, in_one_way, once_a_row, sweep_along
+from fuser.schedule.row_variances import sum_variances_at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Along:
 def along_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
     """Loops over rows, and over neighbouring elements of each, some of which are done again where
     they `may_repeat`."""
+    if not body.tiles:
+        body = sum_variances_at_once(body)
     body = keep_in_row(store_last(turned_with_scans(body)), parameters.kept_bytes)
     online = may_repeat and online_pair(body, parameters)
     if not online:
@@ -68,6 +71,7 @@ def batched_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...
     """Loops over batches of rows, and over neighbouring elements of each row, some of which are
     done again. Lanes are as many as a batch has rows."""
     count = parameters.batch
+    body = sum_variances_at_once(body)
     body = keep_in_row(store_last(body), parameters.kept_bytes // count)
     body = ask_ahead(body, parameters, rows_at_once=count)
 
