@@ -25,8 +25,9 @@ from fuser.schedule.row_folds_cpu import (
     widened_blocks,
 )
 from fuser.schedule.row_memory import ask_ahead, chunks, in_chunks, in_chunks_anywhere, store_last
-from fuser.schedule.row_online import online_pair, swept_online
+from fuser.schedule.row_online import keep_or_sum_online, online_pair, swept_online
 from fuser.schedule.row_parts import parts_of
+from fuser.schedule.row_ranks import fold_ranks
 from fuser.schedule.row_scans import carry_of, turned_with_scans
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn
 from fuser.schedule.row_statements import Keep, RowArray, RowOfTile, RowTile
@@ -46,10 +47,14 @@ def along_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
     they `may_repeat`."""
     if not body.tiles:
         body = sum_variances_at_once(body)
-    body = keep_in_row(store_last(turned_with_scans(body)), parameters.kept_bytes)
-    online = may_repeat and online_pair(body, parameters)
+    body = store_last(turned_with_scans(body))
+    if may_repeat:
+        body = keep_or_sum_online(body, parameters)
+    else:
+        body = keep_in_row(body, parameters.kept_bytes)
+    online = online_pair(body, parameters) if may_repeat else None
     if not online:
-        body = ask_ahead(body, parameters)
+        body = ask_ahead(fold_ranks(body), parameters)
 
     def loops(ways: Ways) -> tuple[Node, ...]:
         nodes: list[Node] = [*_row_arrays(body)]

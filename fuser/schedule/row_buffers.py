@@ -10,6 +10,7 @@ computes what only led to it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Container
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
@@ -26,14 +27,14 @@ COSTLY = 8
 """Instructions from which a value is kept: storing and loading it takes a few."""
 
 
-def keep_in_row(body: RowBody, max_bytes: int) -> RowBody:
-    """`body` with costly values kept, in no more than `max_bytes` of one row."""
+def keep_in_row(body: RowBody, max_bytes: int, but: Container[str] = ()) -> RowBody:
+    """`body` with costly values kept, in no more than `max_bytes` of one row; `but` not these."""
     stages = list(body.stages)
     room = max_bytes
     kept: set[str] = set()
     for late in range(len(stages)):
         for early in range(late):
-            shared = _shared(stages[early], stages[late], room, kept)
+            shared = _shared(stages[early], stages[late], room, kept, but)
             if shared:
                 new = [let for name, let in shared.items() if name not in kept]
                 room -= sum(_kept_bytes(stages[late], let) for let in new)
@@ -63,15 +64,19 @@ def _is_costly(node: Made, sweep: Sweep) -> bool:
     return isinstance(node.expression, Call) and KERNEL_TABLE[node.expression.op].cost >= COSTLY
 
 
-def _shared(earlier: Sweep, later: Sweep, room: int, kept: set[str]) -> dict[str, Made]:
-    """Costly values that both sweeps compute, as far as there is room for what is not `kept`, and
-    that the later one still needs when it reads the others."""
+def _shared(
+    earlier: Sweep, later: Sweep, room: int, kept: set[str], but: Container[str]
+) -> dict[str, Made]:
+    """Costly values that both sweeps compute, `but` not these, as far as there is room for what is
+    not `kept`, and that the later one still needs when it reads the others."""
     if not later.axes or earlier.axes != later.axes:
         return {}
     made = {node.name for node in earlier.code if isinstance(node, Made)}
     shared: dict[str, Made] = {}
     for costly in later.code:
-        if isinstance(costly, Made) and costly.name in made and _is_costly(costly, later):
+        if not isinstance(costly, Made) or costly.name not in made or costly.name in but:
+            continue
+        if _is_costly(costly, later):
             node = _last_of_chain(costly, later, made)
             needed = 0 if node.name in kept else _kept_bytes(later, node)
             if needed <= room:

@@ -11,6 +11,7 @@ of float32 are kept in float64.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TypeVar, assert_never
 
@@ -61,6 +62,8 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     online = online_pair(body, parameters) if may_repeat else None
     body = fold_ranks(body, but=online[0] if online else None)
     mapping, not_chosen = choose_mapping(body, parameters, may_repeat)
+    if not isinstance(mapping, Along | Tiled):  # only these may sum online
+        mapping = dataclasses.replace(mapping, body=fold_ranks(mapping.body))
     body = mapping.body
     shared = bool(body.rows) or isinstance(mapping, Alone)  # else one thread has the only row
     return LoopNest(

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import dataclasses
 
+from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
+from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.expressions import Call, Literal, Ref
 from fuser.schedule.index import ZERO
 from fuser.schedule.loop_tree import Loop, Node, Region
 from fuser.schedule.names import block_name
 from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_folds_cpu import in_own_type
 from fuser.schedule.row_memory import ask_for, consecutive
 from fuser.schedule.row_parts import Part, parts_of
-from fuser.schedule.row_powers import powers_pair
+from fuser.schedule.row_powers import powers_of, powers_pair
 from fuser.schedule.row_ranks import by_rank
 from fuser.schedule.row_statements import Accumulate, Finish, Raise
 from fuser.schedule.row_sweeps_cpu import Ways, block_of, once_a_row, partials_of, sweep_along
@@ -38,6 +41,17 @@ def online_pair(body: RowBody, parameters: CpuRowParameters) -> tuple[Sweep, Swe
         return None
     whole = len(parts_of(pair[0], parameters.shortest_part)) == 1
     return pair if whole else None
+
+
+def keep_or_sum_online(body: RowBody, parameters: CpuRowParameters) -> RowBody:
+    """`body` with what sweeps share kept in the row. Powers of a pair are not if a core's own cache
+    has no room for them and the row: it is read once then, and they are made twice."""
+    pair = online_pair(body, parameters)
+    if pair and _read_bytes(pair[1]) + _kept_bytes(pair[1]) > parameters.cached_bytes:
+        again = keep_in_row(body, parameters.kept_bytes, but=powers_of(*pair))
+        if online_pair(again, parameters):
+            return again
+    return keep_in_row(body, parameters.kept_bytes)
 
 
 def swept_online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:
@@ -72,3 +86,8 @@ def swept_online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:
 def _read_bytes(sweep: Sweep) -> int:
     """Bytes that a sweep reads of a row."""
     return sum(load.tensor.dtype.itemsize * sweep.axes[-1].extent for load in consecutive(sweep))
+
+
+def _kept_bytes(sweep: Sweep) -> int:
+    """Bytes of a row's powers."""
+    return point_count(sweep.axes) * DataType.Float.itemsize

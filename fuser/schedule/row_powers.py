@@ -32,6 +32,13 @@ def powers_pair(stages: Sequence[Sweep]) -> tuple[Sweep, Sweep] | None:
     return None
 
 
+def powers_of(largest: Sweep, sums: Sweep) -> set[str]:
+    """The powers that the second of such sweeps makes."""
+    (fold,) = largest.folds
+    differences = {node.name for node in sums.code if _is_difference(node, fold.name)}
+    return {node.name for node in sums.code if _is_power(node, differences)}
+
+
 def less_another(sums: Sweep, largest: Ref, other: Ref) -> Sweep:
     """The second of such sweeps, of powers less `other`."""
     known = {largest.name: other}

@@ -11,8 +11,8 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
 from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import Loop, Node, Region
-from fuser.schedule.row_statements import Raise
+from fuser.schedule.loop_tree import Loop, Node, Region, every_node
+from fuser.schedule.row_statements import Combine, Raise, RowArray
 from fuser.schedule.statements import Prefetch
 from tests.schedule.rows import Define, loss, segment_of, softmax
 
@@ -82,6 +82,39 @@ def test_rows_that_stay_in_the_cache_are_not():
 def test_powers_that_are_kept_are_not_summed_so():
     assert not is_online(softmax, empty())
     assert is_online(softmax, empty(), kept_bytes=0)
+
+
+def of_erf(fd: FusionDefinition, x: Handle) -> Handle:
+    return softmax(fd, fd.ops.erf(x))
+
+
+def in_bfloat16(fd: FusionDefinition, x: Handle) -> Handle:
+    return softmax(fd, fd.ops.cast(x, DataType.Float))
+
+
+@pytest.mark.parametrize(
+    ("define", "dtype", "point"),
+    [(softmax, torch.float32, 8), (in_bfloat16, torch.bfloat16, 6)],
+)
+def test_powers_that_leave_no_room_in_the_cache_are_made_again(
+    define: Define, dtype: torch.dtype, point: int
+):
+    longest = CpuRowParameters().cached_bytes // point
+    room = CpuRowParameters().cached_bytes
+    assert is_online(define, empty(longest + 1, dtype), kept_bytes=room)
+    assert not is_online(define, empty(longest, dtype), kept_bytes=room)
+
+
+def test_they_are_kept_with_what_both_sweeps_need_besides():
+    room = CpuRowParameters().cached_bytes
+    kept = loops_of(of_erf, empty(room // 4), kept_bytes=2 * room)
+    assert [node.name for node in kept if isinstance(node, RowArray)] == ["T1", "T4"]
+
+
+def test_extremes_of_rows_that_are_not_are_ranks():
+    given = {"kept_bytes": CpuRowParameters().cached_bytes}
+    nodes = every_node(loops_of(in_bfloat16, empty(2 * LONG, torch.bfloat16), **given))
+    assert [node.name for node in nodes if isinstance(node, Combine)] == ["T2_rank", "T5"]
 
 
 def powers_stored(fd: FusionDefinition, x: Handle) -> Made:

@@ -53,6 +53,20 @@ def test_short_blocks_make_the_same_numbers(length: int):
     run(lambda fd, x: softmax(fd, x, 1), x, length=length)
 
 
+@pytest.mark.parametrize("cached_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_powers_are_kept_or_made_again(
+    cached_bytes: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+):
+    def of_erf(fd: FusionDefinition, x: Handle) -> Handle:
+        return softmax(fd, fd.ops.erf(x), 1)
+
+    map_by(monkeypatch, CpuRowParameters(cached_bytes=cached_bytes, online_bytes=0))
+    rows = special_rows(500).to(dtype)
+    run(of_erf, rows, length=500)
+    run(lambda fd, x: softmax(fd, x, 1), rows, length=500)
+
+
 @pytest.mark.usefixtures("_short_blocks")
 @pytest.mark.parametrize("length", [64, 97, 300])
 def test_infinities_and_nan_are_as_in_torch(length: int):
