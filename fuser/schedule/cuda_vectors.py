@@ -78,5 +78,5 @@ def _first_of(at: Index, inner: Axis, lanes: int) -> tuple[Index, Index] | None:
 def _in_vectors(index: Index, threshold: int, inner: Axis, lanes: int) -> bool:
     """Whether all lanes are on one side of a threshold, wherever a vector begins."""
     step = step_along(index, inner)
-    others = (threshold, index.constant, *(c for term, c in index.terms if term != inner))
-    return step == 0 or (step == 1 and all(number % lanes == 0 for number in others))
+    starts = threshold % lanes == 0 and index.without(inner).is_multiple_of(lanes)
+    return step == 0 or (step == 1 and starts)

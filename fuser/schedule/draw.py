@@ -49,23 +49,28 @@ def draw(emitter: Drawer, op: Random, out: Value, at: Coordinates) -> Expression
     compute = op.dtype.compute
     unit = Value(out.id, TensorType(compute, out.shape))
     emitter.add_load(Load(f"{name}_unit", unit, number, drawn=drawn))
-    factor, source = f"{name}_factor", second
     if op.distribution == "uniform":
-        source = Call("sub", (second, first), _WIDE)
-    emitter.add(Let(factor, compute, _as(source, compute)), is_tensor=False)
-    product = (
-        _as(_capped(op, Ref(f"{name}_unit", compute)), _WIDE),
-        _as(Ref(factor, compute), _WIDE),
-    )
-    wide = Call("add", (first, Call("mul", product, _WIDE)), _WIDE)
-    emitter.add(Let(f"{name}_wide", _WIDE, wide), is_tensor=True)
-    scaled = _as(_as(Ref(f"{name}_wide", _WIDE), compute), op.dtype)
-    if op.distribution == "uniform":
+        scaled = _scaled(emitter, op, name, first, Call("sub", (second, first), _WIDE))
         emitter.add(Let(f"{name}_scaled", op.dtype, scaled), is_tensor=True)
         ends = (_as(_as(_as(end, compute), op.dtype), compute) for end in (first, second))
-        scaled = _as(_below(_as(Ref(f"{name}_scaled", op.dtype), compute), *ends), op.dtype)
-    emitter.add(Let(name, op.dtype, scaled), is_tensor=True)
+        made = _as(_below(_as(Ref(f"{name}_scaled", op.dtype), compute), *ends), op.dtype)
+    else:
+        made = _scaled(emitter, op, name, first, second)
+    emitter.add(Let(name, op.dtype, made), is_tensor=True)
     return Ref(name, op.dtype)
+
+
+def _scaled(
+    emitter: Drawer, op: Random, name: str, first: Expression, factor: Expression
+) -> Expression:
+    """`first` + `factor` * what was drawn, in float64, where the product of two float32 is exact;
+    then rounded to the type that is computed in, and to the result's."""
+    compute, unit = op.dtype.compute, Ref(f"{name}_unit", op.dtype.compute)
+    emitter.add(Let(f"{name}_factor", compute, _as(factor, compute)), is_tensor=False)
+    parts = _capped(op, unit), Ref(f"{name}_factor", compute)
+    product = Call("mul", tuple(_as(part, _WIDE) for part in parts), _WIDE)
+    emitter.add(Let(f"{name}_wide", _WIDE, Call("add", (first, product), _WIDE)), is_tensor=True)
+    return _as(_as(Ref(f"{name}_wide", _WIDE), compute), op.dtype)
 
 
 def _capped(op: Random, unit: Expression) -> Expression:

@@ -95,10 +95,3 @@ def leaves(expression: Expression) -> Iterator[Leaf]:
 def refs(expression: Expression) -> Iterator[str]:
     """The names that an expression reads."""
     return (leaf.name for leaf in leaves(expression) if isinstance(leaf, Ref))
-
-
-def unwidened(expression: Expression) -> Expression:
-    """What an expression is made of by a conversion that changes no number, or itself."""
-    if isinstance(expression, Convert) and expression.dtype is expression.of.dtype.compute:
-        return expression.of
-    return expression

@@ -76,6 +76,14 @@ class Index:
         """The factor of `term`, 0 where it does not appear."""
         return dict(self.terms).get(term, 0)
 
+    def without(self, term: Term) -> Index:
+        """The sum without what `term` adds to it."""
+        return Index(self.constant, tuple(part for part in self.terms if part[0] != term))
+
+    def is_multiple_of(self, number: int) -> bool:
+        """Whether it is one whatever its terms are: the constant is, and every coefficient."""
+        return all(n % number == 0 for n in (self.constant, *(c for _, c in self.terms)))
+
     def bounds(self) -> tuple[int, int]:
         """The smallest and the largest value."""
         low = high = self.constant

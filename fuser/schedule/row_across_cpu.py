@@ -18,7 +18,7 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import Expression, Ref
+from fuser.schedule.expressions import Expression, Literal, Ref
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import Loop, Node, nested
@@ -55,19 +55,17 @@ def across_rows(
     """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
     share what they fold to. Strips are multiples of `unit` rows."""
     *outer, inner = body.rows
-    strip = _strip_rows(body, parameters, unit)
-    lane, moved = lanes_of(inner, strip)
+    count = _strip_rows(body, parameters, unit)
+    lane, moved = lanes_of(inner, count)
+    strip = _Strip(lane, parameters, group)
     nodes: list[Node] = []
     before: set[str] = set()
     for stage in body.stages:
         sweep = replace_axes(stage, moved)
-        if sweep.axes:
-            nodes += _sweep_across(sweep, lane, parameters, before, group)
-        else:
-            nodes += _point_across(sweep, lane)
+        nodes += strip.swept(sweep, before) if sweep.axes else strip.once_a_row(sweep)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
     nodes += widened_blocks(body, parameters.row_block, outer, side_by_side=inner)
-    loop = Loop(inner, Binding.STRIP, tuple(nodes), strip, unit=unit)
+    loop = Loop(inner, Binding.STRIP, tuple(nodes), count, unit=unit)
     return nested(outer, Binding.PARALLEL, (loop,))
 
 
@@ -89,24 +87,16 @@ def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
     return rows
 
 
-def _point_across(sweep: Sweep, lane: Axis) -> list[Node]:
-    """What is done once a row; later stages read it lane by lane."""
-    arrays = [Lanes(node.name, dtype_of(node), lane.extent) for node in sweep.code]
-    before, each, after = _over_rows(sweep.folds_over_rows, lane)
-    parts = tuple(map(as_lane, sweep.code)), (*each, *sweep.stores)
-    loops = [Loop(lane, Binding.STRIP_LANES, part) for part in parts if part]
-    return [*arrays, *before, *loops, *after]
-
-
 @dataclass(frozen=True, slots=True)
 class _LaneFold:
-    """A fold with a lane for each of some rows, `kept` in a type. Of one `in_blocks`, a block of
+    """A fold with a lane for each row of a strip, `kept` in a type. Of one `in_blocks`, a block of
     elements is folded in the type of the fold first, and joined to the wider lanes when it is
-    done."""
+    done. `over_rows`: the fold over the rows, if this is what a row adds to it."""
 
     fold: Fold
     kept: DataType
     in_blocks: bool
+    over_rows: Fold | None = None
 
     @property
     def lanes(self) -> Ref:
@@ -138,55 +128,144 @@ class _LaneFold:
         return Let(held.name, held.dtype, joined, in_lanes=True)
 
 
-def _sweep_across(
-    sweep: Sweep, lane: Axis, parameters: CpuRowParameters, before: set[str], group: int
-) -> list[Node]:
-    """A sweep of neighbouring rows, after what was made `before`. Long ones are folded in blocks:
-    within a block in the type of the fold, over blocks in a wider one."""
-    *outer, inner = sweep.axes
-    count = lane.extent
-    is_short = point_count(sweep.axes) <= parameters.strip_block
+@dataclass(frozen=True, slots=True)
+class _PointFolds:
+    """What folds over the rows do at a point of them: the arrays they need, what is done in each
+    row's lane, and what when all lanes are done."""
 
-    def in_lanes(fold: Fold) -> _LaneFold:
-        kept = fold.dtype if is_short else wide(fold)
-        return _LaneFold(fold, kept, in_blocks=kept is not fold.dtype and not sweep.stores)
-
-    by_row = [f for f in sweep.folds_over_rows if not any(map(f.at.coefficient, sweep.axes))]
-    by_point = [fold for fold in sweep.folds_over_rows if fold not in by_row]
-    of_row = [in_lanes(fold) for fold in sweep.folds_of_row]
-    own = [in_lanes(replace(fold, name=own_name(fold.name), slots=None)) for fold in by_row]
-    folds = (*of_row, *own)
-    blocked = [fold for fold in folds if fold.in_blocks]
-
-    own_arrays, each, after_point = _over_rows(by_point, lane)
-    shared, own_code = _code_across(sweep, lane, before)
-    body = (*point_by_point(own_code), *(fold.joined() for fold in folds), *each, *sweep.stores)
-    if sweep.stores or after_point or _checks(sweep):
-        lanes = Loop(lane, Binding.STRIP_LANES, body)
-        loop = Loop(inner, Binding.SERIAL, (*shared, lanes, *after_point))
-    else:
-        loop = Loop(inner, Binding.UNROLLED, body, _elements_of_round(sweep, parameters))
-    if blocked:
-        arrays = (fold.array(fold.block, count) for fold in blocked)
-        flush = Loop(lane, Binding.STRIP_LANES, tuple(fold.flushed() for fold in blocked))
-        loop = Loop(inner, Binding.BLOCKS, (*arrays, loop, flush), parameters.strip_block)
-    carries = (Lanes(c.name, c.dtype, count, c.fill) for c in map(carry_of, sweep.scans))
-    nodes = [*(fold.array(fold.lanes, count) for fold in folds), *carries, *own_arrays]
-    nodes += nested(outer, Binding.SERIAL, (loop,))
-    if group > 1:
-        nodes += (JoinGroups(held.lanes, held.fold.operation, group) for held in of_row)
-    if of_row:
-        nodes += (Lanes(held.fold.name, held.fold.dtype, count) for held in of_row)
-        nodes.append(Loop(lane, Binding.STRIP_LANES, tuple(held.result() for held in of_row)))
-    for fold, held in zip(by_row, own, strict=True):
-        nodes += _joined_rows(fold, held.lanes, lane)
-    return nodes
+    arrays: tuple[Node, ...]
+    each: tuple[Node, ...]
+    after: tuple[Node, ...]
 
 
-def _elements_of_round(sweep: Sweep, parameters: CpuRowParameters) -> int:
-    """How many elements of each row are folded while its lane is in a register."""
-    is_costly = any(arithmetic([node]) >= COSTLY for node in sweep.code)
-    return parameters.unrolled_costly if is_costly else parameters.unrolled
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """A strip of rows: a `lane` for each. `group` neighbours share what they fold to."""
+
+    lane: Axis
+    parameters: CpuRowParameters
+    group: int
+
+    def once_a_row(self, stage: Sweep) -> list[Node]:
+        """A stage without axes; later ones read what it makes lane by lane."""
+        made = (self._array(node.name, dtype_of(node)) for node in stage.code)
+        over_rows = self._point_folds(stage.folds_over_rows)
+        parts = tuple(map(as_lane, stage.code)), (*over_rows.each, *stage.stores)
+        loops = [self._each_row(part) for part in parts if part]
+        return [*made, *over_rows.arrays, *loops, *over_rows.after]
+
+    def swept(self, sweep: Sweep, before: set[str]) -> list[Node]:
+        """A stage with axes, after what was made `before`."""
+        held, elsewhere = self._lane_folds(sweep)
+        over_rows = self._point_folds(elsewhere)
+        loop = self._elements(sweep, held, over_rows, before)
+        blocked = [fold for fold in held if fold.in_blocks]
+        if blocked:
+            loop = self._in_blocks(loop, blocked)
+        carries = map(carry_of, sweep.scans)
+        return [
+            *(fold.array(fold.lanes, self.lane.extent) for fold in held),
+            *(self._array(carry.name, carry.dtype, carry.fill) for carry in carries),
+            *over_rows.arrays,
+            *nested(sweep.axes[:-1], Binding.SERIAL, (loop,)),
+            *self._results([fold for fold in held if fold.over_rows is None]),
+            *(
+                node
+                for fold in held
+                if fold.over_rows is not None
+                for node in self._joined(fold.over_rows, fold.lanes)
+            ),
+        ]
+
+    def _lane_folds(self, sweep: Sweep) -> tuple[list[_LaneFold], list[Fold]]:
+        """The folds that have a lane for each row, and those over the rows that have none: where a
+        row adds to one place, it is folded by itself first."""
+        is_short = point_count(sweep.axes) <= self.parameters.strip_block
+
+        def held(fold: Fold, over_rows: Fold | None = None) -> _LaneFold:
+            kept = fold.dtype if is_short else wide(fold)
+            in_blocks = kept is not fold.dtype and not sweep.stores
+            return _LaneFold(fold, kept, in_blocks, over_rows)
+
+        folds = [held(fold) for fold in sweep.folds_of_row]
+        elsewhere: list[Fold] = []
+        for fold in sweep.folds_over_rows:
+            if any(map(fold.at.coefficient, sweep.axes)):
+                elsewhere.append(fold)
+            else:
+                folds.append(held(replace(fold, name=own_name(fold.name), slots=None), fold))
+        return folds, elsewhere
+
+    def _elements(
+        self, sweep: Sweep, held: list[_LaneFold], over_rows: _PointFolds, before: set[str]
+    ) -> Loop:
+        """The loop over the innermost elements of all rows. Where nothing needs all lanes to have
+        done an element before the next, each lane does a few of them in a register."""
+        shared, own = _code_across(sweep, self.lane, before)
+        joined = (fold.joined() for fold in held)
+        each = (*point_by_point(own), *joined, *over_rows.each, *sweep.stores)
+        if sweep.stores or over_rows.after or _checks(sweep):
+            nodes = (*shared, self._each_row(each), *over_rows.after)
+            return Loop(sweep.axes[-1], Binding.SERIAL, nodes)
+        return Loop(sweep.axes[-1], Binding.UNROLLED, each, self._elements_of_round(sweep))
+
+    def _elements_of_round(self, sweep: Sweep) -> int:
+        """How many elements of each row are folded while its lane is in a register."""
+        is_costly = any(arithmetic([node]) >= COSTLY for node in sweep.code)
+        return self.parameters.unrolled_costly if is_costly else self.parameters.unrolled
+
+    def _in_blocks(self, elements: Loop, folds: list[_LaneFold]) -> Loop:
+        """Blocks of elements, each of which folds join to their wider lanes when it is done."""
+        arrays = (fold.array(fold.block, self.lane.extent) for fold in folds)
+        flush = self._each_row(fold.flushed() for fold in folds)
+        nodes = (*arrays, elements, flush)
+        return Loop(elements.axis, Binding.BLOCKS, nodes, self.parameters.strip_block)
+
+    def _results(self, folds: list[_LaneFold]) -> list[Node]:
+        """What folds of a row come to, which a group of rows shares."""
+        if not folds:
+            return []
+        shared: list[Node] = []
+        if self.group > 1:
+            shared += (JoinGroups(f.lanes, f.fold.operation, self.group) for f in folds)
+        arrays = (self._array(held.fold.name, held.fold.dtype) for held in folds)
+        return [*shared, *arrays, self._each_row(held.result() for held in folds)]
+
+    def _point_folds(self, folds: Iterable[Fold]) -> _PointFolds:
+        """Where rows have places of their own, each adds to its own; else what they make of the
+        point is joined first."""
+        arrays: list[Node] = []
+        each: list[Node] = []
+        after: list[Node] = []
+        for fold in folds:
+            if fold.at.coefficient(self.lane):
+                each += accumulated([fold])
+                continue
+            own = Ref(own_name(fold.name), fold.dtype)
+            arrays.append(self._array(own.name, own.dtype))
+            each.append(Let(own.name, own.dtype, convert(fold.value, own.dtype), in_lanes=True))
+            after += self._joined(fold, own)
+        return _PointFolds(tuple(arrays), tuple(each), tuple(after))
+
+    def _joined(self, fold: Fold, held: Ref) -> list[Node]:
+        """Folds what lanes hold over the rows: into a place of each, or, joined, into that of
+        all."""
+        each = accumulated([replace(fold, value=held)])
+        if fold.at.coefficient(self.lane):
+            return [self._each_row(each)]
+        if step_along(fold.at, self.lane) is None:  # some to one place, others to another
+            return [Loop(self.lane, Binding.STRIP_IN_TURN, tuple(each))]
+        whole, arrays = Ref(f"{fold.name}_strip", wide(fold)), (held.name,)
+        count, operation = self.lane.extent, fold.operation
+        combine = Combine(whole.name, whole.dtype, arrays, held.dtype, count, operation)
+        return [combine, *accumulated([replace(fold, value=whole)])]
+
+    def _array(self, name: str, dtype: DataType, fill: Literal | None = None) -> Lanes:
+        """An array of a lane for each row."""
+        return Lanes(name, dtype, self.lane.extent, fill)
+
+    def _each_row(self, nodes: Iterable[Node]) -> Loop:
+        return Loop(self.lane, Binding.STRIP_LANES, tuple(nodes))
 
 
 def _checks(sweep: Sweep) -> bool:
@@ -200,31 +279,3 @@ def _code_across(sweep: Sweep, lane: Axis, before: set[str]) -> tuple[list[Code]
         return [], list(sweep.code)
     shared, _ = divided(sweep.code, lane, before)
     return shared, [node for node in sweep.code if node not in shared]
-
-
-def _over_rows(folds: Iterable[Fold], lane: Axis) -> tuple[list[Node], list[Node], list[Node]]:
-    """What folds over the rows do at a point: before the lanes of its rows, in each, and after."""
-    before: list[Node] = []
-    each: list[Node] = []
-    after: list[Node] = []
-    for fold in folds:
-        if fold.at.coefficient(lane):
-            each += accumulated([fold])
-            continue
-        own = Ref(own_name(fold.name), fold.dtype)
-        before.append(Lanes(own.name, own.dtype, lane.extent))
-        each.append(Let(own.name, own.dtype, convert(fold.value, own.dtype), in_lanes=True))
-        after += _joined_rows(fold, own, lane)
-    return before, each, after
-
-
-def _joined_rows(fold: Fold, held: Ref, lane: Axis) -> list[Node]:
-    """Folds what lanes hold over the rows: into a place of each, or, joined, into that of all."""
-    each = tuple(accumulated([replace(fold, value=held)]))
-    if fold.at.coefficient(lane):
-        return [Loop(lane, Binding.STRIP_LANES, each)]
-    if step_along(fold.at, lane) is None:  # some to one place, others to another
-        return [Loop(lane, Binding.STRIP_IN_TURN, each)]
-    whole, arrays = Ref(f"{fold.name}_strip", wide(fold)), (held.name,)
-    combine = Combine(whole.name, whole.dtype, arrays, held.dtype, lane.extent, fold.operation)
-    return [combine, *accumulated([replace(fold, value=whole)])]

@@ -22,10 +22,11 @@ import torch
 from fuser.ir.dtypes import DataType
 from fuser.ir.references import divisor_scale
 from fuser.schedule.body import Body
-from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, unwidened
+from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import Code, RowBody, Sweep
 from fuser.schedule.statements import Let
+from fuser.schedule.widening import unwidened, widened_in
 
 
 def use_facts(body: RowBody, *, by_inverse: bool = False) -> RowBody:
@@ -61,7 +62,7 @@ class _Facts:
         """Values that are at least 1, or NaN."""
         self._once_a_row: dict[str, Let] = {}
         self._widened: dict[str, Expression] = {}
-        """16-bit numbers as float32: of what."""
+        """Values that are others made wider, and these."""
 
     @property
     def once(self) -> tuple[Let, ...]:
@@ -71,6 +72,7 @@ class _Facts:
     def refined(self, sweep: Sweep) -> list[Sweep]:
         """A sweep with what is known so far used, after the row values that this needs."""
         before = set(self._once_a_row)
+        self._widened |= widened_in(sweep.code)
         code = tuple(map(self._node, sweep.code)) if sweep.axes else sweep.code
         if not sweep.axes:
             self._of_row.update(node.name for node in code if isinstance(node, Let))
@@ -79,7 +81,7 @@ class _Facts:
                 continue
             self._of_row.add(fold.name)
             if fold.operation == "maximum":
-                self._maxima[fold.name] = self._unwidened(fold.value), sweep.axes
+                self._maxima[fold.name] = unwidened(fold.value, self._widened), sweep.axes
             elif fold.operation == "add" and self._is_power(fold.value, sweep.axes):
                 self._from_one.add(fold.name)
         new = tuple(let for name, let in self._once_a_row.items() if name not in before)
@@ -87,15 +89,13 @@ class _Facts:
         return [*row, dataclasses.replace(sweep, code=code)]
 
     def _node(self, node: Code) -> Code:
-        if isinstance(node, Let) and isinstance(node.expression, Convert):
-            self._widened[node.name] = unwidened(node.expression)
         if not isinstance(node, Let) or not isinstance(node.expression, Call):
             return node
         call = node.expression
         match call.op, call.args:
             case "sub", (value, (Ref(name) | Convert(Ref(name)))) if name in self._maxima:
                 largest_of, axes = self._maxima[name]
-                if self._unwidened(value) == largest_of:
+                if unwidened(value, self._widened) == largest_of:
                     self._nonpositive[node.name] = axes
             case "exp", (Ref(name),) if name in self._nonpositive:
                 self._powers[node.name] = self._nonpositive[name]
@@ -113,11 +113,6 @@ class _Facts:
             case _:
                 pass
         return dataclasses.replace(node, expression=call)
-
-    def _unwidened(self, value: Expression) -> Expression:
-        """A value as it was before it became wider, if it did."""
-        known = self._widened.get(value.name) if isinstance(value, Ref) else None
-        return unwidened(value if known is None else known)
 
     def _is_power(self, value: Expression, axes: tuple[Axis, ...]) -> bool:
         """Whether a value is e to the difference from the largest one over `axes`."""

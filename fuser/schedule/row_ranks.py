@@ -14,11 +14,12 @@ import dataclasses
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Call, Expression, Ref, unwidened
+from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.names import rank_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in, nodes_read
 from fuser.schedule.statements import Let
+from fuser.schedule.widening import unwidened, widened_in
 
 _RANKED = (DataType.Half, DataType.BFloat16)
 
@@ -34,14 +35,12 @@ def fold_ranks(body: RowBody, *, but: Sweep | None = None) -> RowBody:
 def by_rank(sweep: Sweep) -> list[Sweep]:
     """A sweep that folds ranks, and what is done once a row after it, if it folds extremes of
     floats of 16 bits; else as it is."""
-    widened = {
-        node.name: unwidened(node.expression) for node in sweep.code if isinstance(node, Let)
-    }
+    widened = widened_in(sweep.code)
     folds: list[Fold] = []
     numbers: list[Let] = []
     for fold in sweep.folds:
-        source = _narrow(fold, widened)
-        if source is None:
+        source = unwidened(fold.value, widened)
+        if not _is_ranked(fold, source):
             folds.append(fold)
             continue
         end = "largest" if fold.operation == "maximum" else "smallest"
@@ -57,10 +56,6 @@ def by_rank(sweep: Sweep) -> list[Sweep]:
     return [ranked, Sweep((), tuple(numbers), (), ())]
 
 
-def _narrow(fold: Fold, widened: dict[str, Expression]) -> Expression | None:
-    """The float of 16 bits of which a fold finds a row's extreme, if it does."""
-    value = unwidened(fold.value)
-    if isinstance(value, Ref) and value.dtype not in _RANKED:
-        value = widened.get(value.name, value)
-    ranked = is_extreme(fold.operation) and fold.slots is None and value.dtype in _RANKED
-    return value if ranked else None
+def _is_ranked(fold: Fold, source: Expression) -> bool:
+    """Whether a fold finds a row's extreme, and `source`, of which it does, is of 16 bits."""
+    return is_extreme(fold.operation) and fold.slots is None and source.dtype in _RANKED

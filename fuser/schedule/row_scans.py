@@ -11,7 +11,7 @@ the row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Ref
@@ -58,30 +58,45 @@ def scanned_lanes(
     """What is done at `count` neighbouring points: phases lane by lane, and scans between them.
 
     The last phase does `within` too, and fills what `stores` move at once. Names that a later phase
-    needs become arrays. If `filled`, so are they, where not all lanes may have a point.
+    needs become arrays. If `filled`, those that are scanned hold at first what changes no result:
+    not all lanes may have a point.
     """
     ends = (*sweep.folds, *sweep.stores, *stores)
-    *scanned, last = _kept_read_again(_phases(sweep.code), ends)
-    crossing = _crossing([*scanned, last], ends)
-    arrays: list[Node] = []
+    phases = _kept_read_again(_phases(sweep.code), ends)
+    crossing = _crossing(phases, ends)
+    arrays: list[Lanes] = []
     nodes: list[Node] = []
-
-    def done(phase: Phase) -> list[Node]:
-        """A phase lane by lane, into arrays where a later one needs it."""
-        handed_on = [n for n in phase if n.name in crossing and not isinstance(n, Keep)]
-        arrays.extend(Lanes(node.name, dtype_of(node), count) for node in handed_on)
-        return [as_lane(node) if node in handed_on else node for node in phase]
-
-    for *before, scan in scanned:
+    for phase in phases[:-1]:
+        *before, scan = phase
         assert isinstance(scan, Running)
-        inside = done(tuple(before))
-        name, dtype = scan.name, scan.dtype
-        arrays.append(Lanes(name, dtype, count, neutral(scan.operation, dtype) if filled else None))
-        given = Let(name, dtype, convert(scan.value, dtype), in_lanes=True)
+        fill = neutral(scan.operation, scan.dtype) if filled else None
+        made, inside = _handed_on(before, crossing, count)
+        arrays += (*made, Lanes(scan.name, scan.dtype, count, fill))
+        given = Let(scan.name, scan.dtype, convert(scan.value, scan.dtype), in_lanes=True)
         nodes.append(lane_loop((*inside, given)))
-        nodes.append(ScanLanes(name, dtype, count, carry_of(scan)))
-    inside = [*done(last), *within]
+        nodes.append(ScanLanes(scan.name, scan.dtype, count, carry_of(scan)))
+    made, inside = _handed_on(phases[-1], crossing, count)
     in_arrays = crossing | {scan.name for scan in sweep.scans}
+    held, fills, moved = _stored_at_once(stores, in_arrays, count)
+    ending = (*inside, *within, *fills)
+    return (*arrays, *made, *held, *nodes, *([lane_loop(ending)] if ending else ()), *moved)
+
+
+def _handed_on(
+    phase: Sequence[Code], crossing: set[str], count: int
+) -> tuple[list[Lanes], list[Code]]:
+    """Arrays for what later phases need of this one, and the phase, which fills a lane of each."""
+    handed_on = [n for n in phase if n.name in crossing and not isinstance(n, Keep)]
+    arrays = [Lanes(node.name, dtype_of(node), count) for node in handed_on]
+    return arrays, [as_lane(node) if node in handed_on else node for node in phase]
+
+
+def _stored_at_once(
+    stores: Iterable[Store], in_arrays: set[str], count: int
+) -> tuple[list[Lanes], list[Let], list[Store]]:
+    """As `stores_of_lanes`, but that what is in an array anyway is stored from there."""
+    arrays: list[Lanes] = []
+    fills: list[Let] = []
     moved: list[Store] = []
     for store in stores:
         if isinstance(store.source, Ref) and store.source.name in in_arrays:
@@ -89,10 +104,9 @@ def scanned_lanes(
             continue
         array, fill, whole = lanes_to_store(store, store.source, count)
         arrays.append(array)
-        inside.append(fill)
+        fills.append(fill)
         moved.append(whole)
-    ending = [lane_loop(tuple(inside))] if inside else []
-    return (*arrays, *nodes, *ending, *moved)
+    return arrays, fills, moved
 
 
 def point_by_point(code: Sequence[Code]) -> list[Code]:

@@ -236,6 +236,13 @@ class TeamChoice:
         if room is None:
             return Refusal("registers do not hold the folds over the rows")
         crowded = room.rounds * words_with_slots(demand, slots) > given.kept_words
+        launch = self._slot_launch(room, crowded=crowded)
+        return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room, has_slots=True)
+
+    def _slot_launch(self, room: Room, *, crowded: bool) -> Launch:
+        """A team for each of several rows a block, and as many blocks as run at once: each hands on
+        a part. Threads that are `crowded` have more registers than usual, so that fewer run."""
+        given = self._parameters
         teams = max((given.crowded_threads if crowded else given.slot_threads) // room.threads, 1)
         teams = min(teams, _BARRIERS) if room.threads > 32 else teams
         while teams > 1 and self._work.rows <= teams // 2 * given.most_parts:
@@ -247,8 +254,7 @@ class TeamChoice:
             ceil_div(self._work.rows, teams), given.most_parts, resident * given.multiprocessors
         )
         launch = launched(self._work, blocks, 1, (room.threads, teams, 1), room)
-        launch = replace(launch, resident=resident)
-        return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room, has_slots=True)
+        return replace(launch, resident=resident)
 
     def _warp_refusal(self) -> Refusal | None:
         """Why a warp is not enough for a row."""

@@ -1,10 +1,10 @@
-"""Segment -> row body: goals by level, and a sweep for each level and each set of axes."""
+"""Segment -> row body: a sweep for each level of goals and each set of axes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from fuser.ir.nodes import Reduce, Scan, Statement, Value, operands
+from fuser.ir.nodes import Reduce, Scan, Statement, Value
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
@@ -13,7 +13,8 @@ from fuser.schedule.folds import FOLDS
 from fuser.schedule.index import Axis, linear
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
-from fuser.schedule.row_elements import Elements, Key
+from fuser.schedule.row_elements import Elements
+from fuser.schedule.row_goals import Goal, Swept, goals_of
 from fuser.schedule.statements import Store
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import NONE, AtomSet
@@ -43,65 +44,18 @@ def _stored_rows(segment: Segment) -> AtomSet:
     return atoms.of(last) - {inner[-1]}
 
 
-@dataclass(frozen=True, slots=True)
-class _Goal:
-    """Something that a sweep is for: a reduction to fold, or a value to store."""
-
-    level: int
-    swept: AtomSet
-    value: Value
-    """What is computed at every point: the operand of `reduction`, or what is stored."""
-
-    reduction: Statement | None = None
-
-
 class _RowTracer(Elements):
     """One walk over a segment."""
 
     def run(self) -> RowBody:
-        goals, final = self._goals()
-        stages: list[Sweep] = []
-        for key in sorted({(g.level, tuple(sorted(g.swept))) for g in goals}):
-            own = [g for g in goals if (g.level, tuple(sorted(g.swept))) == key]
-            stages += self._stage(own, key[1])
-        for fold in (fold for stage in stages for fold in stage.folds if fold.slots is not None):
-            self._known[self._final[fold.name]] = Ref(fold.name, fold.dtype)
+        goals = goals_of(self._segment, self._kept)
+        stages = [stage for swept, own in goals.by_sweep() for stage in self._stage(own, swept)]
         rows = tuple(map(self._axis, sorted(self._kept)))
-        epilogue = self._epilogue(final, {f.name: f for stage in stages for f in stage.folds})
+        epilogue = self._epilogue(goals.epilogue, self._finished(goals.of_rows, stages))
         body = RowBody(rows, tuple(self._prologue), tuple(stages), epilogue)
         return turned_axes(body, self._scanned_from_the_end())
 
-    def _goals(self) -> tuple[list[_Goal], list[Value]]:
-        """What the rows are walked for, by level, and the stores left for the epilogue.
-
-        The level of a value is how many folds of a row come one after the other before it.
-        """
-        level = dict.fromkeys(self._fusion.inputs, 0)
-        self._final: dict[str, Key] = {}
-        after: set[Value] = set()
-        goals: list[_Goal] = []
-        for statement in self._fusion.statements:
-            reads = [v for v in operands(statement.op) if v.is_tensor]
-            here = max((level[v] for v in reads), default=0)
-            if not after.isdisjoint(reads):
-                after.update(statement.outs)
-            if isinstance(statement.op, Reduce):
-                (out,), arg = statement.outs, statement.op.arg
-                goals.append(_Goal(here, self._atoms.of(arg) - self._kept, arg, statement))
-                if self._atoms.of(out) == self._kept:
-                    here += 1
-                else:
-                    after.add(out)
-                    self._final[out.name] = (out, self._natural(out))
-            level.update((out, here) for out in statement.outs)
-        for value in self._segment.stores:
-            if value not in after:
-                swept = self._atoms.of(value) - self._kept
-                with_fold = [g.level for g in goals if g.swept == swept and g.level >= level[value]]
-                goals.append(_Goal(min(with_fold, default=level[value]), swept, value))
-        return goals, [value for value in self._segment.stores if value in after]
-
-    def _stage(self, goals: list[_Goal], swept: tuple[int, ...]) -> list[Sweep]:
+    def _stage(self, goals: list[Goal], swept: Swept) -> list[Sweep]:
         """The row values that a sweep needs, and the sweep."""
         self._row_code, self._sweep_code, self._swept = [], [], {}
         folds: list[Fold] = []
@@ -111,7 +65,7 @@ class _RowTracer(Elements):
             self._make((goal.value, at))
             if goal.reduction is None:
                 stores.append(self._store(goal.value, at))
-            elif goal.swept or not self._is_row_fold(goal.reduction.out):
+            elif swept or not self._is_row_fold(goal.reduction.out):
                 folds.append(self._fold(goal.reduction, at))
         for goal in goals:
             if goal.reduction is not None and self._is_row_fold(goal.reduction.out):
@@ -135,25 +89,34 @@ class _RowTracer(Elements):
         scanned = (self._atoms.factors(op.arg)[op.dim] for op in scans)
         return [self._axis(atom) for atom in dict.fromkeys(a for along in scanned for a in along)]
 
-    def _epilogue(self, final: list[Value], folds: dict[str, Fold]) -> tuple[Sweep, ...]:
-        """Sweeps over what is stored when all rows are done."""
+    def _finished(self, goals: Sequence[Goal], stages: Sequence[Sweep]) -> dict[Value, Fold]:
+        """The results of folds over the rows, in the order of their sweeps."""
+        outs = {goal.reduction.out.name: goal.reduction.out for goal in goals if goal.reduction}
+        return {outs[fold.name]: fold for stage in stages for fold in stage.folds_over_rows}
+
+    def _epilogue(self, stored: Sequence[Value], finished: dict[Value, Fold]) -> tuple[Sweep, ...]:
+        """Sweeps over what is stored when all rows are done, and knows no more of them than what
+        folds over the rows came to."""
         self._kept = NONE
-        finished = {self._final[name] for name in folds if name in self._final}
-        self._known = {
-            key: known
-            for key, known in self._known.items()
-            if key in finished or (isinstance(key[0], Value) and not key[0].is_tensor)
+        scalars = {
+            (value, at): known
+            for (value, at), known in self._known.items()
+            if isinstance(value, Value) and not value.is_tensor
         }
+        results = {
+            (out, self._natural(out)): Ref(fold.name, fold.dtype) for out, fold in finished.items()
+        }
+        self._known = {**scalars, **results}
         sweeps: list[Sweep] = []
-        for swept in dict.fromkeys(tuple(sorted(self._atoms.of(value))) for value in final):
+        for swept in dict.fromkeys(tuple(sorted(self._atoms.of(value))) for value in stored):
             self._row_code, self._sweep_code, self._swept = [], [], {}
-            own = [v for v in final if tuple(sorted(self._atoms.of(v))) == swept]
+            own = [v for v in stored if tuple(sorted(self._atoms.of(v))) == swept]
             for value in own:
                 self._make((value, self._natural(value)))
             stores = tuple(self._store(value, self._natural(value)) for value in own)
             code = (*self._row_code, *self._sweep_code)
             used = set(names_in((*code, *stores)))
-            needed = tuple(fold for name, fold in folds.items() if name in used and fold.slots)
+            needed = tuple(fold for fold in finished.values() if fold.name in used)
             sweeps.append(Sweep(tuple(map(self._axis, swept)), code, needed, stores))
         return tuple(sweeps)
 

@@ -56,83 +56,95 @@ def vectors_for(
 ) -> Vectors:
     """How threads take the points of sweeps over one axis, the same in all of them.
 
-    The ends of a row may be left to single threads, and vectors begin elsewhere in every row.
+    If they `may_peel`, the ends of a row may be left to single threads; then vectors `may_move`,
+    and begin elsewhere in every row.
     """
     loads = [(n.tensor, n.at) for sweep in sweeps for n in consecutive_loads(sweep.code, inner)]
     stores = [(n.tensor, n.at) for sweep in sweeps for n in sweep.stores]
     stores = [access for access in stores if step_along(access[1], inner) == 1]
-    accesses = list(dict.fromkeys((*loads, *stores)))
+    accesses = tuple(dict.fromkeys((*loads, *stores)))
+
     limits = parameters.vector_bytes, parameters.max_lane_bytes
-    fixed = widest_lanes(segment, accesses, inner, alignments, *limits)
-    lanes = wanted_lanes(accesses, inner, *limits) if may_peel and may_move else fixed
-    rows = _Rows(segment, inner, alignments, lanes)
-    leaders = [access for access in accesses if rows.may_lead(*access)]
-    is_whole = lanes == fixed and inner.extent % lanes == 0
-    if is_whole or not may_peel or not leaders:
-        return Vectors(fixed, inner.extent % fixed == 0)
-
-    def gain(leader: Access) -> int:
-        """A store in pieces costs more than a load: no cache makes a line of them."""
-        following = [access for access in accesses if rows.follows(access, leader)]
-        return sum(t.dtype.itemsize * (1 + ((t, at) in stores)) for t, at in following)
-
-    leader = max(leaders, key=gain)
-    tensor, at = leader
-    moved = elements_at_once(tensor.dtype.itemsize, lanes)
-    pieces = {a: rows.piece(a, leader) for a in accesses if not rows.follows(a, leader)}
-    return Vectors(lanes, True, Peel(tensor, _without(at, inner), moved), pieces)
+    lanes = widest_lanes(segment, accesses, inner, alignments, *limits)
+    fixed = Vectors(lanes, inner.extent % lanes == 0)
+    if not may_peel:
+        return fixed
+    wanted = wanted_lanes(accesses, inner, *limits) if may_move else lanes
+    if wanted == lanes and fixed.whole:
+        return fixed
+    return _Rows(segment, inner, alignments, accesses, frozenset(stores), wanted).peeled() or fixed
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Where accesses of `lanes` elements along `inner` start, from row to row."""
+    """Where `accesses` of `lanes` elements along `inner` start, from row to row."""
 
     segment: Segment
     inner: Axis
     alignments: Alignments
+    accesses: tuple[Access, ...]
+    stores: frozenset[Access]
     lanes: int
 
-    def may_lead(self, tensor: Value, at: Index) -> bool:
+    def peeled(self) -> Vectors | None:
+        """Vectors that start where the access is aligned with which most others are; None if no
+        access may lead."""
+        leaders = [access for access in self.accesses if self._may_lead(*access)]
+        if not leaders:
+            return None
+        leader = max(leaders, key=self._gain)
+        tensor, at = leader
+        peel = Peel(tensor, at.without(self.inner), self._at_once(leader))
+        apart = [access for access in self.accesses if not self._follows(access, leader)]
+        return Vectors(self.lanes, True, peel, {a: self._piece(a, leader) for a in apart})
+
+    def _may_lead(self, tensor: Value, at: Index) -> bool:
         """Whether it is in memory, and known before the sweep where the row begins."""
         return tensor in self.segment.memory and all(isinstance(term, Axis) for term, _ in at.terms)
 
-    def follows(self, access: Access, leader: Access) -> bool:
-        """Whether whole accesses are aligned wherever those of the leader are."""
-        (tensor, at), (leading, start) = access, leader
-        size, own = tensor.dtype.itemsize, leading.dtype.itemsize
-        count = elements_at_once(size, self.lanes)
-        if count > elements_at_once(own, self.lanes):
-            return False
-        memory = self.segment.memory
-        drawn = tensor not in memory
-        beside = not drawn and memory[tensor].base is memory[leading].base and size == own
-        aligned = self._alignment(access) >= count and self._alignment(leader) >= count
-        difference = start + at * -1
-        steps = (difference.constant, *(step for _, step in difference.terms))
-        return (beside or aligned) and all(step % count == 0 for step in steps)
+    def _gain(self, leader: Access) -> int:
+        """Bytes that are moved by whole accesses. Those of a store count twice: no cache makes a
+        line of its pieces."""
+        following = [access for access in self.accesses if self._follows(access, leader)]
+        return sum(a[0].dtype.itemsize * (1 + (a in self.stores)) for a in following)
 
-    def piece(self, access: Access, leader: Access) -> int:
+    def _follows(self, access: Access, leader: Access) -> bool:
+        """Whether whole accesses are aligned wherever those of the leader are."""
+        count = self._at_once(access)
+        if count > self._at_once(leader):
+            return False
+        aligned = min(self._alignment(access), self._alignment(leader)) >= count
+        difference = leader[1] + access[1] * -1
+        return (aligned or self._lie_alike(access, leader)) and difference.is_multiple_of(count)
+
+    def _lie_alike(self, access: Access, leader: Access) -> bool:
+        """Whether both are of one buffer, and of elements of one size."""
+        (tensor, _), (leading, _), memory = access, leader, self.segment.memory
+        if tensor not in memory or tensor.dtype.itemsize != leading.dtype.itemsize:
+            return False
+        return memory[tensor].base is memory[leading].base
+
+    def _piece(self, access: Access, leader: Access) -> int:
         """Elements that are aligned together in every vector, where the leader's are."""
         both = (access, leader)
-        count = min(elements_at_once(t.dtype.itemsize, self.lanes) for t, _ in both)
+        count = min(map(self._at_once, both))
         while count > 1 and not all(self._starts_at(count, each) for each in both):
             count //= 2
         return count
 
     def _starts_at(self, count: int, access: Access) -> bool:
         """Whether every row starts at a multiple of `count` elements."""
-        at = _without(access[1], self.inner)
-        steps = (at.constant, *(step for _, step in at.terms))
-        return self._alignment(access) >= count and all(step % count == 0 for step in steps)
+        start = access[1].without(self.inner)
+        return self._alignment(access) >= count and start.is_multiple_of(count)
+
+    def _at_once(self, access: Access) -> int:
+        """Elements of a vector that one access moves."""
+        return elements_at_once(access[0].dtype.itemsize, self.lanes)
 
     def _alignment(self, access: Access) -> int:
         """Elements at a multiple of which the buffer of an access lies."""
         tensor, _ = access
         return alignment_of(tensor, self.segment, self.alignments) // tensor.dtype.itemsize
-
-
-def _without(at: Index, axis: Axis) -> Index:
-    return Index(at.constant, tuple(term for term in at.terms if term[0] != axis))
 
 
 def consecutive_loads(code: Sequence[Code], inner: Axis) -> list[Load]:

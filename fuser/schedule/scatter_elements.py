@@ -6,13 +6,13 @@ A thread that makes all of a row of the result holds it in a wider type until al
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.index import ZERO, Axis, Index, Variable
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
@@ -39,6 +39,15 @@ def scatter_of(segment: Segment) -> tuple[Statement, Scatter]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class ElementCode:
+    """What makes an element: code that is done once for all columns, and in each of them."""
+
+    once: tuple[Code, ...]
+    each: tuple[Code, ...]
+    made: Expression
+
+
 class ScatterTracer(Elements):
     """The code of a scatter, as it grows."""
 
@@ -57,6 +66,14 @@ class ScatterTracer(Elements):
 
     def source(self, at: Coordinates) -> tuple[Value, Coordinates]:
         return (self._op.src, at if self._op.src.is_tensor else ())
+
+    def element(self, value: Value, at: Coordinates, dtype: DataType) -> ElementCode:
+        """Makes an element, of a type, and ends the code for this place of the text."""
+        self._make((value, at))
+        made = convert(self.get(value, at), dtype)
+        code = ElementCode(tuple(self._row_code), tuple(self._sweep_code), made)
+        self.restart()
+        return code
 
     def restart(self) -> None:
         """Begin with code for another place of the text."""

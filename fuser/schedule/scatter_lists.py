@@ -12,7 +12,6 @@ All of that is done for one row after the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
@@ -20,7 +19,6 @@ from fuser.ir.nodes import Value
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.index import ZERO, Index, Variable, linear, substitute, unravel
 from fuser.schedule.row_axes import replace_axes
@@ -28,6 +26,7 @@ from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.scatter_elements import (
     Axes,
+    ElementCode,
     ScatterTracer,
     atoms_of,
     axes_of,
@@ -81,65 +80,71 @@ def trace_lists(segment: Segment) -> ListBody:
 
 class _ListTracer(ScatterTracer):
     def run(self) -> ListBody:
-        op, out = self._op, self._out
+        op, at = self._op, self._natural(self._out)
         listed = self._listed()
-        at = self._natural(out)
-        columns = [dim for dim in range(len(at)) if dim != op.dim and axes_of(at[dim])]
-        stored = self._segment.stores[-1]
-        address = self._address(stored, self._natural(stored))
-        steps = [min(map(address.coefficient, axes_of(index)), default=0) for index in at]
-        inside = [dim for dim in columns if steps[dim] < steps[op.dim]] or columns
-        self._kept = atoms_of(at[dim] for dim in range(len(at)) if dim not in inside)
-        inner = [axis for dim in inside for axis in axes_of(at[dim])]
-        axes = tuple(sorted(inner, key=lambda axis: -abs(address.coefficient(axis))))
-        dtype = held_type(op)
-        held, kept = Ref(f"{out}_sum", dtype), Kept(f"{out}_sum", dtype, axes[-1])
-        keep = Keep(held.name, dtype, axes[-1])
-        self.restart()
-        self._make((op.arg, at))
-        given = convert(self.get(op.arg, at), dtype)
-        of_row, begin = self._row_code, self._sweep_code
-        self.restart()
-        before = dict(self._known)
+        outside, columns = self._columns(at)
+        self._kept = atoms_of(at) - {axis.path[0] for axis in columns}
+        name, dtype = f"{self._out}_sum", held_type(op)
+        held, kept = Ref(name, dtype), Kept(name, dtype, columns[-1])
+        given = self.element(op.arg, at, dtype)
         point, added = self._at_point(at, dtype)
-        of_point, more = self._row_code, self._sweep_code
+        of_result, last = self.results(kept, columns)
 
-        def keeping(code: Sequence[Code], source: Expression) -> Sweep:
+        def keeping(value: Expression, *code: Code) -> Sweep:
+            """A sweep over the columns that keeps a value of each."""
+            # The data and a point may need the same.
             each_once = {node.name: node for node in code}.values()
-            return Sweep(axes, (*each_once, replace(keep, source=source)), (), ())
+            keep = Keep(name, dtype, columns[-1], source=value)
+            return Sweep(columns, (*each_once, keep), (), ())
 
-        def sum_of(others: Expression) -> Call:
-            return Call("add", (others, added), dtype)
+        def joined(value: Expression) -> Call:
+            return Call("add", (value, added.made), dtype)
 
-        self._known = before
-        self.restart()
-        of_result, last = self.results(kept, axes)
+        one = keeping(added.made, *added.each)
+        if op.adds:
+            one = keeping(joined(given.made), *given.each, *added.each)
         body = ListBody(
             prologue=tuple(self._prologue),
             listed=listed,
-            outside=tuple(a for dim in columns if dim not in inside for a in axes_of(at[dim])),
+            outside=outside,
             rows=axes_of(at[op.dim]),
             row=at[op.dim],
-            of_row=(*of_row, *of_result),
-            begun=keeping(begin, given),
+            of_row=(*given.once, *of_result),
+            begun=keeping(given.made, *given.each),
             point=point,
-            of_point=tuple(of_point),
-            one=keeping((*begin, *more), sum_of(given)) if op.adds else keeping(more, added),
-            added=keeping((kept, *more), sum_of(held)),
+            of_point=added.once,
+            one=one,
+            added=keeping(joined(held), kept, *added.each),
             last=last,
         )
         return _with_merged_lists(body)
 
-    def _at_point(self, at: Coordinates, dtype: DataType) -> tuple[Variable, Expression]:
-        """The code of what point `point` of the list adds to the element `at`."""
-        op = self._op
+    def _columns(self, at: Coordinates) -> tuple[Axes, Axes]:
+        """The axes that have their rows outside of these, and those along which a row is swept:
+        columns closer to each other in memory than rows are, or all, if none is."""
+        stored = self._segment.stores[-1]
+        address = self._address(stored, self._natural(stored))
+        steps = [min(map(address.coefficient, axes_of(index)), default=0) for index in at]
+        row = self._op.dim
+        columns = [dim for dim in range(len(at)) if dim != row and axes_of(at[dim])]
+        inside = [dim for dim in columns if steps[dim] < steps[row]] or columns
+        outside = (axis for dim in columns if dim not in inside for axis in axes_of(at[dim]))
+        swept = (axis for dim in inside for axis in axes_of(at[dim]))
+        by_step = sorted(swept, key=lambda axis: -abs(address.coefficient(axis)))
+        return tuple(outside), tuple(by_step)
+
+    def _at_point(self, at: Coordinates, dtype: DataType) -> tuple[Variable, ElementCode]:
+        """What point `point` of the list adds to the element `at`. Nothing of that is known once
+        all points are done."""
+        op, known = self._op, dict(self._known)
         sizes = tuple(op.points[dim] for dim in op.point_dims)
         point = Variable(f"{self._out}_point", math.prod(sizes))
         self._known[point, ()] = Ref(point.name, DataType.Int)
         number = Index(0, ((point, 1),)) if point.extent > 1 else ZERO
         source = self.source((*at[: op.dim], *unravel(number, sizes), *at[op.dim + 1 :]))
-        self._make(source)
-        return point, convert(self.get(*source), dtype)
+        added = self.element(*source, dtype)
+        self._known = known
+        return point, added
 
     def _listed(self) -> Listed:
         """The points, and the row of each."""
@@ -158,6 +163,7 @@ class _ListTracer(ScatterTracer):
             for key, known in self._known.items()
             if isinstance(key[0], Value) and not key[0].is_tensor
         }
+        self.restart()
         axes = tuple(axis for part in points for axis in axes_of(part))
         return Listed(axes, code, row, number, math.prod(sizes), self._out.shape[op.dim])
 

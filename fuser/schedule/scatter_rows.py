@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fuser.schedule.axes import merge_axes
-from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO, Index
 from fuser.schedule.row_axes import replace_axes
@@ -59,31 +58,25 @@ class _RowTracer(ScatterTracer):
         self._kept = atoms_of(at[: op.dim])
         axes = axes_of(at[op.dim])
         kept = Kept(f"{out}_sum", dtype, axes[-1], outer=axes[:-1])
-        self._make((op.arg, at))
-        first = convert(self.get(op.arg, at), dtype)
-        of_row, begin = self._row_code, self._sweep_code
-        begun = Keep(kept.name, dtype, axes[-1], source=first, outer=axes[:-1])
+        given = self.element(op.arg, at, dtype)
+        keep = Keep(kept.name, dtype, kept.axis, source=given.made, outer=kept.outer)
 
-        self.restart()
         place = self._natural(op.index)  # of a point, where all rows share an index, or one number
         if not op.mode.startswith("index"):
             place = (*at[: op.dim], place[op.dim])
         point = place[-1] if place else ZERO
         row = self.row_named(place)
-        source = self.source((*at[: op.dim], point))
-        self._make(source)
-        added = Let(f"{out}_added", dtype, convert(self.get(*source), dtype))
+        source = self.element(*self.source((*at[: op.dim], point)), dtype)
+        added = Let(f"{out}_added", dtype, source.made)
         placed = KeepAt(kept.name, dtype, row, Ref(added.name, dtype), "add" if op.adds else None)
-        of_points, code = self._row_code, (*self._sweep_code, added)
 
-        self.restart()
         of_result, last = self.results(kept, axes)
         body = ScatteredRows(
             prologue=tuple(self._prologue),
             rows=tuple(axis for index in at[: op.dim] for axis in axes_of(index)),
-            of_row=(*of_row, *of_points, *of_result),
-            begun=Sweep(axes, (*begin, begun), (), ()),
-            added=Sweep(axes_of(point), code, (), ()),
+            of_row=(*given.once, *source.once, *of_result),
+            begun=Sweep(axes, (*given.each, keep), (), ()),
+            added=Sweep(axes_of(point), (*source.each, added), (), ()),
             placed=placed,
             last=last,
         )

@@ -13,7 +13,7 @@ from fuser.schedule.counts import power_of_two
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.expressions import Expression, Ref
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import lanes_name
 from fuser.schedule.statements import (
@@ -85,26 +85,32 @@ def find_turned(body: Body) -> Turned | None:
     if len(body.axes) < 2 or step_along(body.stores[-1].at, body.axes[-1]) != 1:
         return None
     *others, across = body.axes
-    along_axes: dict[Load | Store, Axis] = {}
-    moved = dict.fromkeys(others, 0)
     read = (load for load in body.loads if load.drawn is None)
-    for access in (*read, *body.stores):
-        if step_along(access.at, across) not in (-1, 0, 1):
-            along = next((axis for axis in others if step_along(access.at, axis) == 1), None)
-            if along is not None:
-                along_axes[access] = along
-                moved[along] += access.tensor.dtype.itemsize
-    if not along_axes:
-        return None
+    turned = {
+        access: _axis_of_memory(access.at, others, across) for access in (*read, *body.stores)
+    }
+    moved = dict.fromkeys(others, 0)
+    for access, axis in turned.items():
+        if axis is not None:
+            moved[axis] += access.tensor.dtype.itemsize
     along = max(others, key=lambda axis: moved[axis])
-    loads = [load for load in body.loads if along_axes.get(load) == along]
-    stores = [store for store in body.stores if along_axes.get(store) == along]
+    if not moved[along]:
+        return None
+    loads = [load for load in body.loads if turned.get(load) == along]
+    stores = [store for store in body.stores if turned[store] == along]
     rest = dataclasses.replace(
         body,
         loads=tuple(load for load in body.loads if load not in loads),
         stores=tuple(store for store in body.stores if store not in stores),
     )
     return Turned(along, across, tuple(loads), tuple(stores), rest)
+
+
+def _axis_of_memory(at: Index, others: Sequence[Axis], across: Axis) -> Axis | None:
+    """Which of the other axes memory is consecutive along, if it is not along `across`."""
+    if step_along(at, across) in (-1, 0, 1):
+        return None
+    return next((axis for axis in others if step_along(at, axis) == 1), None)
 
 
 def cpu_shape(turned: Turned, parameters: CpuParameters, *, past_cache: bool) -> TileShape:

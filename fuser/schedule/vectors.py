@@ -120,7 +120,5 @@ def elements_at_once(size: int, lanes: int) -> int:
 
 def is_aligned(size: int, at: Index, lanes: int, inner: Axis, alignment: int) -> bool:
     """Whether `lanes` elements from `at` start at a multiple of their bytes, up to an access's."""
-    wanted = min(lanes * size, ACCESS_BYTES)
-    steps = [coefficient for term, coefficient in at.terms if term != inner]
-    aligned = all(step * size % wanted == 0 for step in (*steps, at.constant))
-    return aligned and alignment % wanted == 0
+    count = elements_at_once(size, lanes)
+    return at.without(inner).is_multiple_of(count) and alignment % (count * size) == 0

@@ -6,7 +6,7 @@ through.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import networkx as nx
@@ -97,37 +97,52 @@ def build_graph(
 ) -> OperationGraph:
     """The graph of what kernels must compute to store `stored`, given the `free` values."""
     definitions = fusion.definitions()
-    needed = _needed(definitions, free, stored)
-    nodes = tuple(
+    nodes = _nodes(fusion, _needed(definitions, free, stored), stored)
+    externs = tuple(statement for statement in fusion.statements if is_extern(statement))
+    maker = {out: number for number, s in enumerate((*nodes, *externs)) for out in s.outs}
+    atoms = Atoms(fusion)
+    reads = [_reads(s, definitions, free, maker, atoms) for s in (*nodes, *externs)]
+    graph = _edges(reads, free, maker)
+    _match_domains(nodes, atoms)
+    # What is matched may have split atoms that a read had been found to misplace.
+    own_reads = tuple(
+        tuple(replace(read, misplaced=atoms.leaves(read.misplaced)) for read in own)
+        for own in reads[: len(nodes)]
+    )
+    scanned = {n: along for n, node in enumerate(nodes) if (along := _scanned(node, atoms))}
+    kept = {
+        number: atoms.of(node.outs[0]).difference(scanned.get(number, ()))
+        for number, node in enumerate(nodes)
+        if isinstance(node.op, Reduce) or number in scanned
+    }
+    return OperationGraph(nodes, externs, graph, own_reads, kept, scanned, maker, free, atoms)
+
+
+def _nodes(
+    fusion: Fusion, needed: Collection[Value], stored: Collection[Value]
+) -> tuple[Statement, ...]:
+    """What kernels compute of what is `needed`. Metadata alone is no node: who reads it reads what
+    it is made of, unless it is `stored`."""
+    return tuple(
         statement
         for statement in fusion.statements
-        if not needed.isdisjoint(statement.outs)
+        if any(out in needed for out in statement.outs)
         and runs_in_kernel(statement)
         and statement.outs[0].is_tensor
         and (not is_metadata(statement.op) or statement.outs[0] in stored)
     )
-    externs = tuple(statement for statement in fusion.statements if is_extern(statement))
-    maker = {out: number for number, s in enumerate((*nodes, *externs)) for out in s.outs}
-    atoms = Atoms(fusion)
+
+
+def _edges(
+    reads: Sequence[Sequence[Read]], free: Mapping[Value, Strided], maker: Mapping[Value, int]
+) -> nx.DiGraph[int]:
+    """From who makes a value, or the memory it is seen in, to each statement that reads it."""
     graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(len(nodes) + len(externs)))
-    reads: list[tuple[Read, ...]] = []
-    for number, statement in enumerate((*nodes, *externs)):
-        sources = _reads(statement, definitions, free, maker, atoms)
-        reads.append(sources)
-        origins = (free[read.value].base if read.value in free else read.value for read in sources)
+    graph.add_nodes_from(range(len(reads)))
+    for number, own in enumerate(reads):
+        origins = (free[read.value].base if read.value in free else read.value for read in own)
         graph.add_edges_from((maker[value], number) for value in origins if value in maker)
-    _match_domains(nodes, atoms)
-    reads = [tuple(replace(r, misplaced=atoms.leaves(r.misplaced)) for r in own) for own in reads]
-    kept = {
-        number: atoms.of(statement.outs[0])
-        for number, statement in enumerate(nodes)
-        if isinstance(statement.op, Reduce)
-    }
-    scanned = {n: along for n, node in enumerate(nodes) if (along := _scanned(node, atoms))}
-    kept |= {n: atoms.of(nodes[n].outs[0]) - set(along) for n, along in scanned.items()}
-    reads = reads[: len(nodes)]
-    return OperationGraph(nodes, externs, graph, tuple(reads), kept, scanned, maker, free, atoms)
+    return graph
 
 
 def _scanned(statement: Statement, atoms: Atoms) -> tuple[int, ...]:

@@ -83,9 +83,7 @@ def _candidates(
     distinct = list(dict.fromkeys(all_kept))
     if len(distinct) == 1 and atoms.elements(distinct[0]) > machine.few_columns:
         return distinct
-    values = [operations.nodes[member].outs[0] for member in members]
-    values += [v for m in members for v in operands(operations.nodes[m].op) if v.is_tensor]
-    largest = max(values, key=lambda value: atoms.elements(atoms.of(value)))
+    largest = _largest(operations, members)
     factors = [factor for factor in atoms.factors(largest) if factor]
     last = frozenset(factors[-1][-1:]) if factors else NONE
 
@@ -100,13 +98,21 @@ def _candidates(
         columns = machine.folds_in_strips and are_columns(kept) and not are_few(kept)
         return columns and kept in distinct and others <= {NONE}
 
+    def rank(kept: AtomSet) -> tuple[bool, bool, int, list[int]]:
+        return not in_strips(kept), are_columns(kept), -atoms.elements(kept), sorted(kept)
+
     if len(distinct) == 1 and not are_few(distinct[0]):
         return distinct
     complements = (atoms.of(largest) - kept for kept in distinct)
-    return sorted(
-        dict.fromkeys((*distinct, *complements)),
-        key=lambda k: (not in_strips(k), are_columns(k), -atoms.elements(k), sorted(k)),
-    )
+    return sorted(dict.fromkeys((*distinct, *complements)), key=rank)
+
+
+def _largest(operations: OperationGraph, members: Sequence[int]) -> Value:
+    """The largest tensor that these read or make."""
+    atoms, nodes = operations.atoms, [operations.nodes[member] for member in members]
+    values = [node.outs[0] for node in nodes]
+    values += [value for node in nodes for value in operands(node.op) if value.is_tensor]
+    return max(values, key=lambda value: atoms.elements(atoms.of(value)))
 
 
 class _Walk:

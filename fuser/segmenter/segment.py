@@ -101,12 +101,7 @@ class _Segmenter:
         kernels = (key for key in order if key < first_extern)
         names = {key: f"kernel{number}" for number, key in enumerate(kernels)}
         between = [b for b in grouping.boundaries if b.first in names and b.second in names]
-        refusals: dict[int, list[str]] = {key: [] for key in names}
-        for boundary in between:
-            ends = boundary.first, boundary.second
-            for own, other in (ends, ends[::-1]):
-                words = f"not merged with [{grouping.names(other)}]: {boundary.reason}"
-                refusals[own].append(words)
+        refusals = _refusals(grouping, names)
         steps: list[Step] = []
         for key in order:
             if key >= first_extern:
@@ -204,3 +199,15 @@ class _Segmenter:
             readers = {r: None for end in (value, *ends) for r in self._torch_reads.get(end, ())}
             words += [f"{value} is read by {reader}, which torch runs" for reader in readers]
         return words
+
+
+def _refusals(grouping: Grouping, kernels: Collection[int]) -> dict[int, list[str]]:
+    """Why each of the kernels is not one with those it neighbours."""
+    refusals: dict[int, list[str]] = {key: [] for key in kernels}
+    for boundary in grouping.boundaries:
+        ends = boundary.first, boundary.second
+        if all(key in refusals for key in ends):
+            for own, other in (ends, ends[::-1]):
+                words = f"not merged with [{grouping.names(other)}]: {boundary.reason}"
+                refusals[own].append(words)
+    return refusals

@@ -75,6 +75,22 @@ def test_division_is_that_of_integers(index: Index, divisor: int):
     assert values(remainder) == [v % divisor for v in values(index)]
 
 
+@given(indices, st.integers(1, 8))
+def test_what_is_said_to_be_a_multiple_is_one_everywhere(index: Index, number: int):
+    scaled = index * number
+    assert scaled.is_multiple_of(number)
+    assert all(n % number == 0 for n in values(scaled))
+    assert not (scaled + Index(1)).is_multiple_of(number) or number == 1
+
+
+@given(indices)
+def test_without_an_axis_of_its_own_an_index_is_less_by_its_steps(index: Index):
+    axis = AXES[0]
+    rest = index.without(axis)
+    assert values(rest + of_axis(axis) * index.coefficient(axis)) == values(index)
+    assert rest.coefficient(axis) == 0
+
+
 @given(st.integers(-4, 9))
 def test_a_clamped_index_stays_within(shift: int):
     axis = Axis((0,), 6)

@@ -14,7 +14,7 @@ import torch
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Row, row
-from fuser.integrations.aten.views import bounds, sliced, wrapped
+from fuser.integrations.aten.views import bounds, from_start, sliced, wrapped
 from fuser.integrations.fx_types import NO_END
 from fuser.integrations.lowering import Lowering
 from fuser.ir.dtypes import DataType
@@ -80,8 +80,9 @@ def _slice_scatter(
     place = b.ops.sub(b.ops.iota(b.ops.size(x, dim)), low)
     inside = b.ops.logical_and(b.ops.ge(place, 0), b.ops.lt(place, b.ops.sub(high, low)))
     if step != 1:
-        inside = b.ops.logical_and(inside, b.ops.eq(b.ops.remainder(place, step), 0))
-        place = b.ops.div(place, step)
+        pace = b.extent(step)
+        inside = b.ops.logical_and(inside, b.ops.eq(b.ops.remainder(place, pace), 0))
+        place = b.ops.div(place, pace)
     last = b.ops.sub(b.ops.size(source, dim), 1)
     read = b.ops.index_select(source, b.ops.clamp(place, 0, last), dim)
     return b.ops.where(along(b, inside, dim, x.ndim), read, x)
@@ -113,8 +114,10 @@ def _put(b: Lowering, self: Any, source: Handle, dim: int, places: range) -> Han
     if fill is not None:
         widths = [0, 0] * (x.ndim - 1 - dim) + [low, size - high]
         return b.ops.pad(source, widths, fill)
-    ends = [sliced(b, x, dim, 0, low)] * (low > 0), [sliced(b, x, dim, high, size)] * (high < size)
-    parts = [*ends[0], source, *ends[1]]
+    parts = [sliced(b, x, dim, 0, low)] if low > 0 else []
+    parts.append(source)
+    if high < size:
+        parts.append(sliced(b, x, dim, high, size))
     return b.ops.cat(parts, dim) if len(parts) > 1 else b.ops.set(source)
 
 
@@ -138,16 +141,16 @@ def filled_with(node: Any) -> float | None:
     return fill if isinstance(fill, int | float) else None
 
 
-def _select_scatter(b: Lowering, self: Any, src: Any, dim: int, index: int) -> Handle:
+def _select_scatter(b: Lowering, self: Any, src: Any, dim: int, index: Any) -> Handle:
     x = b.tensor(self)
-    dim, size = dim % x.ndim, x.value.shape[dim % x.ndim]
+    dim = dim % x.ndim
+    size, at = b.size(x, dim), b.extent(index)
     source = b.ops.broadcast(b.tensor(src), [axis == dim for axis in range(x.ndim)])
-    if size >= 0:
-        at = index % size
+    if isinstance(size, int) and isinstance(at, int):
+        at %= size
         return _put(b, self, b.ops.cast(source, b.dtype), dim, range(at, at + 1))
-    at = b.ops.add(b.size(x, dim), index) if index < 0 else index
-    chosen = along(b, b.ops.eq(b.ops.iota(b.size(x, dim)), at), dim, x.ndim)
-    return b.ops.where(chosen, source, x)
+    chosen = b.ops.eq(b.ops.iota(size), from_start(b, at, size))
+    return b.ops.where(along(b, chosen, dim, x.ndim), source, x)
 
 
 ROWS: tuple[Row, ...] = (

@@ -111,7 +111,7 @@ def sliced(b: Lowering, x: Handle, dim: int, start: Any, end: Any, step: Any = 1
     low, high = bounds(b, x, dim, start, end)
     pace = b.extent(step)
     count = b.ops.sub(high, low)
-    if pace != 1:
+    if isinstance(pace, Handle) or pace != 1:
         count = b.ops.div(b.ops.add(count, b.ops.sub(pace, 1)), pace)
     return b.ops.index_select(x, b.ops.iota(count, low, pace), dim)
 
@@ -123,6 +123,13 @@ def wrapped(place: int, size: int) -> int:
     return min(max(place + size if place < 0 else place, 0), size)
 
 
+def from_start(b: Lowering, place: int | Handle, size: int | Handle) -> int | Handle:
+    """A place counted from the start, of one that is counted from the end if it is negative."""
+    if isinstance(place, Handle):
+        return b.ops.where(b.ops.lt(place, 0), b.ops.add(place, size), place)
+    return place if place >= 0 else b.ops.add(size, place)
+
+
 def bounds(b: Lowering, x: Handle, dim: int, start: Any, end: Any) -> tuple[Handle, Handle]:
     """Where a slice begins and ends, as scalars from 0 to the size; the end not before."""
     size = b.ops.size(x, dim)
@@ -130,11 +137,7 @@ def bounds(b: Lowering, x: Handle, dim: int, start: Any, end: Any) -> tuple[Hand
     def place(given: Any, otherwise: Any) -> Handle:
         if given is None:
             return b.ops.add(otherwise, 0)
-        at = b.operand(given)
-        if isinstance(at, Handle):
-            at = b.ops.where(b.ops.lt(at, 0), b.ops.add(at, size), at)
-        elif at < 0:  # pyright: ignore[reportOperatorIssue]
-            at = b.ops.add(size, at)
+        at = from_start(b, b.extent(given), size)
         return b.ops.minimum(b.ops.maximum(at, 0), size)
 
     low = place(start, 0)

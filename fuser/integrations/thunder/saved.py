@@ -11,7 +11,7 @@ Only elementwise arithmetic and views are computed again.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import networkx as nx
@@ -81,22 +81,34 @@ def computed_again(
     needed = {p.name for step in backward for p in step.reads if p.name in maker} - written
     if not needed:
         return []
-    graph = _tensor_graph(forward, in_memory)
     by_torch = _read_by_torch(forward, backward)
-    for step in forward:
-        again = _may_repeat(step, written, by_torch)
-        sources = [(p.name, 1) for p in step.reads] if again else [_SOURCE]
-        graph.add_edges_from((s, (proxy.name, 0)) for s in sources for proxy in step.makes)
-    graph.add_edges_from(((name, 1), _SINK) for name in needed)
-    _, (kept, _) = _networkx.minimum_cut(graph, _SOURCE, _SINK)
+    repeatable = {step for step in forward if _may_repeat(step, written, by_torch)}
+    there = _there_anyway(forward, repeatable, needed, in_memory)
     found = set[Step]()
-    pending = [name for name in needed if (name, 0) not in kept]
+    pending = list(needed - there)
     while pending:
         step = maker[pending.pop()]
         if step not in found:
             found.add(step)
-            pending += [proxy.name for proxy in step.reads if (proxy.name, 0) not in kept]
+            pending += {proxy.name for proxy in step.reads} - there
     return [step for step in forward if step in found]
+
+
+def _there_anyway(
+    forward: Sequence[Step],
+    repeatable: Collection[Step],
+    needed: Collection[str],
+    in_memory: frozenset[str],
+) -> set[str]:
+    """Tensors that need not be computed again to have the `needed` ones: those on the near side of
+    the cheapest cut between what cannot be repeated and these."""
+    graph = _tensor_graph(forward, in_memory)
+    for step in forward:
+        sources = [(p.name, 1) for p in step.reads] if step in repeatable else [_SOURCE]
+        graph.add_edges_from((s, (proxy.name, 0)) for s in sources for proxy in step.makes)
+    graph.add_edges_from(((name, 1), _SINK) for name in needed)
+    _, (near, _) = _networkx.minimum_cut(graph, _SOURCE, _SINK)
+    return {node[0] for node in near if node != _SOURCE and node[1] == 0}
 
 
 def _tensor_graph(forward: Sequence[Step], in_memory: frozenset[str]) -> Any:
