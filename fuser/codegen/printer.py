@@ -239,6 +239,8 @@ class KernelPrinter(ABC):
             self.out.line(f"{let.name}[lane] = {source};")
             self.expressions.loaded(let.name, let.dtype)
         else:
+            # An array of lanes of this name was of rows that are done.
+            self.expressions.lane_arrays.discard(let.name)
             self.out.line(f"const {self.expressions.type(let.dtype)} {let.name} = {source};")
 
     def _arguments(self) -> tuple[Argument, ...]:

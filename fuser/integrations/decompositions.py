@@ -2,8 +2,8 @@
 to see the inside of.
 
 Of torch's own, some are left out. Gradients of pads that copy elements are given by the places that
-were copied: see `known_places.py`. Operations on lists of tensors are those on each of them, and
-`pools.py` has those of images.
+were copied: see `known_places.py`. Operations on lists of tensors are those on each of them,
+`pools.py` has those of images, and `compositions.py` others that torch decomposes nowhere.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch._decomp import core_aten_decompositions
 from torch._decomp import get_decompositions as decompositions_of  # pyright: ignore[reportUnknownVariableType]
 from torch._ops import OpOverload
 
+from fuser.integrations.compositions import COMPOSITIONS
 from fuser.integrations.pools import POOLS
 
 _aten: Any = torch.ops.aten
@@ -43,7 +44,7 @@ def decompositions() -> dict[Any, Any]:
     found.pop(_aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     replace = _aten.nan_to_num.default
     found[replace] = _of_real_numbers(found[replace])
-    return {**found, **POOLS, **_PADS, **dict(_of_lists())}
+    return {**found, **POOLS, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
 
 
 def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:

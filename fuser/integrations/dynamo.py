@@ -31,6 +31,7 @@ from fuser.integrations.coverage import Coverage, Reports, coverage
 from fuser.integrations.decompositions import decompositions
 from fuser.integrations.joint import name_conjugates, rewrite_graph
 from fuser.integrations.kept_states import describe_kept_states
+from fuser.integrations.mask_writes import choose_by_masks
 from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
@@ -103,6 +104,7 @@ class Compilation:
 def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Compilation) -> Any:
     """The function that runs a graph that Dynamo has traced."""
     separate_resizes(module)
+    choose_by_masks(module)
     divide = _PARTITIONS[how.options.partition]
 
     def compiler(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:

@@ -6,6 +6,7 @@ other there. A graph without a backward is rewritten by the same rules.
     index_select(x, 3, arange(n))                          -> slice(x, 3, 0, n): index_rules.py
     full_like(x, 0)                                        -> full(sizes of x, 0)
     clone(x), where that copies what lies the same         -> x
+    copy(y, x), which has no element of y                  -> x, or clone(x)
     addmm(bias, a, b), where only partitions read it       -> mm(a, b) + bias
 """
 
@@ -84,6 +85,18 @@ def _clone(node: Node) -> Node | None:
     return source
 
 
+def _copy(node: Node) -> Node | None:
+    """What is copied, as `clone` is: gradients of writes to a part of a tensor are copied into
+    memory that torch allocates, or that was computed for nothing else."""
+    source = cast("Node", node.args[1])
+    old, new = tensor_of(source), tensor_of(node)
+    if old.dtype != new.dtype or old.device != new.device or not same_numbers(old.shape, new.shape):
+        return None
+    if same_numbers(old.stride(), new.stride()) and not is_returned(node):
+        return source
+    return node.graph.call_function(_aten.clone.default, (source,))
+
+
 def _full_like(node: Node) -> Node | None:
     """`full` of sizes that are numbers, so that nothing is kept only for its sizes."""
     new = tensor_of(node)
@@ -120,6 +133,7 @@ def _addmm(node: Node) -> Node | None:
 _RULES: Mapping[Any, Rule] = {
     **INDEX_RULES,
     _aten.clone.default: _clone,
+    _aten.copy.default: _copy,
     _aten.full_like.default: _full_like,
 }
 _AFTERWARDS: Mapping[Any, Rule] = {_aten.addmm.default: _addmm}

@@ -84,6 +84,18 @@ PRODUCTS = frozenset(
 )
 """What torch has libraries for."""
 
+_ALLOCATIONS = frozenset(
+    {
+        "empty",
+        "empty_like",
+        "empty_permuted",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+    }
+)
+"""Memory of no particular elements: nothing is computed."""
+
 
 def _support(node: Node, found: Mapping[Node, Support], trials: Trials) -> Support:
     if node.op != "call_function":
@@ -96,7 +108,7 @@ def _support(node: Node, found: Mapping[Node, Support], trials: Trials) -> Suppo
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     if name in PRODUCTS:
         return Support(Role.PRODUCT)
-    if node.target is _aten.copy_.default:
+    if node.target is _aten.copy_.default or name in _ALLOCATIONS:
         return Support(Role.HOST)
     reason = refusal(node, found, trials)
     if reason is not None:

@@ -164,6 +164,22 @@ def test_neighbouring_rows_are_lanes():
     assert "for (int lane = 0; lane < rows; ++lane)" in text
 
 
+@pytest.mark.parametrize("rows", [6, 600])
+def test_what_neighbouring_rows_had_in_lanes_is_made_again_for_sums_over_them(rows: int):
+    """The gradient of a gate: lanes hold its sigmoid, the epilogue makes it once for each place."""
+    given = [torch.randn(2, 5, rows), torch.randn(2), torch.randn(2, rows)]
+    with FusionDefinition() as fd:
+        x, gate, scale = map(fd.from_pytorch, given)
+        opened = fd.ops.sigmoid(gate)
+        scaled = scale * fd.ops.broadcast(opened, [False, True])
+        row = fd.ops.sum(x * fd.ops.broadcast(scaled, [False, True, False]), [1])
+        fd.add_output(row)
+        fd.add_output(fd.ops.sum(row * scale, [1]) * (opened * (1.0 - opened)))
+    (kernel,) = fd.plan(given, target="cpu").kernels
+    assert "lane]" in kernel.source
+    agrees(fd, given, "cpu")
+
+
 def test_kept_values_have_an_array_for_the_row():
     text = body(softmax, empty(64, 768))
     assert "float T3_row[n1];" in text

@@ -36,6 +36,10 @@ CPU = torch.device("cpu")
 END = 2**63 - 1
 QUOTIENTS = torch.tensor([1.0, -1.0, 0.1, -0.1, 0.3, 7.0, 0.0, -0.0, torch.inf, -torch.inf])
 HOLES = torch.tensor([1.0, torch.nan, -torch.inf, -2.0, torch.inf])
+TIES = torch.tensor([1.0, 3.0, torch.nan, 2.0, torch.nan, 5.0])
+RUNNING = (aten.cummax.default, aten.cummin.default)
+PUT = aten.index_put.default
+HELD = torch.tensor([True, False, True])
 SHIFTS = ("__lshift__", "__rshift__")
 SHIFTED = torch.tensor([-9, -1, 0, 1, 77, 2**62])
 MULTIPLY_ADD = [prims.fma.default] if hasattr(prims, "fma") else []
@@ -141,6 +145,9 @@ CASES = [
     case(aten.unfold.default, f(3, 8), -1, 4, 4),
     case(aten.unfold.default, f(13, 3), 0, 3, 4),
     case(aten.unfold.default, f(2, 6, 3), 1, 6, 9),
+    *[case(aten.diagonal.default, f(4, 6), offset) for offset in (0, 2, -1, 6, -9)],
+    case(aten.diagonal.default, f(3, 4, 5, dtype=BF16), 1, 0, -1),
+    case(aten.diagonal.default, f(3, 4, 5), -1, 2, 1),
     # complex numbers as pairs
     case(aten.view_as_complex.default, f(3, 4, 2)),
     case(aten.view_as_complex.default, f(2, dtype=torch.float64)),
@@ -172,6 +179,10 @@ CASES = [
     case(aten.select_scatter.default, f(3, 4), f(3), 1, -1),
     case(aten.select_scatter.default, i(3, 4), i(4), 0, 0),
     case(aten.select_scatter.default, f(1, 4, dtype=BF16), f(4, dtype=BF16), 0, -1),
+    *[case(aten.diagonal_scatter.default, f(4, 6), f(n), o) for n, o in ((4, 0), (3, 3), (2, -2))],
+    case(aten.diagonal_scatter.default, f(3, 4, 5), f(4, 3), 1, 0, -1),
+    case(aten.diagonal_scatter.default, f(3, 5, 4, dtype=BF16), f(3, 4, dtype=BF16), 0, 2, 1),
+    case(aten.diagonal_scatter.default, i(3, 3), i(0), 7),
     # reductions
     case(aten.sum.default, f(3, 4)),
     case(aten.sum.default, b(3, 4)),
@@ -210,6 +221,9 @@ CASES = [
     case(aten.cumsum.default, b(3, 4), 0),
     case(aten.cumsum.default, i(5), 0, dtype=torch.float32),
     case(aten.cumprod.default, f(3, 4), 1),
+    *[case(scan, f(3, 9), d) for scan in RUNNING for d in (0, -1)],
+    *[case(scan, i(3, 9), 1) for scan in RUNNING],
+    *[case(scan, x, 0) for scan in RUNNING for x in (b(9), f(), HOLES, TIES, TIES.to(BF16))],
     case(aten.topk.default, f(3, 9), 2),
     # factories
     case(aten.full.default, [2, 3], 1.5),
@@ -252,6 +266,19 @@ CASES = [
     case(aten.index_put.default, f(2, 5, 4), [i(3, high=2), None, i(3)], f(3, 5), True),
     case(aten.index_put.default, f(2, 5, 4), [None, i(3), i(3)], f(2, 3), True),
     case(aten._unsafe_index_put.default, f(5), [i(3)], f(3), True),
+    # masks
+    *[
+        case(aten.index_put.default, f(5, 4), [b(5, 4)], f(*n), add)
+        for n in ((), (1,))
+        for add in (False, True)
+    ],
+    *[case(aten.index_put.default, f(5, 4), [b(5)], f(*n)) for n in ((), (4,), (1, 4), (1, 1))],
+    case(aten.index_put.default, f(5, 4), [None, b(4)], f(5, 1), True),
+    case(
+        aten.index_put.default, f(2, 5, 4, 3, dtype=BF16), [None, b(5, 4)], f(1, 1, 3, dtype=BF16)
+    ),
+    case(aten.index_put.default, f(2, 5, 4, 3), [None, b(5, 4)], f(2, 1, 3), True),
+    case(aten.index_put.default, b(5, 4), [b(5)], torch.tensor(True)),
     case(aten.scatter.value, f(3, 4), 1, i(3, 1), -1.0),
     case(aten.scatter.src, f(3, 4), 1, torch.tensor([[0, 2], [1, 3]]), f(3, 4)),
     case(aten.scatter_add.default, f(3, 4), 0, i(2, 4, high=3), f(3, 4)),
@@ -275,6 +302,8 @@ REFUSED = [
     (case(aten.mul.Tensor, f(3).to(torch.complex64).conj(), 2.0), "a lazy conjugate"),
     (case(aten._to_copy.default, f(3), device=torch.device("meta")), "a tensor is on meta"),
     (case(aten.index.Tensor, f(3, 4), [b(3)]), "an index is torch.bool"),
+    (case(aten.index_put.default, f(3), [HELD], f(2)), "an index is torch.bool"),
+    (case(aten.index_put.default, b(3), [HELD], b(1), True), "an index is torch.bool"),
     (case(aten.var.correction, f(3), correction=0.5), "correction=0.5 is no whole number"),
     (case(aten.as_strided.default, f(3, 4), [3], [5]), "another view of memory"),
     (case(aten.as_strided.default, f(3, 4).t(), [12], [1]), "another view of memory"),

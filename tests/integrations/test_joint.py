@@ -18,6 +18,10 @@ X = torch.randn(4, 6)
     [
         (lambda x: aten.full_like(x, 0) + 1, ["full", "add"]),
         (lambda x: x.exp().clone() + 1, ["exp", "add"]),
+        (lambda x: aten.copy(torch.empty_like(x), x.exp()) + 1, ["exp", "add"]),
+        (lambda x: aten.copy(x.sin(), x.exp()), ["exp", "clone"]),
+        (lambda x: aten.copy(x.new_empty(6, 4), x.t()) + 1, ["t", "clone", "add"]),
+        (lambda x: aten.copy(x.sin(), x[0]) + 1, ["sin", "select", "copy", "add"]),
     ],
 )
 def test_copies_go_and_sizes_are_numbers(function: Any, expected: list[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fuser.integrations.aten import (
     complex_views,
+    diagonals,
     factories,
     indexing,
     moves,
@@ -16,10 +17,17 @@ from fuser.integrations.aten import (
 from fuser.integrations.aten.factories import RANDOM
 from fuser.integrations.aten.row import Kind, Overload, Row
 
-TABLE: Mapping[Overload, Row] = {
-    row.overload: row
-    for module in (pointwise, complex_views, views, moves, reductions, factories, indexing)
-    for row in module.ROWS
-}
+_MODULES = (
+    pointwise,
+    complex_views,
+    views,
+    moves,
+    diagonals,
+    reductions,
+    factories,
+    indexing,
+)
+
+TABLE: Mapping[Overload, Row] = {row.overload: row for module in _MODULES for row in module.ROWS}
 
 __all__ = ["RANDOM", "TABLE", "Kind", "Row"]

@@ -15,6 +15,7 @@ import torch
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle
+from fuser.integrations.aten.masks import is_choice, put_where
 from fuser.integrations.aten.row import Row, row
 from fuser.integrations.fx_types import tensor_of
 from fuser.integrations.lowering import Lowering
@@ -142,6 +143,8 @@ def _index(b: Lowering, self: Any, indices: Sequence[Any]) -> Handle:
 def _index_put(
     b: Lowering, self: Any, indices: Sequence[Any], values: Any, accumulate: bool
 ) -> Handle:
+    if is_choice(self, indices, values, accumulate):
+        return put_where(b, self, indices, values, accumulate)
     x = b.exact(self)
     found = _indexed(b, x, indices, "index_put", wraps=accumulate)
     rank, before, others = found.place.ndim, found.before, found.others
@@ -192,6 +195,11 @@ def _not_indices(node: Node, **given: Any) -> str | None:
     return None
 
 
+def _not_places(node: Node, **given: Any) -> str | None:
+    put = (given[name] for name in ("self", "indices", "values", "accumulate"))
+    return None if is_choice(*put) else _not_indices(node, **given)
+
+
 # -- scatters ------------------------------------------------------------------------------------
 
 
@@ -221,8 +229,8 @@ ROWS: tuple[Row, ...] = (
     row(_aten.embedding.default, _embedding),
     row(_aten.index.Tensor, _index, refuse=_not_indices),
     row(_aten._unsafe_index.Tensor, _index, refuse=_not_indices),
-    row(_aten.index_put.default, _index_put, refuse=_not_indices),
-    row(_aten._unsafe_index_put.default, _index_put, refuse=_not_indices),
+    row(_aten.index_put.default, _index_put, refuse=_not_places),
+    row(_aten._unsafe_index_put.default, _index_put, refuse=_not_places),
     row(_aten.scatter.value, _scatter_value),
     row(_aten.scatter.src, _scatter_src),
     row(_aten.scatter_add.default, _scatter_add),

@@ -54,12 +54,16 @@ def _constant_pad(b: Lowering, self: Any, pad: Sequence[Any], value: Any) -> Han
     if all(isinstance(width, int) for width in pad):
         return b.ops.pad(x, list(pad), b.operand(value))
     for at in range(0, len(pad), 2):
-        x = _padded(b, x, x.ndim - 1 - at // 2, b.extent(pad[at]), b.extent(pad[at + 1]), value)
+        x = padded(b, x, x.ndim - 1 - at // 2, b.extent(pad[at]), b.extent(pad[at + 1]), value)
     return x
 
 
-def _padded(b: Lowering, x: Handle, dim: int, before: Any, after: Any, value: Any) -> Handle:
-    """A pad of widths that are known at the call only: reads at clamped places, then a choice."""
+def padded(b: Lowering, x: Handle, dim: int, before: Any, after: Any, value: Any) -> Handle:
+    """A pad of one dimension; of widths that are known at the call only, reads at clamped places,
+    then a choice."""
+    if isinstance(before, int) and isinstance(after, int):
+        widths = [*([0, 0] * (x.ndim - 1 - dim)), before, after]
+        return b.ops.pad(x, widths, b.operand(value)) if before or after else x
     size = b.ops.size(x, dim)
     place = b.ops.sub(b.ops.iota(b.ops.add(b.ops.add(size, before), after)), before)
     read = b.ops.index_select(x, b.ops.clamp(place, 0, b.ops.sub(size, 1)), dim)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fuser.frontend.handles import Handle
+from fuser.integrations.aten.moves import along
 from fuser.integrations.aten.row import Lower, Row, row
 from fuser.integrations.lowering import Lowering
 from fuser.ir.dtypes import DataType
@@ -97,6 +98,25 @@ def _scanned(name: str) -> Lower:
     return lower
 
 
+def _running_extreme(name: str, meets: str) -> Lower:
+    """Values and places: of equal ones the last, and of NaN, from the first on."""
+
+    def lower(b: Lowering, self: Any, dim: int) -> tuple[Handle, Handle]:
+        x = b.tensor(self)
+        if not x.ndim:
+            return b.ops.set(x), b.ops.full([], 0, DataType.Int)
+        ordered = b.ops.cast(x, DataType.Int32) if x.dtype() is DataType.Bool else x
+        values = getattr(b.ops, name)(ordered, dim)
+        # Where the value is its own, the extreme so far is there.
+        own = getattr(b.ops, meets)(ordered, values)
+        if x.dtype().is_floating:
+            own = b.ops.logical_or(own, b.ops.isnan(x))
+        place = along(b, b.ops.iota(b.size(x, dim % x.ndim)), dim % x.ndim, x.ndim)
+        return values, b.ops.cummax(b.ops.where(own, place, 0), dim)
+
+    return lower
+
+
 def _topk(b: Lowering, self: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
     return b.ops.topk(b.exact(self), k, dim, largest, sorted)
 
@@ -126,5 +146,7 @@ ROWS: tuple[Row, ...] = (
     row(_aten.min.dim, _extreme("min")),
     row(_aten.cumsum.default, _scanned("cumsum")),
     row(_aten.cumprod.default, _scanned("cumprod")),
+    row(_aten.cummax.default, _running_extreme("cummax", "ge")),
+    row(_aten.cummin.default, _running_extreme("cummin", "le")),
     row(_aten.topk.default, _topk),
 )

@@ -1,0 +1,124 @@
+"""Operations that torch computes by a loop of its own, as others that partitions hold.
+
+bernoulli(x, p)                   rand() < p
+masked_scatter(x, mask, source)   where(mask, source[how many the mask has chosen before], x)
+scatter_reduce(x, i, s, "mean")   sums over counts, each a scatter that adds
+weight norm, backwards            sums along rows
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from fuser.integrations.fx_types import is_static
+
+_aten: Any = torch.ops.aten
+
+
+def bernoulli(
+    x: torch.Tensor, p: float | torch.Tensor, generator: torch.Generator | None = None
+) -> torch.Tensor:
+    """1 with probability `p`, else 0, as `x` is; of `x` no element is read."""
+    if generator is not None:
+        return NotImplemented
+    if x.is_contiguous():
+        drawn = torch.rand(x.shape, dtype=torch.float32, device=x.device)
+    else:
+        drawn = torch.rand_like(x, dtype=torch.float32)
+    return (drawn < p).to(x.dtype)
+
+
+# -- masks ---------------------------------------------------------------------------------------
+
+
+def masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """`x` with the elements of `source`, in their order, where the mask says so."""
+    if not all(is_static(size) and size for size in source.shape):
+        return NotImplemented
+    x, mask = _aten.broadcast_tensors([x, mask])
+    number, width = _numbered(mask, source.numel())
+    taken = torch.index_select(source.reshape(-1, width), 0, number)
+    return torch.where(mask, taken.view(mask.shape), x)
+
+
+def masked_scatter_backward(
+    grad: torch.Tensor, mask: torch.Tensor, sizes: Sequence[int]
+) -> torch.Tensor:
+    """The gradient of `source`: each of its elements was read once, or not at all."""
+    if not all(is_static(size) and size for size in sizes):
+        return NotImplemented
+    count = math.prod(sizes)
+    grad, mask = _aten.broadcast_tensors([grad, mask])
+    number, width = _numbered(mask, count)
+    zeros = torch.full([count // width, width], 0, dtype=grad.dtype, device=grad.device)
+    given = torch.where(mask, grad, 0).reshape(-1, width)
+    return torch.index_add(zeros, 0, number, given).view(sizes)
+
+
+def _numbered(mask: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
+    """Which row of the source each row of a mask gets, and the width of rows: that of the last
+    dimensions along which the mask is expanded, so that whole rows of `count` elements are read."""
+    rows, width = mask, 1
+    while rows.dim() and rows.stride(-1) == 0:
+        width *= rows.shape[-1]
+        rows = rows.select(-1, 0)
+    if not is_static(width) or not width or count % width:
+        rows, width = mask, 1
+    return torch.clamp(torch.cumsum(rows.reshape(-1), 0) - 1, min=0), width
+
+
+# -- scatters ------------------------------------------------------------------------------------
+
+
+def scatter_reduce(
+    x: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    src: torch.Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> torch.Tensor:
+    """Sums, or means, of what goes to each place, with what was there or without."""
+    if reduce not in ("sum", "mean"):
+        return NotImplemented
+    wide = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
+    first = x if include_self else torch.scatter(x, dim, index, 0)
+    total = torch.scatter_add(first.to(wide), dim, index, src.to(wide))
+    if reduce == "mean":
+        # What was there counts as one; and so does nothing, which is divided by 1.
+        there = torch.full(x.shape, 1, dtype=wide, device=x.device)
+        there = there if include_self else torch.scatter(there, dim, index, 0)
+        each = torch.full(src.shape, 1, dtype=wide, device=x.device)
+        count = torch.scatter_add(there, dim, index, each)
+        rounding = None if x.is_floating_point() else "floor"
+        total = torch.div(total, count, rounding_mode=rounding)
+    return total.to(x.dtype)
+
+
+# -- norms ---------------------------------------------------------------------------------------
+
+
+def weight_norm_backward(
+    grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of v and g, of g * v / |v|, with a norm for each place of `dim`."""
+    others = [each for each in range(v.dim()) if each != dim % v.dim()]
+    norms = norms.view(g.shape)
+    along = torch.sum(grad * v, others, keepdim=True) / norms
+    return (g / norms) * (grad - v * (along / norms)), along.to(g.dtype)
+
+
+COMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    _aten.bernoulli.p: bernoulli,
+    _aten.bernoulli.Tensor: bernoulli,
+    _aten.masked_scatter.default: masked_scatter,
+    _aten.masked_scatter_backward.default: masked_scatter_backward,
+    _aten.scatter_reduce.two: scatter_reduce,
+    _aten._weight_norm_interface_backward.default: weight_norm_backward,
+}
+"""The decompositions."""

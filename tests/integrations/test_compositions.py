@@ -1,0 +1,93 @@
+"""What torch computes by loops of its own, as compositions: eager's numbers, in partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its name everywhere
+
+from fuser.integrations import dynamo
+
+MASK = torch.arange(35).view(5, 7) % 3 == 0
+
+
+def assert_fused(function: Callable[..., torch.Tensor], *given: torch.Tensor) -> None:
+    """Compares forward and backward with eager, and asserts that partitions have all of both."""
+    dynamo.clear_reports()
+    results: list[list[torch.Tensor]] = []
+    for run in (function, torch.compile(function, backend="fuser")):
+        inputs = [x.detach().clone() for x in given]
+        floats = [x.requires_grad_() for x in inputs if x.is_floating_point()]
+        y = run(*inputs)
+        results.append([y.detach()])
+        if floats:
+            weights = torch.linspace(-1, 1, y.numel()).view(y.shape)
+            results[-1] += torch.autograd.grad((y * weights).sum(), floats)
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert {report.percent for report in dynamo.reports()} == {100.0}
+
+
+def scattered(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    return (x * 2).masked_scatter(mask, source.sin()) * 3
+
+
+@pytest.mark.parametrize("mask", [MASK, ~MASK, MASK & False, MASK[:, :1].expand(5, 7), MASK[0]])
+def test_masks_take_the_next_element_of_their_source(mask: torch.Tensor) -> None:
+    x = torch.linspace(-1, 1, 35).view(5, 7)
+    assert_fused(lambda x, source: scattered(x, mask, source), x, torch.linspace(0, 3, 42))
+    # A source of as many elements as are taken.
+    count = max(int(mask.expand(5, 7).sum()), 1)
+    assert_fused(lambda x, source: scattered(x, mask, source), x, torch.linspace(0, 3, count))
+
+
+def test_masks_of_whole_rows_take_rows() -> None:
+    """One number for each row of the mask is scanned, not one for each of its elements."""
+    x, mask = torch.zeros(5, 512), MASK[:, :1].expand(5, 512)
+    assert_fused(lambda x, source: scattered(x, mask, source), x, torch.linspace(0, 3, 2048))
+    forward, _ = dynamo.reports()
+    (part,) = forward.partitions
+    scan = next(kernel for kernel in part.plan().kernels if "cumsum" in kernel.operations)
+    assert scan.bytes_read < 512
+
+
+def test_a_source_with_too_few_elements_is_refused() -> None:
+    with pytest.raises(IndexError, match="out of range"):
+        torch.compile(scattered, backend="fuser")(torch.zeros(5, 7), MASK, torch.zeros(3))
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+@pytest.mark.parametrize("with_self", [True, False])
+def test_scatters_that_reduce(reduce: str, with_self: bool) -> None:
+    index = (torch.arange(36).view(9, 4) * 5) % 6
+
+    def reduced(x: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
+        return x.scatter_reduce(0, index, src * 2, reduce, include_self=with_self) + 1
+
+    x, src = torch.linspace(-1, 1, 32).view(8, 4), torch.linspace(-3, 2, 36).view(9, 4)
+    assert_fused(reduced, x, src)
+    assert_fused(reduced, (x * 9).long(), (src * 9).long())
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_gradients_of_weight_norms(dim: int) -> None:
+    v = torch.linspace(-1, 2, 30).view(5, 3, 2)
+    g = torch.linspace(1, 2, v.shape[dim]).view([-1 if at == dim else 1 for at in range(3)])
+    assert_fused(lambda v, g: torch._weight_norm(v, g, dim) * 2, v, g)
+
+
+def test_draws_of_two_outcomes_follow_their_probability_and_the_seed() -> None:
+    compiled = torch.compile(lambda x: F.dropout2d(x, 0.3), backend="fuser")
+    dynamo.clear_reports()
+    drawn: list[torch.Tensor] = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        drawn.append(compiled(torch.ones(64, 64, 2, 1)))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    assert set(drawn[0].unique().tolist()) == {0.0, torch.tensor(1 / 0.7).item()}
+    assert torch.equal(drawn[0][:, :, 0], drawn[0][:, :, 1])
+    assert abs((drawn[0] != 0).float().mean() - 0.7) < 0.03
+    assert [report.percent for report in dynamo.reports()] == [100.0]
