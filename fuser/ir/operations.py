@@ -6,6 +6,7 @@ Equal operations are therefore common subexpressions. Each question about an ope
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -252,6 +253,11 @@ class Scatter:
         """The dimensions of `points` that the index numbers; the others are as those of `arg`."""
         rank = len(self.index.shape) if self.mode == "index_put_accumulate" else 1
         return range(self.dim, self.dim + rank)
+
+    @property
+    def most_at_one_place(self) -> int:
+        """How many points there are that may go to the same place."""
+        return math.prod(self.points[dim] for dim in self.point_dims)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import torch
+
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.coordinates import Coordinates
@@ -107,9 +109,17 @@ def atoms_of(at: Iterable[Index]) -> AtomSet:
     return frozenset(axis.path[0] for index in at for axis in axes_of(index))
 
 
-def held_type(op: Scatter) -> DataType:
-    """The type of what one thread holds of a result until all of its points are there."""
-    return _WIDER.get(op.arg.dtype, op.arg.dtype) if op.adds else op.arg.dtype
+def held_type(op: Scatter, stored: Iterable[Value]) -> DataType:
+    """The type of what one thread holds of a result until all of its points are there: a wider one,
+    but float32 where to round what is stored costs as much as to add all points in it."""
+    if not op.adds:
+        return op.arg.dtype
+    if op.arg.dtype is DataType.Float:
+        lost = op.most_at_one_place * torch.finfo(torch.float32).eps
+        types = [value.dtype for value in stored]
+        if all(each.is_floating and lost <= torch.finfo(each.torch).eps for each in types):
+            return DataType.Float
+    return _WIDER.get(op.arg.dtype, op.arg.dtype)
 
 
 def at_once(summed: Sweep, last: Sweep) -> Sweep:

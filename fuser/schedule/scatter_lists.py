@@ -84,7 +84,7 @@ class _ListTracer(ScatterTracer):
         listed = self._listed()
         outside, columns = self._columns(at)
         self._kept = atoms_of(at) - {axis.path[0] for axis in columns}
-        name, dtype = f"{self._out}_sum", held_type(op)
+        name, dtype = f"{self._out}_sum", held_type(op, self._segment.stores)
         held, kept = Ref(name, dtype), Kept(name, dtype, columns[-1])
         given = self.element(op.arg, at, dtype)
         point, added = self._at_point(at, dtype)

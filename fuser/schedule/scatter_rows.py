@@ -54,7 +54,7 @@ def trace_scattered_rows(segment: Segment) -> ScatteredRows:
 class _RowTracer(ScatterTracer):
     def run(self) -> ScatteredRows:
         op, out = self._op, self._out
-        at, dtype = self._natural(out), held_type(self._op)
+        at, dtype = self._natural(out), held_type(self._op, self._segment.stores)
         self._kept = atoms_of(at[: op.dim])
         axes = axes_of(at[op.dim])
         kept = Kept(f"{out}_sum", dtype, axes[-1], outer=axes[:-1])

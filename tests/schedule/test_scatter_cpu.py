@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, LoopNest
@@ -38,9 +38,9 @@ def replaced(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> 
     return fd.ops.scatter(x, at, source, 0)
 
 
-def nest(columns: int, define: Define = added) -> LoopNest:
-    x, source = (torch.empty(size, columns, device="meta") for size in (100, 300))
-    inputs = x, torch.empty(300, dtype=torch.int64, device="meta"), source
+def nest(columns: int, define: Define = added, points: int = 300) -> LoopNest:
+    x, source = (torch.empty(size, columns, device="meta") for size in (100, points))
+    inputs = x, torch.empty(points, dtype=torch.int64, device="meta"), source
     with FusionDefinition() as fd:
         fd.add_output(define(fd, *map(fd.from_pytorch, inputs)))
     fusion = choose_scatter_forms(concrete(fd.fusion, inputs), lists=True, ordered=False)
@@ -110,6 +110,25 @@ def of_columns(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -
 def test_rows_are_done_one_by_one_if_long_or_not_walked_as_one(columns: int, define: Define):
     nodes = list(every_node(nest(columns, define).body))
     assert not any(isinstance(node, UnlistedRows) for node in nodes)
+
+
+def rounded(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
+    return fd.ops.cast(added(fd, x, index, source), DataType.BFloat16)
+
+
+@pytest.mark.parametrize(
+    ("define", "points", "held"),
+    [
+        (added, 300, DataType.Double),
+        (rounded, 1 << 16, DataType.Float),
+        (rounded, (1 << 16) + 1, DataType.Double),
+    ],
+)
+def test_sums_are_held_in_float64_unless_rounding_the_result_costs_more(
+    define: Define, points: int, held: DataType
+):
+    nodes = every_node(nest(768, define, points).body)
+    assert {node.dtype for node in nodes if isinstance(node, RowArray)} == {held}
 
 
 def test_the_last_point_is_stored_where_points_replace_what_was_there():
