@@ -41,8 +41,7 @@ from fuser.schedule.row_body import (
 from fuser.schedule.statements import Let, Load
 
 _SAFETY = 4
-"""How many epsilons of float32 each point of a row may cost, of that of the elements' type."""
-
+"""How many epsilons of float32 each point of a row may cost, of that of a 16-bit type."""
 
 _APART = 256.0
 """A number of which so many have a finite sum is a finite distance from every bfloat16."""
