@@ -40,17 +40,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Examples depend on the test and on --seed alone: what passed here passes elsewhere."""
-    if seed := config.getoption("--seed"):
+    seed, given = config.getoption("--seed"), config.option.hypothesis_seed
+    if seed and given is None:
         config.option.hypothesis_seed = str(seed)
-    else:
-        settings.register_profile("repeated", derandomize=True, database=None)
-        settings.load_profile("repeated")
+    is_seeded = config.option.hypothesis_seed is not None
+    settings.register_profile("repeated", derandomize=not is_seeded, database=None)
+    settings.load_profile("repeated")
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """What a module draws while it is imported depends on its name, not on those before it."""
+    _seed(collector)
 
 
 @pytest.fixture(autouse=True)
 def seeded(request: pytest.FixtureRequest) -> None:
     """A test's inputs depend on its name and on --seed, not on the tests before it."""
-    seed = zlib.crc32(request.node.nodeid.encode()) + request.config.getoption("--seed")
+    _seed(request.node)
+
+
+def _seed(node: pytest.Collector | pytest.Item) -> None:
+    seed = zlib.crc32(node.nodeid.encode()) + node.config.getoption("--seed")
     torch.manual_seed(seed)
     random.seed(seed)
 

@@ -3,7 +3,7 @@
 bernoulli(x, p)                   rand() < p
 masked_scatter(x, mask, source)   where(mask, source[how many the mask has chosen before], x)
 scatter_reduce(x, i, s, "mean")   sums over counts, each a scatter that adds
-weight norm, backwards            sums along rows
+weight norm, and backwards        sums along rows
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def _numbered(mask: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
     """Which row of the source each row of a mask gets, and the width of rows: that of the last
     dimensions along which the mask is expanded, so that whole rows of `count` elements are read."""
     rows, width = mask, 1
-    while rows.dim() and rows.stride(-1) == 0:
+    while rows.dim() and rows.stride(-1) == 0 and is_static(rows.shape[-1]) and rows.shape[-1]:
         width *= rows.shape[-1]
         rows = rows.select(-1, 0)
-    if not is_static(width) or not width or count % width:
+    if count % width:
         rows, width = mask, 1
     return torch.clamp(torch.cumsum(rows.reshape(-1), 0) - 1, min=0), width
 
@@ -103,14 +103,31 @@ def scatter_reduce(
 # -- norms ---------------------------------------------------------------------------------------
 
 
+def weight_norm(
+    v: torch.Tensor, g: torch.Tensor, dim: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """g * v / |v|, and the norms, one for each place of `dim`; also where `v` has no other
+    dimension, of which torch's decomposition takes one norm."""
+    dtype = torch.float32 if g.dtype is torch.bfloat16 else g.dtype
+    others = _others(v, dim)
+    norms: torch.Tensor = v.abs().to(dtype)
+    if others:
+        norms = _aten.linalg_vector_norm(v, 2, others, keepdim=True, dtype=dtype)
+    return v * (g / norms.to(g.dtype)), norms
+
+
 def weight_norm_backward(
     grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Gradients of v and g, of g * v / |v|, with a norm for each place of `dim`."""
-    others = [each for each in range(v.dim()) if each != dim % v.dim()]
-    norms = norms.view(g.shape)
-    along = torch.sum(grad * v, others, keepdim=True) / norms
+    others = _others(v, dim)
+    norms, along = norms.view(g.shape), grad * v
+    along = (torch.sum(along, others, keepdim=True) if others else along) / norms
     return (g / norms) * (grad - v * (along / norms)), along.to(g.dtype)
+
+
+def _others(x: torch.Tensor, dim: int) -> list[int]:
+    return [each for each in range(x.dim()) if each != dim % x.dim()]
 
 
 COMPOSITIONS: dict[Any, Callable[..., Any]] = {
@@ -119,6 +136,7 @@ COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.masked_scatter.default: masked_scatter,
     _aten.masked_scatter_backward.default: masked_scatter_backward,
     _aten.scatter_reduce.two: scatter_reduce,
+    _aten._weight_norm_interface.default: weight_norm,
     _aten._weight_norm_interface_backward.default: weight_norm_backward,
 }
 """The decompositions."""

@@ -3,7 +3,8 @@ to see the inside of.
 
 Of torch's own, some are left out. Gradients of pads that copy elements are given by the places that
 were copied: see `known_places.py`. Operations on lists of tensors are those on each of them,
-`pools.py` has those of images, and `compositions.py` others that torch decomposes nowhere.
+`pools.py` has those of images, and `compositions.py` others that torch decomposes nowhere, or not
+as it computes them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import cast
 import torch
 from torch.fx import GraphModule, Node
 
-from fuser.integrations.fx_types import is_one
+from fuser.integrations.fx_types import is_one, same_numbers
 
 
 def choose_by_masks(module: GraphModule) -> None:
@@ -53,8 +53,10 @@ def _choice(node: Node) -> tuple[Node, Node, Node, int] | None:
     if given.dim() and given.dtype is not into.dtype:
         return None  # torch refuses it
     behind = into.dim() - before - over.dim()
+    if not same_numbers(over.shape, into.shape[before : before + over.dim()]):
+        return None  # torch refuses it, if not now then when it runs
     place = given.dim() - behind - 1
-    if place >= 0 and not is_one(given.shape[place]):
+    if place > before or (place >= 0 and not is_one(given.shape[place])):
         return None
     return cast("Node", x), cast("Node", mask), cast("Node", value), behind
 

@@ -8,8 +8,9 @@
 
 The difference cancels, but not much: the square of what one element is off the mean by is at most n
 times the variance, of which n epsilons of float32 are then lost. In rows that are not too long,
-that is less than what rounding to 16 bits costs, if elements and results are so rounded. Source: T.
-F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample variance, 1983.
+that is less than what rounding to 16 bits costs, if elements and results are so rounded. Where such
+a square is past 1e38 / n, the variance is infinite. Source: T. F. Chan, G. H. Golub, R. J. LeVeque,
+Algorithms for computing the sample variance, 1983.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ from fuser.schedule.row_body import (
 from fuser.schedule.statements import Let, Load
 
 _SAFETY = 4
-"""How many epsilons of float32 each point of a row may cost, of that of the elements' type."""
+"""How many epsilons of float32 each point of a row may cost, of that of a 16-bit type."""
+
+_APART = 256.0
+"""A number of which so many have a finite sum is a finite distance from every bfloat16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,11 @@ class _Variance:
 def sum_variances_at_once(body: RowBody) -> RowBody:
     """`body` with both sums of each such variance in one sweep, if all results have 16 bits."""
     stages = body.stages
-    if not all(_is_narrow(store.tensor.dtype) for sweep in body.sweeps for store in sweep.stores):
+    stored = {store.tensor.dtype for sweep in body.sweeps for store in sweep.stores}
+    if not all(map(_is_narrow, stored)):
         return body
-    while variance := _a_variance(stages):
+    most_points = min(map(_most_points, stored), default=0.0)
+    while variance := _a_variance(stages, most_points):
         stages = _at_once(stages, variance)
     return dataclasses.replace(body, stages=stages)
 
@@ -70,7 +76,7 @@ def sum_variances_at_once(body: RowBody) -> RowBody:
 # -- what is a variance ----------------------------------------------------------------------------
 
 
-def _a_variance(stages: Sequence[Sweep]) -> _Variance | None:
+def _a_variance(stages: Sequence[Sweep], most_points: float) -> _Variance | None:
     totals = {
         fold.name: (sweep, fold)
         for sweep in stages
@@ -86,7 +92,7 @@ def _a_variance(stages: Sequence[Sweep]) -> _Variance | None:
         match _squared(deviations):
             case Call("sub", (Ref() as value, Ref(name))) if name in means:
                 mean, sums, total = means[name]
-                code = _code_of(value, sums, deviations)
+                code = _code_of(value, sums, deviations, most_points)
                 if total.value == value and code:
                     (squares,) = deviations.folds
                     return _Variance(sums, total, mean, deviations, squares, value, code)
@@ -118,15 +124,18 @@ def _squared(sweep: Sweep) -> Expression | None:
             return None
 
 
-def _code_of(value: Ref, sums: Sweep, deviations: Sweep) -> tuple[Load | Let, ...]:
+def _code_of(
+    value: Ref, sums: Sweep, deviations: Sweep, most_points: float
+) -> tuple[Load | Let, ...]:
     """What makes the value in both sweeps, if it comes of 16-bit floats in rows not too long."""
     made, again = (nodes_read(sweep.code, {value.name}) for sweep in (sums, deviations))
     code = tuple(node for node in made if isinstance(node, Load | Let))
     read = [node.tensor.dtype for node in code if isinstance(node, Load)]
     if made != again or code != made or sums.axes != deviations.axes or not read:
         return ()
-    narrow = all(map(_is_narrow, read))
-    return code if narrow and point_count(sums.axes) <= min(map(_most_points, read)) else ()
+    if not all(map(_is_narrow, read)):
+        return ()
+    return code if point_count(sums.axes) <= min(most_points, *map(_most_points, read)) else ()
 
 
 def _is_narrow(dtype: DataType) -> bool:
@@ -134,6 +143,7 @@ def _is_narrow(dtype: DataType) -> bool:
 
 
 def _most_points(dtype: DataType) -> float:
+    """The longest rows in which less is lost than by rounding to a type."""
     of_type, of_float = (torch.finfo(each.torch).eps for each in (dtype, DataType.Float))
     return of_type / (_SAFETY * of_float)
 
@@ -150,22 +160,25 @@ def _at_once(stages: Sequence[Sweep], variance: _Variance) -> tuple[Sweep, ...]:
         if stage not in given
     ]
     read = set(names_in(contents(others)))
-    at_once = [_first_point(variance), _both_sums(variance), _results(variance, read)]
     place = stages.index(variance.sums)
+    made = {node.name for stage in others[:place] for node in stage.code}
+    at_once = [_first_point(variance, made), _both_sums(variance), _results(variance, read)]
     stages = (*others[:place], *at_once, *others[place:])
     return tuple(stage for stage in stages if stage.code or stage.stores)
 
 
-def _first_point(variance: _Variance) -> Sweep:
-    """What makes the value at a row's first point. Where n of it have no finite sum, 0 is taken,
-    which leaves the sums what they are."""
+def _first_point(variance: _Variance, made: Container[str]) -> Sweep:
+    """What makes the value at a row's first point, but for what is `made` there for variances
+    before it. Where n of it have no finite sum, or other elements no finite distance from it, 0 is
+    taken, which leaves the sums what they are."""
     at_first = replace_axes(
         Sweep((), variance.code, (), ()), dict.fromkeys(variance.sums.axes, ZERO)
     )
     known = {node.name: Ref(first_name(node.name), dtype_of(node)) for node in at_first.code}
-    code = (_named(node, known) for node in at_first.code)
+    code = (_named(n, known) for n in at_first.code if known[n.name].name not in made)
     value, dtype = known[variance.value.name], variance.value.dtype
-    several = Call("mul", (value, _count(variance)), dtype)
+    count = Call("add", (_count(variance), Literal(_APART, dtype)), dtype)
+    several = Call("mul", (value, count), dtype)
     finite = Call("isfinite", (several,), DataType.Bool)
     taken = Call("where", (finite, value, Literal(0.0, dtype)), dtype)
     return Sweep((), (*code, Let(_taken(variance).name, dtype, taken)), (), ())

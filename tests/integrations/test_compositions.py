@@ -53,6 +53,10 @@ def test_masks_of_whole_rows_take_rows() -> None:
     assert scan.bytes_read < 512
 
 
+def test_a_mask_that_is_expanded_to_no_elements() -> None:
+    assert_fused(scattered, torch.zeros(5, 0), MASK[:, :1], torch.linspace(0, 3, 42))
+
+
 def test_a_source_with_too_few_elements_is_refused() -> None:
     with pytest.raises(IndexError, match="out of range"):
         torch.compile(scattered, backend="fuser")(torch.zeros(5, 7), MASK, torch.zeros(3))
@@ -76,6 +80,12 @@ def test_gradients_of_weight_norms(dim: int) -> None:
     v = torch.linspace(-1, 2, 30).view(5, 3, 2)
     g = torch.linspace(1, 2, v.shape[dim]).view([-1 if at == dim else 1 for at in range(3)])
     assert_fused(lambda v, g: torch._weight_norm(v, g, dim) * 2, v, g)
+
+
+def test_weight_norms_of_one_dimension() -> None:
+    """A norm for each place, not one of all."""
+    v, g = torch.linspace(-1, 2, 5), torch.linspace(1, 2, 5)
+    assert_fused(lambda v, g: torch._weight_norm(v, g, 0) * 2, v, g)
 
 
 def test_draws_of_two_outcomes_follow_their_probability_and_the_seed() -> None:

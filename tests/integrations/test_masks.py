@@ -91,3 +91,30 @@ def test_values_for_each_place_of_a_mask_are_no_choice() -> None:
     x, values = torch.linspace(-1, 1, 6).view(3, 2), torch.ones(2, 2).requires_grad_()
     got = torch.compile(filled, backend="fuser")(x, values)
     torch.testing.assert_close(got, filled(x, values))
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("shape", [(1, 7), (5, 1)])
+def test_masks_of_another_size_are_refused_as_by_torch(
+    shape: tuple[int, ...], gradient: bool
+) -> None:
+    def filled(x: torch.Tensor, mask: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y[mask] = value
+        return y.sin()
+
+    mask, value = torch.ones(shape, dtype=torch.bool), torch.ones((), requires_grad=gradient)
+    with pytest.raises(IndexError, match="shape of the mask"):
+        torch.compile(filled, backend="fuser")(torch.ones(5, 7), mask, value)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 7), (1, 1, 1), (1, 7)])
+def test_values_of_more_dimensions_than_what_they_replace(shape: tuple[int, ...]) -> None:
+    def filled(x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y[x[:, 0] > 0] = value
+        return y.sin()
+
+    x, value = torch.linspace(-1, 1, 35).view(5, 7), torch.full(shape, 0.5, requires_grad=True)
+    got = torch.compile(filled, backend="fuser")(x, value)
+    torch.testing.assert_close(got, filled(x, value))

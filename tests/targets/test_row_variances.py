@@ -65,6 +65,35 @@ def test_long_rows(columns: int):
     agrees(defined([x]), [x], "cpu")
 
 
+def test_the_norm_of_a_norm():
+    """Both take the first element of the same input."""
+    x = torch.randn(40, 200).bfloat16()
+    with FusionDefinition() as fd:
+        made = fd.ops.cast(fd.from_pytorch(x), DataType.Float)
+        for _ in range(2):
+            variance, center = fd.ops.var_mean(made, [1], correction=0, keepdim=True)
+            made = (made - center) * fd.ops.rsqrt(variance + 1e-5)
+        fd.add_output(fd.ops.cast(made, DataType.BFloat16))
+    agrees(fd, [x], "cpu")
+
+
+def test_results_that_are_rounded_less_than_elements():
+    x = torch.randn(16, 16384).bfloat16()
+    x[:, 0] = 3e4
+    with FusionDefinition() as fd:
+        wide = fd.ops.cast(fd.from_pytorch(x), DataType.Float)
+        variance = fd.ops.var(wide, [1], correction=0)
+        fd.add_output(fd.ops.cast(variance, DataType.Half))
+    agrees(fd, [x], "cpu")
+
+
+def test_elements_with_no_finite_distance_between_them():
+    x = torch.randn(16, 10)
+    x[:, 0], x[:, 1] = -3e37, 3.38e38
+    x = x.bfloat16()
+    agrees(defined([x], mean=True), [x], "cpu")
+
+
 def test_an_input_that_is_updated():
     """Its first element is read before anything is stored."""
     x = rows(768, torch.bfloat16)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fuser.frontend.handles import Handle
-from fuser.integrations.fx_types import is_one, tensor_of
+from fuser.integrations.fx_types import is_one, same_numbers, tensor_of
 from fuser.integrations.lowering import Lowering
 
 
@@ -43,6 +43,8 @@ def is_choice(self: Any, indices: Sequence[Any], values: Any, added: bool) -> bo
     over = tensor_of(mask).dim()
     if not over or (added and x.dtype is torch.bool):
         return False
+    if not same_numbers(tensor_of(mask).shape, x.shape[dim : dim + over]):
+        return False  # torch refuses it
     place = value.dim() - (x.dim() - dim - over) - 1
     return place < 0 or is_one(value.shape[place])
 
