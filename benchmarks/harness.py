@@ -37,12 +37,16 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What was asked for and what was measured, in words a table can hold."""
+    """What was asked for and what was measured, in words a table can hold; `copied` is what would
+    have been measured of a copy of the same bytes, if that is known, and `copy_meets` whether it
+    would have met the goal."""
 
     words: str
     wanted: str
     measured: str
     met: bool
+    copied: str = ""
+    copy_meets: bool = True
 
 
 def wall_clock(call: Call) -> float:

@@ -43,9 +43,9 @@ def test_eager_is_the_better_of_its_ways() -> None:
 
 def test_goals_on_the_processor() -> None:
     found = {"eager": 3.0, "torch.compile": 1.9, "eager, as called": 9.0}
-    met = [goal.met for goal in cpu_goals(case_named("gelu [8192, 3072] f32"), found)]
+    met = [goal.met for goal in cpu_goals(case_named("gelu [8192, 3072] f32"), found, 1.0)]
     assert met == [False, True]
-    (softmax,) = cpu_goals(case_named("softmax [8192, 768] f32"), found)
+    (softmax,) = cpu_goals(case_named("softmax [8192, 768] f32"), found, 1.0)
     assert (softmax.wanted, softmax.measured, softmax.met) == (">= 1.5x", "1.90x", True)
 
 
@@ -74,7 +74,7 @@ def test_a_read_is_the_measure_of_what_writes_little() -> None:
 def some_rows() -> list[Row]:
     case, other = case_named("gelu [8192, 3072] f32"), case_named("softmax [8192, 768] bf16")
     found = {"eager": 2.5, "torch.compile": 1.5, "eager, as called": 4.0}
-    goals = cpu_goals(case, found)
+    goals = cpu_goals(case, found, 0.5)
     notes = ["Liger left out: ImportError: no triton"]
     row = Row(case.name, "f32", 201_326_592, 6e-3, 0.97, found, 5e-6, 1e-6, goals, notes)
     return [row, failed(other, "ValueError: no")]
@@ -94,8 +94,15 @@ def test_what_is_missed_or_left_out_is_said() -> None:
     rows = some_rows()
     assert note_lines(rows) == "Liger left out: ImportError: no triton (gelu [8192, 3072] f32)"
     text = goal_lines(rows[0].goals)
-    assert text.startswith("goals met: 1 of 2")
-    assert text.endswith(">= 2x     1.50x")
+    assert text.startswith("goals met: 1 of 2; 0 of those missed, a copy")
+    assert text.endswith(">= 2x     1.50x   3.00x")
+
+
+@pytest.mark.parametrize(("of_copy", "beyond"), [(0.7, 0), (0.8, 1)])
+def test_what_a_copy_would_miss_as_well_is_counted(of_copy: float, beyond: int) -> None:
+    found = {"eager": 2.5, "torch.compile": 1.5}
+    goals = cpu_goals(case_named("gelu [8192, 3072] f32"), found, of_copy)
+    assert f"; {beyond} of those missed" in goal_lines(goals)
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
