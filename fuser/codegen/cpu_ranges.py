@@ -97,6 +97,7 @@ class CpuRangePrinter(CpuCheckPrinter):
                 self.nodes(loop.body)
 
     def block_size(self, loop: Loop) -> str:
+        """How many elements a block of a loop has, the last but for what is left."""
         return str(loop.step)
 
     def range_of(self, axis: Axis) -> tuple[str, str]:
@@ -106,10 +107,10 @@ class CpuRangePrinter(CpuCheckPrinter):
     @contextmanager
     def in_range(self, axis: Axis, first: str, end: str) -> Generator[None]:
         """Sweeps over an axis do a part of it."""
-        outer = self.range_of(axis)
-        self._ranges[axis] = first, end
+        outer = self._ranges
+        self._ranges = outer | {axis: (first, end)}
         yield
-        self._ranges[axis] = outer
+        self._ranges = outer
 
     def has_points(self, loop: Loop) -> str:
         """A condition that holds if a loop does anything."""

@@ -18,7 +18,7 @@ from typing import cast
 import torch
 from torch.fx import GraphModule, Node
 
-from fuser.integrations.fx_types import is_one, same_numbers
+from fuser.integrations.aten.masks import gives_one_value
 
 
 def choose_by_masks(module: GraphModule) -> None:
@@ -48,16 +48,11 @@ def _choice(node: Node) -> tuple[Node, Node, Node, int] | None:
     into, over, given = _example(x), _example(mask), _example(value)
     if into is None or over is None or given is None:
         return None
-    if over.dtype is not torch.bool or not over.dim() or not given.requires_grad:
+    if not given.requires_grad or not gives_one_value(into, before, over, given):
         return None
     if given.dim() and given.dtype is not into.dtype:
         return None  # torch refuses it
     behind = into.dim() - before - over.dim()
-    if not same_numbers(over.shape, into.shape[before : before + over.dim()]):
-        return None  # torch refuses it, if not now then when it runs
-    place = given.dim() - behind - 1
-    if place > before or (place >= 0 and not is_one(given.shape[place])):
-        return None
     return cast("Node", x), cast("Node", mask), cast("Node", value), behind
 
 

@@ -91,6 +91,11 @@ class DataType(Enum, metaclass=_Names):
         return self.torch.itemsize
 
     @property
+    def epsilon(self) -> float:
+        """The step from 1 to the next number of a floating type, as torch has it."""
+        return torch.finfo(self.torch).eps
+
+    @property
     def category(self) -> Category:
         return _CATEGORY[self]
 

@@ -40,16 +40,6 @@ from fuser.ir.values import Value
 _UNITS = 8.0
 """Roundings that one operation may be off by: the device libraries' bounds are below this."""
 
-_EPSILON = {
-    DataType.Double: 2.0**-52,
-    DataType.Float: 2.0**-23,
-    DataType.Half: 2.0**-10,
-    DataType.BFloat16: 2.0**-7,
-    DataType.Float8_e4m3fn: 2.0**-3,
-    DataType.Float8_e5m2: 2.0**-2,
-    DataType.Float8_e8m0fnu: 1.0,
-}
-
 _EXACT = frozenset(
     (
         *("abs", "neg", "sign", "ceil", "floor", "round", "trunc", "relu", "clamp", "threshold"),
@@ -68,10 +58,10 @@ def tolerance(dtype: DataType, reduction_length: int = 1) -> tuple[float, float]
     what one kernel does; `tolerance_of` finds that in a fusion.
     """
     real = dtype.real
-    if real not in _EPSILON:
+    if not real.is_floating:
         return 0.0, 0.0
-    rounded = 0.0 if real.compute is real else _EPSILON[real]
-    return _Roundings(max(reduction_length, 1), _EPSILON[real.compute], rounded).allowed
+    rounded = 0.0 if real.compute is real else real.epsilon
+    return _Roundings(max(reduction_length, 1), real.compute.epsilon, rounded).allowed
 
 
 def tolerance_of(fusion: Fusion, output: Value) -> tuple[float, float]:
@@ -110,7 +100,7 @@ _NONE = _Roundings()
 
 def _of_statement(statement: Statement, out: Value, made: dict[Value, _Roundings]) -> _Roundings:
     real = out.dtype.real
-    if real not in _EPSILON:
+    if not real.is_floating:
         return _NONE
     before = [made.get(value, _NONE) for value in operands(statement.op)]
     count = max((b.count for b in before), default=0)
@@ -119,8 +109,8 @@ def _of_statement(statement: Statement, out: Value, made: dict[Value, _Roundings
     more = _more(statement)
     if more == 0:
         return _Roundings(count, epsilon, stored)
-    rounded = 0.0 if real.compute is real else _EPSILON[real]
-    return _Roundings(count + more, max(epsilon, _EPSILON[real.compute]), stored + rounded)
+    rounded = 0.0 if real.compute is real else real.epsilon
+    return _Roundings(count + more, max(epsilon, real.compute.epsilon), stored + rounded)
 
 
 def _more(statement: Statement) -> int:
@@ -155,7 +145,7 @@ def _more(statement: Statement) -> int:
 
 def _narrows(source: DataType, target: DataType) -> bool:
     """Whether a cast rounds. Integers are rounded alike by all."""
-    return source in _EPSILON and _EPSILON[target] > _EPSILON[source]
+    return source.is_floating and target.epsilon > source.epsilon
 
 
 def _terms(op: Reduce) -> int:

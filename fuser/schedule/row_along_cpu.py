@@ -25,7 +25,7 @@ from fuser.schedule.row_folds_cpu import (
     widened_blocks,
 )
 from fuser.schedule.row_memory import ask_ahead, chunks, in_chunks, in_chunks_anywhere, store_last
-from fuser.schedule.row_online import keep_or_sum_online, online_pair, swept_online
+from fuser.schedule.row_online import keep_or_sum_online, swept_online
 from fuser.schedule.row_parts import parts_of
 from fuser.schedule.row_ranks import fold_ranks
 from fuser.schedule.row_scans import carry_of, turned_with_scans
@@ -49,10 +49,9 @@ def along_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
         body = sum_variances_at_once(body)
     body = store_last(turned_with_scans(body))
     if may_repeat:
-        body = keep_or_sum_online(body, parameters)
+        body, online = keep_or_sum_online(body, parameters)
     else:
-        body = keep_in_row(body, parameters.kept_bytes)
-    online = online_pair(body, parameters) if may_repeat else None
+        body, online = keep_in_row(body, parameters.kept_bytes), None
     if not online:
         body = ask_ahead(fold_ranks(body), parameters)
 

@@ -43,15 +43,19 @@ def online_pair(body: RowBody, parameters: CpuRowParameters) -> tuple[Sweep, Swe
     return pair if whole else None
 
 
-def keep_or_sum_online(body: RowBody, parameters: CpuRowParameters) -> RowBody:
-    """`body` with what sweeps share kept in the row. Powers of a pair are not if a core's own cache
-    has no room for them and the row: it is read once then, and they are made twice."""
+def keep_or_sum_online(
+    body: RowBody, parameters: CpuRowParameters
+) -> tuple[RowBody, tuple[Sweep, Sweep] | None]:
+    """`body` with what sweeps share kept in the row, and the pair that still goes through it
+    together. Powers of a pair are not kept if a core's own cache has no room for them and the row:
+    it is read once then, and they are made twice."""
     pair = online_pair(body, parameters)
     if pair and _read_bytes(pair[1]) + _kept_bytes(pair[1]) > parameters.cached_bytes:
         again = keep_in_row(body, parameters.kept_bytes, but=powers_of(*pair))
-        if online_pair(again, parameters):
-            return again
-    return keep_in_row(body, parameters.kept_bytes)
+        if pair := online_pair(again, parameters):
+            return again, pair
+    kept = keep_in_row(body, parameters.kept_bytes)
+    return kept, online_pair(kept, parameters)
 
 
 def swept_online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:

@@ -19,8 +19,6 @@ import dataclasses
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, SizeValue
@@ -65,8 +63,6 @@ def sum_variances_at_once(body: RowBody) -> RowBody:
     """`body` with both sums of each such variance in one sweep, if all results have 16 bits."""
     stages = body.stages
     stored = {store.tensor.dtype for sweep in body.sweeps for store in sweep.stores}
-    if not all(map(_is_narrow, stored)):
-        return body
     most_points = min(map(_most_points, stored), default=0.0)
     while variance := _a_variance(stages, most_points):
         stages = _at_once(stages, variance)
@@ -133,19 +129,13 @@ def _code_of(
     read = [node.tensor.dtype for node in code if isinstance(node, Load)]
     if made != again or code != made or sums.axes != deviations.axes or not read:
         return ()
-    if not all(map(_is_narrow, read)):
-        return ()
     return code if point_count(sums.axes) <= min(most_points, *map(_most_points, read)) else ()
 
 
-def _is_narrow(dtype: DataType) -> bool:
-    return dtype.is_floating and dtype.itemsize <= 2
-
-
 def _most_points(dtype: DataType) -> float:
-    """The longest rows in which less is lost than by rounding to a type."""
-    of_type, of_float = (torch.finfo(each.torch).eps for each in (dtype, DataType.Float))
-    return of_type / (_SAFETY * of_float)
+    """The longest rows in which less is lost than by rounding to a type: none of 32 bits or more,
+    and none where nothing is rounded."""
+    return dtype.epsilon / (_SAFETY * DataType.Float.epsilon) if dtype.is_floating else 0.0
 
 
 # -- how it is summed ------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import torch
-
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.coordinates import Coordinates
@@ -115,9 +113,9 @@ def held_type(op: Scatter, stored: Iterable[Value]) -> DataType:
     if not op.adds:
         return op.arg.dtype
     if op.arg.dtype is DataType.Float:
-        lost = op.most_at_one_place * torch.finfo(torch.float32).eps
+        lost = op.most_at_one_place * DataType.Float.epsilon
         types = [value.dtype for value in stored]
-        if all(each.is_floating and lost <= torch.finfo(each.torch).eps for each in types):
+        if all(each.is_floating and lost <= each.epsilon for each in types):
             return DataType.Float
     return _WIDER.get(op.arg.dtype, op.arg.dtype)
 

@@ -36,17 +36,25 @@ def put_where(b: Lowering, self: Any, indices: Sequence[Any], values: Any, added
 
 def is_choice(self: Any, indices: Sequence[Any], values: Any, added: bool) -> bool:
     """Whether there is one index, of truth values, and each of its places gets the same."""
-    given = [index for index in indices if index is not None]
-    if len(given) != 1 or tensor_of(given[0]).dtype is not torch.bool:
+    if sum(index is not None for index in indices) != 1:
         return False
-    x, value, (dim, mask) = tensor_of(self), tensor_of(values), _mask_of(indices)
-    over = tensor_of(mask).dim()
-    if not over or (added and x.dtype is torch.bool):
+    x, (dim, mask) = tensor_of(self), _mask_of(indices)
+    if added and x.dtype is torch.bool:
         return False
-    if not same_numbers(tensor_of(mask).shape, x.shape[dim : dim + over]):
-        return False  # torch refuses it
-    place = value.dim() - (x.dim() - dim - over) - 1
-    return place < 0 or is_one(value.shape[place])
+    return gives_one_value(x, dim, tensor_of(mask), tensor_of(values))
+
+
+def gives_one_value(x: torch.Tensor, before: int, mask: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether `x[..., mask, ...] = value` gives the same to all places of a mask that stands behind
+    so many dimensions, `before`. A mask of another size than `x` is torch's to refuse, if not now
+    then when it runs."""
+    over = mask.dim()
+    if mask.dtype is not torch.bool or not over:
+        return False
+    if not same_numbers(mask.shape, x.shape[before : before + over]):
+        return False
+    place = value.dim() - (x.dim() - before - over) - 1
+    return place <= before and (place < 0 or is_one(value.shape[place]))
 
 
 def _mask_of(indices: Sequence[Any]) -> tuple[int, Any]:
