@@ -60,18 +60,20 @@ class CpuRoundPrinter(CpuChunkPrinter):
     def _phased_rounds(self, loop: Loop) -> None:
         """Rounds of lanes, each in phases with calls of all lanes between them. The last round is
         moved back to end in range."""
-        index, name = self.index, self.sizes.axis(loop.axis)
-        (begin, end), start = self.range_of(loop.axis), f"start{self._sweeps}"
-        self._sweeps += 1
-        head = f"{index} {start} = {begin}; {start} < {end}; {start} += {loop.step}"
-        with self.out.block(f"for ({head})"):
-            last = f"{end} - {loop.step}"
-            self.out.line(f"const {index} {name} = {start} < {last} ? {start} : {last};")
+        number, self._sweeps = self._sweeps, self._sweeps + 1
+        index, name, step = self.index, self.sizes.axis(loop.axis), loop.step
+        (begin, end), start, done = self.range_of(loop.axis), f"start{number}", f"round{number}"
+        head = f"const auto {done} = [&](const {index} {name}, const int done)"
+        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
             self.out.line(f"const {index} first = {name};")
-            self.out.line(f"const int done = int({start} - first);")
             self._chunk_axis, self._repeating = loop.axis, True
             self.nodes(loop.body)
             self._chunk_axis, self._repeating = None, False
+        self.out.line(f"{index} {start} = {begin};")
+        whole = f"for (; {start} + {step} <= {end}; {start} += {step})"
+        self.out.line(f"{whole} {done}({start}, 0);")
+        rest = f"{done}({end} - {step}, int({start} + {step} - {end}))"
+        self.out.line(f"if ({start} < {end}) {rest};")
 
     def element(self, loop: Loop) -> tuple[str, str, str]:
         """A function that does one element in a lane, a variable for where it is done next, and

@@ -26,6 +26,9 @@ FLAGS = (
     "-fwrapv",
     # Else a clamp becomes a path of its own, which costs a loop more selects than the clamp.
     "-fno-thread-jumps",
+    # Else a loop that keeps lanes beside sums of them becomes two, and a call that copies memory:
+    # lanes and sums are no longer in registers.
+    "-fno-tree-loop-distribute-patterns",
     # Without these two, selects are not if-converted and loops with them do not vectorize. NaN and
     # infinity stay right: nothing of -ffast-math is on.
     "-fno-trapping-math",

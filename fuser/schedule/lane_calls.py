@@ -11,6 +11,7 @@ Compilers make vectors of a loop over lanes, but only with the instructions that
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -28,8 +29,8 @@ LANE_FUNCTIONS = frozenset(
 )
 """The rows of the pointwise table that the device library has for all lanes at once."""
 
-_AS_GOOD = frozenset({"exp", "exp_nonpositive"})
-"""Those that compilers make as good vectors of."""
+_NARROW = frozenset({"erf", "exp", "sigmoid", "silu", "tanh"})
+"""Those it has for results of 16 bits too, in fewer operations."""
 
 VECTOR = 16
 """Lanes come in multiples of so many, or a function is called in each of them."""
@@ -62,20 +63,27 @@ def lane_calls_in(nodes: Iterable[Node], in_turn: Container[str] = ()) -> dict[s
     return calls
 
 
-def worth_phases(code: Sequence[Work], in_turn: Container[str]) -> bool:
-    """Whether calls make up for what is held between phases, where it would be in registers."""
-    return any(call.op not in _AS_GOOD for call in lane_calls_in(code, in_turn).values())
-
-
 def with_lane_calls(
-    code: Sequence[Work], count: int, lane_loop: LaneLoop, in_turn: Container[str] = ()
+    code: Sequence[Work],
+    count: int,
+    lane_loop: LaneLoop,
+    in_turn: Container[str] = (),
+    *,
+    narrow: bool = False,
 ) -> tuple[list[Lanes], list[Node]]:
     """`code` for `count` lanes: arrays to declare, and loops over lanes with calls between them.
-    Names of `in_turn` are made lane by lane: see `made_both_ways`."""
+    Names of `in_turn` are made lane by lane: see `made_both_ways`. `narrow`: all that comes of
+    `code` are results of 16 bits."""
     calls = lane_calls_in(code, in_turn)
     if not calls or count % VECTOR or not all(map(_may_wait, code)):
         return [], [lane_loop(tuple(code))]
+    if narrow:
+        calls = {name: _narrowed(call) for name, call in calls.items()}
     return _Phases(code, calls).nodes(count, lane_loop)
+
+
+def _narrowed(call: Call) -> Call:
+    return dataclasses.replace(call, op=f"{call.op}_narrow") if call.op in _NARROW else call
 
 
 def made_both_ways(nodes: Iterable[Node]) -> AbstractSet[str]:

@@ -106,7 +106,12 @@ def chunk_of(
     arrays, computed, stores = store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
     drawn, own = _loads_at_once(body, shifted, count)
     within = (*own, *shifted.lets, *computed)
-    held, phases = with_lane_calls(within, count, lambda body: Loop(lane, Binding.SIMD, body))
+    narrow = all(s.tensor.dtype.is_floating and s.tensor.dtype.itemsize <= 2 for s in body.stores)
+
+    def lane_loop(body: tuple[Node, ...]) -> Loop:
+        return Loop(lane, Binding.SIMD, body)
+
+    held, phases = with_lane_calls(within, count, lane_loop, narrow=narrow)
     return asked, (*drawn, *arrays, *held, *phases, *stores)
 
 

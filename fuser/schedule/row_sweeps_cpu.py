@@ -19,7 +19,7 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO
-from fuser.schedule.lane_calls import VECTOR, made_both_ways, with_lane_calls, worth_phases
+from fuser.schedule.lane_calls import VECTOR, lane_calls_in, made_both_ways, with_lane_calls
 from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.row_body import Code, Fold, Sweep
@@ -104,7 +104,7 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
     moved_back = ways.may_repeat and not drawn
     if moved_back and shortest >= lanes:
-        if lanes % VECTOR == 0 and worth_phases(sweep.code, ways.in_turn):
+        if lanes % VECTOR == 0 and lane_calls_in(sweep.code, ways.in_turn):
             return _phases(part, ways, kept_in, lanes)
         if _needs_lanes(sweep):
             return _rounds(part, kept_in, lanes)

@@ -60,17 +60,20 @@ def address(tensor: torch.Tensor) -> ctypes.c_void_p:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest error, in units in the last place that are at least 2^`least`, and result."""
+    """The largest error, in units in the last place that are at least 2^`least`, and result. For
+    each 1 of |x|, `by_size` more units are allowed."""
 
     ulp: float
     reference: str = ""
     least: int = -149
     result: float = math.inf
+    by_size: float = 0.0
 
 
 SIGMOID = (
     "(x < 0 ? {0} * __builtin_exp(x) / (1 + __builtin_exp(x)) : {0} / (1 + __builtin_exp(-x)))"
 )
+EXP_NONPOSITIVE = "__builtin_exp(-__builtin_fabs(x))"
 BOUNDS = {
     "acos": Bound(1.2),
     "acosh": Bound(2.5),
@@ -86,6 +89,7 @@ BOUNDS = {
     "erfinv": Bound(3.5, "erfinv(x)"),
     "exp": Bound(1.1),
     "exp2": Bound(1.2),
+    "exp_nonpositive": Bound(1.1, EXP_NONPOSITIVE, least=-126),
     "expm1": Bound(1.6),
     "log": Bound(1.0),
     "log10": Bound(1.0),
@@ -100,11 +104,17 @@ BOUNDS = {
     "tanh": Bound(1.5, result=1.0),
 }
 LANE_BOUNDS = {
-    "erf": Bound(2.3, result=1.0),
+    "erf": Bound(2.2, result=1.0),
+    "erf_narrow": Bound(14.0, "__builtin_erf(x)", result=1.0),
     "exp": Bound(1.0),
+    "exp_narrow": Bound(16.0, "__builtin_exp(x)", by_size=1.0),
+    "exp_nonpositive": Bound(1.1, EXP_NONPOSITIVE, least=-126, by_size=0.23),
     "sigmoid": Bound(3.1, SIGMOID.format("1"), result=1.0),
+    "sigmoid_narrow": Bound(18.0, SIGMOID.format("1"), least=-103, result=1.0, by_size=1.0),
     "silu": Bound(3.7, SIGMOID.format("x"), least=-143),
-    "tanh": Bound(1.3, result=1.0),
+    "silu_narrow": Bound(18.0, SIGMOID.format("x"), least=-97, by_size=1.0),
+    "tanh": Bound(1.9, result=1.0),
+    "tanh_narrow": Bound(8.4, "__builtin_tanh(x)", result=1.0),
 }
 """As `BOUNDS`, of functions of all lanes at once, where there are vectors for them."""
 
@@ -115,7 +125,8 @@ struct Report { double ulp; float worst, result; int wrong; };
 
 // The largest error of `got` against the double `expected`, and how often NaN, infinity or the sign
 // of zero is wrong.
-static void measure(Report& report, float x, float got, double expected, double least) {
+static void measure(Report& report, float x, float got, double expected, double least,
+                    double by_size) {
   const float nearest = float(expected);
   bool wrong = false;
   double ulp = 0;
@@ -128,6 +139,7 @@ static void measure(Report& report, float x, float got, double expected, double 
     const long long exponent = __builtin_bit_cast(long long, expected) & 0x7ff0000000000000;
     const double unit = __builtin_bit_cast(double, exponent) * 0x1p-23;
     ulp = __builtin_fabs(got - expected) / (unit > least ? unit : least);
+    if (by_size > 0) ulp -= by_size * __builtin_fabs(x);
   }
   if (wrong || (ulp > report.ulp && !report.wrong)) report.worst = x;
   if (ulp > report.ulp) report.ulp = ulp;
@@ -139,7 +151,7 @@ static void measure(Report& report, float x, float got, double expected, double 
 LANE_BY_LANE = """
 static void apply_{name}(const float (&in)[1024], float (&out)[1024]) {{
 #pragma omp simd
-  for (int i = 0; i < 1024; ++i) out[i] = {name}(in[i]);  // {name}
+  for (int i = 0; i < 1024; ++i) out[i] = {name}({given}(in[i]));  // {name}
 }}
 """
 
@@ -153,7 +165,9 @@ extern "C" int has_lane_vectors() { return 0; }
 
 ALL_LANES = """
 static void apply_{name}_lanes(const float (&in)[1024], float (&out)[1024]) {{
-  in_lanes(out, in, [](auto x) {{ return {name}(x); }});
+  float given[1024];
+  for (int i = 0; i < 1024; ++i) given[i] = {given}(in[i]);
+  in_lanes(out, given, [](auto x) {{ return {name}(x); }});
 }}
 """
 
@@ -170,7 +184,7 @@ extern "C" void sweep_{name}(Report* report, unsigned first, unsigned stride, in
       apply_{name}(in, out);
       for (int i = 0; i < 1024; ++i) {{
         const double x = in[i];
-        measure(mine, in[i], out[i], {reference}, {least});
+        measure(mine, in[i], out[i], {reference}, {least}, {by_size});
       }}
     }}
 #pragma omp critical
@@ -236,11 +250,12 @@ def vector_loops(tmp_path_factory: pytest.TempPathFactory) -> Built:
     names += [f"{name}_lanes" for name in LANE_BOUNDS]
     parts = [LIBRARY.text([*names, "erfinv(double)", "erfcinv(double)", *STORED]), MEASURE]
     parts.append(LANE_VECTORS)
-    parts += [LANE_BY_LANE.format(name=name) for name in BOUNDS]
-    parts += [ALL_LANES.format(name=name) for name in LANE_BOUNDS]
+    parts += [LANE_BY_LANE.format(name=name, given=given(name)) for name in BOUNDS]
+    parts += [ALL_LANES.format(name=name, given=given(name)) for name in LANE_BOUNDS]
     for name, bound in SWEPT.items():
         reference = bound.reference or f"__builtin_{name.removesuffix('_lanes')}(x)"
-        parts.append(SWEEP.format(name=name, reference=reference, least=2.0**bound.least))
+        least, by_size = 2.0**bound.least, bound.by_size
+        parts.append(SWEEP.format(name=name, reference=reference, least=least, by_size=by_size))
     parts += [PAIRS.format(name=name) for name in PAIRED]
     parts += [CONVERSIONS.format(name=name) for name in STORED]
     directory = tmp_path_factory.mktemp("vector_loops")
@@ -249,9 +264,14 @@ def vector_loops(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return build("\n".join(parts), directory, "-O3", "-march=native", *notes)
 
 
+def given(name: str) -> str:
+    """What makes an argument of any float32."""
+    return "-__builtin_fabsf" if name == "exp_nonpositive" else ""
+
+
 def bound_of(vector_loops: Built, name: str) -> Bound:
     """What a swept function keeps on this machine."""
-    scalar = name.removesuffix("_lanes")
+    scalar = name.removesuffix("_lanes").removesuffix("_narrow")
     return SWEPT[name] if vector_loops.library.has_lane_vectors() else BOUNDS[scalar]
 
 

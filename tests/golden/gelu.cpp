@@ -11,19 +11,20 @@
 //   T9 = fd.ops.mul(T3, T8)
 typedef long long int64;
 
+#define FUSER_DEVICE static inline __attribute__((always_inline, unused))
+
 // Asks for what is read soon, a page further on: processors look ahead by themselves within a page.
-static inline void prefetch_line(const void* now) {
+// (g++ drops calls of functions that only prefetch, unless they are inlined before it looks.)
+FUSER_DEVICE void prefetch_line(const void* now) {
   __builtin_prefetch(static_cast<const char*>(now) + 4096, 0, 2);
 }
 
 // Asks for what the chunks after this one read.
 template <int Count, class T>
-static inline void prefetch_ahead(const T* at) {
+FUSER_DEVICE void prefetch_ahead(const T* at) {
   const char* now = reinterpret_cast<const char*>(at);
   for (unsigned int line = 0; line < Count * sizeof(T); line += 64) prefetch_line(now + line);
 }
-
-#define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
 // c0 + c1 x + c2 x^2 + ..., by Horner's scheme, in the type of x.
 template <class T>
@@ -52,7 +53,7 @@ FUSER_DEVICE float erf(float x) {
 }
 
 // Sixteen lanes. `fused` is one operation whatever contraction the kernel is compiled with.
-#if defined(__AVX512F__) && !defined(__clang__)
+#if defined(__AVX512F__) && defined(__AVX512DQ__) && !defined(__clang__)
 #define FUSER_LANE_VECTORS
 typedef float float_lanes __attribute__((vector_size(64), may_alias));
 typedef int int_lanes __attribute__((vector_size(64), may_alias));
@@ -72,9 +73,13 @@ FUSER_DEVICE float_lanes at_least(float low, float_lanes x) {
 FUSER_DEVICE float_lanes at_most(float high, float_lanes x) {
   return __builtin_ia32_minps512_mask(all_lanes(high), x, x, 0xffff, 4);
 }
-// By the lowest four bits of each lane.
+// By the lowest four bits of each lane, or by five.
 FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[16]) {
   return __builtin_ia32_permvarsf512_mask(lanes_at(table), int_lanes(which), which, 0xffff);
+}
+FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[32]) {
+  const float_lanes low = lanes_at(table), high = lanes_at(table + 16);
+  return __builtin_ia32_vpermt2varps512_mask(int_lanes(which), low, high, 0xffff);
 }
 
 // `function` is one of a number, and one of a vector where there are vectors.
@@ -96,47 +101,77 @@ FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
 }
 #endif
 
-// An odd function of which a table has polynomials for |x| near 0, Step, 2 Step, ... 15 Step, and
-// which no longer changes from there on.
+// An odd function of which a table has polynomials for |x| near 0, a step, 2 steps, ... 31 steps,
+// and which no longer changes from there on.
 #if defined(FUSER_LANE_VECTORS)
+FUSER_DEVICE int_lanes sign_of(float_lanes x) {
+  return int_lanes(x) & int_lanes(all_lanes(-0.0f));
+}
+
+// `which` has the number of steps in its lowest bits; r is what |x| has more than those.
 template <int Terms>
-FUSER_DEVICE float_lanes odd_by_table(float_lanes x, float step, const float (&table)[Terms][16]) {
-  const int_lanes sign = int_lanes(x) & int_lanes(all_lanes(-0.0f));
-  const float_lanes a = at_most(15 * step, float_lanes(int_lanes(x) ^ sign));
-  const float_lanes shifter = all_lanes(12582912.0f);  // 1.5 2^23: the sum's low bits are the entry
-  const float_lanes shifted = fused(a, all_lanes(1 / step), shifter);
-  const float_lanes r = fused(shifter - shifted, all_lanes(step), a);
-  float_lanes value = looked_up(shifted, table[Terms - 1]);
+FUSER_DEVICE float_lanes odd_near(float_lanes which, float_lanes r, int_lanes sign,
+                                  const float (&table)[Terms][32]) {
+  float_lanes value = looked_up(which, table[Terms - 1]);
 #pragma GCC unroll 8
   for (int term = Terms - 2; term >= 0; --term) {
-    value = fused(value, r, looked_up(shifted, table[term]));
+    value = fused(value, r, looked_up(which, table[term]));
   }
   return float_lanes(int_lanes(value) | sign);
 }
+
+template <int Terms>
+FUSER_DEVICE float_lanes odd_by_table(float_lanes x, float step, const float (&table)[Terms][32]) {
+  const int_lanes sign = sign_of(x);
+  const float_lanes a = at_most(31 * step, float_lanes(int_lanes(x) ^ sign));
+  const float_lanes shifter = all_lanes(12582912.0f);  // 1.5 2^23: the sum's low bits are the entry
+  const float_lanes which = fused(a, all_lanes(1 / step), shifter);
+  return odd_near(which, fused(shifter - which, all_lanes(step), a), sign, table);
+}
+
+// Steps of 2^-Log: what is more than whole steps is one instruction.
+template <int Log, int Terms>
+FUSER_DEVICE float_lanes odd_by_binary_table(float_lanes x, const float (&table)[Terms][32]) {
+  const int_lanes sign = sign_of(x);
+  const float_lanes a = at_most(31.0f / (1 << Log), float_lanes(int_lanes(x) ^ sign));
+  const float_lanes which = a + all_lanes(12582912.0f / (1 << Log));
+  return odd_near(which, __builtin_ia32_reduceps512_mask(a, Log << 4, a, 0xffff), sign, table);
+}
 #endif
 
-// At most 2.3 ulp.
+// At most 2.2 ulp.
 #if defined(FUSER_LANE_VECTORS)
-alignas(64) constexpr float erf_table[6][16] = {
-    {0.0f, 0.292823225f, 0.547528446f, 0.740236998f, 0.867058277f, 0.939653337f, 0.975797713f,
-     0.99145031f, 0.997345984f, 0.999277413f, 0.999827683f, 0.999964058f, 0.999993443f,
-     0.999998987f, 0.999999881f, 1.0f},
-    {1.12837911f, 1.05150819f, 0.850914001f, 0.59796232f, 0.364902884f, 0.193373099f, 0.088987723f,
-     0.0355614461f, 0.0123408204f, 0.00371898105f, 0.000973238493f, 0.000221171998f,
-     4.36472255e-05f, 7.479955e-06f, 1.11316842e-06f, 1.43859381e-07f},
-    {0.0f, -0.279295772f, -0.452041537f, -0.476503342f, -0.387714207f, -0.256820619f, -0.141823724f,
-     -0.0661301613f, -0.0262269564f, -0.0088950051f, -0.00258174492f, -0.000645242224f,
-     -0.000137661656f, -3.2293603e-05f, -4.13523367e-06f, -5.72336603e-07f},
-    {-0.376095533f, -0.301000953f, -0.123559877f, 0.0538138971f, 0.152992174f, 0.162940592f,
-     0.121027611f, 0.0701109245f, 0.0330377482f, 0.012929772f, 0.00425329199f, 0.00118495431f,
-     0.000281030603f, 5.69466356e-05f, 9.8839937e-06f, 1.4729012e-06f},
-    {0.0f, 0.13178812f, 0.182300225f, 0.137132928f, 0.0484185591f, -0.0223557595f, -0.0489098169f,
-     -0.042640999f, -0.02627418f, -0.0123580666f, -0.00497905491f, -0.00157858559f,
-     -0.000473274966f, 0.000195779488f, -1.76444064e-05f, -2.86958812e-06f},
-    {0.110651456f, 0.0739591941f, -0.000798535009f, -0.0591825806f, -0.0659703314f, -0.0370040759f,
-     -0.00517185405f, 0.0109181656f, 0.0124442838f, 0.00807426684f, 0.00383189856f, 0.00143125479f,
-     0.000434511981f, 0.000109167166f, 2.30385776e-05f, 4.08710275e-06f}};
-FUSER_DEVICE float_lanes erf(float_lanes x) { return odd_by_table(x, 0.265625f, erf_table); }
+alignas(64) constexpr float erf_table[5][32] = {
+    {0.0f, 0.140316203f, 0.276326388f, 0.404116899f, 0.520499885f, 0.623240888f, 0.711155653f,
+     0.784075081f, 0.842700779f, 0.888388216f, 0.92290014f, 0.948170066f, 0.966105163f,
+     0.978443742f, 0.986671686f, 0.99199003f, 0.995322287f, 0.997345984f, 0.998537302f,
+     0.999217033f, 0.999593019f, 0.999794602f, 0.999899387f, 0.999952137f, 0.999977887f,
+     0.999990106f, 0.999995708f, 0.999998212f, 0.999999285f, 0.999999702f, 0.999999881f, 1.0f},
+    {1.12837911f, 1.1108849f, 1.06001377f, 0.980352819f, 0.87878257f, 0.763499558f, 0.642931044f,
+     0.524745047f, 0.415107489f, 0.318273962f, 0.236521125f, 0.170359775f, 0.118930288f,
+     0.0804722607f, 0.0527749956f, 0.0335458294f, 0.0206669848f, 0.0123408204f, 0.00714231888f,
+     0.004006478f, 0.00217828434f, 0.0011478751f, 0.000586277223f, 0.000290228287f, 0.000139253054f,
+     6.47586858e-05f, 2.91889137e-05f, 1.27514395e-05f, 5.39927032e-06f, 2.2158606e-06f,
+     8.81397284e-07f, 0.0f},
+    {2.25334352e-05f, -0.138855457f, -0.264999658f, -0.36761719f, -0.439400375f, -0.477195293f,
+     -0.482229799f, -0.459183693f, -0.415090919f, -0.358036369f, -0.295669168f, -0.234235406f,
+     -0.178427637f, -0.13078478f, -0.0923860446f, -0.0628429875f, -0.0413774215f, -0.0262499116f,
+     -0.0161068719f, -0.00945839193f, -0.00538823474f, -0.00296900165f, -0.00163086876f,
+     -0.000818900997f, -0.000371252478f, -0.000207124045f, -0.000117795469f, -9.84731741e-05f,
+     -7.57689559e-05f, -2.14593365e-06f, 7.89235219e-06f, 0.0f},
+    {-0.377427727f, -0.358255357f, -0.308789104f, -0.23474437f, -0.146453872f, -0.0557603054f,
+     0.0266657732f, 0.0927431658f, 0.138156205f, 0.162273929f, 0.167399764f, 0.157845393f,
+     0.138721973f, 0.114834838f, 0.0901720673f, 0.067463614f, 0.048251316f, 0.0330641232f,
+     0.0217472482f, 0.0137471035f, 0.00836215727f, 0.00490128994f, 0.00276693865f, 0.00150593207f,
+     0.000791095314f, 0.000401165424f, 0.000196873763f, 9.32210532e-05f, 4.26173647e-05f,
+     1.88235917e-05f, 8.04162573e-06f, 0.0f},
+    {0.0227614641f, 0.0672189146f, 0.125844389f, 0.163219854f, 0.184632003f, 0.177977711f,
+     0.157380089f, 0.119156241f, 0.0658465773f, 0.0234449096f, -0.00231994176f, -0.032338541f,
+     -0.0367408693f, -0.0452735424f, -0.04062723f, -0.0560618564f, -0.0237049144f, -0.0201641656f,
+     -0.0100326966f, -0.0274528638f, -0.0231360979f, -0.0166275669f, 0.00142516906f,
+     -0.00579673983f, -0.0128935175f, 0.000637824822f, 0.00556808012f, 0.0140161812f, 0.0144572873f,
+     -0.00153492764f, -0.00287390361f, 0.0f}};
+FUSER_DEVICE float_lanes erf(float_lanes x) { return odd_by_binary_table<3>(x, erf_table); }
 #endif
 
 // One store that bypasses the cache, of as many bytes as a vector register holds.

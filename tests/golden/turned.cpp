@@ -10,9 +10,11 @@
 //   T8 = fd.ops.stride_order(T7, stride_order=[1, 0])
 typedef long long int64;
 
+#define FUSER_DEVICE static inline __attribute__((always_inline, unused))
+
 // Asks for what later rows read, into the second level.
 template <int Count, class T>
-static inline void prefetch_lanes(const T* at) {
+FUSER_DEVICE void prefetch_lanes(const T* at) {
   for (unsigned int byte = 0; byte < Count * sizeof(T); byte += 64) {
     __builtin_prefetch(reinterpret_cast<const char*>(at) + byte, 0, 2);
   }

@@ -29,9 +29,10 @@ static inline unsigned long long past_alignment(const void* at) {
   return reinterpret_cast<unsigned long long>(at) % sizeof(stream_vector);
 }
 
-//@ prefetch_line
+//@ prefetch_line: FUSER_DEVICE
 // Asks for what is read soon, a page further on: processors look ahead by themselves within a page.
-static inline void prefetch_line(const void* now) {
+// (g++ drops calls of functions that only prefetch, unless they are inlined before it looks.)
+FUSER_DEVICE void prefetch_line(const void* now) {
   __builtin_prefetch(static_cast<const char*>(now) + 4096, 0, 2);
 }
 
@@ -210,18 +211,18 @@ FUSER_DEVICE narrow_float<Format> gathered(const narrow_float<Format>* from, lon
   return element;
 }
 
-//@ prefetch_ahead: prefetch_line
+//@ prefetch_ahead: FUSER_DEVICE, prefetch_line
 // Asks for what the chunks after this one read.
 template <int Count, class T>
-static inline void prefetch_ahead(const T* at) {
+FUSER_DEVICE void prefetch_ahead(const T* at) {
   const char* now = reinterpret_cast<const char*>(at);
   for (unsigned int line = 0; line < Count * sizeof(T); line += 64) prefetch_line(now + line);
 }
 
-//@ prefetch_lanes
+//@ prefetch_lanes: FUSER_DEVICE
 // Asks for what later rows read, into the second level.
 template <int Count, class T>
-static inline void prefetch_lanes(const T* at) {
+FUSER_DEVICE void prefetch_lanes(const T* at) {
   for (unsigned int byte = 0; byte < Count * sizeof(T); byte += 64) {
     __builtin_prefetch(reinterpret_cast<const char*>(at) + byte, 0, 2);
   }
