@@ -24,7 +24,7 @@ from fuser.schedule.row_statements import (
     RowArray,
     ScanLanes,
 )
-from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Prefetch
+from fuser.schedule.statements import LaneCall, Lanes, Load, Prefetch
 from fuser.schedule.vectors import step_along
 from tests.mapped_by import THREADED
 from tests.schedule.rows import Define, layernorm, segment_of, softmax
