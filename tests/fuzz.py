@@ -81,6 +81,7 @@ SMALL_ROWS = CpuRowParameters(
     fewest_columns=3,
     most_columns=40,
     wide_line=6,
+    long_line=64,
     fewest_lines=5,
 )
 STREAMED_ROWS = CpuRowParameters(THREADED_PAST_CACHE, chunked_run=64, whole_row=0)

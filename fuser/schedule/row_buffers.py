@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.expressions import Call
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
 from fuser.schedule.row_statements import Keep, Kept
@@ -25,6 +25,11 @@ Made = Let | Load
 
 COSTLY = 8
 """Instructions from which a value is kept: storing and loading it takes a few."""
+
+
+def is_costly(sweep: Sweep) -> bool:
+    """Whether a sweep takes a costly function of an element."""
+    return any(arithmetic([node]) >= COSTLY for node in sweep.code)
 
 
 def keep_in_row(body: RowBody, max_bytes: int, but: Container[str] = ()) -> RowBody:

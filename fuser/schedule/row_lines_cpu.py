@@ -29,9 +29,10 @@ from fuser.schedule.row_across_cpu import as_across
 from fuser.schedule.row_along_cpu import along_rows
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, dtype_of, names_in
+from fuser.schedule.row_buffers import is_costly
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
-from fuser.schedule.statements import CheckedIndex, Lanes, Let
+from fuser.schedule.statements import CheckedIndex, Lanes, Let, Load
 from fuser.segmenter.rows import Refusal
 
 
@@ -92,8 +93,9 @@ class _Lines:
             loop = Loop(self._columns, Binding.SIMD, (*inside, *sweep.stores))
             return [*self._arrays(made), loop]
         over = [dataclasses.replace(f, slots=self._columns.extent) for f in sweep.folds]
-        swept = self._in_lines(sweep, over) if self._is_wide else self._in_blocks(sweep, over)
-        partials = tuple(map(self._partial, over))
+        by_line = self._goes_by_line(sweep)
+        swept = self._in_lines(sweep, over) if by_line else self._in_blocks(sweep, over)
+        partials = tuple(map(thread_partial if by_line else _unblocked, over))
         if not over:
             return [Region((), swept, ())]
         made = {fold.name: fold.dtype for fold in over}
@@ -101,10 +103,14 @@ class _Lines:
         joined = Loop(self._columns, Binding.SERIAL, (*finished, *self._keep(made)))
         return [*self._arrays(made), Region(partials, swept, (joined,))]
 
-    @property
-    def _is_wide(self) -> bool:
-        """Whether a line has enough columns for a loop of its own."""
-        return self._columns.extent >= self._parameters.wide_line
+    def _goes_by_line(self, sweep: Sweep) -> bool:
+        """Whether each line is a loop of its own: a sweep goes by blocks of lines where these are
+        short, and where they are long, if folding them is little work."""
+        given, columns = self._parameters, self._columns.extent
+        if columns < given.wide_line or sweep.stores or is_costly(sweep):
+            return columns >= given.wide_line
+        read = (node.tensor.dtype for node in sweep.code if isinstance(node, Load))
+        return columns * max((dtype.itemsize for dtype in read), default=0) < given.long_line
 
     def _in_lines(self, sweep: Sweep, over: list[Fold]) -> tuple[Node, ...]:
         """A sweep line by line, in the order of memory."""
@@ -133,18 +139,13 @@ class _Lines:
             arrays.append(Lanes(block.name, block.dtype, count, fill))
             joined = join(fold.operation, block, fold.value)
             each.append(Let(block.name, block.dtype, joined, in_lanes=True))
-            flush.append(Accumulate(self._partial(own), of_axis(lane), block))
+            flush.append(Accumulate(_unblocked(own), of_axis(lane), block))
         code = (*self._read(sweep, lane), *sweep.code, *each, *sweep.stores)
         lines = Loop(inner, Binding.UNROLLED, code, self._parameters.unrolled)
         flushed = (Loop(lane, Binding.STRIP_LANES, tuple(flush)),) if flush else ()
         strip = Loop(self._columns, Binding.COLUMNS, (*arrays, lines, *flushed), count)
         block = Loop(inner, Binding.BLOCKS, (strip,), self._parameters.strip_block)
         return nested(outer, Binding.PARALLEL, (block,))
-
-    def _partial(self, fold: Fold) -> Partial:
-        """What a thread keeps of a fold."""
-        partial = thread_partial(fold)
-        return partial if self._is_wide else dataclasses.replace(partial, in_blocks=False)
 
     def _read(self, sweep: Sweep, axis: Axis) -> list[Kept]:
         """What a sweep reads of what every column knows."""
@@ -158,3 +159,8 @@ class _Lines:
 
     def _arrays(self, made: dict[str, DataType]) -> list[Node]:
         return [RowArray(name, dtype, self._columns) for name, dtype in made.items()]
+
+
+def _unblocked(fold: Fold) -> Partial:
+    """What a thread keeps of a fold that blocks of lines are joined to."""
+    return dataclasses.replace(thread_partial(fold), in_blocks=False)

@@ -72,7 +72,7 @@ CASES = [summed, extremes, batch_norm, softmax, stored_with_a_fold, of_two_dimen
 
 
 @pytest.mark.parametrize("define", CASES)
-@pytest.mark.parametrize("columns", [16, 17, 47, 48, 300, 513, 2048])
+@pytest.mark.parametrize("columns", [16, 17, 47, 48, 300, 513, 1025, 3000])
 @pytest.mark.parametrize("lines", [1024, 1025])
 def test_columns_agree_with_the_oracle(define: Define, columns: int, lines: int) -> None:
     given = inputs(define, lines, columns, torch.float32)
@@ -80,14 +80,14 @@ def test_columns_agree_with_the_oracle(define: Define, columns: int, lines: int)
 
 
 @pytest.mark.parametrize("define", CASES)
-@pytest.mark.parametrize("columns", [40, 600])
+@pytest.mark.parametrize("columns", [40, 600, 2050])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_columns_of_any_type(define: Define, columns: int, dtype: torch.dtype) -> None:
     given = inputs(define, 1030, columns, dtype)
     fusion(define, given).validate(given)
 
 
-@pytest.mark.parametrize("columns", [40, 600])
+@pytest.mark.parametrize("columns", [40, 600, 1100])
 def test_special_numbers_come_through(columns: int) -> None:
     given = inputs(extremes, 1030, columns, torch.float32)
     for place, number in enumerate((torch.nan, torch.inf, -torch.inf, -0.0)):
@@ -96,7 +96,7 @@ def test_special_numbers_come_through(columns: int) -> None:
         fusion(define, given).validate(given)
 
 
-@pytest.mark.parametrize("columns", [40, 600])
+@pytest.mark.parametrize("columns", [40, 600, 1100])
 def test_sums_of_integers(columns: int) -> None:
     given = [torch.randint(-9, 9, (1030, columns))]
     with FusionDefinition() as fd:
@@ -107,28 +107,35 @@ def test_sums_of_integers(columns: int) -> None:
 
 
 def test_long_sums_are_kept_in_a_wider_type() -> None:
-    for columns in (16, 64):
-        given = [torch.full((1 << 18, columns), 0.1)]
+    for columns in (16, 64, 1024):
+        given = [torch.full((1 << 18 if columns < 1024 else 1 << 14, columns), 0.1)]
         (total,) = fusion(summed, given).execute(given, target="cpu")
         expected = given[0].double().sum(0) * 2
         torch.testing.assert_close(total.double(), expected, rtol=1e-6, atol=0)
 
 
 @needs_notes
-@pytest.mark.parametrize("columns", [40, 600])
+@pytest.mark.parametrize("columns", [40, 600, 1100])
 @pytest.mark.parametrize("define", [summed, batch_norm, softmax, stored_with_a_fold])
 def test_loops_over_columns_are_vectors(define: Define, columns: int, tmp_path: Path) -> None:
     assert_vectorized(kernel(define, 1030, columns), tmp_path)
 
 
+def test_long_lines_are_folded_in_blocks_where_that_is_little_work() -> None:
+    """The largest of each column by blocks, whose lanes are in registers; exponentials by line."""
+    strip = "const int rows = "
+    assert [kernel(softmax, 1030, n).code.count(strip) for n in (600, 1100)] == [0, 1]
+    assert "in_lanes(" in kernel(softmax, 1030, 1100).code
+
+
 def test_other_sizes_have_the_same_text() -> None:
-    for columns, more in ((20, 30), (100, 400), (600, 1500)):
+    for columns, more in ((20, 30), (100, 400), (600, 900), (1100, 5000)):
         a, b = kernel(batch_norm, 1030, columns), kernel(batch_norm, 4000, more)
         assert a.code == b.code
 
 
 def test_few_lines_and_many_columns_are_strips() -> None:
-    for lines, columns in ((100, 300), (2000, 3000), (2000, 12)):
+    for lines, columns in ((100, 300), (1100, 20000), (2000, 12)):
         given = inputs(batch_norm, lines, columns, torch.float32)
         (step,) = fusion(batch_norm, given).plan(given, target="cpu").kernels
         assert "lanes across rows" in step.mapping
