@@ -108,7 +108,7 @@ LANE_BOUNDS = {
     "erf_narrow": Bound(14.0, "__builtin_erf(x)", result=1.0),
     "exp": Bound(1.0),
     "exp_narrow": Bound(16.0, "__builtin_exp(x)", by_size=1.0),
-    "exp_nonpositive": Bound(1.1, EXP_NONPOSITIVE, least=-126, by_size=0.23),
+    "exp_nonpositive": Bound(1.1, EXP_NONPOSITIVE, least=-126, by_size=0.05),
     "sigmoid": Bound(3.1, SIGMOID.format("1"), result=1.0),
     "sigmoid_narrow": Bound(18.0, SIGMOID.format("1"), least=-103, result=1.0, by_size=1.0),
     "silu": Bound(3.7, SIGMOID.format("x"), least=-143),
