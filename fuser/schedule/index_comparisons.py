@@ -5,7 +5,12 @@
     T4 = T2 == T3                             T4 = T2_narrow == T3_narrow
 
 So are masks compared, and where the scores of a loss are the target's, and so do positions become
-floating: vectors hold twice as many.
+floating: vectors hold twice as many. What a row knows is compared with its positions after one look
+at it, any number that has no place among them as one that is none:
+
+    T3 = a number of the row, Int             T3_narrow = T3 if it has 32 bits, else -2^31
+    T4 = T2 == T3                             T4 = T2_narrow == T3_narrow
+
 Sums and multiples of indices are one index. What is an index and a number of 32 bits equals another
 index where the number equals their difference, which often has no axis left:
 
@@ -26,12 +31,22 @@ from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Convert, Expression, IndexValue, Literal, Ref
 from fuser.schedule.index import ZERO, Index
 from fuser.schedule.resolve import only_read
-from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
-from fuser.schedule.statements import CheckedIndex, Let
+from fuser.schedule.row_body import (
+    Code,
+    RowBody,
+    Sweep,
+    dtype_of,
+    names_in,
+    nodes_read,
+    variables_of,
+)
+from fuser.schedule.statements import CheckedIndex, Let, Load
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _EQUALITIES = frozenset({"eq", "ne"})
 _INT32, _INT64 = DataType.Int32, DataType.Int
+_LEAST = -(2**31)
+"""In 32 bits, in place of a number that no place equals."""
 
 _Compared = tuple[list[Let], tuple[Expression, ...]]
 """What computes two sides in 32 bits, and what they then are."""
@@ -87,6 +102,7 @@ def rows_in_32_bits(body: RowBody) -> RowBody:
     """The same for rows; what is known of a stage holds in later ones."""
     comparisons = _Comparisons()
     stages = [comparisons.stage(sweep) for sweep in body.stages]
+    stages = [comparisons.with_narrow(sweep) for sweep in stages]
     read_later: set[str] = set()
     for place, sweep in reversed(list(enumerate(stages))):
         needed = set(names_in((*sweep.folds, *sweep.stores)))
@@ -105,13 +121,29 @@ class _Comparisons:
         """The first name that stood for the same."""
         self._of_row: dict[Code, None] = {}
         """What a stage without axes has made: all later stages see it."""
+        self._numbers_of_row: dict[str, bool] = {}
+        """64-bit integers of which there is one a row; whether a stage without axes makes it."""
+        self._narrow_in_row: dict[str, Let] = {}
+        """What stages without axes make of such numbers besides."""
 
     def stage(self, sweep: Sweep) -> Sweep:
         """A stage with such comparisons in 32 bits."""
+        of_row = (node for node in sweep.code if _is_of_row(node, sweep))
+        names = (node.name for node in of_row if dtype_of(node) is _INT64)
+        self._numbers_of_row |= dict.fromkeys(names, not sweep.axes)
         made = tuple(node for node in self.code(sweep.code) if node not in self._of_row)
         if not sweep.axes:
             self._of_row.update(dict.fromkeys(made))
         return dataclasses.replace(sweep, code=made)
+
+    def with_narrow(self, sweep: Sweep) -> Sweep:
+        """A stage that makes numbers of a row, with what others compare of them."""
+        made: list[Code] = []
+        for node in sweep.code:
+            made.append(node)
+            if not sweep.axes and (narrow := self._narrow_in_row.get(node.name)):
+                made.append(narrow)
+        return dataclasses.replace(sweep, code=tuple(made))
 
     def code(self, nodes: Iterable[Code]) -> tuple[Code, ...]:
         """Nodes with such comparisons in 32 bits, after what makes their operands so."""
@@ -141,7 +173,11 @@ class _Comparisons:
                 lets, converted = self._converted(conversion)
                 return [*lets, dataclasses.replace(node, expression=converted)]
             case Let(name, expression=Call(op, (one, other)) as call) if op in _COMPARISONS:
-                compared = self._both(one, other) or self._numbers(name, op, one, other)
+                compared = (
+                    self._both(one, other)
+                    or self._numbers(name, op, one, other)
+                    or self._place_and_number(op, one, other)
+                )
                 if compared is not None:
                     lets, args = compared
                     return [*lets, dataclasses.replace(node, expression=Call(op, args, call.dtype))]
@@ -192,6 +228,28 @@ class _Comparisons:
         let = Let(f"{name}_place", _INT32, place)
         return [let], (left.number, Ref(let.name, _INT32))
 
+    def _place_and_number(self, op: str, one: Expression, other: Expression) -> _Compared | None:
+        """A place along a row, and a number of the row, as none where that is no place."""
+        if isinstance(one, Ref) and one.name in self._numbers_of_row:
+            one, other = other, one
+        place, narrow = self._sum(one), self._side(one)
+        if op not in _EQUALITIES or place is None or place.number is not None or narrow is None:
+            return None
+        if not (isinstance(other, Ref) and other.name in self._numbers_of_row):
+            return None
+        lowest, _ = place.index.bounds()
+        if place.is_constant or lowest <= _LEAST:
+            return None
+        lets, index = narrow
+        short = Convert(other, _INT32)
+        fits = Call("eq", (Convert(short, _INT64), other), DataType.Bool)
+        number = Call("where", (fits, short, Literal(_LEAST, _INT32)), _INT32)
+        let = Let(f"{other.name}_narrow", _INT32, number)
+        if self._numbers_of_row[other.name]:
+            self._narrow_in_row[other.name] = let
+            return lets, (index, Ref(let.name, _INT32))
+        return [*lets, let], (index, Ref(let.name, _INT32))
+
     def _sum(self, expression: Expression) -> _Sum | None:
         """An integer as such a sum; None if it is none."""
         match expression:
@@ -211,6 +269,14 @@ class _Comparisons:
                 return left and right and _joined(op, left, right)
             case _:
                 return None
+
+
+def _is_of_row(node: Code, sweep: Sweep) -> bool:
+    """Whether there is one of it a row: what a stage without axes makes, or what is read from where
+    no point of a sweep says."""
+    if not sweep.axes or not isinstance(node, Load):
+        return not sweep.axes
+    return not (variables_of((node.at,)) or any(map(node.at.coefficient, sweep.axes)))
 
 
 def _joined(op: str, left: _Sum, right: _Sum) -> _Sum | None:

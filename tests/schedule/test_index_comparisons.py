@@ -71,6 +71,39 @@ def test_an_index_of_any_value_is_compared_in_64_bits() -> None:
     assert made.count_nonzero() == 1
 
 
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("op", ["eq", "ne"])
+def test_a_row_s_number_is_compared_with_places_in_32_bits(op: str, target: str) -> None:
+    """Whatever it is: 2^32 + 5 is not 5, nor is what has no 32 bits place -2^31."""
+    x = torch.randn(ROWS, COLUMNS)
+    index = torch.randint(0, COLUMNS, (ROWS,))
+    index[:6] = torch.tensor([2**32 + 5, -(2**31), -(2**63), 2**63 - 1, -1, 2**31])
+    with FusionDefinition() as fd:
+        given, number = fd.from_pytorch(x), fd.from_pytorch(index)
+        total = fd.ops.sum(given, [1], keepdim=True)
+        _, column = both(fd, ROWS, COLUMNS)
+        chosen = fd.ops.broadcast_in_dim(number, [ROWS, COLUMNS], [0])
+        fd.add_output(fd.ops.where(getattr(fd.ops, op)(column, chosen), given - total, 0.0))
+    (kernel,) = fd.plan([x, index], target=target).kernels
+    assert re.search(r"_narrow [!=]= T\d+_narrow;", kernel.source)
+    agrees(fd, [x, index], target)
+
+
+def test_an_order_of_any_number_is_found_in_64_bits() -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    index = torch.randint(-(2**40), 2**40, (ROWS,))
+    index[:3] = torch.tensor([2**32 + 5, 7, -(2**63)])
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        total = fd.ops.sum(given, [1], keepdim=True)
+        _, column = both(fd, ROWS, COLUMNS)
+        last = fd.ops.broadcast_in_dim(fd.from_pytorch(index), [ROWS, COLUMNS], [0])
+        fd.add_output(fd.ops.where(fd.ops.le(column, last), given - total, 0.0))
+    (kernel,) = fd.plan([x, index], target="cpu").kernels
+    assert "_narrow" not in kernel.source
+    agrees(fd, [x, index], "cpu")
+
+
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**40])
 def test_a_number_that_does_not_fit_is_compared_in_64_bits(number: int) -> None:
     x = torch.randn(ROWS, COLUMNS)
