@@ -15,6 +15,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Call, Ref
@@ -32,9 +33,26 @@ LANE_FUNCTIONS = frozenset(
 _NARROW = frozenset({"erf", "exp", "sigmoid", "silu", "tanh"})
 """Those it has for results of 16 bits too, in fewer operations."""
 
+_NARROW_BYTES = 2
+
 VECTOR = 16
 """Lanes come in multiples of so many, or a function is called in each of them."""
 
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Names that all loops of a kernel make alike. Calls round otherwise than what is made lane by
+    lane, and narrow ones more than others, and an element may be compared with what an earlier loop
+    found."""
+
+    in_turn: AbstractSet[str] = frozenset()
+    """Those that are made lane by lane, though there is a call for all lanes."""
+    wide: AbstractSet[str] = frozenset()
+    """Those that are made in 32 bits, though a loop has results of 16 bits only."""
+
+
+ANY_WAY = Alike()
+"""Before any loop is made."""
 
 LaneLoop = Callable[[tuple[Node, ...]], Loop]
 
@@ -67,18 +85,17 @@ def with_lane_calls(
     code: Sequence[Work],
     count: int,
     lane_loop: LaneLoop,
-    in_turn: Container[str] = (),
+    alike: Alike = ANY_WAY,
     *,
     narrow: bool = False,
 ) -> tuple[list[Lanes], list[Node]]:
     """`code` for `count` lanes: arrays to declare, and loops over lanes with calls between them.
-    Names of `in_turn` are made lane by lane: see `made_both_ways`. `narrow`: all that comes of
-    `code` are results of 16 bits."""
-    calls = lane_calls_in(code, in_turn)
+    `narrow`: all that comes of `code` are results of 16 bits."""
+    calls = lane_calls_in(code, alike.in_turn)
     if not calls or count % VECTOR or not all(map(_may_wait, code)):
         return [], [lane_loop(tuple(code))]
     if narrow:
-        calls = {name: _narrowed(call) for name, call in calls.items()}
+        calls |= {n: _narrowed(call) for n, call in calls.items() if n not in alike.wide}
     return _Phases(code, calls).nodes(count, lane_loop)
 
 
@@ -86,12 +103,22 @@ def _narrowed(call: Call) -> Call:
     return dataclasses.replace(call, op=f"{call.op}_narrow") if call.op in _NARROW else call
 
 
-def made_both_ways(nodes: Iterable[Node]) -> AbstractSet[str]:
-    """The names that some loops make for all lanes at once, and others lane by lane. Calls round
-    otherwise, and an element may be compared with what an earlier loop found."""
+def are_narrow(stores: Iterable[Store]) -> bool:
+    """Whether all that is stored are floats of 16 bits at most."""
+    dtypes = [store.tensor.dtype for store in stores]
+    return all(dtype.is_floating and dtype.itemsize <= _NARROW_BYTES for dtype in dtypes)
+
+
+def made_alike(nodes: Iterable[Node], so_far: Alike) -> Alike:
+    """`so_far`, and the names that some loops make for all lanes at once and others lane by lane,
+    or by two functions."""
     done = list(every_node(nodes))
-    called = {node.value for node in done if isinstance(node, LaneCall)}
-    return called & lane_calls_in(done).keys()
+    by: defaultdict[str, set[str]] = defaultdict(set)
+    for node in done:
+        if isinstance(node, LaneCall):
+            by[node.value].add(node.operation)
+    twice = {name for name, functions in by.items() if len(functions) > 1}
+    return Alike(so_far.in_turn | (by.keys() & lane_calls_in(done).keys()), so_far.wide | twice)
 
 
 def _may_wait(node: Work) -> bool:

@@ -20,7 +20,7 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO, Axis, Index, substitute
-from fuser.schedule.lane_calls import gains_by_chunks, with_lane_calls
+from fuser.schedule.lane_calls import are_narrow, gains_by_chunks, with_lane_calls
 from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_tree import Loop, Node, Peel
 from fuser.schedule.points import scalar_nodes, store_lanes, with_lanes
@@ -106,12 +106,11 @@ def chunk_of(
     arrays, computed, stores = store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
     drawn, own = _loads_at_once(body, shifted, count)
     within = (*own, *shifted.lets, *computed)
-    narrow = all(s.tensor.dtype.is_floating and s.tensor.dtype.itemsize <= 2 for s in body.stores)
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(lane, Binding.SIMD, body)
 
-    held, phases = with_lane_calls(within, count, lane_loop, narrow=narrow)
+    held, phases = with_lane_calls(within, count, lane_loop, narrow=are_narrow(body.stores))
     return asked, (*drawn, *arrays, *held, *phases, *stores)
 
 

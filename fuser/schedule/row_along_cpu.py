@@ -114,7 +114,7 @@ def _stage(sweep: Sweep, ways: Ways) -> list[Node]:
     *outer, inner = sweep.axes
     chunked: tuple[Node, ...] = ()
     if ways.may_repeat and in_chunks(sweep, given):
-        loops = chunks(sweep, given.processor.chunk, ways.in_turn)
+        loops = chunks(sweep, given.processor.chunk, ways.alike)
         chunked = nested(outer, Binding.SERIAL, loops)
         if in_chunks_anywhere(sweep):
             return [*chunked]

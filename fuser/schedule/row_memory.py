@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fuser.schedule.axes import later
 from fuser.schedule.bindings import Binding
@@ -21,11 +21,12 @@ from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.index import Axis, Index, substitute
-from fuser.schedule.lane_calls import gains_by_chunks, with_lane_calls
+from fuser.schedule.lane_calls import ANY_WAY, Alike, are_narrow, gains_by_chunks, with_lane_calls
 from fuser.schedule.lane_loads import lane_loads
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
 from fuser.schedule.row_parts import Part, parts_of
+from fuser.schedule.row_statements import Keep
 from fuser.schedule.statements import Load, Prefetch
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
@@ -167,13 +168,13 @@ def _is_narrow(sweep: Sweep) -> bool:
     return all(store.tensor.dtype.itemsize < 4 for store in sweep.stores)
 
 
-def chunks(sweep: Sweep, count: int, in_turn: Container[str] = ()) -> tuple[Loop, ...]:
+def chunks(sweep: Sweep, count: int, alike: Alike = ANY_WAY) -> tuple[Loop, ...]:
     """The innermost loop of a sweep, or one for each part of it: chunks computed in registers, then
-    stored at once. Names of `in_turn` are made lane by lane."""
-    return tuple(_chunks_of(part, count, in_turn) for part in parts_of(sweep, count))
+    stored at once; `alike`: how names are made in all loops."""
+    return tuple(_chunks_of(part, count, alike) for part in parts_of(sweep, count))
 
 
-def _chunks_of(part: Part, count: int, in_turn: Container[str]) -> Loop:
+def _chunks_of(part: Part, count: int, alike: Alike) -> Loop:
     sweep, inner = part.sweep, part.sweep.axes[-1]
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
@@ -183,7 +184,9 @@ def _chunks_of(part: Part, count: int, in_turn: Container[str]) -> Loop:
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(inner, Binding.SIMD, body, count)
 
-    held, phases = with_lane_calls((*code, *computed), count, lane_loop, in_turn)
+    narrow = are_narrow(sweep.stores) and not any(isinstance(n, Keep) for n in sweep.code)
+    within = (*code, *computed)
+    held, phases = with_lane_calls(within, count, lane_loop, alike, narrow=narrow)
     inside = (*ahead, *drawn, *arrays, *held, *phases, *stores)
     return Loop(inner, Binding.CHUNKS, inside, count, span=part.span)
 

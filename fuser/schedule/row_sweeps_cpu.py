@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from fuser.schedule.bindings import Binding
@@ -19,7 +18,14 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO
-from fuser.schedule.lane_calls import VECTOR, lane_calls_in, made_both_ways, with_lane_calls
+from fuser.schedule.lane_calls import (
+    ANY_WAY,
+    VECTOR,
+    Alike,
+    lane_calls_in,
+    made_alike,
+    with_lane_calls,
+)
 from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.row_body import Code, Fold, Sweep
@@ -43,21 +49,21 @@ from fuser.schedule.statements import Let, Load, Store
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How sweeps may be done: whether elements `may_repeat`, and the names that are made `in_turn`,
-    lane by lane, though there is a call for all lanes."""
+    """How sweeps may be done: whether elements `may_repeat`, and what all of them make `alike`."""
 
     parameters: CpuRowParameters
     may_repeat: bool
-    in_turn: AbstractSet[str] = frozenset()
+    alike: Alike = ANY_WAY
 
 
 def in_one_way(make: Callable[[Ways], tuple[Node, ...]], ways: Ways) -> tuple[Node, ...]:
-    """Loops in which nothing is made by a call for all lanes here, and lane by lane there."""
+    """Loops that make each name in one way."""
     while True:
         nodes = make(ways)
-        if not (both := made_both_ways(nodes)):
+        alike = made_alike(nodes, ways.alike)
+        if alike == ways.alike:
             return nodes
-        ways = dataclasses.replace(ways, in_turn=ways.in_turn | both)
+        ways = dataclasses.replace(ways, alike=alike)
 
 
 def once_a_row(sweep: Sweep) -> list[Node]:
@@ -104,7 +110,7 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
     moved_back = ways.may_repeat and not drawn
     if moved_back and shortest >= lanes:
-        if lanes % VECTOR == 0 and lane_calls_in(sweep.code, ways.in_turn):
+        if lanes % VECTOR == 0 and lane_calls_in(sweep.code, ways.alike.in_turn):
             return _phases(part, ways, kept_in, lanes)
         if _needs_lanes(sweep):
             return _rounds(part, kept_in, lanes)
@@ -140,7 +146,7 @@ def _phases(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(part.sweep.axes[-1], Binding.SIMD, body, lanes)
 
-    held, phases = with_lane_calls(each, lanes, lane_loop, ways.in_turn)
+    held, phases = with_lane_calls(each, lanes, lane_loop, ways.alike)
     return _loop(part, Binding.ROUNDS, lanes, (*loads, *((*held, *phases) if held else each)))
 
 

@@ -14,9 +14,11 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Call, Convert, Literal, Ref
 from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.lane_calls import (
+    ANY_WAY,
     LANE_FUNCTIONS,
+    Alike,
     Work,
-    made_both_ways,
+    made_alike,
     with_lane_calls,
 )
 from fuser.schedule.loop_tree import Loop, Node, Region
@@ -211,10 +213,27 @@ def test_a_name_is_made_both_ways_wherever_its_loops_are():
     ]
     in_lane = Loop(LANE, Binding.SIMD, (call("T1", "tanh", "T0"), call("T2", "erf", "T0")))
     around = Loop(LANE, Binding.ROUNDS, (tanh_called,))
-    assert made_both_ways([around, in_lane]) == {"T1"}
-    assert made_both_ways([Region((), (around,), (in_lane,), threaded=False)]) == {"T1"}
-    assert not made_both_ways([around])
-    assert not made_both_ways([in_lane])
+    in_turn = Alike(in_turn=frozenset({"T1"}))
+    assert made_alike([around, in_lane], ANY_WAY) == in_turn
+    assert made_alike([Region((), (around,), (in_lane,), threaded=False)], ANY_WAY) == in_turn
+    assert made_alike([around], ANY_WAY) == ANY_WAY
+    assert made_alike([in_lane], ANY_WAY) == ANY_WAY
+    assert made_alike([], in_turn) == in_turn
+
+
+def test_a_name_is_made_by_one_function():
+    code = (loaded("T0"), call("T1", "exp", "T0"), filled("T1"))
+
+    def nodes(alike: Alike) -> list[Node]:
+        wide = with_lane_calls(code, 64, lane_loop, alike)
+        narrow = with_lane_calls(code, 64, lane_loop, alike, narrow=True)
+        return [*wide[1], *narrow[1]]
+
+    assert [n.operation for n in nodes(ANY_WAY) if isinstance(n, LaneCall)] == ["exp", "exp_narrow"]
+    wide = made_alike(nodes(ANY_WAY), ANY_WAY)
+    assert wide == Alike(wide=frozenset({"T1"}))
+    assert [n.operation for n in nodes(wide) if isinstance(n, LaneCall)] == ["exp", "exp"]
+    assert made_alike(nodes(wide), wide) == wide
 
 
 def test_arrays_are_declared_with_the_type_they_hold():
@@ -406,9 +425,26 @@ def test_what_several_sweeps_make_is_made_alike():
         assert not out.isnan().any()
 
 
+@pytest.mark.parametrize("name", ["exp", "tanh"])
+def test_what_is_stored_in_16_bits_is_narrow_unless_it_is_folded_too(name: str):
+    x = torch.randn(16, 300_000).to(torch.bfloat16)
+    for compared in (False, True):
+        with FusionDefinition() as fd:
+            wide = fd.ops.cast(fd.from_pytorch(x), dtype=F)
+            made = getattr(fd.ops, name)(wide)
+            largest = fd.ops.max(made if compared else wide, [1], keepdim=True)
+            near = fd.ops.where(fd.ops.ge(made, largest), 1.0, made)
+            fd.add_output(fd.ops.cast(near, dtype=DataType.BFloat16))
+        (kernel,) = fd.plan([x], target="cpu").kernels
+        function = name if compared else f"{name}_narrow"
+        assert f"return {function}(x); }});" in kernel.source
+        (out,) = agrees(fd, [x], "cpu")
+        assert not compared or (out == 1).any(1).all()
+
+
 def test_names_to_be_made_in_turn_are_made_lane_by_lane():
     code = (loaded("T0"), call("T1", "exp", "T0"), call("T2", "tanh", "T1"), filled("T2"))
-    arrays, _ = with_lane_calls(code, 64, lane_loop, in_turn={"T1"})
+    arrays, _ = with_lane_calls(code, 64, lane_loop, Alike(in_turn=frozenset({"T1"})))
     assert [array.name for array in arrays] == ["T2_given", "T2_held"]
 
 
