@@ -201,8 +201,8 @@ class CpuRowParameters:
     slower than torch's."""
 
     most_columns: int = 1 << 14
-    """Neighbouring rows up to which they are columns. Softmax over the first of [8192, 3072]
-    float32 and bfloat16 takes 0.55 and 0.4 of the time that strips take, its sum 0.83 and 0.7."""
+    """Neighbouring rows up to which they are columns (`benchmarks/columns.py`). So many places take
+    64 KiB of float32."""
 
     fewest_lines: int = 1024
     """Elements of each row, that is, lines, from which they are columns."""
