@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.expressions import Call, Ref
+from fuser.schedule.expressions import Call, Convert, Expression, Ref
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import given_name, held_name
 from fuser.schedule.row_body import Code, dtype_of, names_in, variables_of
@@ -30,8 +30,19 @@ LANE_FUNCTIONS = frozenset(
 )
 """The rows of the pointwise table that the device library has for all lanes at once."""
 
+_AS_GOOD = frozenset({"exp"})
+"""Those that compilers make almost as good vectors of. Other kernels, where lanes are rows, may
+make them again lane by lane, and compare an element with what those of a row are folded to."""
+
 _NARROW = frozenset({"erf", "exp", "sigmoid", "silu", "tanh"})
 """Those it has for results of 16 bits too, in fewer operations."""
+
+_SMOOTH = _NARROW | {
+    *("abs", "add", "addcmul", "clamp", "cos", "maximum", "minimum", "mul", "neg", "reciprocal"),
+    *("relu", "sin", "sub", "truediv", "where"),
+}
+"""Rows of the table that make no more of a small error than 16 bits hide. A step would, and where
+there is a logarithm or a root, what 1 - tanh(x) still has."""
 
 _NARROW_BYTES = 2
 
@@ -81,6 +92,11 @@ def lane_calls_in(nodes: Iterable[Node], in_turn: Container[str] = ()) -> dict[s
     return calls
 
 
+def worth_phases(code: Sequence[Work], in_turn: Container[str]) -> bool:
+    """Whether calls make up for what is held between phases, where it would be in registers."""
+    return any(call.op not in _AS_GOOD for call in lane_calls_in(code, in_turn).values())
+
+
 def with_lane_calls(
     code: Sequence[Work],
     count: int,
@@ -95,12 +111,41 @@ def with_lane_calls(
     if not calls or count % VECTOR or not all(map(_may_wait, code)):
         return [], [lane_loop(tuple(code))]
     if narrow:
-        calls |= {n: _narrowed(call) for n, call in calls.items() if n not in alike.wide}
+        wide = alike.wide | _read_exactly(code)
+        calls |= {name: _narrowed(call) for name, call in calls.items() if name not in wide}
     return _Phases(code, calls).nodes(count, lane_loop)
 
 
 def _narrowed(call: Call) -> Call:
     return dataclasses.replace(call, op=f"{call.op}_narrow") if call.op in _NARROW else call
+
+
+def _read_exactly(code: Sequence[Work]) -> set[str]:
+    """The names of which something else than smooth functions is made, whatever is made of that."""
+    read: set[str] = set()
+    for node in reversed(code):
+        match node:
+            case Let(name, expression=expression):
+                read.update(_exactly(expression, exactly=name in read))
+            case Store() | Kept():
+                pass
+            case _:
+                read.update(names_in((node,)))
+    return read
+
+
+def _exactly(expression: Expression, *, exactly: bool) -> Iterator[str]:
+    """The names that an expression reads `exactly`, or in what is not smooth."""
+    match expression:
+        case Ref(name) if exactly:
+            yield name
+        case Convert(of, dtype):
+            yield from _exactly(of, exactly=exactly or not dtype.is_floating)
+        case Call(op, args):
+            for arg in args:
+                yield from _exactly(arg, exactly=exactly or op not in _SMOOTH)
+        case _:
+            pass
 
 
 def are_narrow(stores: Iterable[Store]) -> bool:

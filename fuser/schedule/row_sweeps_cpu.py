@@ -22,9 +22,9 @@ from fuser.schedule.lane_calls import (
     ANY_WAY,
     VECTOR,
     Alike,
-    lane_calls_in,
     made_alike,
     with_lane_calls,
+    worth_phases,
 )
 from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_tree import Loop, Node, Region, nested
@@ -110,7 +110,7 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
     moved_back = ways.may_repeat and not drawn
     if moved_back and shortest >= lanes:
-        if lanes % VECTOR == 0 and lane_calls_in(sweep.code, ways.alike.in_turn):
+        if lanes % VECTOR == 0 and worth_phases(sweep.code, ways.alike.in_turn):
             return _phases(part, ways, kept_in, lanes)
         if _needs_lanes(sweep):
             return _rounds(part, kept_in, lanes)

@@ -104,17 +104,17 @@ BOUNDS = {
     "tanh": Bound(1.5, result=1.0),
 }
 LANE_BOUNDS = {
-    "erf": Bound(2.2, result=1.0),
+    "erf": Bound(2.3, result=1.0),
     "erf_narrow": Bound(14.0, "__builtin_erf(x)", result=1.0),
     "exp": Bound(1.0),
-    "exp_narrow": Bound(16.0, "__builtin_exp(x)", by_size=1.0),
+    "exp_narrow": Bound(13.1, "__builtin_exp(x)", by_size=1.0),
     "exp_nonpositive": Bound(1.0, EXP_NONPOSITIVE, least=-126, by_size=0.05),
     "sigmoid": Bound(3.1, SIGMOID.format("1"), result=1.0),
-    "sigmoid_narrow": Bound(18.0, SIGMOID.format("1"), least=-103, result=1.0, by_size=1.0),
+    "sigmoid_narrow": Bound(13.0, SIGMOID.format("1"), least=-103, result=1.0, by_size=1.0),
     "silu": Bound(3.7, SIGMOID.format("x"), least=-143),
-    "silu_narrow": Bound(18.0, SIGMOID.format("x"), least=-97, by_size=1.0),
+    "silu_narrow": Bound(13.0, SIGMOID.format("x"), least=-97, by_size=1.0),
     "tanh": Bound(1.9, result=1.0),
-    "tanh_narrow": Bound(8.4, "__builtin_tanh(x)", result=1.0),
+    "tanh_narrow": Bound(12.2, "__builtin_tanh(x)", result=1.0),
 }
 """As `BOUNDS`, of functions of all lanes at once, where there are vectors for them."""
 

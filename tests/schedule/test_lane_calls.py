@@ -20,6 +20,7 @@ from fuser.schedule.lane_calls import (
     Work,
     made_alike,
     with_lane_calls,
+    worth_phases,
 )
 from fuser.schedule.loop_tree import Loop, Node, Region
 from fuser.schedule.row_statements import Accumulate, Keep, Partial
@@ -201,6 +202,14 @@ def test_what_is_kept_may_be_what_another_name_stands_for():
     )
     assert shown[0] == ["T0", "T5", "T1_given", "T3"]
     assert shown[2] == ["T1", "T4"]
+
+
+def test_phases_are_worth_it_for_what_compilers_make_no_vectors_of():
+    code = (loaded("T0"), call("T1", "exp", "T0"), call("T2", "tanh", "T1"))
+    assert worth_phases(code, ())
+    assert not worth_phases(code, {"T2"})
+    assert not worth_phases(code[:2], ())
+    assert worth_phases((loaded("T0"), call("T1", "exp_nonpositive", "T0")), ())
 
 
 def test_a_name_is_made_both_ways_wherever_its_loops_are():
@@ -420,9 +429,48 @@ def test_what_several_sweeps_make_is_made_alike():
             fd.add_output(fd.ops.sqrt(largest - made) + fd.ops.sin(made))
         (kernel,) = fd.plan([x], target="cpu").kernels
         assert "return sin(x); });" in kernel.source
-        assert f"return {name}(x); }});" in kernel.source
+        called = f"return {name}(x); }});" in kernel.source
+        assert called == (name == "tanh")
         (out,) = agrees(fd, [x], "cpu")
         assert not out.isnan().any()
+
+
+ROUGH: dict[str, Define] = {
+    "floor": lambda fd, y: fd.ops.floor(y),
+    "log": lambda fd, y: fd.ops.log(1.0 - y),
+    "sqrt": lambda fd, y: fd.ops.sqrt(fd.ops.abs(1.0 - y * y)),
+    "eq": lambda fd, y: fd.ops.where(fd.ops.eq(y, 1.0), 1.0, 0.0),
+    "cast": lambda fd, y: fd.ops.cast(fd.ops.cast(y * 0.5, dtype=DataType.Int32), dtype=F),
+}
+
+
+@pytest.mark.parametrize("rough", ROUGH)
+@pytest.mark.parametrize("name", ["erf", "exp", "sigmoid", "silu", "tanh"])
+def test_steps_and_roots_of_what_is_stored_in_16_bits_are_of_32(name: str, rough: str):
+    every = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    with FusionDefinition() as fd:
+        made = getattr(fd.ops, name)(fd.ops.cast(fd.from_pytorch(every), dtype=F))
+        fd.add_output(fd.ops.cast(ROUGH[rough](fd, made), dtype=DataType.BFloat16))
+    (kernel,) = fd.plan([every], target="cpu").kernels
+    assert "_narrow(x)" not in kernel.source
+    fd.execute([every], target="cpu")
+
+
+@pytest.mark.parametrize("dtype", [DataType.BFloat16, DataType.Half])
+def test_narrow_functions_are_exact_near_0(dtype: DataType):
+    x = torch.cat([torch.logspace(-40, -9, 99), -torch.logspace(-40, -9, 99)]).to(dtype.torch)
+    for name in ("exp", "sigmoid"):
+        with FusionDefinition() as fd:
+            made = getattr(fd.ops, name)(fd.ops.cast(fd.from_pytorch(x), dtype=F))
+            least = 1.0 if name == "exp" else 0.5
+            fd.add_output(fd.ops.cast((made - least) * 1e30, dtype=dtype))
+        (kernel,) = fd.plan([x], target="cpu").kernels
+        assert f"{name}_narrow(x)" in kernel.source
+        assert (fd.execute([x], target="cpu")[0] == 0).all()
+    with FusionDefinition() as fd:
+        wide = fd.ops.cast(fd.from_pytorch(x), dtype=F)
+        fd.add_output(fd.ops.cast((wide - fd.ops.tanh(wide)) * 1e30, dtype=dtype))
+    assert (fd.execute([x], target="cpu")[0] == 0).all()
 
 
 @pytest.mark.parametrize("name", ["exp", "tanh"])
@@ -433,13 +481,11 @@ def test_what_is_stored_in_16_bits_is_narrow_unless_it_is_folded_too(name: str):
             wide = fd.ops.cast(fd.from_pytorch(x), dtype=F)
             made = getattr(fd.ops, name)(wide)
             largest = fd.ops.max(made if compared else wide, [1], keepdim=True)
-            near = fd.ops.where(fd.ops.ge(made, largest), 1.0, made)
-            fd.add_output(fd.ops.cast(near, dtype=DataType.BFloat16))
+            fd.add_output(fd.ops.cast(made - largest, dtype=DataType.BFloat16))
         (kernel,) = fd.plan([x], target="cpu").kernels
-        function = name if compared else f"{name}_narrow"
-        assert f"return {function}(x); }});" in kernel.source
+        assert (f"return {name}_narrow(x); }});" in kernel.source) == (not compared)
         (out,) = agrees(fd, [x], "cpu")
-        assert not compared or (out == 1).any(1).all()
+        assert not compared or (out == 0).any(1).all()
 
 
 def test_names_to_be_made_in_turn_are_made_lane_by_lane():
