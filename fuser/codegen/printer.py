@@ -87,6 +87,7 @@ class KernelPrinter(ABC):
             self.nest.launch,
             tuple(self.checks),
             compares_choices=self.expressions.compares_choices,
+            calls_in_lanes=self.expressions.calls_in_lanes,
         )
 
     def nodes(self, nodes: Sequence[Node]) -> None:
@@ -108,6 +109,7 @@ class KernelPrinter(ABC):
                 self._lanes_array(node)
             case LaneCall():
                 self.expressions.use(f"{node.operation}_lanes")
+                self.expressions.calls_in_lanes = True
                 function = f"[](auto x) {{ return {node.operation}(x); }}"
                 self.out.line(f"in_lanes({node.name}, {node.given}, {function});")
             case Prefetch():

@@ -26,9 +26,6 @@ FLAGS = (
     "-fwrapv",
     # Else a clamp becomes a path of its own, which costs a loop more selects than the clamp.
     "-fno-thread-jumps",
-    # Else a loop that keeps lanes beside sums of them becomes two, and a call that copies memory:
-    # lanes and sums are no longer in registers.
-    "-fno-tree-loop-distribute-patterns",
     # Without these two, selects are not if-converted and loops with them do not vectorize. NaN and
     # infinity stay right: nothing of -ffast-math is on.
     "-fno-trapping-math",
@@ -53,7 +50,10 @@ def flags(source: KernelSource) -> tuple[str, ...]:
     # Else a comparison of a choice is made where its outcome is known: branches, and no vectors.
     # Elsewhere loops of functions would have to be without what that optimization brings.
     plain = ("-fno-tree-pre",) if source.compares_choices else ()
-    return (*FLAGS, *copies, *separate, *plain)
+    # Else a loop that keeps lanes beside sums of them becomes two, and a call that copies memory:
+    # lanes and sums are no longer in registers. Elsewhere such calls are worth it.
+    together = ("-fno-tree-loop-distribute-patterns",) if source.calls_in_lanes else ()
+    return (*FLAGS, *copies, *separate, *plain, *together)
 
 
 @dataclass(frozen=True, slots=True)
