@@ -62,8 +62,8 @@ class CpuRoundPrinter(CpuChunkPrinter):
         moved back to end in range."""
         number, self._sweeps = self._sweeps, self._sweeps + 1
         index, name, step = self.index, self.sizes.axis(loop.axis), loop.step
-        (begin, end), start, done = self.range_of(loop.axis), f"start{number}", f"round{number}"
-        head = f"const auto {done} = [&](const {index} {name}, const int done)"
+        (begin, end), start, body = self.range_of(loop.axis), f"start{number}", f"round{number}"
+        head = f"const auto {body} = [&](const {index} {name}, const int done)"
         with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
             self.out.line(f"const {index} first = {name};")
             self._chunk_axis, self._repeating = loop.axis, True
@@ -71,8 +71,8 @@ class CpuRoundPrinter(CpuChunkPrinter):
             self._chunk_axis, self._repeating = None, False
         self.out.line(f"{index} {start} = {begin};")
         whole = f"for (; {start} + {step} <= {end}; {start} += {step})"
-        self.out.line(f"{whole} {done}({start}, 0);")
-        rest = f"{done}({end} - {step}, int({start} + {step} - {end}))"
+        self.out.line(f"{whole} {body}({start}, 0);")
+        rest = f"{body}({end} - {step}, int({start} + {step} - {end}))"
         self.out.line(f"if ({start} < {end}) {rest};")
 
     def element(self, loop: Loop) -> tuple[str, str, str]:

@@ -50,8 +50,6 @@ class ExpressionPrinter:
         """What depends on a choice, by name."""
         self.compares_choices = False
         """Whether something has been compared that depends on a choice."""
-        self.calls_in_lanes = False
-        """Whether functions of all lanes at once have been called."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""

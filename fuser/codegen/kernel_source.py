@@ -86,14 +86,14 @@ class KernelSource:
     contracts: bool = True
     """Whether the compiler may round a product and a sum at once: see `rounding.py`."""
     compares_choices: bool = False
+    """Whether something is compared that depends on a choice."""
     calls_in_lanes: bool = False
     """Whether functions of all lanes at once are called between loops over lanes."""
-    """Whether something is compared that depends on a choice."""
 
     @property
     def key(self) -> str:
         """What a compiled kernel depends on, beside the target."""
-        return f"{self.contracts} {self.compares_choices} {self.calls_in_lanes}\n{self.code}"
+        return f"{self.contracts} {self.compares_choices}\n{self.code}"
 
     @property
     def text(self) -> str:

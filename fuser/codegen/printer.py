@@ -24,7 +24,7 @@ from fuser.ir.nodes import Value
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop, Node, RowNode
+from fuser.schedule.loop_tree import Loop, Node, RowNode, every_node
 from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import (
     CheckedIndex,
@@ -87,7 +87,7 @@ class KernelPrinter(ABC):
             self.nest.launch,
             tuple(self.checks),
             compares_choices=self.expressions.compares_choices,
-            calls_in_lanes=self.expressions.calls_in_lanes,
+            calls_in_lanes=any(isinstance(n, LaneCall) for n in every_node(self.nest.body)),
         )
 
     def nodes(self, nodes: Sequence[Node]) -> None:
@@ -109,7 +109,6 @@ class KernelPrinter(ABC):
                 self._lanes_array(node)
             case LaneCall():
                 self.expressions.use(f"{node.operation}_lanes")
-                self.expressions.calls_in_lanes = True
                 function = f"[](auto x) {{ return {node.operation}(x); }}"
                 self.out.line(f"in_lanes({node.name}, {node.given}, {function});")
             case Prefetch():

@@ -121,16 +121,15 @@ class _Comparisons:
         """The first name that stood for the same."""
         self._of_row: dict[Code, None] = {}
         """What a stage without axes has made: all later stages see it."""
-        self._numbers_of_row: dict[str, bool] = {}
-        """64-bit integers of which there is one a row; whether a stage without axes makes it."""
+        self._numbers_of_row: set[str] = set()
+        """64-bit integers of which there is one a row."""
         self._narrow_in_row: dict[str, Let] = {}
         """What stages without axes make of such numbers besides."""
 
     def stage(self, sweep: Sweep) -> Sweep:
         """A stage with such comparisons in 32 bits."""
         of_row = (node for node in sweep.code if _is_of_row(node, sweep))
-        names = (node.name for node in of_row if dtype_of(node) is _INT64)
-        self._numbers_of_row |= dict.fromkeys(names, not sweep.axes)
+        self._numbers_of_row.update(n.name for n in of_row if dtype_of(n) is _INT64)
         made = tuple(node for node in self.code(sweep.code) if node not in self._of_row)
         if not sweep.axes:
             self._of_row.update(dict.fromkeys(made))
@@ -245,7 +244,7 @@ class _Comparisons:
         fits = Call("eq", (Convert(short, _INT64), other), DataType.Bool)
         number = Call("where", (fits, short, Literal(_LEAST, _INT32)), _INT32)
         let = Let(f"{other.name}_narrow", _INT32, number)
-        if self._numbers_of_row[other.name]:
+        if any(node.name == other.name for node in self._of_row):
             self._narrow_in_row[other.name] = let
             return lets, (index, Ref(let.name, _INT32))
         return [*lets, let], (index, Ref(let.name, _INT32))

@@ -25,7 +25,7 @@ from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import block_name, lanes_name, own_name
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
-from fuser.schedule.row_buffers import is_costly
+from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import accumulated, one_of, wide, widened_blocks
 from fuser.schedule.row_scans import carry_of, point_by_point
 from fuser.schedule.row_statements import Combine, JoinGroups
@@ -212,7 +212,7 @@ class _Strip:
     def _elements_of_round(self, sweep: Sweep) -> int:
         """How many elements of each row are folded while its lane is in a register."""
         given = self.parameters
-        return given.unrolled_costly if is_costly(sweep) else given.unrolled
+        return given.unrolled_costly if takes_costly(sweep) else given.unrolled
 
     def _in_blocks(self, elements: Loop, folds: list[_LaneFold]) -> Loop:
         """Blocks of elements, each of which folds join to their wider lanes when it is done."""

@@ -27,7 +27,7 @@ COSTLY = 8
 """Instructions from which a value is kept: storing and loading it takes a few."""
 
 
-def is_costly(sweep: Sweep) -> bool:
+def takes_costly(sweep: Sweep) -> bool:
     """Whether a sweep takes a costly function of an element."""
     return any(arithmetic([node]) >= COSTLY for node in sweep.code)
 

@@ -29,7 +29,7 @@ from fuser.schedule.row_across_cpu import as_across
 from fuser.schedule.row_along_cpu import along_rows
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, dtype_of, names_in
-from fuser.schedule.row_buffers import is_costly
+from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
 from fuser.schedule.statements import CheckedIndex, Lanes, Let, Load
@@ -107,7 +107,7 @@ class _Lines:
         """Whether each line is a loop of its own: a sweep goes by blocks of lines where these are
         short, and where they are long, if folding them is little work."""
         given, columns = self._parameters, self._columns.extent
-        if columns < given.wide_line or sweep.stores or is_costly(sweep):
+        if columns < given.wide_line or sweep.stores or takes_costly(sweep):
             return columns >= given.wide_line
         read = (node.tensor.dtype for node in sweep.code if isinstance(node, Load))
         return columns * max((dtype.itemsize for dtype in read), default=0) < given.long_line

@@ -63,6 +63,9 @@ FUSER_DEVICE float_lanes lanes_at(const float* at) {
   return *reinterpret_cast<const float_lanes_anywhere*>(at);
 }
 FUSER_DEVICE float_lanes all_lanes(float x) { return x - float_lanes{}; }
+FUSER_DEVICE int_lanes sign_of(float_lanes x) {
+  return int_lanes(x) & int_lanes(all_lanes(-0.0f));
+}
 FUSER_DEVICE float_lanes fused(float_lanes x, float_lanes y, float_lanes z) {
   return __builtin_ia32_vfmaddps512_mask(x, y, z, 0xffff, 4);
 }
@@ -104,10 +107,6 @@ FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
 // An odd function of which a table has polynomials for |x| near 0, a step, 2 steps, ... 31 steps,
 // and which no longer changes from there on.
 #if defined(FUSER_LANE_VECTORS)
-FUSER_DEVICE int_lanes sign_of(float_lanes x) {
-  return int_lanes(x) & int_lanes(all_lanes(-0.0f));
-}
-
 // `which` has the number of steps in its lowest bits; r is what |x| has more than those.
 template <int Terms>
 FUSER_DEVICE float_lanes odd_near(float_lanes which, float_lanes r, int_lanes sign,

@@ -101,6 +101,9 @@ FUSER_DEVICE float_lanes lanes_at(const float* at) {
   return *reinterpret_cast<const float_lanes_anywhere*>(at);
 }
 FUSER_DEVICE float_lanes all_lanes(float x) { return x - float_lanes{}; }
+FUSER_DEVICE int_lanes sign_of(float_lanes x) {
+  return int_lanes(x) & int_lanes(all_lanes(-0.0f));
+}
 FUSER_DEVICE float_lanes fused(float_lanes x, float_lanes y, float_lanes z) {
   return __builtin_ia32_vfmaddps512_mask(x, y, z, 0xffff, 4);
 }
@@ -139,31 +142,38 @@ FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
 }
 #endif
 
-// 2^n 2^(k/16) e^r, k in the low bits of `which`, for |r| <= ln2 / 32, where (e^r - 1) / r is a
-// polynomial; error of the fit 1.6e-9.
 #if defined(FUSER_LANE_VECTORS)
 alignas(64) constexpr float powers_of_2[16] = {
     1.0f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f,
     1.35425556f, 1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f,
     1.8340081f, 1.91520655f};
-FUSER_DEVICE float_lanes exp_near(float_lanes which, float_lanes n, float_lanes r) {
-  const float_lanes curve = fused(all_lanes(0.166667178f), r, all_lanes(0.500016153f));
-  const float_lanes slope = fused(curve, r, all_lanes(1));
+// 2^n 2^(k/16) (1 + r slope), k in the low bits of `which`.
+FUSER_DEVICE float_lanes power_near(float_lanes which, float_lanes n, float_lanes r,
+                                    float_lanes slope) {
   const float_lanes power = looked_up(which, powers_of_2);
   const float_lanes value = fused(power * r, slope, power);
   return __builtin_ia32_scalefps512_mask(value, n, value, 0xffff, 4);
 }
-#endif
 
-// e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp: ln2 is one number, off by 1.9e-9. Exponentials
-// of a softmax, of differences from the largest, add up to 1 at least.
-#if defined(FUSER_LANE_VECTORS)
-FUSER_DEVICE float_lanes exp_nonpositive(float_lanes x) {
-  x = at_least(-160.0f, x);
-  const float_lanes shifter = all_lanes(786432.0f);
+// e^x for x from -160 to 90, and NaN, ln2 in as many parts: 2^n 2^(k/16) e^r for |r| <= ln2 / 32,
+// where (e^r - 1) / r is a polynomial; error of the fit 1.6e-9.
+template <int Parts>
+FUSER_DEVICE float_lanes exp_near(float_lanes x) {
+  const float_lanes shifter = all_lanes(786432.0f);  // 1.5 2^19: the sum counts sixteenths
   const float_lanes shifted = fused(x, all_lanes(1.44269502f), shifter);
   const float_lanes n = shifted - shifter;
-  return exp_near(shifted, n, fused(n, all_lanes(-0.693147182f), x));
+  float_lanes r = fused(n, all_lanes(-0.693147182f), x);
+  if constexpr (Parts == 2) r = fused(n, all_lanes(1.9046542e-9f), r);
+  const float_lanes curve = fused(all_lanes(0.166667178f), r, all_lanes(0.500016153f));
+  return power_near(shifted, n, r, fused(curve, r, all_lanes(1)));
+}
+#endif
+
+// e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp: ln2 is one number, off by 1.9e-9. The
+// exponentials of a softmax, of differences from the largest, add up to 1 at least.
+#if defined(FUSER_LANE_VECTORS)
+FUSER_DEVICE float_lanes exp_nonpositive(float_lanes x) {
+  return exp_near<1>(at_least(-160.0f, x));
 }
 #endif
 

@@ -16,6 +16,9 @@ FUSER_DEVICE float_lanes lanes_at(const float* at) {
   return *reinterpret_cast<const float_lanes_anywhere*>(at);
 }
 FUSER_DEVICE float_lanes all_lanes(float x) { return x - float_lanes{}; }
+FUSER_DEVICE int_lanes sign_of(float_lanes x) {
+  return int_lanes(x) & int_lanes(all_lanes(-0.0f));
+}
 FUSER_DEVICE float_lanes fused(float_lanes x, float_lanes y, float_lanes z) {
   return __builtin_ia32_vfmaddps512_mask(x, y, z, 0xffff, 4);
 }
@@ -58,10 +61,6 @@ FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
 // An odd function of which a table has polynomials for |x| near 0, a step, 2 steps, ... 31 steps,
 // and which no longer changes from there on.
 #if defined(FUSER_LANE_VECTORS)
-FUSER_DEVICE int_lanes sign_of(float_lanes x) {
-  return int_lanes(x) & int_lanes(all_lanes(-0.0f));
-}
-
 // `which` has the number of steps in its lowest bits; r is what |x| has more than those.
 template <int Terms>
 FUSER_DEVICE float_lanes odd_near(float_lanes which, float_lanes r, int_lanes sign,
@@ -244,48 +243,52 @@ FUSER_DEVICE float_lanes tanh_narrow(float_lanes x) {
 #endif
 
 //@ exp_near: lane_vectors
-// 2^n 2^(k/16) e^r, k in the low bits of `which`, for |r| <= ln2 / 32, where (e^r - 1) / r is a
-// polynomial; error of the fit 1.6e-9.
 #if defined(FUSER_LANE_VECTORS)
 alignas(64) constexpr float powers_of_2[16] = {
     1.0f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f,
     1.35425556f, 1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f,
     1.8340081f, 1.91520655f};
-FUSER_DEVICE float_lanes exp_near(float_lanes which, float_lanes n, float_lanes r) {
-  const float_lanes curve = fused(all_lanes(0.166667178f), r, all_lanes(0.500016153f));
-  const float_lanes slope = fused(curve, r, all_lanes(1));
+// 2^n 2^(k/16) (1 + r slope), k in the low bits of `which`.
+FUSER_DEVICE float_lanes power_near(float_lanes which, float_lanes n, float_lanes r,
+                                    float_lanes slope) {
   const float_lanes power = looked_up(which, powers_of_2);
   const float_lanes value = fused(power * r, slope, power);
   return __builtin_ia32_scalefps512_mask(value, n, value, 0xffff, 4);
+}
+
+// e^x for x from -160 to 90, and NaN, ln2 in as many parts: 2^n 2^(k/16) e^r for |r| <= ln2 / 32,
+// where (e^r - 1) / r is a polynomial; error of the fit 1.6e-9.
+template <int Parts>
+FUSER_DEVICE float_lanes exp_near(float_lanes x) {
+  const float_lanes shifter = all_lanes(786432.0f);  // 1.5 2^19: the sum counts sixteenths
+  const float_lanes shifted = fused(x, all_lanes(1.44269502f), shifter);
+  const float_lanes n = shifted - shifter;
+  float_lanes r = fused(n, all_lanes(-0.693147182f), x);
+  if constexpr (Parts == 2) r = fused(n, all_lanes(1.9046542e-9f), r);
+  const float_lanes curve = fused(all_lanes(0.166667178f), r, all_lanes(0.500016153f));
+  return power_near(shifted, n, r, fused(curve, r, all_lanes(1)));
 }
 #endif
 
 //@ exp_lanes: exp(float), exp_near
 // At most 1.0 ulp.
 #if defined(FUSER_LANE_VECTORS)
-// For x from -160 to 90, and NaN.
-FUSER_DEVICE float_lanes exp_in_range(float_lanes x) {
-  const float_lanes shifter = all_lanes(786432.0f);  // 1.5 2^19: the sum counts sixteenths
-  const float_lanes shifted = fused(x, all_lanes(1.44269502f), shifter);
-  const float_lanes n = shifted - shifter, most = fused(n, all_lanes(-0.693147182f), x);
-  return exp_near(shifted, n, fused(n, all_lanes(1.9046542e-9f), most));
+FUSER_DEVICE float_lanes exp(float_lanes x) {
+  return exp_near<2>(at_most(90.0f, at_least(-160.0f, x)));
 }
 
-FUSER_DEVICE float_lanes exp(float_lanes x) {
-  return exp_in_range(at_most(90.0f, at_least(-160.0f, x)));
+// e^-|x|
+FUSER_DEVICE float_lanes exp_of_size(float_lanes x) {
+  return exp_near<2>(at_least(-160.0f, float_lanes(int_lanes(x) | int_lanes(all_lanes(-0.0f)))));
 }
 #endif
 
 //@ exp_nonpositive_lanes: exp_nonpositive(float), exp_near
-// e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp: ln2 is one number, off by 1.9e-9. Exponentials
-// of a softmax, of differences from the largest, add up to 1 at least.
+// e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp: ln2 is one number, off by 1.9e-9. The
+// exponentials of a softmax, of differences from the largest, add up to 1 at least.
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE float_lanes exp_nonpositive(float_lanes x) {
-  x = at_least(-160.0f, x);
-  const float_lanes shifter = all_lanes(786432.0f);
-  const float_lanes shifted = fused(x, all_lanes(1.44269502f), shifter);
-  const float_lanes n = shifted - shifter;
-  return exp_near(shifted, n, fused(n, all_lanes(-0.693147182f), x));
+  return exp_near<1>(at_least(-160.0f, x));
 }
 #endif
 
@@ -300,9 +303,7 @@ FUSER_DEVICE float_lanes exp_narrow(float_lanes x) {
   const float_lanes shifted = __builtin_ia32_addps512_mask(t, shifter, t, 0xffff, 4);
   const float_lanes r = __builtin_ia32_reduceps512_mask(t, 4 << 4, t, 0xffff);
   const float_lanes slope = fused(r, all_lanes(0.24022688f), all_lanes(0.693187773f));
-  const float_lanes power = looked_up(shifted, powers_of_2), n = shifted - shifter;
-  const float_lanes value = fused(power * r, slope, power);
-  return __builtin_ia32_scalefps512_mask(value, n, value, 0xffff, 4);
+  return power_near(shifted, shifted - shifter, r, slope);
 }
 #endif
 
@@ -310,8 +311,7 @@ FUSER_DEVICE float_lanes exp_narrow(float_lanes x) {
 // At most 3.1 ulp.
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE float_lanes sigmoid(float_lanes x) {
-  const float_lanes negative = float_lanes(int_lanes(x) | int_lanes(all_lanes(-0.0f)));
-  const float_lanes small = exp_in_range(at_least(-160.0f, negative));
+  const float_lanes small = exp_of_size(x);
   return (x < 0 ? small : all_lanes(1)) / (1 + small);
 }
 #endif
@@ -320,8 +320,7 @@ FUSER_DEVICE float_lanes sigmoid(float_lanes x) {
 // At most 3.7 ulp. Below 2^-126 the error is 2^-143.
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE float_lanes silu(float_lanes x) {
-  const float_lanes negative = float_lanes(int_lanes(x) | int_lanes(all_lanes(-0.0f)));
-  const float_lanes small = exp_in_range(at_least(-160.0f, negative));
+  const float_lanes small = exp_of_size(x);
   return (x < 0 ? x * small : x) / (1 + small);
 }
 #endif
@@ -335,7 +334,7 @@ FUSER_DEVICE float_lanes sigmoid_narrow(float_lanes x) { return 1 / (1 + exp_nar
 #endif
 
 //@ silu_narrow_lanes: silu(float), exp_narrow_lanes
-// For results of 16 bits. The error is at most (13 + |x|) ulp; it is the result where x is below -88.
+// For results of 16 bits. The error is at most (13 + |x|) ulp; below -88 it is the result.
 FUSER_DEVICE float silu_narrow(float x) { return silu(x); }
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE float_lanes silu_narrow(float_lanes x) { return x / (1 + exp_narrow(-x)); }
@@ -381,7 +380,7 @@ static __attribute__((noinline, cold)) float_lanes turned_apart(float_lanes x, F
 // At most 1.6 ulp.
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE float_lanes sin(float_lanes x) {
-  const int_lanes sign = int_lanes(x) & int_lanes(all_lanes(-0.0f));
+  const int_lanes sign = sign_of(x);
   const float_lanes a = float_lanes(int_lanes(x) ^ sign);
   if (!all_turn(a)) return turned_apart(x, [](float number) { return sin(number); });
   return float_lanes(int_lanes(turned(a, 0)) ^ sign);
