@@ -1,11 +1,13 @@
-"""Reductions over the first dimension by lines of memory, beside strips of columns, on a processor.
+"""Reductions and scans over the first dimension by lines of memory, beside strips of columns, on a
+processor.
 
     python benchmarks/columns.py [--rounds 25] [--no-save]
 
 A ratio is the time by strips over the time by lines: above 1, lines are faster. `fuser` decides by
-`CpuRowParameters.most_columns`, which this sets to 16,384 and to 2,048, and where it goes by lines,
-folds long ones in blocks or by themselves: `long_line`, here as it is and above any line. All on
-two pinned threads with freed memory kept; medians of alternating rounds.
+`CpuRowParameters.most_columns` and `most_scanned_columns`, which this leaves as they are and sets
+to 1, and where it goes by lines, folds long ones in blocks or by themselves: `long_line`, here as
+it is and above any line. All on two pinned threads with freed memory kept; medians of alternating
+rounds.
 """
 
 from __future__ import annotations
@@ -27,11 +29,22 @@ from fuser.frontend.handles import Handle
 from fuser.runtime.backend import CpuBackend
 from fuser.schedule import CpuRowParameters
 
-SHAPES = ((8192, 768), (8192, 1536), (8192, 3072), (4096, 4096), (2048, 12288), (1024, 16384))
+SHAPES = (
+    (300_000, 8),
+    (100_000, 15),
+    (60_000, 40),
+    (20_000, 197),
+    (8192, 768),
+    (8192, 1536),
+    (8192, 3072),
+    (4096, 4096),
+    (2048, 12288),
+    (1024, 16384),
+)
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 WAYS = {
     OURS: CpuRowParameters(),
-    "strips": CpuRowParameters(most_columns=1 << 11),
+    "strips": CpuRowParameters(most_columns=1, most_scanned_columns=1),
     "line by line": CpuRowParameters(long_line=1 << 40),
 }
 HEAD = ("over the first", "shape", "dtype", "ms", "strips / lines", "line by line / lines")
@@ -48,6 +61,7 @@ COMPUTED: dict[str, Define] = {
     "sum": lambda fd, x: [fd.ops.sum(x, [0])],
     "variance, mean": lambda fd, x: fd.ops.var_mean(x, [0], correction=0),
     "softmax": softmax,
+    "cumsum": lambda fd, x: [fd.ops.cumsum(x, 0)],
 }
 
 

@@ -78,11 +78,13 @@ SMALL_ROWS = CpuRowParameters(
     online_bytes=16,
     online_block=6,
     whole_rows=2,
-    fewest_columns=3,
     most_columns=40,
+    most_scanned_columns=20,
     wide_line=6,
     long_line=64,
     fewest_lines=5,
+    fewest_scanned_lines=3,
+    scanned_bytes=48,
 )
 STREAMED_ROWS = CpuRowParameters(THREADED_PAST_CACHE, chunked_run=64, whole_row=0)
 CPU_PARAMETERS: Sequence[tuple[CpuParameters, CpuRowParameters] | None] = (

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from fuser.codegen.cpu_batches import CpuBatchPrinter
 from fuser.schedule.bindings import Binding
 from fuser.schedule.emit import join
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import ZERO, substitute
+from fuser.schedule.index import ZERO, Axis, substitute
 from fuser.schedule.loop_tree import Loop, Share
 from fuser.schedule.row_statements import Carry, ScanLanes
-from fuser.schedule.statements import Store
+from fuser.schedule.statements import Lanes, Store
 
 _JOINS = {
     "add": "running_sum",
@@ -17,6 +20,9 @@ _JOINS = {
     "maximum": "running_maximum",
     "minimum": "running_minimum",
 }
+
+_COLUMNS = 128
+"""Columns whose totals are whole lines of the cache, two of them, of any type."""
 
 
 class CpuScanPrinter(CpuBatchPrinter):
@@ -27,8 +33,10 @@ class CpuScanPrinter(CpuBatchPrinter):
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.SCAN:
             self._scan_chunks(loop)
-        else:
-            super().loop(loop)
+            return
+        if any(isinstance(node, Share) for node in loop.body):
+            self.count_threads()
+        super().loop(loop)
 
     def store(self, store: Store) -> None:
         if store.lanes == 1 or self._lanes_used is None:
@@ -111,52 +119,89 @@ class CpuScanPrinter(CpuBatchPrinter):
             self._threads_counted = True
 
     def _share(self, node: Share) -> None:
-        """Every thread has the total of a part, then what comes before it, then scans the part."""
+        """Every thread has the totals of a part, then what comes before it, then scans the part."""
         self.count_threads()
+        places = "threads * 2"
+        if node.columns:
+            of_lines = f"({self.lanes_used(1)} + {_COLUMNS - 1}) / {_COLUMNS} * {_COLUMNS}"
+            self.out.line(f"const int slots = {of_lines};")
+            places += " * slots"
         for carry in node.carries:
-            type_ = self.expressions.type(carry.dtype)
-            room = f"static_cast<{type_}*>(__builtin_malloc(sizeof({type_}) * threads * 2))"
-            self.out.line(f"{type_}* const {carry.total}s = {room};")
-        index, extent = self.index, self.sizes.extent(node.axis)
-        here, number = self.expressions.use("threads_here"), self.expressions.use("thread_number")
+            type_, room = self.expressions.type(carry.dtype), self.expressions.use("on_own_lines")
+            self.out.line(f"{type_}* const {carry.total}s = {room}<{type_}>({places});")
         self.out.line("#pragma omp parallel num_threads(threads)")
         with self.out.block(""):
-            self.out.line(f"const int team = {here}(), thread = {number}();")
-            for carry in node.carries:
-                self.node(carry)
-            onwards = f"block += {index}({node.step}) * team, turn ^= 1"
-            with self.out.block(f"for ({index} block = 0, turn = 0; block < {extent}; {onwards})"):
-                self._part(node, index, extent)
+            self._on_team(node)
             self.out.line(f"{self.expressions.use('stream_fence')}();")
         for carry in node.carries:
             self.out.line(f"__builtin_free({carry.total}s);")
 
-    def _part(self, node: Share, index: str, extent: str) -> None:
-        """What a thread does of each block; totals of one are kept while those of the next are
-        made, so that threads meet once a block."""
-        for name, first in (("begin", "thread"), ("end", "(thread + 1)")):
-            place = f"block + {index}({node.step}) * {first}"
-            self.out.line(f"const {index} {name} = {place} < {extent} ? {place} : {extent};")
-        with self.out.block(""):
+    def _on_team(self, node: Share) -> None:
+        """What each thread does: totals of a part are kept while those of the next are made, so
+        that threads meet once a part."""
+        index, extent = self.index, self.sizes.extent(node.axis)
+        here, number = self.expressions.use("threads_here"), self.expressions.use("thread_number")
+        self.out.line(f"const int team = {here}(), thread = {number}();")
+        step = self.sizes.parameter(f"{node.carries[0].name}_step", node.step)
+        part = f"{self.expressions.use('part_of_round')}({extent}, team, {step}, {node.unit})"
+        self.out.line(f"const {index} part = {part};")
+        for carry in node.carries:
+            self.node(_in_columns(carry, node.columns) if node.columns else carry)
+        onwards = "block += part * team, turn ^= 1"
+        with self.out.block(f"for ({index} block = 0, turn = 0; block < {extent}; {onwards})"):
+            for name, first in (("begin", "thread"), ("end", "(thread + 1)")):
+                place = f"block + part * {first}"
+                self.out.line(f"const {index} {name} = {place} < {extent} ? {place} : {extent};")
+            with self.out.block("if (team > 1)"):
+                self._totals(node)
+                self.out.line("#pragma omp barrier")
+            self._join_parts(node, "0", "thread")
             with self.in_range(node.axis, "begin", "end"):
-                self.nodes(node.totals)
-            for carry in node.carries:
-                self.out.line(f"{carry.total}s[turn * threads + thread] = {carry.total};")
-        self.out.line("#pragma omp barrier")
-        for carry in node.carries:
-            self._carry_to_part(carry)
-        with self.in_range(node.axis, "begin", "end"):
-            self.nodes(node.body)
-        for carry in node.carries:
-            self.out.line(f"{carry.name} = {carry.name}_next;")
+                self.nodes(node.body)
+            self._join_parts(node, "thread + 1", "team")
 
-    def _carry_to_part(self, carry: Carry) -> None:
-        """The carry at the beginning of this thread's part, and that of the next block."""
-        following = f"{carry.name}_next"
-        self.out.line(f"{self.expressions.type(carry.dtype)} {following} = {carry.name};")
-        with self.out.block("for (int other = 0; other < team; ++other)"):
-            self.out.line(f"if (other == thread) {carry.name} = {following};")
-            total = f"{carry.total}s[turn * threads + other]"
-            parts = Ref(following, carry.dtype), Ref(total, carry.dtype)
-            joined = self.expressions.print(join(carry.operation, *parts), following)
-            self.out.line(f"{following} = {joined};")
+    def _totals(self, node: Share) -> None:
+        """What this thread's part comes to, where all threads can read it."""
+        with self.in_range(node.axis, "begin", "end"):
+            self.nodes(node.totals)
+        with self._each_column(node):
+            for carry in node.carries:
+                own = f"{carry.total}s{_place(node, 'thread')}"
+                self.out.line(f"{own} = {carry.total}{_column(node)};")
+
+    def _join_parts(self, node: Share, first: str, end: str) -> None:
+        """Joins to the carries what the parts of some threads come to."""
+        with (
+            self.out.block(f"for (int other = {first}; other < {end}; ++other)"),
+            self._each_column(node),
+        ):
+            for carry in node.carries:
+                held = Ref(f"{carry.name}{_column(node)}", carry.dtype)
+                total = Ref(f"{carry.total}s{_place(node, 'other')}", carry.dtype)
+                joined = self.expressions.print(join(carry.operation, held, total), carry.name)
+                self.out.line(f"{held.name} = {joined};")
+
+    @contextmanager
+    def _each_column(self, node: Share) -> Generator[None]:
+        """A loop over the rows side by side, if there are any."""
+        if node.columns is None:
+            yield
+            return
+        self.out.line("#pragma omp simd")
+        with self.out.block(f"for (int lane = 0; lane < {self.lanes_used(1)}; ++lane)"):
+            yield
+
+
+def _in_columns(carry: Carry, columns: Axis) -> Lanes:
+    return Lanes(carry.name, carry.dtype, columns.extent, carry.fill)
+
+
+def _column(node: Share) -> str:
+    """Which of a thread's numbers is a column's."""
+    return "[lane]" if node.columns else ""
+
+
+def _place(node: Share, thread: str) -> str:
+    """Which of the totals is a thread's, or in it a column's."""
+    place = f"turn * threads + {thread}"
+    return f"[({place}) * slots + lane]" if node.columns else f"[{place}]"

@@ -32,12 +32,18 @@ class CpuStripPrinter(CpuRoundPrinter):
                     self.nodes(loop.body)
             case Binding.COLUMNS:
                 with self.out.block(""):
-                    self.out.line(f"const int {_ROWS} = int({self.sizes.extent(loop.axis)});")
+                    self.out.line(f"{self._column_count(loop)};")
                     self._strip(loop)
             case Binding.UNROLLED:
                 self._unrolled(loop)
             case _:
                 super().bound(loop)
+
+    def _column_count(self, loop: Loop) -> str:
+        """How many columns there are: a number, where the kernel has room for no more."""
+        if loop.step == loop.axis.extent:
+            return f"constexpr int {_ROWS} = {loop.step}"
+        return f"const int {_ROWS} = int({self.sizes.extent(loop.axis)})"
 
     def over_threads(self, loop: Loop) -> None:
         if not self._dividing:

@@ -26,7 +26,7 @@ class Binding(Enum):
     BATCH_LANES = auto()  # the rows of a batch
     BATCH_IN_TURN = auto()  # the rows of a batch, one after the other
     STRIP = auto()  # up to `step` neighbouring rows an iteration, over threads
-    COLUMNS = auto()  # once: all rows, at most `step`, are a strip
+    COLUMNS = auto()  # once: all rows, at most `step`, or always so many, are a strip
     STRIP_LANES = auto()  # the rows of a strip
     STRIP_IN_TURN = auto()  # the rows of a strip, one after the other
     UNROLLED = auto()  # `step` iterations at a time for each row of a strip; the rest one by one

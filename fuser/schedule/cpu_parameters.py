@@ -124,9 +124,9 @@ class CpuRowParameters:
     """Elements of each row of a strip that one round of its loop folds: lanes are read and written
     once a round."""
 
-    unrolled_costly: int = 4
+    unrolled_few: int = 4
     """The same where an element takes a costly function, beside which that is little: a compiler
-    takes half as long."""
+    takes half as long; and where rows are few, as lanes are in registers all the while."""
 
     strip_block: int = 64
     """Elements of each row of a strip that are folded in their own type before they are joined to a
@@ -161,9 +161,9 @@ class CpuRowParameters:
     online_block: int = 1 << 13
     """Elements of a block of such a row: its second sweep finds them in the cache."""
 
-    scanned_block: int = 1 << 16
-    """Elements of a row that a thread scans before it meets the others: they should stay in its
-    cache."""
+    scanned_bytes: int = 1 << 19
+    """Bytes of a row, or of rows side by side, that a thread scans before it meets the others: they
+    should stay in its cache, as they are read twice."""
 
     # -- batches of short rows -----------------------------------------------------------------
 
@@ -195,20 +195,25 @@ class CpuRowParameters:
 
     # -- columns of lines ----------------------------------------------------------------------
 
-    fewest_columns: int = 16
-    """Neighbouring rows from which they are columns, whose memory goes line by line: a strip of a
-    few hundred rows reads a short piece of every line. Softmax over the first of [25088, 256] was
-    slower than torch's."""
-
     most_columns: int = 1 << 14
-    """Neighbouring rows up to which they are columns (`benchmarks/columns.py`). So many places take
-    64 KiB of float32."""
+    """Neighbouring rows up to which they are columns, whose memory goes line by line: a strip of
+    them reads a short piece of every line, and stores one beside which another thread stores
+    (`benchmarks/columns.py`). So many places take 64 KiB of float32."""
 
     fewest_lines: int = 1024
     """Elements of each row, that is, lines, from which they are columns."""
 
-    wide_line: int = 48
-    """Columns from which lines are done one by one, rather than in blocks of several."""
+    most_scanned_columns: int = 1 << 11
+    """As `most_columns`, of rows that are scanned: a core's own cache has room for a few of longer
+    lines only, and strips of them are long pieces."""
+
+    fewest_scanned_lines: int = 64
+    """As `fewest_lines`, of rows that are scanned."""
+
+    wide_line: int = 64
+    """Columns from which lines are done one by one, rather than in blocks of several, and strips
+    have any number of rows. Fewer are done by a kernel for their number, which holds them in
+    registers: variances of 2 to 15 columns take 0.25 to 0.6 of the time."""
 
     long_line: int = 4096
     """Bytes of a line from which blocks of several are folded again, if that is little work: folds

@@ -97,8 +97,9 @@ class Share:
     """A row along `axis` shared out over threads, or blocks, that each scan a part of it in order.
 
     `totals` makes the total of each carry over the points of a part; `body` is done with the
-    carries that follow from the parts before. A processor does so for `step` points of
-    every thread at a time.
+    carries that follow from the parts before. A processor does so for at most `step` points of
+    every thread at a time, a multiple of `unit`. Of rows side by side, each has carries: `columns`
+    are their lanes, of which there are `columns.extent` at most.
     """
 
     axis: Axis
@@ -106,6 +107,8 @@ class Share:
     totals: tuple[Node, ...]
     body: tuple[Node, ...]
     step: int
+    unit: int = 1
+    columns: Axis | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,15 @@ from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Expression, Literal, Ref
 from fuser.schedule.folds import neutral
-from fuser.schedule.index import Axis, lanes_of
-from fuser.schedule.loop_tree import Loop, Node, nested
+from fuser.schedule.index import Axis, lanes_of, of_axis
+from fuser.schedule.loop_tree import Loop, Node, Share, nested
 from fuser.schedule.names import block_name, lanes_name, own_name
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import accumulated, one_of, wide, widened_blocks
-from fuser.schedule.row_scans import carry_of, point_by_point
+from fuser.schedule.row_scans import carry_of, point_by_point, totals_of
+from fuser.schedule.row_scans_cpu import shared_out
 from fuser.schedule.row_statements import Combine, JoinGroups
 from fuser.schedule.row_vectors import divided
 from fuser.schedule.statements import CheckedIndex, Lanes, Let, Load
@@ -55,8 +56,13 @@ def across_rows(
     """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
     share what they fold to. Strips are multiples of `unit` rows."""
     *outer, inner = body.rows
-    count = _strip_rows(body, parameters, unit)
-    lane, moved = lanes_of(inner, count)
+    if outer and unit == 1 and inner.extent < parameters.wide_line:
+        binding, count = Binding.COLUMNS, inner.extent
+        lane, _ = lanes_of(inner, count)
+        moved = {inner: of_axis(lane)}
+    else:
+        binding, count = Binding.STRIP, _strip_rows(body, parameters, unit)
+        lane, moved = lanes_of(inner, count)
     strip = _Strip(lane, parameters, group)
     nodes: list[Node] = []
     before: set[str] = set()
@@ -65,8 +71,16 @@ def across_rows(
         nodes += strip.swept(sweep, before) if sweep.axes else strip.once_a_row(sweep)
         before.update(node.name for node in (*sweep.code, *sweep.folds))
     nodes += widened_blocks(body, parameters.row_block, outer, side_by_side=inner)
-    loop = Loop(inner, Binding.STRIP, tuple(nodes), count, unit=unit)
+    loop = Loop(inner, binding, tuple(nodes), count, unit=unit)
     return nested(outer, Binding.PARALLEL, (loop,))
+
+
+def shared_strip(sweep: Sweep, lane: Axis, count: int, parameters: CpuRowParameters) -> Share:
+    """A sweep that scans `count` rows, a `lane` for each, in parts that threads share out."""
+    strip = _Strip(lane, parameters, group=1)
+    totals = strip.swept(totals_of(sweep), before=set())
+    most = parameters.scanned_bytes // count
+    return shared_out(sweep, totals, strip.scanned(sweep), most, columns=lane)
 
 
 def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
@@ -177,6 +191,10 @@ class _Strip:
             ),
         ]
 
+    def scanned(self, sweep: Sweep) -> Loop:
+        """A stage with axes that scans on from carries that there are."""
+        return self._elements(sweep, [], self._point_folds(()), before=set())
+
     def _lane_folds(self, sweep: Sweep) -> tuple[list[_LaneFold], list[Fold]]:
         """The folds that have a lane for each row, and those over the rows that have none: where a
         row adds to one place, it is folded by itself first."""
@@ -210,9 +228,11 @@ class _Strip:
         return Loop(sweep.axes[-1], Binding.UNROLLED, each, self._elements_of_round(sweep))
 
     def _elements_of_round(self, sweep: Sweep) -> int:
-        """How many elements of each row are folded while its lane is in a register."""
+        """How many elements of each row are folded while its lane is in a register: of few rows,
+        lanes are in registers all the while."""
         given = self.parameters
-        return given.unrolled_costly if takes_costly(sweep) else given.unrolled
+        few = takes_costly(sweep) or self.lane.extent < given.wide_line
+        return given.unrolled_few if few else given.unrolled
 
     def _in_blocks(self, elements: Loop, folds: list[_LaneFold]) -> Loop:
         """Blocks of elements, each of which folds join to their wider lanes when it is done."""

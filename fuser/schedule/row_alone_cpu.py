@@ -16,7 +16,7 @@ from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_folds_cpu import wide
 from fuser.schedule.row_memory import ask_soon
 from fuser.schedule.row_parts import parts_of
-from fuser.schedule.row_scans import independent, totals_of, turned_with_scans
+from fuser.schedule.row_scans import scans_in_parts, totals_of, turned_with_scans
 from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 from fuser.schedule.row_sweeps_cpu import (
     Ways,
@@ -45,14 +45,9 @@ def as_alone(body: RowBody, parameters: CpuRowParameters) -> Alone | Refusal:
         return Refusal(f"{count} rows are {parameters.few_rows} or more")
     if body.folds_over_rows:
         return Refusal("something is folded over the rows")
-    if not all(map(_scans_in_parts, body.stages)):
+    if not all(map(scans_in_parts, body.stages)):
         return Refusal("a row is scanned, and not in parts")
     return Alone(body)
-
-
-def _scans_in_parts(sweep: Sweep) -> bool:
-    """Whether threads may scan a part of a sweep each, if it is scanned."""
-    return not sweep.scans or (len(sweep.axes) == 1 and not sweep.folds and independent(sweep))
 
 
 def rows_alone(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
@@ -96,6 +91,7 @@ def _folded(sweep: Sweep, ways: Ways) -> Region:
 
 def _scanned(sweep: Sweep, parameters: CpuRowParameters) -> Node:
     """Each thread scans its parts of the row, from what the parts before come to."""
-    loop = scan_loop(sweep, (), parameters.processor.chunk)
+    chunk = parameters.processor.chunk
+    loop = scan_loop(sweep, (), chunk)
     totals = sweep_along(totals_of(sweep), Ways(parameters, may_repeat=False), wide)
-    return shared_out(sweep, totals, loop, parameters.scanned_block)
+    return shared_out(sweep, totals, loop, parameters.scanned_bytes, unit=chunk)

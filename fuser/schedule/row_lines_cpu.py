@@ -25,12 +25,13 @@ from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.names import block_name
-from fuser.schedule.row_across_cpu import as_across
+from fuser.schedule.row_across_cpu import as_across, shared_strip
 from fuser.schedule.row_along_cpu import along_rows
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
+from fuser.schedule.row_scans import scans_in_parts
 from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
 from fuser.schedule.statements import CheckedIndex, Lanes, Let, Load
 from fuser.segmenter.rows import Refusal
@@ -49,22 +50,21 @@ def as_lines(body: RowBody, parameters: CpuRowParameters) -> Lines | Refusal:
         return across
     if len(body.rows) != 1:
         return Refusal("rows have several axes")
-    fewest, most, count = parameters.fewest_columns, parameters.most_columns, body.rows[0].extent
-    if not fewest <= count <= most:
-        return Refusal(f"{count} rows are not {fewest} to {most}")
+    scanned, count = any(sweep.scans for sweep in body.stages), body.rows[0].extent
+    most = parameters.most_scanned_columns if scanned else parameters.most_columns
+    if count > most:
+        return Refusal(f"{count} rows are more than {most}")
+    fewest = parameters.fewest_scanned_lines if scanned else parameters.fewest_lines
     shortest = min((point_count(s.axes) for s in body.stages if s.axes), default=0)
-    if shortest < parameters.fewest_lines:
-        return Refusal(f"a row has {shortest} elements, fewer than {parameters.fewest_lines}")
+    if shortest < fewest:
+        return Refusal(f"a row has {shortest} elements, fewer than {fewest}")
     if body.folds_over_rows or body.epilogue:
         return Refusal("something is folded over the rows")
-    if any(map(_is_in_order, body.stages)):
-        return Refusal("a row is scanned, or checks an index")
+    if not all(map(scans_in_parts, body.stages)):
+        return Refusal("a row is scanned, and not in parts")
+    if any(isinstance(node, CheckedIndex) for sweep in body.stages for node in sweep.code):
+        return Refusal("a row checks an index")
     return Lines(body)
-
-
-def _is_in_order(sweep: Sweep) -> bool:
-    """Whether points of a row have to come one after the other, or lines have to be found."""
-    return bool(sweep.scans) or any(isinstance(node, CheckedIndex) for node in sweep.code)
 
 
 def lines(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
@@ -77,7 +77,6 @@ class _Lines:
     def __init__(self, body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> None:
         self._body = body
         (self._columns,) = body.rows
-        self._lane, _ = lanes_of(self._columns, parameters.most_columns)
         self._parameters = parameters
         self._may_repeat = may_repeat
         self._known: dict[str, DataType] = {}
@@ -92,6 +91,8 @@ class _Lines:
             inside = (*self._read(sweep, self._columns), *sweep.code, *self._keep(made))
             loop = Loop(self._columns, Binding.SIMD, (*inside, *sweep.stores))
             return [*self._arrays(made), loop]
+        if sweep.scans:
+            return [self._scanned(sweep)]
         over = [dataclasses.replace(f, slots=self._columns.extent) for f in sweep.folds]
         by_line = self._goes_by_line(sweep)
         swept = self._in_lines(sweep, over) if by_line else self._in_blocks(sweep, over)
@@ -127,7 +128,8 @@ class _Lines:
     def _in_blocks(self, sweep: Sweep, over: list[Fold]) -> tuple[Node, ...]:
         """A sweep of some lines at a time, for each column: what a block of them folds to, in the
         type of the fold, is joined to what the thread has of it."""
-        lane, count = self._lane, self._parameters.most_columns
+        count = self._most(self._parameters.most_columns)
+        lane, _ = lanes_of(self._columns, count)
         sweep = replace_axes(sweep, {self._columns: of_axis(lane)})
         *outer, inner = sweep.axes
         arrays: list[Node] = []
@@ -141,11 +143,27 @@ class _Lines:
             each.append(Let(block.name, block.dtype, joined, in_lanes=True))
             flush.append(Accumulate(_unblocked(own), of_axis(lane), block))
         code = (*self._read(sweep, lane), *sweep.code, *each, *sweep.stores)
-        lines = Loop(inner, Binding.UNROLLED, code, self._parameters.unrolled)
+        given = self._parameters
+        several = given.unrolled_few if count < given.wide_line else given.unrolled
+        lines = Loop(inner, Binding.UNROLLED, code, several)
         flushed = (Loop(lane, Binding.STRIP_LANES, tuple(flush)),) if flush else ()
         strip = Loop(self._columns, Binding.COLUMNS, (*arrays, lines, *flushed), count)
         block = Loop(inner, Binding.BLOCKS, (strip,), self._parameters.strip_block)
         return nested(outer, Binding.PARALLEL, (block,))
+
+    def _scanned(self, sweep: Sweep) -> Loop:
+        """A sweep that scans all columns, some lines of each thread at a time."""
+        most = self._most(self._parameters.most_scanned_columns)
+        lane, _ = lanes_of(self._columns, most)
+        sweep = replace_axes(sweep, {self._columns: of_axis(lane)})
+        sweep = dataclasses.replace(sweep, code=(*self._read(sweep, lane), *sweep.code))
+        share = shared_strip(sweep, lane, self._columns.extent, self._parameters)
+        return Loop(self._columns, Binding.COLUMNS, (share,), most)
+
+    def _most(self, most: int) -> int:
+        """How many columns a kernel has room for: of few ones, no more than there are."""
+        count = self._columns.extent
+        return count if count < self._parameters.wide_line else most
 
     def _read(self, sweep: Sweep, axis: Axis) -> list[Kept]:
         """What a sweep reads of what every column knows."""

@@ -138,6 +138,11 @@ def independent(sweep: Sweep) -> bool:
     return True
 
 
+def scans_in_parts(sweep: Sweep) -> bool:
+    """Whether threads may scan a part of a sweep each, if it is scanned."""
+    return not sweep.scans or (len(sweep.axes) == 1 and not sweep.folds and independent(sweep))
+
+
 def totals_of(sweep: Sweep) -> Sweep:
     """The sweep that makes the totals of independent scans."""
     folds: list[Fold] = []

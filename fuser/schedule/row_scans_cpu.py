@@ -2,7 +2,7 @@
 
     row    for each `chunk`: compute it; scan it in vectors, from the carry; store it
     short  for each element: join it to the carry; store that
-    part   each thread: the total of a `scanned_block`; then, from the totals before, a scan of it
+    part   each thread: the total of a part; then, from the totals before, a scan of it
 
 All threads do parts that follow each other at once, so that what is read twice comes from a cache.
 """
@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from fuser.schedule.bindings import Binding
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import ZERO
+from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_scans import carry_of, is_turned, scanned_lanes
 from fuser.schedule.row_statements import Accumulate, Finish, Partial, Running
-from fuser.schedule.statements import Let
+from fuser.schedule.statements import Let, Load
 from fuser.schedule.vectors import step_along, unrounded
 
 
@@ -59,7 +59,17 @@ def scanned_in_turn(sweep: Sweep, within: Sequence[Node]) -> Region:
     return Region(tuple(carries), points, (), threaded=False)
 
 
-def shared_out(sweep: Sweep, totals: Sequence[Node], loop: Loop, block: int) -> Share:
-    """A sweep of one row on all threads, `block` points of each at a time."""
-    carries = tuple(map(carry_of, sweep.scans))
-    return Share(sweep.axes[-1], carries, tuple(totals), (loop,), block)
+def shared_out(
+    sweep: Sweep,
+    totals: Sequence[Node],
+    loop: Loop,
+    most_bytes: int,
+    unit: int = 1,
+    columns: Axis | None = None,
+) -> Share:
+    """A sweep of one row, or of `columns`, on all threads, which read up to so many bytes, of one
+    column, before they meet: see `Share`."""
+    loads = (node for node in sweep.code if isinstance(node, Load) and node.drawn is None)
+    read = sum(load.tensor.dtype.itemsize for load in loads)
+    carries, step = tuple(map(carry_of, sweep.scans)), max(1, most_bytes // max(1, read))
+    return Share(sweep.axes[-1], carries, tuple(totals), (loop,), step, unit, columns)

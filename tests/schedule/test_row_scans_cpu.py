@@ -104,5 +104,6 @@ def test_what_is_asked_for_is_asked_for_by_chunks() -> None:
 def test_a_row_that_is_shared_out_has_totals_before_its_scan() -> None:
     sweep = swept(before)
     loop = scan_loop(sweep, (), CHUNK)
-    shared = shared_out(sweep, (), loop, 8)
-    assert shared == Share(sweep.axes[-1], tuple(map(carry_of, sweep.scans)), (), (loop,), 8)
+    shared = shared_out(sweep, (), loop, most_bytes=32, unit=2)
+    carries = tuple(map(carry_of, sweep.scans))
+    assert shared == Share(sweep.axes[-1], carries, (), (loop,), step=8, unit=2)

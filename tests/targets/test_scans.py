@@ -280,17 +280,46 @@ def test_what_no_kernel_scans_is_left_to_torch(target: str):
 def test_few_rows_are_shared_out_over_threads(
     shape: tuple[int, int], threads: int, monkeypatch: pytest.MonkeyPatch
 ):
-    parameters = CpuRowParameters(THREADED, scanned_block=96)
-    map_by(monkeypatch, parameters)
+    map_by(monkeypatch, CpuRowParameters(THREADED, scanned_bytes=384))
+    _check_on_threads(threads, near_one(shape, torch.float32), dim=1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("shape", [(500, 2), (64, 63), (333, 64), (70, 2048)], ids=str)
+def test_columns_are_shared_out_over_threads(
+    shape: tuple[int, int], dtype: torch.dtype, threads: int, monkeypatch: pytest.MonkeyPatch
+):
+    """In several rounds, the last of which has no lines for some threads."""
+    map_by(monkeypatch, CpuRowParameters(THREADED, scanned_bytes=17 * shape[1] * 4))
+    _check_on_threads(threads, near_one(shape, dtype), dim=0)
+
+
+def _check_on_threads(threads: int, x: torch.Tensor, dim: int) -> None:
+    """Scans agree with the oracle, and with themselves."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        x = near_one(shape, torch.float32)
-        first = run(lambda fd, x: every_scan(fd, x, 1), x, target="cpu")
-        again = run(lambda fd, x: every_scan(fd, x, 1), x, target="cpu")
+        first = run(lambda fd, x: every_scan(fd, x, dim), x, target="cpu")
+        again = run(lambda fd, x: every_scan(fd, x, dim), x, target="cpu")
         assert all(map(torch.equal, again, first))
     finally:
         torch.set_num_threads(before)
+
+
+def test_scans_of_columns_follow_each_other_in_one_kernel(monkeypatch: pytest.MonkeyPatch):
+    """After what columns fold to, and scans of scans."""
+    map_by(monkeypatch, CpuRowParameters(THREADED, scanned_bytes=1 << 12))
+    x = torch.randn(300, 33)
+
+    def build(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        ops = fd.ops
+        exponentials = ops.exp(ops.sub(x, ops.max(x, [0], keepdim=True)))
+        scanned = ops.cumsum(exponentials, 0)
+        twice = ops.cumsum(ops.mul(scanned, 0.01), 0)
+        return [scanned, twice, ops.div(twice, ops.sum(exponentials, [0], keepdim=True))]
+
+    run(build, x, target="cpu")
 
 
 @pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
@@ -342,7 +371,9 @@ SMALL_TEAMS = {
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_random_definitions(target: str, monkeypatch: pytest.MonkeyPatch):
     """Small tensors in the ways of large ones."""
-    given_cpu = CpuRowParameters(THREADED, strip=3, block=4, long_run=2, scanned_block=4)
+    given_cpu = CpuRowParameters(
+        THREADED, strip=3, block=4, long_run=2, fewest_scanned_lines=3, scanned_bytes=16
+    )
     map_by(monkeypatch, given_cpu, CudaRowParameters(**SMALL_TEAMS))
     steps = (*POINTWISE, *METADATA, *REDUCTIONS, *NORMALIZATIONS, *SCANS, *SCANS, *SCANS)
 

@@ -929,6 +929,14 @@ static inline int strip_rows(long long rows, long long most, long long outer, in
   return int(strip < most ? strip : most);
 }
 
+//@ part_of_round
+// How many of `extent` elements each thread does at a time, in whole units: at most `most`, and so
+// that threads have equally many in every round.
+static inline long long part_of_round(long long extent, int team, long long most, long long unit) {
+  const long long parts = ((extent - 1) / (most * team) + 1) * team;
+  return ((extent - 1) / parts + unit) / unit * unit;
+}
+
 //@ thread_number
 extern "C" int omp_get_thread_num();
 static inline int thread_number() { return omp_get_thread_num(); }
