@@ -36,7 +36,9 @@ class CpuCheckPrinter(CpuPrinter):
     def checked_index(self, node: CheckedIndex) -> None:
         """An index that is 0, and reported, where it is out of range."""
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
-        if not node.reports:
+        if node.skips:
+            self._checked_or_skipped(node)
+        elif not node.reports:
             self.out.line(f"{name} = {self.index_in_range(node)};")
         elif node.name in self._largest:
             at, held = f"{node.name}_at", self._largest[node.name]
@@ -47,6 +49,19 @@ class CpuCheckPrinter(CpuPrinter):
             self.out.line(f"{name} = {self.expressions.use('index_or_zero')}({at}, {size});")
         else:
             self.out.line(f"{name} = {self.reported_index(node)};")
+
+    def _checked_or_skipped(self, node: CheckedIndex) -> None:
+        """An index that ends its iteration, reported, where it is out of range: none is chosen
+        between then, and what adds to the place that it names need not wait for the choice."""
+        at, size = f"{node.name}_at", self.sizes.parameter(f"{node.name}_size", node.size)
+        call = f"{self.expressions.use('index_from_start')}({self.given_index(node)})"
+        self.out.line(f"const unsigned long long {at} = {call};")
+        with self.out.block(
+            f"if (__builtin_expect({at} >= static_cast<unsigned long long>({size}), 0))"
+        ):
+            self._report("report_index", node, at, "")
+            self.out.line("continue;")
+        self.out.line(f"const long long {node.name} = {at};")
 
     @contextmanager
     def side_by_side(self, loop: Loop, pragma: str, unless_empty: str = "") -> Generator[None]:

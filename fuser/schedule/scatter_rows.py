@@ -28,7 +28,7 @@ from fuser.schedule.scatter_elements import (
     held_type,
     moved,
 )
-from fuser.schedule.statements import Let
+from fuser.schedule.statements import CheckedIndex, Let
 from fuser.segmenter import Segment
 
 
@@ -67,6 +67,7 @@ class _RowTracer(ScatterTracer):
         point = place[-1] if place else ZERO
         row = self.row_named(place)
         source = self.element(*self.source((*at[: op.dim], point)), dtype)
+        each = (_or_skipped(node) if node.name == f"{out}_index" else node for node in source.each)
         added = Let(f"{out}_added", dtype, source.made)
         placed = KeepAt(kept.name, dtype, row, Ref(added.name, dtype), "add" if op.adds else None)
 
@@ -76,11 +77,16 @@ class _RowTracer(ScatterTracer):
             rows=tuple(axis for index in at[: op.dim] for axis in axes_of(index)),
             of_row=(*given.once, *source.once, *of_result),
             begun=Sweep(axes, (*given.each, keep), (), ()),
-            added=Sweep(axes_of(point), (*source.each, added), (), ()),
+            added=Sweep(axes_of(point), (*each, added), (), ()),
             placed=placed,
             last=last,
         )
         return _with_merged_rows(body)
+
+
+def _or_skipped(node: Code) -> Code:
+    """The index of a point, which adds nothing where it is out of range."""
+    return replace(node, skips=True) if isinstance(node, CheckedIndex) else node
 
 
 def _with_merged_rows(body: ScatteredRows) -> ScatteredRows:

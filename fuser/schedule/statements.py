@@ -74,7 +74,8 @@ class CheckedIndex:
     """`name` = an index as a number from 0 to `size` - 1; another one is an error of `operation`,
     and 0. With `wraps`, negative numbers count from the end.
 
-    One that `reports` nothing is the same as an earlier one at every point.
+    One that `reports` nothing is the same as an earlier one at every point. One that `skips` leaves
+    out what else is done at a point whose index is out of range.
     """
 
     name: str
@@ -84,6 +85,7 @@ class CheckedIndex:
     wraps: bool
     reports: bool = True
     in_lanes: bool = False
+    skips: bool = False
 
 
 @dataclass(frozen=True, slots=True)
