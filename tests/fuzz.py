@@ -61,6 +61,7 @@ SMALL_ROWS = CpuRowParameters(
     ProcessorParameters(serial_work=0, vector=2),
     lanes=4,
     strip=6,
+    short_strip=9,
     shortest_piece=8,
     line_bytes=8,
     tile_rows=3,

@@ -124,9 +124,17 @@ class CpuRowParameters:
     """Elements of each row of a strip that one round of its loop folds: lanes are read and written
     once a round."""
 
-    unrolled_few: int = 4
+    unrolled_costly: int = 4
     """The same where an element takes a costly function, beside which that is little: a compiler
-    takes half as long; and where rows are few, as lanes are in registers all the while."""
+    takes half as long."""
+
+    short_strip: int = 256
+    """Rows of a strip below which their elements are few lines of memory, which come in order
+    rather than `unrolled` at a time, and below which whole vectors of them have a kernel for their
+    number: global averages of 64 to 192 channels last take 0.5 to 0.8 of the time."""
+
+    unrolled_short: int = 2
+    """As `unrolled`, of such strips."""
 
     strip_block: int = 64
     """Elements of each row of a strip that are folded in their own type before they are joined to a
@@ -212,8 +220,8 @@ class CpuRowParameters:
 
     wide_line: int = 64
     """Columns from which lines are done one by one, rather than in blocks of several, and strips
-    have any number of rows. Fewer are done by a kernel for their number, which holds them in
-    registers: variances of 2 to 15 columns take 0.25 to 0.6 of the time."""
+    have any number of rows but `short_strip`. Fewer are done by a kernel for their number, which
+    holds them in registers: variances of 2 to 15 columns take 0.25 to 0.6 of the time."""
 
     long_line: int = 4096
     """Bytes of a line from which blocks of several are folded again, if that is little work: folds

@@ -56,14 +56,14 @@ def across_rows(
     """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
     share what they fold to. Strips are multiples of `unit` rows."""
     *outer, inner = body.rows
-    if outer and unit == 1 and inner.extent < parameters.wide_line:
+    if outer and unit == 1 and _have_own_kernel(inner.extent, parameters):
         binding, count = Binding.COLUMNS, inner.extent
         lane, _ = lanes_of(inner, count)
         moved = {inner: of_axis(lane)}
     else:
         binding, count = Binding.STRIP, _strip_rows(body, parameters, unit)
         lane, moved = lanes_of(inner, count)
-    strip = _Strip(lane, parameters, group)
+    strip = _Strip(lane, parameters, group, min(count, inner.extent))
     nodes: list[Node] = []
     before: set[str] = set()
     for stage in body.stages:
@@ -77,10 +77,16 @@ def across_rows(
 
 def shared_strip(sweep: Sweep, lane: Axis, count: int, parameters: CpuRowParameters) -> Share:
     """A sweep that scans `count` rows, a `lane` for each, in parts that threads share out."""
-    strip = _Strip(lane, parameters, group=1)
+    strip = _Strip(lane, parameters, 1, count)
     totals = strip.swept(totals_of(sweep), before=set())
     most = parameters.scanned_bytes // count
     return shared_out(sweep, totals, strip.scanned(sweep), most, columns=lane)
+
+
+def _have_own_kernel(rows: int, parameters: CpuRowParameters) -> bool:
+    """Whether a kernel is compiled for so many rows, and not for any number of them."""
+    whole_vectors = rows % parameters.processor.vector == 0
+    return rows < (parameters.short_strip if whole_vectors else parameters.wide_line)
 
 
 def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
@@ -154,11 +160,13 @@ class _PointFolds:
 
 @dataclass(frozen=True, slots=True)
 class _Strip:
-    """A strip of rows: a `lane` for each. `group` neighbours share what they fold to."""
+    """A strip of up to so many rows: a `lane` for each. `group` neighbours share what they fold
+    to."""
 
     lane: Axis
     parameters: CpuRowParameters
     group: int
+    rows: int
 
     def once_a_row(self, stage: Sweep) -> list[Node]:
         """A stage without axes; later ones read what it makes lane by lane."""
@@ -228,11 +236,11 @@ class _Strip:
         return Loop(sweep.axes[-1], Binding.UNROLLED, each, self._elements_of_round(sweep))
 
     def _elements_of_round(self, sweep: Sweep) -> int:
-        """How many elements of each row are folded while its lane is in a register: of few rows,
-        lanes are in registers all the while."""
+        """How many elements of each row are folded while its lane is in a register."""
         given = self.parameters
-        few = takes_costly(sweep) or self.lane.extent < given.wide_line
-        return given.unrolled_few if few else given.unrolled
+        if self.rows < given.short_strip:
+            return given.unrolled_short
+        return given.unrolled_costly if takes_costly(sweep) else given.unrolled
 
     def _in_blocks(self, elements: Loop, folds: list[_LaneFold]) -> Loop:
         """Blocks of elements, each of which folds join to their wider lanes when it is done."""

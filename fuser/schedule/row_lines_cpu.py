@@ -144,7 +144,7 @@ class _Lines:
             flush.append(Accumulate(_unblocked(own), of_axis(lane), block))
         code = (*self._read(sweep, lane), *sweep.code, *each, *sweep.stores)
         given = self._parameters
-        several = given.unrolled_few if count < given.wide_line else given.unrolled
+        several = given.unrolled_short if count < given.wide_line else given.unrolled
         lines = Loop(inner, Binding.UNROLLED, code, several)
         flushed = (Loop(lane, Binding.STRIP_LANES, tuple(flush)),) if flush else ()
         strip = Loop(self._columns, Binding.COLUMNS, (*arrays, lines, *flushed), count)

@@ -367,7 +367,7 @@ def test_neighbouring_rows_are_folded_side_by_side():
 
 
 def test_few_elements_are_folded_at_once_where_each_takes_a_costly_function():
-    across = nest(lambda fd, x: softmax(fd, x, 0), empty(30, 5000), unrolled=12, unrolled_few=3)
+    across = nest(lambda fd, x: softmax(fd, x, 0), empty(30, 5000), unrolled=12, unrolled_costly=3)
     rounds = [n.step for n in found(across, Loop) if n.binding is Binding.UNROLLED]
     assert rounds == [12, 3]  # the largest, then the sum of exponentials
 
@@ -412,7 +412,7 @@ def test_few_columns_are_lanes_of_their_number():
     assert loops(across)[:2] == ["PARALLEL", "COLUMNS"]
     assert {node.count for node in found(across, Lanes)} == {50}
     rounds = {n.step for n in found(across, Loop) if n.binding is Binding.UNROLLED}
-    assert rounds == {CpuRowParameters().unrolled_few}
+    assert rounds == {CpuRowParameters().unrolled_short}
 
 
 def test_neighbouring_rows_are_joined_where_they_fold_to_one_place():
