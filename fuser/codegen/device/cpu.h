@@ -844,35 +844,7 @@ FUSER_DEVICE double copysign(double x, double y) { return __builtin_copysign(x, 
 //@ hypot(double): FUSER_DEVICE
 FUSER_DEVICE double hypot(double x, double y) { return __builtin_hypot(x, y); }
 
-//@ acos(double): FUSER_DEVICE
-FUSER_DEVICE double acos(double x) { return __builtin_acos(x); }
-
-//@ acosh(double): FUSER_DEVICE
-FUSER_DEVICE double acosh(double x) { return __builtin_acosh(x); }
-
-//@ asin(double): FUSER_DEVICE
-FUSER_DEVICE double asin(double x) { return __builtin_asin(x); }
-
-//@ asinh(double): FUSER_DEVICE
-FUSER_DEVICE double asinh(double x) { return __builtin_asinh(x); }
-
-//@ atan(double): FUSER_DEVICE
-FUSER_DEVICE double atan(double x) { return __builtin_atan(x); }
-
-//@ atanh(double): FUSER_DEVICE
-FUSER_DEVICE double atanh(double x) { return __builtin_atanh(x); }
-
-//@ cos(double): FUSER_DEVICE
-FUSER_DEVICE double cos(double x) { return __builtin_cos(x); }
-
-//@ cosh(double): FUSER_DEVICE
-FUSER_DEVICE double cosh(double x) { return __builtin_cosh(x); }
-
-//@ erf(double): FUSER_DEVICE
-FUSER_DEVICE double erf(double x) { return __builtin_erf(x); }
-
-//@ erfc(double): FUSER_DEVICE
-FUSER_DEVICE double erfc(double x) { return __builtin_erfc(x); }
+// -- exponentials and logarithms of float64 -------------------------------------------------------
 
 //@ power_of_2: FUSER_DEVICE, bits_of, double_of
 // 2^n for whole n from -1022 to 1023: the low bits of the sum are the exponent.
@@ -880,37 +852,60 @@ FUSER_DEVICE double power_of_2(double n) {
   return double_of(bits_of(n + 6755399441056767.0) << 52);  // 1.5 2^52 + 1023
 }
 
-//@ exp_parts(double): FUSER_DEVICE, polynomial
-// e^x = (1 + rest) 2^n, as of a float; (e^r - 1 - r) / r^2 is fitted to 4.1e-17 of e^r - 1.
-struct wide_exp_parts {
-  double rest, n;
-};
-FUSER_DEVICE wide_exp_parts exp_parts_of(double x) {
-  const double shifter = 6755399441055744.0;  // 1.5 2^52
-  const double n = (x * 1.4426950408889634 + shifter) - shifter;
-  const double r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
+//@ nearest_whole: FUSER_DEVICE
+// For |x| < 2^51.
+FUSER_DEVICE double nearest_whole(double x) {
+  const double shifter = 6755399441055744.0;  // 1.5 2^52: the sum has no bits below 1
+  return (x + shifter) - shifter;
+}
+
+//@ exp_rest: FUSER_DEVICE, polynomial
+// e^r - 1 for |r| <= ln(2)/2, fitted to 4.1e-17 of it.
+FUSER_DEVICE double exp_rest(double r) {
   const double curve = polynomial(
       r, 0.5000000000000001, 0.16666666666666669, 0.041666666666623824, 0.008333333333330039,
       0.0013888888917367081, 0.00019841269863171557, 2.4801521057868204e-05,
       2.7557268276905696e-06, 2.7620201591031547e-07, 2.5100472505694996e-08);
-  return {r + r * r * curve, n};
+  return r + r * r * curve;
 }
 
-//@ exp(double): FUSER_DEVICE, exp_parts(double), power_of_2
-// At most 1.1 ulp. 2^n in two steps, so that subnormal results are rounded once.
+//@ exp_parts(double): FUSER_DEVICE, exp_rest, nearest_whole
+// e^x = (1 + rest) 2^n, by Cody and Waite.
+struct wide_exp_parts {
+  double rest, n;
+};
+FUSER_DEVICE wide_exp_parts exp_parts_of(double x) {
+  const double n = nearest_whole(x * 1.4426950408889634);
+  return {exp_rest((x - n * 0.6931471803691238) - n * 1.9082149292705877e-10), n};
+}
+
+//@ scaled_up: FUSER_DEVICE, nearest_whole, power_of_2
+// (1 + rest) 2^n for |n| <= 1100, in two steps, so that subnormal results are rounded once.
+FUSER_DEVICE double scaled_up(double rest, double n) {
+  const double half_n = nearest_whole(n * 0.5);
+  return (1 + rest) * power_of_2(half_n) * power_of_2(n - half_n);
+}
+
+//@ exp(double): FUSER_DEVICE, exp_parts(double), scaled_up
+// At most 1.1 ulp.
 FUSER_DEVICE double exp(double x) {
   x = x < -746.0 ? -746.0 : x;
   x = x > 710.0 ? 710.0 : x;
   const wide_exp_parts parts = exp_parts_of(x);
-  const double shifter = 6755399441055744.0, half_n = (parts.n * 0.5 + shifter) - shifter;
-  return (1 + parts.rest) * power_of_2(half_n) * power_of_2(parts.n - half_n);
+  return scaled_up(parts.rest, parts.n);
 }
 
-//@ exp2(double): FUSER_DEVICE
-FUSER_DEVICE double exp2(double x) { return __builtin_exp2(x); }
+//@ exp2(double): FUSER_DEVICE, exp_rest, nearest_whole, scaled_up
+// At most 1.2 ulp.
+FUSER_DEVICE double exp2(double x) {
+  x = x < -1076.0 ? -1076.0 : x;
+  x = x > 1025.0 ? 1025.0 : x;
+  const double n = nearest_whole(x);
+  return scaled_up(exp_rest((x - n) * 0.6931471805599453), n);
+}
 
 //@ expm1(double): FUSER_DEVICE, exp_parts(double), power_of_2
-// At most 2.2 ulp. As of a float: 2^n (e^r - 1) + (2^n - 1), at half scale.
+// At most 2.3 ulp. 2^n (e^r - 1) + (2^n - 1), at half scale so that 2^1024 does not occur.
 FUSER_DEVICE double expm1(double x) {
   double y = x < -50.0 ? -50.0 : x;
   y = y > 710.0 ? 710.0 : y;
@@ -920,55 +915,146 @@ FUSER_DEVICE double expm1(double x) {
   return x == 0 ? x : value;
 }
 
-//@ log(double): FUSER_DEVICE, bits_of, double_of, polynomial
-// At most 0.8 ulp. With x = 2^n (1 + r) and s = r / (2 + r), log(1 + r) is 2 s and an odd polynomial
-// of s, fitted to 4.7e-18; r - r^2 / 2 of it is exact where the rest is small.
-FUSER_DEVICE double log(double x) {
-  const bool subnormal = x < 2.2250738585072014e-308;
-  const int64 root = 0x3fe6a09e667f3bcd;  // of 1/2
-  const int64 bits = bits_of(subnormal ? x * 18014398509481984.0 : x) - root;
-  const double shifter = 6755399441055744.0;
-  const double exponent = double_of((bits >> 52) + bits_of(shifter)) - shifter;
-  const double n = exponent - (subnormal ? 54 : 0);
-  const double r = double_of((bits & 0xfffffffffffff) + root) - 1, half_square = 0.5 * r * r;
-  const double s = r / (2 + r), z = s * s;
-  const double curve = z * polynomial(z, 0.666666666666667, 0.3999999999989889,
-                                      0.28571428626253836, 0.22222211089379496,
-                                      0.1818289243253687, 0.15331611722055008,
-                                      0.14617807153417325);
-  const double low = s * (half_square + curve) + n * 1.9082149292705877e-10;
-  const double value = n * 0.6931471803691238 - ((half_square - low) - r);
-  const double positive = x < __builtin_inf() ? value : x;
-  const double other = x == 0 ? -__builtin_inf() : __builtin_nan("");
-  return x > 0 ? positive : other;
-}
-
-//@ log10(double): FUSER_DEVICE
-FUSER_DEVICE double log10(double x) { return __builtin_log10(x); }
-
-//@ log1p(double): FUSER_DEVICE
-FUSER_DEVICE double log1p(double x) { return __builtin_log1p(x); }
-
-//@ log2(double): FUSER_DEVICE
-FUSER_DEVICE double log2(double x) { return __builtin_log2(x); }
-
-//@ sin(double): FUSER_DEVICE
-FUSER_DEVICE double sin(double x) { return __builtin_sin(x); }
-
-//@ sinh(double): FUSER_DEVICE
-FUSER_DEVICE double sinh(double x) { return __builtin_sinh(x); }
-
-//@ tan(double): FUSER_DEVICE
-FUSER_DEVICE double tan(double x) { return __builtin_tan(x); }
-
 //@ tanh(double): FUSER_DEVICE, expm1(double)
-// At most 2.4 ulp.
+// At most 2.6 ulp.
 FUSER_DEVICE double tanh(double x) {
   double a = __builtin_fabs(x);
   a = a > 20.0 ? 20.0 : a;
   const double t = expm1(2 * a);
   return __builtin_copysign(t / (t + 2), x);
 }
+
+//@ sinh(double): FUSER_DEVICE, exp(double), expm1(double)
+// At most 2.8 ulp. Of large x, the square of e^(x/2), which is finite for longer than e^x.
+FUSER_DEVICE double sinh(double x) {
+  const double a = __builtin_fabs(x), root = exp(0.5 * a), t = expm1(a > 30.0 ? 30.0 : a);
+  const double small = 0.5 * (t + t / (t + 1));
+  return __builtin_copysign(a > 30.0 ? 0.5 * root * root : small, x);
+}
+
+//@ cosh(double): FUSER_DEVICE, exp(double)
+// At most 3.4 ulp. As sinh, with a square of any x.
+FUSER_DEVICE double cosh(double x) {
+  const double root = exp(0.5 * __builtin_fabs(x)), half = 0.5 * root * root;
+  return half + 0.25 / half;
+}
+
+//@ log_parts: FUSER_DEVICE, bits_of, double_of
+// x = (1 + r) 2^n with 1 + r in [sqrt(1/2), sqrt(2)), for positive finite x.
+struct log_parts {
+  double r, n;
+};
+FUSER_DEVICE log_parts log_parts_of(double x) {
+  const bool subnormal = x < 2.2250738585072014e-308;
+  const int64 root = 0x3fe6a09e667f3bcd;  // of 1/2
+  const int64 bits = bits_of(subnormal ? x * 18014398509481984.0 : x) - root;
+  const double shifter = 6755399441055744.0;  // the low bits of a sum with it are a whole number
+  const double n = double_of((bits >> 52) + bits_of(shifter)) - shifter;
+  return {double_of((bits & 0xfffffffffffff) + root) - 1, n - (subnormal ? 54 : 0)};
+}
+
+//@ log_of_parts: FUSER_DEVICE, polynomial
+// log(1 + r) + n ln2. With s = r / (2 + r), log(1 + r) is 2 s and an odd polynomial of s, fitted to
+// 4.7e-18; r - r^2 / 2 of it is exact where the rest is small.
+FUSER_DEVICE double log_of_parts(double r, double n) {
+  const double half_square = 0.5 * r * r, s = r / (2 + r), z = s * s;
+  const double curve = z * polynomial(z, 0.666666666666667, 0.3999999999989889,
+                                      0.28571428626253836, 0.22222211089379496,
+                                      0.1818289243253687, 0.15331611722055008,
+                                      0.14617807153417325);
+  const double low = s * (half_square + curve) + n * 1.9082149292705877e-10;
+  return n * 0.6931471803691238 - ((half_square - low) - r);
+}
+
+//@ log_or_limit(double): FUSER_DEVICE
+// `value` for positive finite x, else what a logarithm of x is.
+FUSER_DEVICE double log_or_limit(double x, double value) {
+  const double positive = x < __builtin_inf() ? value : x;
+  const double other = x == 0 ? -__builtin_inf() : __builtin_nan("");
+  return x > 0 ? positive : other;
+}
+
+//@ log(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit(double)
+// At most 0.9 ulp.
+FUSER_DEVICE double log(double x) {
+  const log_parts parts = log_parts_of(x);
+  return log_or_limit(x, log_of_parts(parts.r, parts.n));
+}
+
+//@ log2(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit(double)
+// At most 1.7 ulp; of powers of 2, exact.
+FUSER_DEVICE double log2(double x) {
+  const log_parts parts = log_parts_of(x);
+  return log_or_limit(x, parts.n + log_of_parts(parts.r, 0) * 1.4426950408889634);
+}
+
+//@ log10(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit(double)
+// At most 1.8 ulp. log10(2) is in two parts, the first of which n multiplies exactly.
+FUSER_DEVICE double log10(double x) {
+  const log_parts parts = log_parts_of(x);
+  const double low = parts.n * 1.1451100898021838e-10 + log_of_parts(parts.r, 0) * 0.4342944819032518;
+  return log_or_limit(x, parts.n * 0.3010299955494702 + low);
+}
+
+//@ log1p(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit(double), power_of_2
+// At most 1.4 ulp. log(u) with u = 1 + x, where what the sum lost is added to u's mantissa.
+FUSER_DEVICE double log1p(double x) {
+  const double u = 1 + x, kept = u - 1;
+  const double lost = (1 - (u - kept)) + (x - kept);
+  const log_parts parts = log_parts_of(u);
+  const double down = parts.n < 100 ? parts.n : 100.0;
+  const double r = parts.r + lost * power_of_2(-down);
+  return x == 0 ? x : log_or_limit(u, log_of_parts(r, parts.n));
+}
+
+//@ asinh(double): FUSER_DEVICE, log1p(double)
+// At most 1.7 ulp.
+FUSER_DEVICE double asinh(double x) {
+  const double a = __builtin_fabs(x), square = a * a;
+  const bool large = a > 72057594037927936.0;  // 2^56
+  const double sum = log1p(large ? a : a + square / (1 + __builtin_sqrt(1 + square)));
+  return __builtin_copysign(large ? sum + 0.6931471805599453 : sum, x);
+}
+
+//@ acosh(double): FUSER_DEVICE, log1p(double)
+// At most 2.4 ulp.
+FUSER_DEVICE double acosh(double x) {
+  const double t = x - 1;
+  const bool large = x > 72057594037927936.0;  // 2^56
+  const double sum = log1p(large ? x : t + __builtin_sqrt(t * (t + 2)));
+  return x < 1 ? __builtin_nan("") : large ? sum + 0.6931471805599453 : sum;
+}
+
+//@ atanh(double): FUSER_DEVICE, log1p(double)
+// At most 2.0 ulp.
+FUSER_DEVICE double atanh(double x) {
+  const double a = __builtin_fabs(x);
+  return __builtin_copysign(0.5 * log1p(2 * a / (1 - a)), x);
+}
+
+//@ acos(double): FUSER_DEVICE
+FUSER_DEVICE double acos(double x) { return __builtin_acos(x); }
+
+//@ asin(double): FUSER_DEVICE
+FUSER_DEVICE double asin(double x) { return __builtin_asin(x); }
+
+//@ atan(double): FUSER_DEVICE
+FUSER_DEVICE double atan(double x) { return __builtin_atan(x); }
+
+//@ cos(double): FUSER_DEVICE
+FUSER_DEVICE double cos(double x) { return __builtin_cos(x); }
+
+//@ erf(double): FUSER_DEVICE
+FUSER_DEVICE double erf(double x) { return __builtin_erf(x); }
+
+//@ erfc(double): FUSER_DEVICE
+FUSER_DEVICE double erfc(double x) { return __builtin_erfc(x); }
+
+//@ sin(double): FUSER_DEVICE
+FUSER_DEVICE double sin(double x) { return __builtin_sin(x); }
+
+//@ tan(double): FUSER_DEVICE
+FUSER_DEVICE double tan(double x) { return __builtin_tan(x); }
 
 //@ atan2(double): FUSER_DEVICE
 FUSER_DEVICE double atan2(double y, double x) { return __builtin_atan2(y, x); }
