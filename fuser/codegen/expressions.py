@@ -57,6 +57,11 @@ class ExpressionPrinter:
             self.sections[dtype.spelling] = None
         return dtype.spelling
 
+    def index_type(self, dtype: DataType) -> str:
+        """The C type of indices of `dtype`."""
+        own = self.target.index
+        return self.use(own) if own and dtype is DataType.Int else self.type(dtype)
+
     def use(self, name: str) -> str:
         """Note a device function that is defined for every type."""
         self.sections[name] = None
@@ -73,16 +78,20 @@ class ExpressionPrinter:
                 return self._literal(expression.value, expression.dtype)
             case SizeValue():
                 size = self._sizes.count(owner, expression.number)
-                same = expression.dtype is self._sizes.dtype
-                return size if same else f"{self.type(expression.dtype)}({size})"
+                return self._number(size, expression.dtype)
             case Convert():
                 return self._convert(expression, owner)
             case Call():
                 return self._call(expression, owner)
             case IndexValue():
-                return self._sizes.index(expression.index, owner)
+                return self._number(self._sizes.index(expression.index, owner), self._sizes.dtype)
             case _:
                 assert_never(expression)
+
+    def _number(self, index: str, dtype: DataType) -> str:
+        """An index as a number of `dtype`."""
+        type_ = self.type(dtype)
+        return index if type_ == self.index_type(self._sizes.dtype) else f"{type_}({index})"
 
     def loaded(self, name: str, dtype: DataType) -> None:
         """Note that `name` stands for what is in memory from now on."""

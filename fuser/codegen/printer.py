@@ -55,7 +55,7 @@ class KernelPrinter(ABC):
         self.nest = nest
         self.sizes = Sizes(nest.axes, nest.index_dtype)
         self.expressions = ExpressionPrinter(self.target, self.sizes)
-        self.index = self.expressions.type(nest.index_dtype)
+        self.index = self.expressions.index_type(nest.index_dtype)
         """The type of indices."""
         self.out = Writer()
         self.checks: list[IndexCheck] = []

@@ -10,12 +10,14 @@ from fuser.ir.dtypes import DataType
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Spellings. In `infinity` and `not_a_number`, by floating type; in `pointer`, {} is a type."""
+    """Spellings. In `infinity` and `not_a_number`, by floating type. `index`: the type of indices
+    of 64 bits, if not that of elements of as many."""
 
     library: DeviceLibrary
     restrict: str
     infinity: dict[DataType, str]
     not_a_number: dict[DataType, str]
+    index: str | None = None
 
 
 CPU = Target(
@@ -26,6 +28,7 @@ CPU = Target(
     restrict="__restrict",
     infinity={DataType.Float: "__builtin_inff()", DataType.Double: "__builtin_inf()"},
     not_a_number={DataType.Float: '__builtin_nanf("")', DataType.Double: '__builtin_nan("")'},
+    index="index64",
 )
 
 CUDA = Target(

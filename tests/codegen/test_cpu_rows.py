@@ -222,7 +222,7 @@ def test_what_one_number_is_folded_into_has_lines_of_its_own():
 
 def test_what_chunks_at_the_ends_of_a_row_share_with_others_is_stored_once():
     text = body(softmax, empty(4096, 1001))
-    assert "const int64 moved = i1 - chunk2;" in text
+    assert "const index64 moved = i1 - chunk2;" in text
     assert "stream_moved(T5_out + i0 * n1 + i1, T5_lanes, moved, past_cache);" in text
 
 

@@ -54,7 +54,7 @@ def test_conversions_are_calls_of_the_type():
 
 
 def test_an_index_is_a_number():
-    assert text(IndexValue(of_axis(AXIS), DataType.Int)) == "i0"
+    assert text(IndexValue(of_axis(AXIS), DataType.Int)) == "int64(i0)"
 
 
 def test_names_that_hold_lanes_are_subscripted():

@@ -24,10 +24,14 @@
 //   T19 = fd.ops.cast(T18, dtype=DataType.Float)
 //   T20 = fd.ops.sum(T17, dims=[0], keepdim=False)
 //   T21 = fd.ops.truediv(T20, T19)
-typedef long long int64;
+// Another type than int64, so that to a compiler no store to a tensor of those changes an index.
+typedef long index64;
+static_assert(sizeof(index64) == 8, "64 bits");
 
 extern "C" int omp_get_max_threads();
 static inline int thread_count() { return omp_get_max_threads(); }
+
+typedef long long int64;
 
 // Room for numbers of one thread: no vector of them lies across two lines, and no line, nor one that
 // is brought in with it, has what another thread writes. It is freed by free().
@@ -286,7 +290,7 @@ FUSER_DEVICE float log(float x) {
   return log_or_limit(x, value);
 }
 
-extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const int64 T18_slots, const int64 T20_slots, const int64 n0, const int64 n1, const int64 T0_offset, const int64 T22_index_size, long long* errors, const bool threaded) {
+extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const index64 T18_slots, const index64 T20_slots, const index64 n0, const index64 n1, const index64 T0_offset, const index64 T22_index_size, long long* errors, const bool threaded) {
   const int threads = threaded ? thread_count() : 1;
   int64* const T18_parts = on_own_lines<int64>(threads * T18_slots);
   for (long long slot = 0; slot < threads * T18_slots; ++slot) T18_parts[slot] = 0LL;
@@ -297,18 +301,18 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
     int64* __restrict const T18_part = T18_parts + thread_number() * T18_slots;
     double* __restrict const T20_part = T20_parts + thread_number() * T20_slots;
     #pragma omp for
-    for (int64 i0 = 0; i0 < n0; ++i0) {
+    for (index64 i0 = 0; i0 < n0; ++i0) {
       const int64 T1 = T1_in[i0];
       const bool T9 = T1 != (-100LL);
       const int64 T24 = int64(T9);
       T18_part[0] = T18_part[0] + T24;
       float T2_lanes[64];
       for (int lane = 0; lane < 64; ++lane) T2_lanes[lane] = -__builtin_inff();
-      const auto sweep0 = [&](const int64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
+      const auto sweep0 = [&](const index64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
         const float T0 = T0_in[i1 + i0 * n1];
         T2_lanes[lane] = where(T2_lanes[lane] > T0, T2_lanes[lane], T0);
       };
-      int64 start0 = 0;
+      index64 start0 = 0;
       for (; start0 + 64 <= n1; start0 += 64) {
         #pragma omp simd
         for (int lane = 0; lane < 64; ++lane) sweep0(start0 + lane, lane, false);
@@ -320,18 +324,18 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
       }
       const float T2 = join_lanes<64>([](float x, float y) { return maximum(x, y); }, T2_lanes);
       double T5_part[1] = {0.0};
-      for (int64 block = 0; block < n1; block += 2048) {
-        const int64 block_end = block + (n1 - block < 2048 ? n1 - block : 2048);
+      for (index64 block = 0; block < n1; block += 2048) {
+        const index64 block_end = block + (n1 - block < 2048 ? n1 - block : 2048);
         float T5_lanes[64];
         for (int lane = 0; lane < 64; ++lane) T5_lanes[lane] = 0.0f;
-        const auto round1 = [&](const int64 i1, const int done) __attribute__((always_inline)) {
-          const int64 first = i1;
+        const auto round1 = [&](const index64 i1, const int done) __attribute__((always_inline)) {
+          const index64 first = i1;
           prefetch_lanes<64>(T0_in + i1 + i0 * n1 + T0_offset);
           float T4_given[64];
           float T4_held[64];
           #pragma omp simd
           for (int lane = 0; lane < 64; ++lane) {
-            const int64 i1 = first + lane;
+            const index64 i1 = first + lane;
             const float T0 = T0_in[i1 + i0 * n1];
             const float T3 = T0 - T2;
             T4_given[lane] = T3;
@@ -339,13 +343,13 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
           in_lanes(T4_held, T4_given, [](auto x) { return exp_nonpositive(x); });
           #pragma omp simd
           for (int lane = 0; lane < 64; ++lane) {
-            const int64 i1 = first + lane;
+            const index64 i1 = first + lane;
             const bool repeated = lane < done;
             const float T4 = T4_held[lane];
             T5_lanes[lane] = T5_lanes[lane] + where(repeated, 0.0f, T4);
           }
         };
-        int64 start1 = block;
+        index64 start1 = block;
         for (; start1 + 64 <= block_end; start1 += 64) round1(start1, 0);
         if (start1 < block_end) round1(block_end - 64, int(start1 + 64 - block_end));
         const double T5 = double(join_lanes<64>([](float x, float y) { return x + y; }, T5_lanes));

@@ -9,7 +9,9 @@
 //   S7 = fd.define_scalar(1.0, dtype=DataType.Double)
 //   T8 = fd.ops.add(T6, S7)
 //   T9 = fd.ops.mul(T3, T8)
-typedef long long int64;
+// Another type than int64, so that to a compiler no store to a tensor of those changes an index.
+typedef long index64;
+static_assert(sizeof(index64) == 8, "64 bits");
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
@@ -223,12 +225,12 @@ static inline void stream_fence() {
 #endif
 }
 
-extern "C" void pointwise_mul_erf_add(const float* __restrict T1_in, float* __restrict T9_out, const int64 n0, const int64 chunks, const bool threaded) {
+extern "C" void pointwise_mul_erf_add(const float* __restrict T1_in, float* __restrict T9_out, const index64 n0, const index64 chunks, const bool threaded) {
   #pragma omp parallel if (threaded)
   {
     #pragma omp for
-    for (int64 chunk = 0; chunk < chunks; ++chunk) {
-      const int64 i0 = chunk * 64 < n0 - 64 ? chunk * 64 : n0 - 64;
+    for (index64 chunk = 0; chunk < chunks; ++chunk) {
+      const index64 i0 = chunk * 64 < n0 - 64 ? chunk * 64 : n0 - 64;
       prefetch_ahead<64>(T1_in + i0);
       float T9_lanes[64];
       float T6_given[64];

@@ -6,7 +6,9 @@
 //   T3 = fd.ops.exp(T2)
 //   T4 = fd.ops.sum(T3, dims=[1], keepdim=True)
 //   T5 = fd.ops.div(T3, T4)
-typedef long long int64;
+// Another type than int64, so that to a compiler no store to a tensor of those changes an index.
+typedef long index64;
+static_assert(sizeof(index64) == 8, "64 bits");
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
@@ -59,6 +61,8 @@ FUSER_DEVICE void prefetch_lanes(const T* at) {
 }
 
 typedef int int32;
+
+typedef long long int64;
 
 FUSER_DEVICE int32 bits_of(float x) { return __builtin_bit_cast(int32, x); }
 FUSER_DEVICE int64 bits_of(double x) { return __builtin_bit_cast(int64, x); }
@@ -271,19 +275,19 @@ static inline void stream_fence() {
 #endif
 }
 
-extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const int64 n0, const int64 n1, const int64 T0_offset, const int64 past_cache, const bool threaded) {
+extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const index64 n0, const index64 n1, const index64 T0_offset, const index64 past_cache, const bool threaded) {
   #pragma omp parallel if (threaded)
   {
     #pragma omp for
-    for (int64 i0 = 0; i0 < n0; ++i0) {
+    for (index64 i0 = 0; i0 < n0; ++i0) {
       float T3_row[n1];
       float T1_lanes[32];
       for (int lane = 0; lane < 32; ++lane) T1_lanes[lane] = -__builtin_inff();
-      const auto sweep0 = [&](const int64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
+      const auto sweep0 = [&](const index64 i1, const int lane, const bool repeated) __attribute__((always_inline)) {
         const float T0 = T0_in[i0 * n1 + i1];
         T1_lanes[lane] = where(T1_lanes[lane] > T0, T1_lanes[lane], T0);
       };
-      int64 start0 = 0;
+      index64 start0 = 0;
       for (; start0 + 32 <= n1; start0 += 32) {
         #pragma omp simd
         for (int lane = 0; lane < 32; ++lane) sweep0(start0 + lane, lane, false);
@@ -296,14 +300,14 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       const float T1 = join_lanes<32>([](float x, float y) { return maximum(x, y); }, T1_lanes);
       float T4_lanes[32];
       for (int lane = 0; lane < 32; ++lane) T4_lanes[lane] = 0.0f;
-      const auto round1 = [&](const int64 i1, const int done) __attribute__((always_inline)) {
-        const int64 first = i1;
+      const auto round1 = [&](const index64 i1, const int done) __attribute__((always_inline)) {
+        const index64 first = i1;
         prefetch_lanes<32>(T0_in + i0 * n1 + i1 + T0_offset);
         float T3_given[32];
         float T3_held[32];
         #pragma omp simd
         for (int lane = 0; lane < 32; ++lane) {
-          const int64 i1 = first + lane;
+          const index64 i1 = first + lane;
           const float T0 = T0_in[i0 * n1 + i1];
           const float T2 = T0 - T1;
           T3_given[lane] = T2;
@@ -311,27 +315,27 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
         in_lanes(T3_held, T3_given, [](auto x) { return exp_nonpositive(x); });
         #pragma omp simd
         for (int lane = 0; lane < 32; ++lane) {
-          const int64 i1 = first + lane;
+          const index64 i1 = first + lane;
           const bool repeated = lane < done;
           const float T3 = T3_held[lane];
           T3_row[i1] = T3;
           T4_lanes[lane] = T4_lanes[lane] + where(repeated, 0.0f, T3);
         }
       };
-      int64 start1 = 0;
+      index64 start1 = 0;
       for (; start1 + 32 <= n1; start1 += 32) round1(start1, 0);
       if (start1 < n1) round1(n1 - 32, int(start1 + 32 - n1));
       const float T4 = join_lanes<32>([](float x, float y) { return x + y; }, T4_lanes);
       const float T4_reciprocal = 1 / T4;
       if (past_cache) {
-        for (int64 chunk2 = -int64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
-          const int64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
-          const int64 first = i1;
-          const int64 moved = i1 - chunk2;
+        for (index64 chunk2 = -index64(past_alignment(T5_out + i0 * n1) / sizeof(float)); chunk2 < n1; chunk2 += 64) {
+          const index64 i1 = chunk2 < 0 ? 0 : chunk2 < n1 - 64 ? chunk2 : n1 - 64;
+          const index64 first = i1;
+          const index64 moved = i1 - chunk2;
           float T5_lanes[64];
           #pragma omp simd
           for (int lane = 0; lane < 64; ++lane) {
-            const int64 i1 = first + lane;
+            const index64 i1 = first + lane;
             const float T3 = T3_row[i1];
             const float T5 = T3 * T4_reciprocal;
             T5_lanes[lane] = T5;
@@ -341,7 +345,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       }
       else {
         #pragma omp simd
-        for (int64 i1 = 0; i1 < n1; ++i1) {
+        for (index64 i1 = 0; i1 < n1; ++i1) {
           const float T3 = T3_row[i1];
           const float T5 = T3 * T4_reciprocal;
           T5_out[i0 * n1 + i1] = T5;

@@ -2,7 +2,9 @@
 // ends here: T3 leaves through reshape, metadata
 //   T2 = fd.define_tensor(shape=[64, 128, 12, 64], dtype=DataType.Float)
 //   T3 = fd.ops.set(T2)
-typedef long long int64;
+// Another type than int64, so that to a compiler no store to a tensor of those changes an index.
+typedef long index64;
+static_assert(sizeof(index64) == 8, "64 bits");
 
 // One store that bypasses the cache, of as many bytes as a vector register holds.
 #if defined(__AVX512F__)
@@ -58,13 +60,13 @@ static inline void stream_fence() {
 #endif
 }
 
-extern "C" void pointwise_set(const float* __restrict T2_in, float* __restrict T3_out, const int64 n0, const int64 n1, const int64 n2, const int64 n3, const int64 T2_stride_1, const int64 T2_stride_2, const bool threaded) {
+extern "C" void pointwise_set(const float* __restrict T2_in, float* __restrict T3_out, const index64 n0, const index64 n1, const index64 n2, const index64 n3, const index64 T2_stride_1, const index64 T2_stride_2, const bool threaded) {
   #pragma omp parallel if (threaded)
   {
     #pragma omp for collapse(2)
-    for (int64 i0 = 0; i0 < n0; ++i0) {
-      for (int64 i1 = 0; i1 < n1; ++i1) {
-        for (int64 i2 = 0; i2 < n2; ++i2) {
+    for (index64 i0 = 0; i0 < n0; ++i0) {
+      for (index64 i1 = 0; i1 < n1; ++i1) {
+        for (index64 i2 = 0; i2 < n2; ++i2) {
           stream_row(T3_out + i0 * n1 * n2 * n3 + i1 * n2 * n3 + i2 * n3, T2_in + i0 * n1 * n2 * n3 + i1 * T2_stride_1 + i2 * T2_stride_2, n3);
         }
       }

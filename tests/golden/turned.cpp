@@ -8,7 +8,9 @@
 //   T6 = fd.ops.stride_order(T5, stride_order=[1, 0])
 //   T7 = fd.ops.permute(T5, dims=[1, 0])
 //   T8 = fd.ops.stride_order(T7, stride_order=[1, 0])
-typedef long long int64;
+// Another type than int64, so that to a compiler no store to a tensor of those changes an index.
+typedef long index64;
+static_assert(sizeof(index64) == 8, "64 bits");
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
@@ -187,23 +189,23 @@ static inline void stream_fence() {
 #endif
 }
 
-extern "C" void pointwise_mul_add_stride_order_permute(const float* __restrict T1_in, const float* __restrict T2_in, float* __restrict T6_out, float* __restrict T8_out, const int64 n1, const int64 tiles_1, const int64 n0, const int64 tiles_0, const int64 T1_stride_1, const int64 T6_stride_1, const bool threaded) {
+extern "C" void pointwise_mul_add_stride_order_permute(const float* __restrict T1_in, const float* __restrict T2_in, float* __restrict T6_out, float* __restrict T8_out, const index64 n1, const index64 tiles_1, const index64 n0, const index64 tiles_0, const index64 T1_stride_1, const index64 T6_stride_1, const bool threaded) {
   #pragma omp parallel if (threaded)
   {
     #pragma omp for collapse(2)
-    for (int64 tile_1 = 0; tile_1 < tiles_1; ++tile_1) {
-      for (int64 tile_0 = 0; tile_0 < tiles_0; ++tile_0) {
-        const int64 first_1 = tile_1 * 64 < n1 - 64 ? tile_1 * 64 : n1 - 64;
-        const int64 first_0 = tile_0 * 64 < n0 - 64 ? tile_0 * 64 : n0 - 64;
+    for (index64 tile_1 = 0; tile_1 < tiles_1; ++tile_1) {
+      for (index64 tile_0 = 0; tile_0 < tiles_0; ++tile_0) {
+        const index64 first_1 = tile_1 * 64 < n1 - 64 ? tile_1 * 64 : n1 - 64;
+        const index64 first_0 = tile_0 * 64 < n0 - 64 ? tile_0 * 64 : n0 - 64;
         for (int line = 0; line < 64; ++line) {
-          const int64 i0 = first_0 + line, i1 = first_1;
+          const index64 i0 = first_0 + line, i1 = first_1;
           prefetch_lanes<64>(T2_in + i0 * n1 + i1);
         }
         alignas(64) float T1_tile[64][64];
         alignas(64) float T6_tile[64][64];
-        fill_tile<true>(T1_tile, first_1, [&](int64 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
+        fill_tile<true>(T1_tile, first_1, [&](index64 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
         for (int line = 0; line < 64; ++line) {
-          const int64 i0 = first_0 + line, i1 = first_1;
+          const index64 i0 = first_0 + line, i1 = first_1;
           const float* const T1 = T1_tile[line];
           float T6_lanes[64];
           float T8_lanes[64];
@@ -218,7 +220,7 @@ extern "C" void pointwise_mul_add_stride_order_permute(const float* __restrict T
           stream_chunk(T8_out + i0 * n1 + i1, T8_lanes);
           for (int lane = 0; lane < 64; ++lane) T6_tile[line][lane] = T6_lanes[lane];
         }
-        drain_tile<true>(T6_tile, first_1, [&](int64 i1) { return T6_out + first_0 + i1 * T6_stride_1; });
+        drain_tile<true>(T6_tile, first_1, [&](index64 i1) { return T6_out + first_0 + i1 * T6_stride_1; });
       }
     }
     stream_fence();

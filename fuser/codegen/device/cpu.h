@@ -16,6 +16,11 @@
 //@ int64
 typedef long long int64;
 
+//@ index64
+// Another type than int64, so that to a compiler no store to a tensor of those changes an index.
+typedef long index64;
+static_assert(sizeof(index64) == 8, "64 bits");
+
 //@ int32
 typedef int int32;
 
