@@ -91,6 +91,22 @@ def alternate(
     }
 
 
+def at_least(seconds: float, candidates: Mapping[str, Call]) -> dict[str, Call]:
+    """Candidates called as often within a round as fuser takes so many seconds for."""
+    start = time.perf_counter()
+    candidates[OURS]()
+    repeats = 1 + int(seconds / (time.perf_counter() - start))
+
+    def repeated(call: Call) -> Call:
+        def several() -> None:
+            for _ in range(repeats):
+                call()
+
+        return several
+
+    return {name: repeated(call) for name, call in candidates.items()}
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns, the first to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

@@ -11,7 +11,6 @@ Results are checked against float64. Below 1, eager is faster; the cells below a
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 
 import pinned
@@ -24,7 +23,7 @@ from case import DTYPES, Case
 from cases import KINDS
 from checks import bound, check_ours, working
 from float8_cases import BLOCKS
-from harness import OURS, Call, alternate, machine, options, report
+from harness import OURS, Call, alternate, at_least, machine, options, report
 from movement_cases import SYMMETRIC
 
 SHAPES = (
@@ -81,23 +80,8 @@ def measure(case: Case, rounds: int) -> float:
     eager = {name: bound(peer, inputs) for name, peer in case.kind.eager.items()}
     kept, _, _ = working(eager, exact, drawn=case.kind.drawn)
     calls: dict[str, Call] = {OURS: bound(definition.execute, [inputs]), **kept}
-    repeats = _repeats(calls[OURS])
-    measured = alternate({name: _repeated(call, repeats) for name, call in calls.items()}, rounds)
+    measured = alternate(at_least(LEAST_SECONDS, calls), rounds)
     return min(measured[name].ratio for name in kept)
-
-
-def _repeats(call: Call) -> int:
-    start = time.perf_counter()
-    call()
-    return 1 + int(LEAST_SECONDS / (time.perf_counter() - start))
-
-
-def _repeated(call: Call, repeats: int) -> Call:
-    def several() -> None:
-        for _ in range(repeats):
-            call()
-
-    return several
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import cpu
+import dims
 import function_cases
 import functions
 import models
@@ -43,6 +44,22 @@ def test_small_and_odd_shapes_have_a_row_for_each_kind_and_type(
     assert [row[:3] for row in rows] == [["sum", "all", "f32"], ["sum", "all", "bf16"]]
     assert all(float(ratio) > 0 for row in rows for ratio in row[3:])
     assert len(rows[0]) == 3 + len(shapes.SHAPES)
+
+
+def test_dimensions_have_a_row_for_each_operation_and_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dims, "keep_freed", lambda: None)  # of this process, for good
+    tall, images = dims.Place((50, 4), (0,)), dims.Place((2, 3, 4, 5), (2, 3), channels_last=True)
+    monkeypatch.setattr(dims, "PLACES", (tall, images))
+    monkeypatch.setattr(dims, "HEAD", ("operation", "dtype", str(tall), str(images)))
+    dims.main(["--only", "", "--rounds", "1", "--no-save"])
+    text = capsys.readouterr().out
+    rows = [line.split() for line in text.splitlines() if line.split("  ")[0] in dims.OPERATIONS]
+    integers = [name for name, operation in dims.OPERATIONS.items() if operation.of_integers]
+    assert len(rows) == 3 * len(dims.OPERATIONS) + len(integers)
+    assert all(float(row[2]) > 0 for row in rows)
+    assert {row[0]: row[3] for row in rows}["softmax"] == "-"
 
 
 def test_peers_on_the_processor_have_both_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
