@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import REPEATED, Call, Expression, Ref
+from fuser.schedule.expressions import REPEATED, Call, Convert, Expression, Literal, Ref
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.loop_tree import Node
@@ -45,11 +45,19 @@ def without_repeats(sweep: Sweep) -> Sweep:
     def changed(fold: Fold) -> Fold:
         if not takes_each_once(fold.operation):
             return fold
-        dtype = fold.value.dtype
-        value = Call("where", (REPEATED, neutral(fold.operation, dtype), fold.value), dtype)
-        return dataclasses.replace(fold, value=value)
+        return dataclasses.replace(fold, value=_unless_repeated(fold))
 
     return dataclasses.replace(sweep, folds=tuple(map(changed, sweep.folds)))
+
+
+def _unless_repeated(fold: Fold) -> Expression:
+    """What a point adds to a fold: nothing where it is done again. Of integers, by a mask: for a
+    choice, g++ keeps lanes of 64 bits in memory, and sums of rows of 33 took 2.3 times as long."""
+    dtype = fold.value.dtype
+    if fold.operation == "add" and dtype.is_integral and dtype is not DataType.Bool:
+        mask = Call("sub", (Convert(REPEATED, dtype), Literal(1, dtype)), dtype)
+        return Call("bitwise_and", (fold.value, mask), dtype)
+    return Call("where", (REPEATED, neutral(fold.operation, dtype), fold.value), dtype)
 
 
 def accumulated(folds: Iterable[Fold]) -> list[Accumulate]:
