@@ -8,7 +8,8 @@
 
 A strip of few rows would be a short piece of every line. Here each sweep goes over its lines as
 rows, and what was a row is a place in them, of which a thread has a fold of its own. What rows know
-after a sweep is kept in arrays, an element a row.
+after a sweep is kept in arrays, an element a row. A sweep that scans goes over a thread's lines
+twice: for the totals of all columns, and, from those of the lines before, for the scan.
 """
 
 from __future__ import annotations
