@@ -199,12 +199,14 @@ class _ListedRows:
         everything that is read and written are done together."""
         body, sweep = self.body, at_once(self.body.begun, self.body.last)
         one_by_one = _swept(sweep, self.parameters)
-        whole = (*body.rows, *body.begun.axes)
-        merged, replaced = merge_axes(whole, sweep.indices())
-        alone = body.of_row or body.outside or len(whole) != 2 or len(merged) != 1
-        if alone or body.rows[0].extent == 1 or in_chunks(sweep, self.parameters):
+        counts = len(body.rows), len(body.begun.axes)
+        if counts != (1, 1) or body.of_row or body.outside or in_chunks(sweep, self.parameters):
             return one_by_one
-        (axis,), rows = merged, body.rows[0].extent
+        merged, replaced = merge_axes((*body.rows, *body.begun.axes), sweep.indices())
+        rows = body.rows[0].extent
+        if len(merged) != 1 or rows == 1:
+            return one_by_one
+        (axis,) = merged
         together = replace_axes(sweep, replaced)
         loop = Loop(axis, Binding.SIMD, (*together.code, *together.stores))
         columns = axis.extent // rows

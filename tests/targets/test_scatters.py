@@ -336,6 +336,15 @@ def test_an_index_out_of_range_is_named(target: str, mode: str, columns: int, wr
     compare(got, exactly(mode, 0, base, good, values), 40)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 40), (1, 3, 20), (7, 1, 33), (300, 1, 127)], ids=str)
+def test_a_dimension_of_one_element_is_added_to(shape: tuple[int, ...], dim: int) -> None:
+    """All points go to the one row there is, of which lists have no axis."""
+    values = torch.randn(*shape[:dim], 5, *shape[dim + 1 :])
+    base, at = torch.randn(shape), indices((5,), 0, shape[dim])
+    defined(added("index_add", dim), [base, at, values]).validate([base, at, values])
+
+
 # -- the same sums each time -----------------------------------------------------------------------
 
 
