@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 from fuser.codegen.cpu_batches import CpuBatchPrinter
 from fuser.schedule.bindings import Binding
@@ -181,15 +180,9 @@ class CpuScanPrinter(CpuBatchPrinter):
                 joined = self.expressions.print(join(carry.operation, held, total), carry.name)
                 self.out.line(f"{held.name} = {joined};")
 
-    @contextmanager
-    def _each_column(self, node: Share) -> Generator[None]:
+    def _each_column(self, node: Share) -> AbstractContextManager[None]:
         """A loop over the rows side by side, if there are any."""
-        if node.columns is None:
-            yield
-            return
-        self.out.line("#pragma omp simd")
-        with self.out.block(f"for (int lane = 0; lane < {self.lanes_used(1)}; ++lane)"):
-            yield
+        return self.rows_side_by_side() if node.columns else nullcontext()
 
 
 def _in_columns(carry: Carry, columns: Axis) -> Lanes:

@@ -102,15 +102,16 @@ class CpuStripPrinter(CpuRoundPrinter):
         rounds = loop.step
         while rounds > 1:
             whole = f"for (; {start} + {rounds} <= {extent}; {start} += {rounds})"
-            with self.out.block(whole), self._rows_of_strip():
+            with self.out.block(whole), self.rows_side_by_side():
                 for step in range(rounds):
                     self.out.line(f"{body}({start} + {step}, lane);")
             rounds //= 4
-        with self.out.block(f"for (; {start} < {extent}; ++{start})"), self._rows_of_strip():
+        with self.out.block(f"for (; {start} < {extent}; ++{start})"), self.rows_side_by_side():
             self.out.line(f"{body}({start}, lane);")
 
     @contextmanager
-    def _rows_of_strip(self) -> Generator[None]:
+    def rows_side_by_side(self) -> Generator[None]:
+        """Print a loop, meanwhile, over the rows of a strip."""
         self.out.line("#pragma omp simd")
         with self.out.block(self._each_row()):
             yield

@@ -131,7 +131,7 @@ class CpuRowParameters:
     short_strip: int = 256
     """Rows of a strip below which their elements are few lines of memory, which come in order
     rather than `unrolled` at a time, and below which whole vectors of them have a kernel for their
-    number: global averages of 64 to 192 channels last take 0.5 to 0.8 of the time."""
+    number: averages over the pixels of channels last."""
 
     unrolled_short: int = 2
     """As `unrolled`, of such strips."""
@@ -221,7 +221,7 @@ class CpuRowParameters:
     wide_line: int = 64
     """Columns from which lines are done one by one, rather than in blocks of several, and strips
     have any number of rows but `short_strip`. Fewer are done by a kernel for their number, which
-    holds them in registers: variances of 2 to 15 columns take 0.25 to 0.6 of the time."""
+    holds them in registers (`benchmarks/columns.py`)."""
 
     long_line: int = 4096
     """Bytes of a line from which blocks of several are folded again, if that is little work: folds

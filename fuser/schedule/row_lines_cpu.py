@@ -129,9 +129,8 @@ class _Lines:
     def _in_blocks(self, sweep: Sweep, over: list[Fold]) -> tuple[Node, ...]:
         """A sweep of some lines at a time, for each column: what a block of them folds to, in the
         type of the fold, is joined to what the thread has of it."""
-        count = self._most(self._parameters.most_columns)
-        lane, _ = lanes_of(self._columns, count)
-        sweep = replace_axes(sweep, {self._columns: of_axis(lane)})
+        sweep, lane = self._side_by_side(sweep, self._parameters.most_columns)
+        count = lane.extent
         *outer, inner = sweep.axes
         arrays: list[Node] = []
         each: list[Node] = []
@@ -154,17 +153,17 @@ class _Lines:
 
     def _scanned(self, sweep: Sweep) -> Loop:
         """A sweep that scans all columns, some lines of each thread at a time."""
-        most = self._most(self._parameters.most_scanned_columns)
-        lane, _ = lanes_of(self._columns, most)
-        sweep = replace_axes(sweep, {self._columns: of_axis(lane)})
+        sweep, lane = self._side_by_side(sweep, self._parameters.most_scanned_columns)
         sweep = dataclasses.replace(sweep, code=(*self._read(sweep, lane), *sweep.code))
         share = shared_strip(sweep, lane, self._columns.extent, self._parameters)
-        return Loop(self._columns, Binding.COLUMNS, (share,), most)
+        return Loop(self._columns, Binding.COLUMNS, (share,), lane.extent)
 
-    def _most(self, most: int) -> int:
-        """How many columns a kernel has room for: of few ones, no more than there are."""
+    def _side_by_side(self, sweep: Sweep, most: int) -> tuple[Sweep, Axis]:
+        """A sweep in a lane of each column, of which a kernel has room for as many as that axis is
+        long: of few columns, no more than there are."""
         count = self._columns.extent
-        return count if count < self._parameters.wide_line else most
+        lane, _ = lanes_of(self._columns, count if count < self._parameters.wide_line else most)
+        return replace_axes(sweep, {self._columns: of_axis(lane)}), lane
 
     def _read(self, sweep: Sweep, axis: Axis) -> list[Kept]:
         """What a sweep reads of what every column knows."""

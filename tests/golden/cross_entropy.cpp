@@ -276,10 +276,11 @@ FUSER_DEVICE float log_tail(float r) {
 }
 
 // `value` for positive finite x, else what a logarithm of x is.
-FUSER_DEVICE float log_or_limit(float x, float value) {
-  const float positive = x < __builtin_inff() ? value : x;
-  const float other = x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
-  return x > 0.0f ? positive : other;
+template <class T>
+FUSER_DEVICE T log_or_limit(T x, T value) {
+  const T positive = x < T(__builtin_inf()) ? value : x;
+  const T other = x == 0 ? T(-__builtin_inf()) : T(__builtin_nan(""));
+  return x > 0 ? positive : other;
 }
 
 // At most 0.9 ulp.

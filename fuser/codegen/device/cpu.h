@@ -398,10 +398,11 @@ FUSER_DEVICE float log_tail(float r) {
 
 //@ log_or_limit: FUSER_DEVICE
 // `value` for positive finite x, else what a logarithm of x is.
-FUSER_DEVICE float log_or_limit(float x, float value) {
-  const float positive = x < __builtin_inff() ? value : x;
-  const float other = x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
-  return x > 0.0f ? positive : other;
+template <class T>
+FUSER_DEVICE T log_or_limit(T x, T value) {
+  const T positive = x < T(__builtin_inf()) ? value : x;
+  const T other = x == 0 ? T(-__builtin_inf()) : T(__builtin_nan(""));
+  return x > 0 ? positive : other;
 }
 
 //@ log(float): FUSER_DEVICE, scaled, log_tail, log_or_limit
@@ -971,29 +972,21 @@ FUSER_DEVICE double log_of_parts(double r, double n) {
   return n * 0.6931471803691238 - ((half_square - low) - r);
 }
 
-//@ log_or_limit(double): FUSER_DEVICE
-// `value` for positive finite x, else what a logarithm of x is.
-FUSER_DEVICE double log_or_limit(double x, double value) {
-  const double positive = x < __builtin_inf() ? value : x;
-  const double other = x == 0 ? -__builtin_inf() : __builtin_nan("");
-  return x > 0 ? positive : other;
-}
-
-//@ log(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit(double)
+//@ log(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit
 // At most 0.9 ulp.
 FUSER_DEVICE double log(double x) {
   const log_parts parts = log_parts_of(x);
   return log_or_limit(x, log_of_parts(parts.r, parts.n));
 }
 
-//@ log2(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit(double)
+//@ log2(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit
 // At most 1.7 ulp; of powers of 2, exact.
 FUSER_DEVICE double log2(double x) {
   const log_parts parts = log_parts_of(x);
   return log_or_limit(x, parts.n + log_of_parts(parts.r, 0) * 1.4426950408889634);
 }
 
-//@ log10(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit(double)
+//@ log10(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit
 // At most 1.8 ulp. log10(2) is in two parts, the first of which n multiplies exactly.
 FUSER_DEVICE double log10(double x) {
   const log_parts parts = log_parts_of(x);
@@ -1001,7 +994,7 @@ FUSER_DEVICE double log10(double x) {
   return log_or_limit(x, parts.n * 0.3010299955494702 + low);
 }
 
-//@ log1p(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit(double), power_of_2
+//@ log1p(double): FUSER_DEVICE, log_parts, log_of_parts, log_or_limit, power_of_2
 // At most 1.4 ulp. log(u) with u = 1 + x, where what the sum lost is added to u's mantissa.
 FUSER_DEVICE double log1p(double x) {
   const double u = 1 + x, kept = u - 1;
