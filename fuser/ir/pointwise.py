@@ -223,6 +223,9 @@ _MORE = (
 TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}
 
 _EXP_NONPOSITIVE = _unary("exp_nonpositive", "f", floating, torch.exp, cost=8)
+_EXP_NONPOSITIVE_NARROW = _unary("exp_nonpositive_narrow", "f", floating, torch.exp, cost=8)
+_PLUS_EXP = _binary("plus_exp", "f", floating, references.plus_exp, cost=8)
+_PLUS_EXP_NARROW = _binary("plus_exp_narrow", "f", floating, references.plus_exp, cost=8)
 _ERF_PLUS_ONE = _unary("erf_plus_one", "f", floating, references.erf_plus_one, cost=12)
 _TANH_PLUS_ONE = _unary("tanh_plus_one", "f", floating, references.tanh_plus_one, cost=6)
 _SCALE = _unary("divisor_scale", "f", floating, references.divisor_scale, cost=4)
@@ -243,7 +246,10 @@ _RANKS = (
     _unary("bfloat16_of_largest_rank", "i", floating, references.bfloat16_of_largest_rank),
     _unary("bfloat16_of_smallest_rank", "i", floating, references.bfloat16_of_smallest_rank),
 )
-_NEW_ROWS = (_EXP_NONPOSITIVE, _ERF_PLUS_ONE, _TANH_PLUS_ONE, _SCALE, _QUOTIENT, *_RANKS)
+_NEW_ROWS = (
+    *(_EXP_NONPOSITIVE, _EXP_NONPOSITIVE_NARROW, _PLUS_EXP, _PLUS_EXP_NARROW),
+    *(_ERF_PLUS_ONE, _TANH_PLUS_ONE, _SCALE, _QUOTIENT, *_RANKS),
+)
 
 KERNEL_TABLE = TABLE | {row.name: row for row in _NEW_ROWS}
 """With what schedules put in place of these rows where they know more of the operands."""

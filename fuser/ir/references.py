@@ -63,6 +63,10 @@ def divisor_scale(x: torch.Tensor) -> torch.Tensor:
     return torch.where(size < 2.0**-64, one * 2.0**64, large)
 
 
+def plus_exp(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x + torch.exp(y)
+
+
 def erf_plus_one(x: torch.Tensor) -> torch.Tensor:
     return torch.erfc(-x)
 

@@ -27,11 +27,12 @@ def ceil_div(count: int, size: int) -> int:
 
 
 def arithmetic(nodes: Iterable[object]) -> int:
-    """Instructions that nodes compute and draw with at one point, roughly: not what they move."""
+    """Instructions that nodes, or what folds join, take at one point to compute and draw with,
+    roughly: not what they move."""
     total = 0
     for node in nodes:
         match node:
-            case Let(expression=Call(op)):
+            case Let(expression=Call(op)) | Call(op):
                 total += KERNEL_TABLE[op].cost
             case Load(drawn=drawn) if drawn:
                 total += drawn.cost

@@ -226,12 +226,18 @@ def convert(expression: Expression, dtype: DataType) -> Expression:
     return Convert(expression, dtype)
 
 
+_ADDED = {"exp_nonpositive": "plus_exp", "exp_nonpositive_narrow": "plus_exp_narrow"}
+"""The rows of the table that add what these make."""
+
+
 def join(operation: str, held: Ref, value: Expression) -> Call:
     """`held` with one more value, by a pointwise operation on numbers of its type.
 
     Of truth values it is a choice by the one that comes: g++ vectorizes no other form.
     """
     more = convert(value, held.dtype)
+    if operation == "add" and isinstance(more, Call) and more.op in _ADDED:
+        return Call(_ADDED[more.op], (held, *more.args), held.dtype)
     if held.dtype is not DataType.Bool:
         return Call(operation, (held, more), held.dtype)
     if operation in ("logical_or", "maximum"):

@@ -21,7 +21,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Call, Convert, Expression, Ref
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import given_name, held_name
-from fuser.schedule.row_body import Code, dtype_of, names_in, variables_of
+from fuser.schedule.row_body import Code, Fold, dtype_of, names_in, variables_of
 from fuser.schedule.row_statements import Accumulate, Keep, Kept
 from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Store
 
@@ -111,7 +111,7 @@ def with_lane_calls(
     if not calls or count % VECTOR or not all(map(_may_wait, code)):
         return [], [lane_loop(tuple(code))]
     if narrow:
-        wide = alike.wide | _read_exactly(code)
+        wide = alike.wide | read_exactly(code)
         calls |= {name: _narrowed(call) for name, call in calls.items() if name not in wide}
     return _Phases(code, calls).nodes(count, lane_loop)
 
@@ -120,13 +120,14 @@ def _narrowed(call: Call) -> Call:
     return dataclasses.replace(call, op=f"{call.op}_narrow") if call.op in _NARROW else call
 
 
-def _read_exactly(code: Sequence[Work]) -> set[str]:
-    """The names of which something else than smooth functions is made, whatever is made of that."""
-    read: set[str] = set()
-    for node in reversed(code):
+def read_exactly(nodes: Sequence[Work | Fold], steady: AbstractSet[str] = frozenset()) -> set[str]:
+    """The names of which something else than smooth functions, or `steady` ones, is made, whatever
+    is made of that."""
+    smooth, read = _SMOOTH | steady, set[str]()
+    for node in reversed(nodes):
         match node:
-            case Let(name, expression=expression):
-                read.update(_exactly(expression, exactly=name in read))
+            case Let(name, expression=value) | Fold(name, "add" | "maximum" | "minimum", value):
+                read.update(_exactly(value, smooth, exactly=name in read))
             case Store() | Kept():
                 pass
             case _:
@@ -134,16 +135,16 @@ def _read_exactly(code: Sequence[Work]) -> set[str]:
     return read
 
 
-def _exactly(expression: Expression, *, exactly: bool) -> Iterator[str]:
+def _exactly(expression: Expression, smooth: AbstractSet[str], *, exactly: bool) -> Iterator[str]:
     """The names that an expression reads `exactly`, or in what is not smooth."""
     match expression:
         case Ref(name) if exactly:
             yield name
         case Convert(of, dtype):
-            yield from _exactly(of, exactly=exactly or not dtype.is_floating)
+            yield from _exactly(of, smooth, exactly=exactly or not dtype.is_floating)
         case Call(op, args):
             for arg in args:
-                yield from _exactly(arg, exactly=exactly or op not in _SMOOTH)
+                yield from _exactly(arg, smooth, exactly=exactly or op not in smooth)
         case _:
             pass
 

@@ -27,6 +27,7 @@ from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
 from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import accumulated, one_of, wide, widened_blocks
+from fuser.schedule.row_power_sums import add_powers
 from fuser.schedule.row_scans import carry_of, point_by_point, totals_of
 from fuser.schedule.row_scans_cpu import shared_out
 from fuser.schedule.row_statements import Combine, JoinGroups
@@ -55,6 +56,7 @@ def across_rows(
 ) -> tuple[Node, ...]:
     """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
     share what they fold to. Strips are multiples of `unit` rows."""
+    body = add_powers(body)
     *outer, inner = body.rows
     if outer and unit == 1 and _have_own_kernel(inner.extent, parameters):
         binding, count = Binding.COLUMNS, inner.extent

@@ -29,7 +29,8 @@ COSTLY = 8
 
 def takes_costly(sweep: Sweep) -> bool:
     """Whether a sweep takes a costly function of an element."""
-    return any(arithmetic([node]) >= COSTLY for node in sweep.code)
+    made = (*sweep.code, *(fold.value for fold in sweep.folds))
+    return any(arithmetic([each]) >= COSTLY for each in made)
 
 
 def keep_in_row(body: RowBody, max_bytes: int, but: Container[str] = ()) -> RowBody:

@@ -90,7 +90,9 @@ BOUNDS = {
     "exp": Bound(1.1),
     "exp2": Bound(1.2),
     "exp_nonpositive": Bound(1.0, EXP_NONPOSITIVE, least=-126, by_size=0.05),
+    "exp_nonpositive_narrow": Bound(43.0, EXP_NONPOSITIVE, least=-126, by_size=0.05),
     "expm1": Bound(1.6),
+    "plus_exp": Bound(2.5, EXP_NONPOSITIVE, least=-126, by_size=0.05),
     "log": Bound(1.0),
     "log10": Bound(1.0),
     "log1p": Bound(1.7),
@@ -265,8 +267,11 @@ def vector_loops(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def given(name: str) -> str:
-    """What makes an argument of any float32."""
-    return "-__builtin_fabsf" if name == "exp_nonpositive" else ""
+    """What makes the arguments of any float32; a sum is one of 0 and the power."""
+    nonpositive = "-__builtin_fabsf"
+    if name.startswith("exp_nonpositive"):
+        return nonpositive
+    return f"0.0f, {nonpositive}" if name == "plus_exp" else ""
 
 
 def bound_of(vector_loops: Built, name: str) -> Bound:
