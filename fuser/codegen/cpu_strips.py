@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from fuser.codegen.cpu_rounds import CpuRoundPrinter
 from fuser.schedule.bindings import Binding
 from fuser.schedule.index import lanes_of
-from fuser.schedule.loop_tree import Loop
+from fuser.schedule.loop_tree import Loop, Node
 
 _ROWS = "rows"
 """The variable that holds how many rows a strip has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A function of a round: of each of its elements, or of all together."""
+
+    name: str
+    of_elements: bool
 
 
 class CpuStripPrinter(CpuRoundPrinter):
@@ -97,17 +106,47 @@ class CpuStripPrinter(CpuRoundPrinter):
 
     def _unrolled(self, loop: Loop) -> None:
         """Some elements of every row of a strip at a time: its lanes are read and written less. Of
-        what many at a time leave, some are done together still."""
-        body, start, extent = self.element(loop)
-        rounds = loop.step
+        what many at a time leave, some are done together still; where a round has costs of its own,
+        half as many."""
+        parts, start, extent = self._parts_of_round(loop)
+        rounds, fewer = loop.step, 4 if all(part.of_elements for part in parts) else 2
         while rounds > 1:
             whole = f"for (; {start} + {rounds} <= {extent}; {start} += {rounds})"
             with self.out.block(whole), self.rows_side_by_side():
-                for step in range(rounds):
-                    self.out.line(f"{body}({start} + {step}, lane);")
-            rounds //= 4
+                self._round(parts, [f"{start} + {step}" for step in range(rounds)])
+            rounds //= fewer
         with self.out.block(f"for (; {start} < {extent}; ++{start})"), self.rows_side_by_side():
-            self.out.line(f"{body}({start}, lane);")
+            self._round(parts, [start])
+
+    def _parts_of_round(self, loop: Loop) -> tuple[list[_Part], str, str]:
+        """Functions for a round of the row at hand, a variable for where it begins, and where the
+        last ends. A round does all of an element before the next, or some of each, and then more.
+        """
+        if not any(map(_is_of_round, loop.body)):
+            body, start, extent = self.element(loop)
+            return [_Part(body, of_elements=True)], start, extent
+        number, self._sweeps = self._sweeps, self._sweeps + 1
+        parts: list[_Part] = []
+        for node in loop.body:
+            part = _Part(f"part{number}_{len(parts)}", _is_of_round(node))
+            element = (
+                f"const {self.index} {self.sizes.axis(loop.axis)}, " if part.of_elements else ""
+            )
+            head = f"const auto {part.name} = [&]({element}const int lane)"
+            with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
+                self.nodes(node.body if isinstance(node, Loop) else (node,))
+            parts.append(part)
+        (first, extent), start = self.range_of(loop.axis), f"start{number}"
+        self.out.line(f"{self.index} {start} = {first};")
+        return parts, start, extent
+
+    def _round(self, parts: Sequence[_Part], elements: Sequence[str]) -> None:
+        """What a round of `elements` does in the lane of a row."""
+        for part in parts:
+            for element in elements if part.of_elements else ():
+                self.out.line(f"{part.name}({element}, lane);")
+            if not part.of_elements:
+                self.out.line(f"{part.name}(lane);")
 
     @contextmanager
     def rows_side_by_side(self) -> Generator[None]:
@@ -118,3 +157,7 @@ class CpuStripPrinter(CpuRoundPrinter):
 
     def _each_row(self) -> str:
         return f"for (int lane = 0; lane < {_ROWS}; ++lane)"
+
+
+def _is_of_round(node: Node) -> bool:
+    return isinstance(node, Loop) and node.binding is Binding.OF_ROUND

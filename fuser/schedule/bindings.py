@@ -30,6 +30,7 @@ class Binding(Enum):
     STRIP_LANES = auto()  # the rows of a strip
     STRIP_IN_TURN = auto()  # the rows of a strip, one after the other
     UNROLLED = auto()  # `step` iterations at a time for each row of a strip; the rest one by one
+    OF_ROUND = auto()  # the iterations of an unrolled round, for the row at hand
     TEAMS = auto()  # a row for each team of threads, together with the loop inside
     TEAM = auto()  # `step` elements for each thread of a team, together with the loop inside
     SCAN = auto()  # `step` elements at a time, of one thread or each of a team, in order

@@ -128,6 +128,10 @@ class CpuRowParameters:
     """The same where an element takes a costly function, beside which that is little: a compiler
     takes half as long."""
 
+    unrolled_online: int = 8
+    """The same where the largest of them is found first, and sums of powers less an earlier largest
+    are scaled, once a round."""
+
     short_strip: int = 256
     """Rows of a strip below which their elements are few lines of memory, which come in order
     rather than `unrolled` at a time, and below which whole vectors of them have a kernel for their

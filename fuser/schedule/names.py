@@ -43,6 +43,16 @@ def block_name(name: str) -> str:
     return f"{name}_block"
 
 
+def before_name(name: str) -> str:
+    """What a fold had come to before the elements at hand."""
+    return f"{name}_before"
+
+
+def round_name(name: str) -> str:
+    """What a few elements at a time add to a fold."""
+    return f"{name}_round"
+
+
 def rank_name(name: str) -> str:
     """The place of a fold's result in the order of all numbers of its type."""
     return f"{name}_rank"

@@ -1,39 +1,29 @@
 """Rows on a processor with lanes across rows, where memory is consecutive.
 
 for each `strip` neighbouring rows: for each element of theirs: fold into a lane each
-
-Where all rows of a strip are folded into one place over the rows, each is folded into a lane of its
-own first; then the lanes are joined.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import Expression, Literal, Ref
-from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Share, nested
-from fuser.schedule.names import block_name, lanes_name, own_name
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of
-from fuser.schedule.row_buffers import takes_costly
-from fuser.schedule.row_folds_cpu import accumulated, one_of, wide, widened_blocks
+from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_folds_cpu import widened_blocks
 from fuser.schedule.row_power_sums import add_powers
-from fuser.schedule.row_scans import carry_of, point_by_point, totals_of
+from fuser.schedule.row_powers import powers_pair
+from fuser.schedule.row_scans import totals_of
 from fuser.schedule.row_scans_cpu import shared_out
-from fuser.schedule.row_statements import Combine, JoinGroups
-from fuser.schedule.row_vectors import divided
-from fuser.schedule.statements import CheckedIndex, Lanes, Let, Load
-from fuser.schedule.vectors import step_along
+from fuser.schedule.row_strip_cpu import Strip
+from fuser.schedule.row_strip_online import swept_online
+from fuser.schedule.statements import Load
 from fuser.segmenter.rows import Refusal
 
 
@@ -56,7 +46,6 @@ def across_rows(
 ) -> tuple[Node, ...]:
     """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
     share what they fold to. Strips are multiples of `unit` rows."""
-    body = add_powers(body)
     *outer, inner = body.rows
     if outer and unit == 1 and _have_own_kernel(inner.extent, parameters):
         binding, count = Binding.COLUMNS, inner.extent
@@ -65,21 +54,38 @@ def across_rows(
     else:
         binding, count = Binding.STRIP, _strip_rows(body, parameters, unit)
         lane, moved = lanes_of(inner, count)
-    strip = _Strip(lane, parameters, group, min(count, inner.extent))
+    strip = Strip(lane, parameters, group, min(count, inner.extent))
     nodes: list[Node] = []
     before: set[str] = set()
-    for stage in body.stages:
-        sweep = replace_axes(stage, moved)
-        nodes += strip.swept(sweep, before) if sweep.axes else strip.once_a_row(sweep)
-        before.update(node.name for node in (*sweep.code, *sweep.folds))
+    for stages in _together(body, online=group == 1 and strip.rows >= parameters.short_strip):
+        sweep, *sums = (replace_axes(stage, moved) for stage in stages)
+        if sums:
+            nodes += swept_online(strip, sweep, *sums)
+        else:
+            nodes += strip.swept(sweep, before) if sweep.axes else strip.once_a_row(sweep)
+        before.update(node.name for each in (sweep, *sums) for node in (*each.code, *each.folds))
     nodes += widened_blocks(body, parameters.row_block, outer, side_by_side=inner)
     loop = Loop(inner, binding, tuple(nodes), count, unit=unit)
     return nested(outer, Binding.PARALLEL, (loop,))
 
 
+def _together(body: RowBody, *, online: bool) -> list[tuple[Sweep, ...]]:
+    """The stages, in order, of which two may go through the strip together: what is done once
+    between them is done after them then. Short strips are read again from the nearest cache, and
+    what rows of a group share is not known in the lane of each."""
+    pair = powers_pair(body.stages) if online else None
+    stages = add_powers(body).stages
+    one_by_one = [(stage,) for stage in stages]
+    if pair is None:
+        return one_by_one
+    at, end = map(body.stages.index, pair)
+    together = (stages[at], stages[end])
+    return [*one_by_one[:at], together, *one_by_one[at + 1 : end], *one_by_one[end + 1 :]]
+
+
 def shared_strip(sweep: Sweep, lane: Axis, count: int, parameters: CpuRowParameters) -> Share:
     """A sweep that scans `count` rows, a `lane` for each, in parts that threads share out."""
-    strip = _Strip(lane, parameters, 1, count)
+    strip = Strip(lane, parameters, 1, count)
     totals = strip.swept(totals_of(sweep), before=set())
     most = parameters.scanned_bytes // count
     return shared_out(sweep, totals, strip.scanned(sweep), most, columns=lane)
@@ -107,205 +113,3 @@ def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
     while rows // 2 >= fewest and rows * of_row > parameters.strip_bytes:
         rows //= 2
     return rows
-
-
-@dataclass(frozen=True, slots=True)
-class _LaneFold:
-    """A fold with a lane for each row of a strip, `kept` in a type. Of one `in_blocks`, a block of
-    elements is folded in the type of the fold first, and joined to the wider lanes when it is
-    done. `over_rows`: the fold over the rows, if this is what a row adds to it."""
-
-    fold: Fold
-    kept: DataType
-    in_blocks: bool
-    over_rows: Fold | None = None
-
-    @property
-    def lanes(self) -> Ref:
-        return Ref(lanes_name(self.fold.name), self.kept)
-
-    @property
-    def block(self) -> Ref:
-        return Ref(block_name(self.fold.name), self.fold.dtype)
-
-    def array(self, held: Ref, count: int) -> Lanes:
-        """The lanes, or those of a block, before anything is folded."""
-        return Lanes(held.name, held.dtype, count, neutral(self.fold.operation, held.dtype))
-
-    def joined(self) -> Let:
-        """What is done at a point."""
-        return self._more(self.block if self.in_blocks else self.lanes, self.fold.value)
-
-    def flushed(self) -> Let:
-        """What is done when a block is."""
-        return self._more(self.lanes, self.block)
-
-    def result(self) -> Let:
-        fold = self.fold
-        return Let(fold.name, fold.dtype, convert(self.lanes, fold.dtype), in_lanes=True)
-
-    def _more(self, held: Ref, value: Expression) -> Let:
-        fold = self.fold
-        joined = join(fold.operation, held, value) if fold.keeps_nan else one_of(fold, held, value)
-        return Let(held.name, held.dtype, joined, in_lanes=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _PointFolds:
-    """What folds over the rows do at a point of them: the arrays they need, what is done in each
-    row's lane, and what when all lanes are done."""
-
-    arrays: tuple[Node, ...]
-    each: tuple[Node, ...]
-    after: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Strip:
-    """A strip of up to so many rows: a `lane` for each. `group` neighbours share what they fold
-    to."""
-
-    lane: Axis
-    parameters: CpuRowParameters
-    group: int
-    rows: int
-
-    def once_a_row(self, stage: Sweep) -> list[Node]:
-        """A stage without axes; later ones read what it makes lane by lane."""
-        made = (self._array(node.name, dtype_of(node)) for node in stage.code)
-        over_rows = self._point_folds(stage.folds_over_rows)
-        parts = tuple(map(as_lane, stage.code)), (*over_rows.each, *stage.stores)
-        loops = [self._each_row(part) for part in parts if part]
-        return [*made, *over_rows.arrays, *loops, *over_rows.after]
-
-    def swept(self, sweep: Sweep, before: set[str]) -> list[Node]:
-        """A stage with axes, after what was made `before`."""
-        held, elsewhere = self._lane_folds(sweep)
-        over_rows = self._point_folds(elsewhere)
-        loop = self._elements(sweep, held, over_rows, before)
-        blocked = [fold for fold in held if fold.in_blocks]
-        if blocked:
-            loop = self._in_blocks(loop, blocked)
-        carries = map(carry_of, sweep.scans)
-        return [
-            *(fold.array(fold.lanes, self.lane.extent) for fold in held),
-            *(self._array(carry.name, carry.dtype, carry.fill) for carry in carries),
-            *over_rows.arrays,
-            *nested(sweep.axes[:-1], Binding.SERIAL, (loop,)),
-            *self._results([fold for fold in held if fold.over_rows is None]),
-            *(
-                node
-                for fold in held
-                if fold.over_rows is not None
-                for node in self._joined(fold.over_rows, fold.lanes)
-            ),
-        ]
-
-    def scanned(self, sweep: Sweep) -> Loop:
-        """A stage with axes that scans on from carries that there are."""
-        return self._elements(sweep, [], self._point_folds(()), before=set())
-
-    def _lane_folds(self, sweep: Sweep) -> tuple[list[_LaneFold], list[Fold]]:
-        """The folds that have a lane for each row, and those over the rows that have none: where a
-        row adds to one place, it is folded by itself first."""
-        is_short = point_count(sweep.axes) <= self.parameters.strip_block
-
-        def held(fold: Fold, over_rows: Fold | None = None) -> _LaneFold:
-            kept = fold.dtype if is_short else wide(fold)
-            in_blocks = kept is not fold.dtype and not sweep.stores
-            return _LaneFold(fold, kept, in_blocks, over_rows)
-
-        folds = [held(fold) for fold in sweep.folds_of_row]
-        elsewhere: list[Fold] = []
-        for fold in sweep.folds_over_rows:
-            if any(map(fold.at.coefficient, sweep.axes)):
-                elsewhere.append(fold)
-            else:
-                folds.append(held(replace(fold, name=own_name(fold.name), slots=None), fold))
-        return folds, elsewhere
-
-    def _elements(
-        self, sweep: Sweep, held: list[_LaneFold], over_rows: _PointFolds, before: set[str]
-    ) -> Loop:
-        """The loop over the innermost elements of all rows. Where nothing needs all lanes to have
-        done an element before the next, each lane does a few of them in a register."""
-        shared, own = _code_across(sweep, self.lane, before)
-        joined = (fold.joined() for fold in held)
-        each = (*point_by_point(own), *joined, *over_rows.each, *sweep.stores)
-        if sweep.stores or over_rows.after or _checks(sweep):
-            nodes = (*shared, self._each_row(each), *over_rows.after)
-            return Loop(sweep.axes[-1], Binding.SERIAL, nodes)
-        return Loop(sweep.axes[-1], Binding.UNROLLED, each, self._elements_of_round(sweep))
-
-    def _elements_of_round(self, sweep: Sweep) -> int:
-        """How many elements of each row are folded while its lane is in a register."""
-        given = self.parameters
-        if self.rows < given.short_strip:
-            return given.unrolled_short
-        return given.unrolled_costly if takes_costly(sweep) else given.unrolled
-
-    def _in_blocks(self, elements: Loop, folds: list[_LaneFold]) -> Loop:
-        """Blocks of elements, each of which folds join to their wider lanes when it is done."""
-        arrays = (fold.array(fold.block, self.lane.extent) for fold in folds)
-        flush = self._each_row(fold.flushed() for fold in folds)
-        nodes = (*arrays, elements, flush)
-        return Loop(elements.axis, Binding.BLOCKS, nodes, self.parameters.strip_block)
-
-    def _results(self, folds: list[_LaneFold]) -> list[Node]:
-        """What folds of a row come to, which a group of rows shares."""
-        if not folds:
-            return []
-        shared: list[Node] = []
-        if self.group > 1:
-            shared += (JoinGroups(f.lanes, f.fold.operation, self.group) for f in folds)
-        arrays = (self._array(held.fold.name, held.fold.dtype) for held in folds)
-        return [*shared, *arrays, self._each_row(held.result() for held in folds)]
-
-    def _point_folds(self, folds: Iterable[Fold]) -> _PointFolds:
-        """Where rows have places of their own, each adds to its own; else what they make of the
-        point is joined first."""
-        arrays: list[Node] = []
-        each: list[Node] = []
-        after: list[Node] = []
-        for fold in folds:
-            if fold.at.coefficient(self.lane):
-                each += accumulated([fold])
-                continue
-            own = Ref(own_name(fold.name), fold.dtype)
-            arrays.append(self._array(own.name, own.dtype))
-            each.append(Let(own.name, own.dtype, convert(fold.value, own.dtype), in_lanes=True))
-            after += self._joined(fold, own)
-        return _PointFolds(tuple(arrays), tuple(each), tuple(after))
-
-    def _joined(self, fold: Fold, held: Ref) -> list[Node]:
-        """Folds what lanes hold over the rows: into a place of each, or, joined, into that of
-        all."""
-        each = accumulated([replace(fold, value=held)])
-        if fold.at.coefficient(self.lane):
-            return [self._each_row(each)]
-        if step_along(fold.at, self.lane) is None:  # some to one place, others to another
-            return [Loop(self.lane, Binding.STRIP_IN_TURN, tuple(each))]
-        whole, arrays = Ref(f"{fold.name}_strip", wide(fold)), (held.name,)
-        count, operation = self.lane.extent, fold.operation
-        combine = Combine(whole.name, whole.dtype, arrays, held.dtype, count, operation)
-        return [combine, *accumulated([replace(fold, value=whole)])]
-
-    def _array(self, name: str, dtype: DataType, fill: Literal | None = None) -> Lanes:
-        """An array of a lane for each row."""
-        return Lanes(name, dtype, self.lane.extent, fill)
-
-    def _each_row(self, nodes: Iterable[Node]) -> Loop:
-        return Loop(self.lane, Binding.STRIP_LANES, tuple(nodes))
-
-
-def _checks(sweep: Sweep) -> bool:
-    return any(isinstance(node, CheckedIndex) for node in sweep.code)
-
-
-def _code_across(sweep: Sweep, lane: Axis, before: set[str]) -> tuple[list[Code], list[Code]]:
-    """What a point does once for all of its rows, and what in the lane of each. Compilers find the
-    former themselves, but for checks of an index and what follows from them."""
-    if not _checks(sweep):
-        return [], list(sweep.code)
-    shared, _ = divided(sweep.code, lane, before)
-    return shared, [node for node in sweep.code if node not in shared]
