@@ -12,6 +12,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
+from fuser.schedule.lane_loads import reads_bfloat16
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode
 from fuser.schedule.row_body import variables_of
@@ -138,6 +139,8 @@ class CpuPrinter(CpuTilePrinter):
             read = f"{self.expressions.use('read_flags')}<{load.lanes}, {load.step}>"
         elif load.step > 1:
             read = f"{self.expressions.use('read_steps')}<{load.lanes}, {load.step}>"
+        elif reads_bfloat16(load, load.lanes):
+            read = self.expressions.use("read_bfloat16")
         else:
             self.expressions.type(dtype)
             kind = "floats" if dtype.is_floating else "integers"

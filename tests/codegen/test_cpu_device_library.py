@@ -234,6 +234,21 @@ extern "C" void from_{name}(const {name}* in, float* out, long long count) {{
 }}
 """
 
+READS = """
+template <int Count>
+static void read_all(const bfloat16* in, float* out, long long count) {
+  for (long long i = 0; i < count; i += Count) {
+    read_bfloat16(*reinterpret_cast<float (*)[Count]>(out + i), in + i);
+  }
+}
+extern "C" void read_16(const bfloat16* in, float* out, long long count) {
+  read_all<16>(in, out, count);
+}
+extern "C" void read_64(const bfloat16* in, float* out, long long count) {
+  read_all<64>(in, out, count);
+}
+"""
+
 PAIRED = ("pow", "atan2")
 STORED = {
     "half": torch.half,
@@ -250,8 +265,8 @@ def vector_loops(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Loops over the float32 functions, built as generated code is, with the compiler's notes."""
     names = [f"{name}(float)" for name in (*BOUNDS, *PAIRED)]
     names += [f"{name}_lanes" for name in LANE_BOUNDS]
-    parts = [LIBRARY.text([*names, "erfinv(double)", "erfcinv(double)", *STORED]), MEASURE]
-    parts.append(LANE_VECTORS)
+    names += ["erfinv(double)", "erfcinv(double)", "read_bfloat16"]
+    parts = [LIBRARY.text([*names, *STORED]), MEASURE, LANE_VECTORS, READS]
     parts += [LANE_BY_LANE.format(name=name, given=given(name)) for name in BOUNDS]
     parts += [ALL_LANES.format(name=name, given=given(name)) for name in LANE_BOUNDS]
     for name, bound in SWEPT.items():
@@ -352,6 +367,16 @@ def test_storage_types_convert_as_torch_does(
     assert torch.equal(out.isnan(), expected.isnan())
     numbers = ~expected.isnan()
     assert torch.equal(out.view(bits)[numbers], expected.view(bits)[numbers])
+
+
+@pytest.mark.parametrize("lanes", [16, 64])
+def test_vectors_of_bfloat16_are_read_wherever_they_lie(vector_loops: Built, lanes: int) -> None:
+    patterns = torch.arange(-1, 1 << 16, dtype=torch.int32).to(torch.int16)
+    stored = patterns.view(torch.bfloat16)[1:]  # 2 bytes after the start of a line of the cache
+    wide = torch.empty(len(stored))
+    read = getattr(vector_loops.library, f"read_{lanes}")
+    read(address(stored), address(wide), ctypes.c_longlong(len(stored)))
+    assert torch.equal(wide.view(torch.int32), patterns[1:].int() << 16)
 
 
 def test_loops_over_float32_functions_are_vectorized(vector_loops: Built) -> None:

@@ -47,3 +47,13 @@ def test_narrow_numbers_are_read_so_if_they_are_only_converted() -> None:
     assert ([node.name for node in moved], rest) == (["T0"], [wide])
     copied = Store(Value(1, TensorType(DataType.BFloat16, (256,))), of_axis(AXIS), of)
     assert lane_loads([narrow, wide], AXIS, 16, [copied])[0] == []
+
+
+@pytest.mark.parametrize(("dtype", "at_once"), [(DataType.BFloat16, True), (DataType.Half, False)])
+def test_vectors_of_bfloat16_are_read_so_of_however_many_lanes(
+    dtype: DataType, at_once: bool
+) -> None:
+    narrow = load(dtype)
+    wide = Let("T1", DataType.Float, Convert(Ref("T0", dtype), DataType.Float))
+    moved, _ = lane_loads([narrow, wide], AXIS, 64, [])
+    assert [node.lanes for node in moved] == [64] * at_once
