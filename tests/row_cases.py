@@ -12,9 +12,9 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
+from tests.definitions import Define, defined
 
 Tensors = list[torch.Tensor]
-Made = Handle | tuple[Handle, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class RowCase:
     """`define` gets the inputs' handles; `make` gets a length and a dtype."""
 
     name: str
-    define: Callable[..., Made]
+    define: Define
     make: Callable[[int, torch.dtype], Tensors]
 
     def __str__(self) -> str:
@@ -35,11 +35,7 @@ class RowCase:
 
     def defined_for(self, inputs: Tensors) -> FusionDefinition:
         """The definition for inputs of these sizes and layouts."""
-        with FusionDefinition() as fd:
-            made = self.define(fd, *map(fd.from_pytorch, inputs))
-            for out in made if isinstance(made, tuple) else (made,):
-                fd.add_output(out)
-        return fd
+        return defined(self.define, *inputs)
 
 
 def numbers(*shape: int) -> Callable[[int, torch.dtype], Tensors]:

@@ -12,16 +12,9 @@ from fuser.codegen import KernelSource
 from fuser.codegen.kernel_source import Size
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
+from tests.definitions import Define, defined
 from tests.mapped_by import THREADED, map_by
-from tests.schedule.rows import Define, column_sums, softmax
-
-
-def defined(define: Define, x: torch.Tensor) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        made = define(fd, fd.from_pytorch(x))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    return fd
+from tests.schedule.rows import column_sums, softmax
 
 
 def source(define: Define, *shape: int) -> KernelSource:

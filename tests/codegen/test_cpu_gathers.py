@@ -14,11 +14,10 @@ from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from tests.barred import page_between_barred
+from tests.definitions import Define, defined, only_kernel
 from tests.vector_notes import assert_vectorized, needs_notes
 
 ROWS, COLUMNS, TABLE = 24, 1000, 40
-
-Define = Callable[..., Handle]
 
 
 def chosen(fd: FusionDefinition, table: Handle, index: Handle) -> Handle:
@@ -68,17 +67,8 @@ def inputs(bad: dict[int, int] | None = None) -> list[torch.Tensor]:
     return [torch.randn(ROWS, COLUMNS), torch.randn(TABLE, 96), index]
 
 
-def fusion(define: Define) -> FusionDefinition:
-    given = inputs()
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, *(fd.from_pytorch(x) for x in given)))
-    return fd
-
-
 def kernel(define: Define) -> KernelSource:
-    (step,) = fusion(define).plan(inputs(), target="cpu").kernels
-    assert step.kernel_source is not None
-    return step.kernel_source
+    return only_kernel(defined(define, *inputs()), inputs())
 
 
 CASES = [biased_softmax, biased, summed_over_rows, bags, columns_of_lines]
@@ -86,7 +76,7 @@ CASES = [biased_softmax, biased, summed_over_rows, bags, columns_of_lines]
 
 @pytest.mark.parametrize("define", CASES)
 def test_gathers_agree_with_the_oracle(define: Define) -> None:
-    fd = fusion(define)
+    fd = defined(define, *inputs())
     expected = interpret(fd.fusion, inputs())
     torch.testing.assert_close(fd.execute(inputs(), target="cpu"), expected)
 
@@ -102,12 +92,12 @@ def test_loops_that_gather_are_vectors(define: Define, tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [-1, TABLE, 2**63 - 1, -(2**63)])
 def test_a_wrong_index_is_reported_from_any_lane(define: Define, place: int, wrong: int) -> None:
     with pytest.raises(IndexOutOfRangeError, match=rf"index {wrong} .* 0 to {TABLE - 1}"):
-        fusion(define).execute(inputs({place: wrong}), target="cpu")
+        defined(define, *inputs()).execute(inputs({place: wrong}), target="cpu")
 
 
 def test_one_of_several_wrong_indices_is_reported() -> None:
     with pytest.raises(IndexOutOfRangeError, match=r"index (-3|70) "):
-        fusion(biased).execute(inputs({3: -3, 4: 70}), target="cpu")
+        defined(biased, *inputs()).execute(inputs({3: -3, 4: 70}), target="cpu")
 
 
 def test_later_sweeps_report_nothing_again() -> None:
@@ -141,9 +131,7 @@ def test_the_loss_of_columns_is_vectors(dtype: torch.dtype, tmp_path: Path) -> N
         picked = ops.squeeze(ops.gather(logs, at, 1), [1])
         fd.add_output(ops.sum(ops.where(kept, ops.neg(picked), 0.0)) / ops.sum(kept))
     fd.validate([x, target])
-    (step,) = fd.plan([x, target], target="cpu").kernels
-    assert step.kernel_source is not None
-    assert_vectorized(step.kernel_source, tmp_path)
+    assert_vectorized(only_kernel(fd, [x, target]), tmp_path)
 
 
 def narrow_points(fd: FusionDefinition, table: Handle, index: Handle) -> Handle:
@@ -176,9 +164,7 @@ def validated(define: Callable[..., Handle], table: torch.Tensor) -> KernelSourc
         wide = define(fd, *map(fd.from_pytorch, (table, index)))
         fd.add_output(fd.ops.cast(wide, DataType.Float))
     fd.validate([table, index])
-    (step,) = fd.plan([table, index], target="cpu").kernels
-    assert step.kernel_source is not None
-    return step.kernel_source
+    return only_kernel(fd, [table, index])
 
 
 @NARROW

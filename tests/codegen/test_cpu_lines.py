@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ import torch
 from fuser import FusionDefinition
 from fuser.codegen.kernel_source import KernelSource
 from fuser.frontend.handles import Handle
+from tests.definitions import Define, defined
 from tests.vector_notes import assert_vectorized, needs_notes
-
-Define = Callable[[FusionDefinition, Handle], Handle | list[Handle]]
 
 
 def summed(fd: FusionDefinition, x: Handle) -> Handle:
@@ -52,17 +50,9 @@ def inputs(define: Define, lines: int, columns: int, dtype: torch.dtype) -> list
     return [(torch.randn(shape) * 3 + 1).to(dtype)]
 
 
-def fusion(define: Define, given: list[torch.Tensor]) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        made = define(fd, fd.from_pytorch(given[0]))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    return fd
-
-
 def kernel(define: Define, lines: int, columns: int) -> KernelSource:
     given = inputs(define, lines, columns, torch.float32)
-    (step,) = fusion(define, given).plan(given, target="cpu").kernels
+    (step,) = defined(define, *given).plan(given, target="cpu").kernels
     assert step.kernel_source is not None
     assert "columns of lines" in step.mapping
     return step.kernel_source
@@ -76,7 +66,7 @@ CASES = [summed, extremes, batch_norm, softmax, stored_with_a_fold, of_two_dimen
 @pytest.mark.parametrize("lines", [1024, 1025])
 def test_columns_agree_with_the_oracle(define: Define, columns: int, lines: int) -> None:
     given = inputs(define, lines, columns, torch.float32)
-    fusion(define, given).validate(given)
+    defined(define, *given).validate(given)
 
 
 @pytest.mark.parametrize("define", CASES)
@@ -84,7 +74,7 @@ def test_columns_agree_with_the_oracle(define: Define, columns: int, lines: int)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_columns_of_any_type(define: Define, columns: int, dtype: torch.dtype) -> None:
     given = inputs(define, 1030, columns, dtype)
-    fusion(define, given).validate(given)
+    defined(define, *given).validate(given)
 
 
 @pytest.mark.parametrize("columns", [5, 40, 600, 1100])
@@ -93,7 +83,7 @@ def test_special_numbers_come_through(columns: int) -> None:
     for place, number in enumerate((torch.nan, torch.inf, -torch.inf, -0.0)):
         given[0][place::97, place::5] = number
     for define in (summed, extremes, softmax):
-        fusion(define, given).validate(given)
+        defined(define, *given).validate(given)
 
 
 @pytest.mark.parametrize("columns", [40, 600, 1100])
@@ -109,7 +99,7 @@ def test_sums_of_integers(columns: int) -> None:
 def test_long_sums_are_kept_in_a_wider_type() -> None:
     for columns in (16, 64, 1024):
         given = [torch.full((1 << 18 if columns < 1024 else 1 << 14, columns), 0.1)]
-        (total,) = fusion(summed, given).execute(given, target="cpu")
+        (total,) = defined(summed, *given).execute(given, target="cpu")
         expected = given[0].double().sum(0) * 2
         torch.testing.assert_close(total.double(), expected, rtol=1e-6, atol=0)
 
@@ -143,5 +133,5 @@ def test_few_columns_have_a_kernel_for_their_number_and_any_lines() -> None:
 def test_few_lines_and_many_columns_are_strips() -> None:
     for lines, columns in ((100, 300), (1100, 20000)):
         given = inputs(batch_norm, lines, columns, torch.float32)
-        (step,) = fusion(batch_norm, given).plan(given, target="cpu").kernels
+        (step,) = defined(batch_norm, *given).plan(given, target="cpu").kernels
         assert "lanes across rows" in step.mapping

@@ -25,9 +25,9 @@ from fuser.schedule.index import Index
 from fuser.schedule.loop_tree import Region, WarpElements
 from fuser.schedule.row_statements import Partial
 from fuser.schedule.statements import Store
-from tests.agreement import agrees
+from tests.definitions import Define, agrees, defined
 from tests.kernels_made import kernels_made
-from tests.schedule.rows import Define, layernorm, loss, segment_of, softmax
+from tests.schedule.rows import layernorm, loss, segment_of, softmax
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -40,11 +40,7 @@ def index(*shape: int) -> torch.Tensor:
 
 def source(define: Define, *inputs: torch.Tensor) -> KernelSource:
     """The text of a definition that is one kernel, with any sizes."""
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    (kernel,) = fd.plan(list(inputs), target="cpu").kernels
+    (kernel,) = defined(define, *inputs).plan(inputs, target="cpu").kernels
     assert kernel.scheduler == "rows"
     assert kernel.kernel_source is not None
     return kernel.kernel_source

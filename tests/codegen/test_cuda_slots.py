@@ -17,8 +17,8 @@ from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from fuser.runtime.emulator.sanitize import is_available
 from fuser.schedule import CudaRowParameters
-from tests.agreement import agrees
 from tests.benchmark_kernels import BENCHMARKS, Benchmark
+from tests.definitions import agrees, defined, only_kernel
 from tests.machine_code import memory_accesses
 from tests.mapped_by import map_by
 from tests.row_cases import CASES
@@ -32,17 +32,7 @@ FEW = CudaRowParameters(multiprocessors=2, max_cluster=1)
 
 def source_of(benchmark: Benchmark, dtype: torch.dtype, arch: str = "sm_90") -> KernelSource:
     inputs = benchmark.inputs(dtype)
-    (kernel,) = benchmark.defined(inputs).plan(inputs, target=f"cuda:{arch}").kernels
-    assert kernel.kernel_source is not None
-    return kernel.kernel_source
-
-
-def columns(make: Callable[[FusionDefinition, Handle], list[Handle]], x: torch.Tensor):
-    """A definition of what is made of one tensor."""
-    with FusionDefinition() as fd:
-        for out in make(fd, fd.from_pytorch(x)):
-            fd.add_output(out)
-    return fd
+    return only_kernel(benchmark.defined(inputs), inputs, f"cuda:{arch}")
 
 
 def twice_and_sum(fd: FusionDefinition, x: Handle) -> list[Handle]:
@@ -102,7 +92,7 @@ def test_any_number_of_rows_for_few_blocks(
 ):
     map_by(monkeypatch, FEW)
     for x in (torch.randn(rows, length), torch.randn(rows, length + 8)[:, :length]):
-        agrees(columns(make, x), [x], "emulator")
+        agrees(defined(make, x), [x], "emulator")
 
 
 @pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
@@ -135,10 +125,8 @@ def test_sanitizers_find_nothing_in_teams_of_several_warps(
         fd = case.defined_for(inputs)
     else:
         inputs = [x]
-        fd = columns(row_and_column_sums, x)
-    (kernel,) = fd.plan(inputs, target="emulator").kernels
-    assert kernel.kernel_source is not None
-    threads, teams, _ = kernel.kernel_source.launch.block
+        fd = defined(row_and_column_sums, x)
+    threads, teams, _ = only_kernel(fd, inputs, "emulator").launch.block
     assert threads > 32
     assert teams > 1
     got = run_plan_sanitized(fd, inputs, sanitizer)
@@ -162,9 +150,7 @@ def test_few_rows_are_shared_out_over_more_blocks():
     grids: list[tuple[int, int]] = []
     for rows in (100, 500, 1000, 8192):
         x = torch.empty(rows, 768, device="meta")
-        (kernel,) = columns(row_and_column_sums, x).plan([x], target="cuda:sm_90").kernels
-        assert kernel.kernel_source is not None
-        launch = kernel.kernel_source.launch
+        launch = only_kernel(defined(row_and_column_sums, x), [x], "cuda:sm_90").launch
         grids.append((launch.grid[0], launch.block[1]))
     assert grids == [(100, 1), (250, 2), (250, 4), (264, 4)]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -12,14 +10,11 @@ from fuser.codegen import KernelSource, may_contract
 from fuser.frontend.handles import Handle
 from fuser.runtime import cpu, nvrtc
 from fuser.schedule.loop_nest import Launch
-
-Define = Callable[[FusionDefinition, Handle], Handle]
+from tests.definitions import Define, defined
 
 
 def contracts(define: Define, dtype: torch.dtype = torch.float32) -> bool:
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, fd.from_pytorch(torch.ones(4, 6, dtype=dtype))))
-    return may_contract(fd.fusion)
+    return may_contract(defined(define, torch.ones(4, 6, dtype=dtype)).fusion)
 
 
 def is_largest(fd: FusionDefinition, x: Handle) -> Handle:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,10 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
+from tests.definitions import Define, defined, only_kernel
 from tests.vector_notes import assert_vectorized, needs_notes
 
 ROWS, COLUMNS = 64, 1000
-
-Define = Callable[[FusionDefinition, Handle], Handle | list[Handle]]
 
 
 def repeated_in_pairs(fd: FusionDefinition, x: Handle) -> Handle:
@@ -123,24 +121,14 @@ CASES: dict[str, Define] = {
 }
 
 
-def defined(name: str, x: torch.Tensor) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        made = CASES[name](fd, fd.from_pytorch(x))
-        for out in made if isinstance(made, list) else [made]:
-            fd.add_output(out)
-    return fd
-
-
 @needs_notes
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", CASES)
 def test_every_loop_is_vectorized(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     x = torch.randn(ROWS, COLUMNS).to(dtype)
-    fd = defined(name, x)
+    fd = defined(CASES[name], x)
     fd.validate([x])
-    (kernel,) = fd.plan([x]).kernels
-    assert kernel.kernel_source is not None
-    assert_vectorized(kernel.kernel_source, tmp_path)
+    assert_vectorized(only_kernel(fd, [x]), tmp_path)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -148,7 +136,7 @@ def test_special_numbers_come_through(name: str) -> None:
     x = torch.randn(ROWS, COLUMNS)
     for place, number in enumerate((torch.nan, torch.inf, -torch.inf, -0.0)):
         x[place::7, place::5] = number
-    defined(name, x).validate([x])
+    defined(CASES[name], x).validate([x])
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16, torch.float64])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from tests.barred import page_between_barred
+from tests.definitions import Define, defined, only_kernel
 from tests.vector_notes import assert_vectorized, needs_notes
-
-Define = Callable[[FusionDefinition, Handle, Handle, Handle], Handle]
 
 OUTER, ROWS = 5, 12
 LENGTHS = (16, 17, 28, 31, 49, 63, 64, 100, 255, 256)
@@ -66,22 +64,15 @@ def inputs(length: int, dtype: torch.dtype) -> list[torch.Tensor]:
     return [x, y, (torch.rand(OUTER, ROWS, length + 5) > 0.5)[..., :length]]
 
 
-def defined(name: str, given: Sequence[torch.Tensor]) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        x, y, m = (fd.from_pytorch(tensor) for tensor in given)
-        fd.add_output(CASES[name](fd, x, y, m))
-    return fd
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_what_the_oracle_gives(name: str, dtype: torch.dtype) -> None:
     for length in LENGTHS:
         given = inputs(length, dtype)
-        fd = defined(name, given)
+        fd = defined(CASES[name], *given)
         exact = [t.double() if t.is_floating_point() else t for t in given]
         (expected,) = interpret(fd.fusion, given)
-        (wide,) = interpret(defined(name, exact).fusion, exact)
+        (wide,) = interpret(defined(CASES[name], *exact).fusion, exact)
         (made,) = fd.execute(given)
         assert made.dtype is expected.dtype
         bound = 2e-2 if made.dtype is torch.bfloat16 else 1e-5
@@ -93,9 +84,7 @@ def test_it_is_what_the_oracle_gives(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("name", ["chosen", "chosen bfloat16", "the even", "the odd", "sums"])
 def test_loops_are_vectorized(name: str, length: int, tmp_path: Path) -> None:
     given = inputs(2 * length, torch.float32)
-    (kernel,) = defined(name, given).plan(given).kernels
-    assert kernel.kernel_source is not None
-    assert_vectorized(kernel.kernel_source, tmp_path)
+    assert_vectorized(only_kernel(defined(CASES[name], *given), given), tmp_path)
 
 
 NARROW = [
@@ -149,9 +138,7 @@ def test_lengths_of_wide_types_have_one_text() -> None:
         x, y, _ = inputs(length, torch.float32)
         with FusionDefinition() as fd:
             fd.add_output(fd.from_pytorch(x) + fd.from_pytorch(y))
-        (kernel,) = fd.plan([x, y]).kernels
-        assert kernel.kernel_source is not None
-        return kernel.kernel_source.code
+        return only_kernel(fd, [x, y]).code
 
     assert len(set(map(text, LENGTHS))) == 1
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from fuser import DataType, FusionDefinition
+from fuser import DataType
 from fuser.explanation.traffic import Traffic, traffic_of
+from tests.definitions import defined
 
 N = 64
 X = torch.randn(N, N)
@@ -16,11 +17,7 @@ ALL, ROW = X.nbytes, N * 4
 
 
 def traffic(define: Callable[[Any, Any], Any], x: torch.Tensor = X) -> Traffic:
-    with FusionDefinition() as fd:
-        made = define(fd, fd.from_pytorch(x))
-        for output in made if isinstance(made, list) else [made]:
-            fd.add_output(output)
-    return traffic_of(fd.plan([x]))
+    return traffic_of(defined(define, x).plan([x]))
 
 
 def test_a_chain_is_read_and_written_once() -> None:

@@ -13,6 +13,7 @@ from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.ops import Operations
 from fuser.ir.pointwise import TABLE
+from tests.definitions import defined_by_ops
 
 Made = Handle | tuple[Handle, ...]
 Define = Callable[[Operations, Handle], Made]
@@ -24,11 +25,7 @@ INDEX = torch.tensor([[0, 2, 1, 0], [2, 2, 0, 1]])
 
 def run(define: Callable[[Operations, Handle], Made], x: torch.Tensor) -> list[torch.Tensor]:
     """What the operations make of one input."""
-    with FusionDefinition() as fd:
-        made = define(fd.ops, fd.from_pytorch(x))
-        for out in made if isinstance(made, tuple) else (made,):
-            fd.add_output(out)
-    return fd.execute([x])
+    return defined_by_ops(define, x).execute([x])
 
 
 def refused(

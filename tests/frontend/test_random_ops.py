@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -11,18 +9,14 @@ from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle
 from fuser.frontend.ops import Operations
 from fuser.ir.interpret import interpret
+from tests.definitions import Define, defined_by_ops
 from tests.frontend.test_round_trip import rebuilt
 
 X = torch.arange(12.0).reshape(3, 4)
-Define = Callable[[Operations, Handle], "Handle | tuple[Handle, ...]"]
 
 
 def defined(define: Define, x: torch.Tensor = X) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        made = define(fd.ops, fd.from_pytorch(x))
-        for out in made if isinstance(made, tuple) else (made,):
-            fd.add_output(out)
-    return fd
+    return defined_by_ops(define, x)
 
 
 def test_they_have_the_shape_and_range() -> None:

@@ -11,14 +11,9 @@ from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle
 from fuser.ir.comparison import check_results
 from fuser.ir.interpret import interpret
+from tests.definitions import defined
 
 Build = Callable[[FusionDefinition, Handle], Handle]
-
-
-def defined(build: Build, x: torch.Tensor) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        fd.add_output(build(fd, fd.from_pytorch(x)))
-    return fd
 
 
 def exp(fd: FusionDefinition, x: Handle) -> Handle:

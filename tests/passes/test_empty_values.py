@@ -7,7 +7,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.ir.nodes import Full
 from fuser.passes.empty_values import fill_empty_values
-from tests.agreement import agrees
+from tests.definitions import agrees
 from tests.segmented import concrete
 
 

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Reduce
-from fuser.ir.tolerance import tolerance
 from fuser.ir.verify import verify
 from fuser.passes.lower_reductions import lower_reductions
+from tests.definitions import Define, close, defined
 from tests.segmented import concrete
 
-Define = Callable[[FusionDefinition, Handle], "Handle | Sequence[Handle]"]
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def lowered(define: Define, x: torch.Tensor) -> Fusion:
     """The pass's result; it verifies, and gives the oracle's numbers."""
-    with FusionDefinition() as fd:
-        made = define(fd, fd.from_pytorch(x))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    before = concrete(fd.fusion, [x])
+    before = concrete(defined(define, x).fusion, [x])
     after = lower_reductions(before)
     verify(after, "after lower_reductions")
     assert [v.type for v in after.output_values] == [v.type for v in before.output_values]
-    for got, want in zip(interpret(after, [x]), interpret(before, [x]), strict=True):
-        dtype = from_torch(want.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype, x.numel())
-        torch.testing.assert_close(got, want, rtol=relative, atol=absolute, equal_nan=True)
+    close(interpret(after, [x]), interpret(before, [x]), x.numel())
     return after
 
 

@@ -19,7 +19,7 @@ from fuser.ir.nodes import Expand, Full, Fusion, Reduce, Scatter, Value
 from fuser.ir.shapes import with_size
 from fuser.passes.one_hot_sums import take_one_hot_sums
 from fuser.passes.scatter_where import compare_in_scatters
-from tests.agreement import agrees
+from tests.definitions import agrees
 from tests.passes.drafts import random_tensor
 from tests.passes.rewriting import Draft, names, rewritten
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -13,18 +11,15 @@ from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Flip, Fusion, Scan
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.reverse_scans import scan_in_reverse
+from tests.definitions import Define, defined
 from tests.segmented import concrete
 
 X = torch.randn(5, 7)
 
-Define = Callable[[FusionDefinition, Handle], Handle]
-
 
 def rewritten(define: Define) -> Fusion:
     """A definition after the pass, which gives the numbers that it gave before."""
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, fd.from_pytorch(X)))
-    before = concrete(fd.fusion, [X])
+    before = concrete(defined(define, X).fusion, [X])
     after = remove_dead_code(scan_in_reverse(before))
     for got, want in zip(interpret(after, [X]), interpret(before, [X]), strict=True):
         torch.testing.assert_close(got, want, rtol=0, atol=0)

@@ -12,6 +12,7 @@ from fuser.codegen import Workspace
 from fuser.frontend.handles import Handle
 from fuser.ir.dtypes import DataType
 from fuser.runtime import buffers, executor
+from tests.definitions import defined
 
 CUDA = torch.device("cuda", 1)
 COUNTERS = Workspace("finished", DataType.Int32, 7, zeroed=True, restored=True)
@@ -36,8 +37,7 @@ def test_counters_are_zero_again(
     build: Callable[[FusionDefinition, Handle], Handle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = torch.randn(700, 96)
-    with FusionDefinition() as fd:
-        fd.add_output(build(fd, fd.from_pytorch(x)))
+    fd = defined(build, x)
     made: list[torch.Tensor] = []
 
     def room(workspace: Workspace, device: torch.device) -> torch.Tensor:

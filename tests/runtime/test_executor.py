@@ -2,17 +2,15 @@
 
 import threading
 import warnings
-from collections.abc import Callable
 
 import pytest
 import torch
 
 from fuser import DataType, FuserError, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
 from fuser.runtime.stats import stats
+from tests.definitions import Define, close, defined
 from tests.kernels_made import kernels_made
 
 Given = torch.Tensor | float
@@ -20,29 +18,13 @@ TARGETS = ("cpu", "emulator")
 both_targets = pytest.mark.parametrize("target", TARGETS)
 
 
-def define(build: Callable[..., list[Handle]], *inputs: Given) -> FusionDefinition:
-    """A definition whose outputs are what `build(fd, *handles)` returns."""
-    with FusionDefinition() as fd:
-        handles = [
-            fd.from_pytorch(given) if isinstance(given, torch.Tensor) else fd.define_scalar(None)
-            for given in inputs
-        ]
-        for output in build(fd, *handles):
-            fd.add_output(output)
-    return fd
-
-
-def run(
-    build: Callable[..., list[Handle]], *inputs: Given, target: str = "cpu"
-) -> list[torch.Tensor]:
+def run(define: Define, *inputs: Given, target: str = "cpu") -> list[torch.Tensor]:
     """The outputs, checked against the oracle: numbers, dtypes, sizes, strides."""
-    fd = define(build, *inputs)
+    fd = defined(define, *inputs)
     results = fd.execute(list(inputs), target=target)
-    for got, want in zip(results, interpret(fd.fusion, inputs), strict=True):
-        dtype = from_torch(want.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype)
-        torch.testing.assert_close(got, want.detach(), rtol=relative, atol=absolute)
+    expected = interpret(fd.fusion, inputs)
+    close(results, expected)
+    for got, want in zip(results, expected, strict=True):
         assert got.stride() == want.stride() or got.numel() <= 1
         assert not got.requires_grad
     return results
@@ -157,14 +139,14 @@ def test_torch_runs_what_kernels_do_not():
 
 
 def test_a_number_of_another_python_type_makes_its_own_plan():
-    fd = define(lambda fd, x, s: [fd.ops.mul(x, s)], torch.randn(4), 2.0)
+    fd = defined(lambda fd, x, s: [fd.ops.mul(x, s)], torch.randn(4), 2.0)
     x = torch.randn(4)
     for number in (2.0, 3, 0.5):
         torch.testing.assert_close(fd.execute([x, number])[0], x * number)
 
 
 def test_other_sizes_compile_nothing():
-    fd = define(lambda fd, x: [fd.ops.permute(fd.ops.exp(x), [1, 0])], torch.randn(8, 8))
+    fd = defined(lambda fd, x: [fd.ops.permute(fd.ops.exp(x), [1, 0])], torch.randn(8, 8))
     fd.execute([torch.randn(8, 8)])
     before, made = stats(), kernels_made()
     for rows in (16, 7, 33):
@@ -178,7 +160,7 @@ def test_other_sizes_compile_nothing():
 
 def test_a_second_execution_plans_nothing():
     x = torch.randn(8, 6)
-    fd = define(exp, x)
+    fd = defined(exp, x)
     fd.execute([x])
     before = stats()
     fd.execute([torch.randn(8, 6)])
@@ -186,7 +168,7 @@ def test_a_second_execution_plans_nothing():
 
 
 def test_alignment_and_strides_are_part_of_what_a_plan_is_for():
-    fd = define(exp, torch.randn(30)[::2])
+    fd = defined(exp, torch.randn(30)[::2])
     buffer = torch.randn(64)
     for given in (buffer[:16], buffer[1:17], buffer[2:18], buffer[:32:2], buffer[1:33:2]):
         for target in TARGETS:
@@ -196,7 +178,7 @@ def test_alignment_and_strides_are_part_of_what_a_plan_is_for():
 def test_threads_may_execute_one_definition_and_several():
     errors: list[BaseException] = []
     definitions = [
-        define(lambda fd, x, n=n: [fd.ops.add(fd.ops.mul(x, float(n)), 1.0)], torch.randn(4))
+        defined(lambda fd, x, n=n: [fd.ops.add(fd.ops.mul(x, float(n)), 1.0)], torch.randn(4))
         for n in range(3)
     ]
 
@@ -236,4 +218,4 @@ def test_without_a_compiler_torch_runs_everything_with_one_warning(monkeypatch: 
 
 def test_meta_tensors_are_not_executed():
     with pytest.raises(FuserError, match="meta tensors hold no data"):
-        define(exp, torch.randn(8)).execute([torch.empty(8, device="meta")])
+        defined(exp, torch.randn(8)).execute([torch.empty(8, device="meta")])

@@ -8,11 +8,11 @@ sweep 6: load T0, sub, exp, truediv; store T5
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 
-from fuser import DataType, FusionDefinition
+from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.schedule import CudaRowParameters
@@ -26,22 +26,13 @@ from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_work import RowWork
 from fuser.schedule.statements import CheckedIndex, Let, Load
 from fuser.segmenter import Segment, segment
+from tests.definitions import Define, defined
 from tests.segmented import concrete, memory_of
-
-Define = Callable[..., "Handle | Sequence[Handle]"]
 
 
 def segments_of(define: Define, *inputs: torch.Tensor | float) -> tuple[Segment, ...]:
     """The segments of a definition for inputs of these sizes and strides."""
-    with FusionDefinition() as fd:
-        given = (
-            fd.from_pytorch(x) if isinstance(x, torch.Tensor) else fd.define_scalar(DataType.Double)
-            for x in inputs
-        )
-        made = define(fd, *given)
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    fusion = lower_reductions(concrete(fd.fusion, inputs))
+    fusion = lower_reductions(concrete(defined(define, *inputs).fusion, inputs))
     return segment(fusion, memory_of(fusion, inputs)).segments
 
 

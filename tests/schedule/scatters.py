@@ -8,7 +8,7 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.segmenter import Segment, segment
-from tests.schedule.rows import Define
+from tests.definitions import Define, defined
 from tests.segmented import concrete, memory_of
 
 PLACES = torch.tensor([0, 4, 1, 4, 0, 0, 3, 4, 1])
@@ -57,8 +57,7 @@ def overwritten(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) 
 
 def scatter_segment(define: Define, *inputs: torch.Tensor) -> Segment:
     """The kernel with the scatter, which changes the data in place."""
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, *map(fd.from_pytorch, inputs)))
-    fusion = choose_scatter_forms(concrete(fd.fusion, inputs), lists=False, ordered=False)
+    fusion = defined(define, *inputs).fusion
+    fusion = choose_scatter_forms(concrete(fusion, inputs), lists=False, ordered=False)
     *_, last = segment(fusion, memory_of(fusion, inputs)).segments
     return last

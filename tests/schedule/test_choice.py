@@ -21,7 +21,8 @@ from fuser.schedule.row_tiles_cpu import Tiled
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_whole_cpu import Whole
 from fuser.segmenter.rows import Refusal
-from tests.schedule.rows import Define, segment_of, softmax
+from tests.definitions import Define
+from tests.schedule.rows import segment_of, softmax
 
 Sizes = tuple[int, ...]
 

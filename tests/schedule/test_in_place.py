@@ -17,7 +17,8 @@ from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_trace import trace_rows
 from fuser.segmenter import Segment, place_updates, segment
-from tests.schedule.rows import Define, segment_of, softmax
+from tests.definitions import Define
+from tests.schedule.rows import segment_of, softmax
 from tests.segmented import concrete, memory_of
 
 X = torch.randn(4, 4)

@@ -10,9 +10,8 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.agreement import agrees
+from tests.definitions import Define, agrees, defined
 
-Define = Callable[[FusionDefinition, Handle], Handle]
 ROWS, COLUMNS = 70, 1030
 
 
@@ -45,8 +44,7 @@ def softmax_of_causal(fd: FusionDefinition, x: Handle) -> Handle:
 @pytest.mark.parametrize("define", [causal, beyond_a_number, softmax_of_causal])
 def test_numbers_of_rows_and_columns(define: Define, target: str) -> None:
     x = torch.randn(ROWS, COLUMNS)
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, fd.from_pytorch(x)))
+    fd = defined(define, x)
     (kernel,) = fd.plan([x], target=target).kernels
     assert "_narrow <= " in kernel.source or "_narrow > 33;" in kernel.source
     agrees(fd, [x], target)
@@ -168,8 +166,7 @@ def diagonal_in_steps(fd: FusionDefinition, x: Handle) -> Handle:
 @pytest.mark.parametrize("define", [near, diagonal_in_steps])
 def test_sums_of_rows_and_columns_are_one_number(define: Define, target: str) -> None:
     x = torch.randn(ROWS, COLUMNS)
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, fd.from_pytorch(x)))
+    fd = defined(define, x)
     (kernel,) = fd.plan([x], target=target).kernels
     assert "int32" in kernel_text(kernel.source)
     assert not re.search(r"const int64 T\d+\w* =", kernel_text(kernel.source)), (
@@ -214,8 +211,7 @@ def test_numbers_of_a_tensor_are_compared_with_differences(
     limits = torch.iinfo(dtype)
     moved = torch.randint(max(limits.min, -100), 100, x.shape).to(dtype)
     moved[:, ::3], moved[:, 1::7] = limits.max, limits.min
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, fd.from_pytorch(x), fd.from_pytorch(moved)))
+    fd = defined(define, x, moved)
     (kernel,) = fd.plan([x, moved], target=target).kernels
     assert re.search(r"[!=]= T\d+_place;", kernel.source)
     (out,) = agrees(fd, [x, moved], target)
@@ -269,8 +265,7 @@ def far_positions(fd: FusionDefinition, x: Handle) -> Handle:
 )
 def test_positions_become_floating_from_32_bits(define: Define, narrow: bool, target: str) -> None:
     x = torch.randn(ROWS, COLUMNS)
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, fd.from_pytorch(x)))
+    fd = defined(define, x)
     (kernel,) = fd.plan([x], target=target).kernels
     assert ("_narrow" in kernel_text(kernel.source)) == narrow
     agrees(fd, [x], target)

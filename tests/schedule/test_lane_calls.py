@@ -25,7 +25,7 @@ from fuser.schedule.lane_calls import (
 from fuser.schedule.loop_tree import Loop, Node, Region
 from fuser.schedule.row_statements import Accumulate, Keep, Partial
 from fuser.schedule.statements import CheckedIndex, LaneCall, Lanes, Let, Load
-from tests.agreement import agrees
+from tests.definitions import agrees
 
 F = DataType.Float
 LANE = Axis((0,), 64)

@@ -15,6 +15,7 @@ from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
 from fuser.schedule.index import Axis, Clamped, Index, affine_parts, of_axis
 from fuser.schedule.pieces import deciding, pieces
+from tests.definitions import defined
 from tests.segmented import segment_for
 
 Build = Callable[..., Handle]
@@ -22,9 +23,7 @@ Build = Callable[..., Handle]
 
 def cut(build: Build, *given: torch.Tensor, most: int = 24) -> list[Body]:
     """The pieces of the only kernel of a definition."""
-    with FusionDefinition() as fd:
-        fd.add_output(build(fd, *map(fd.from_pytorch, given)))
-    (segment,) = segment_for(fd.fusion, given).segments
+    (segment,) = segment_for(defined(build, *given).fusion, given).segments
     return pieces(arrange(trace(segment)), most)
 
 

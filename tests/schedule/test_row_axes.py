@@ -9,7 +9,8 @@ from fuser.schedule.expressions import IndexValue
 from fuser.schedule.index import ZERO, Axis, Index, of_axis
 from fuser.schedule.row_axes import arrange_rows, lanes_across_rows, merge_axes, replace_axes
 from fuser.schedule.statements import Let
-from tests.schedule.rows import Define, body_of, drawn, layernorm, softmax
+from tests.definitions import Define
+from tests.schedule.rows import body_of, drawn, layernorm, softmax
 
 
 def empty(*shape: int) -> torch.Tensor:

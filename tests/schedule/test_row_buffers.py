@@ -6,7 +6,8 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_buffers import keep_in_row
-from tests.schedule.rows import Define, body_of, drawn, layernorm, softmax
+from tests.definitions import Define
+from tests.schedule.rows import body_of, drawn, layernorm, softmax
 
 ROOM = 1 << 17
 

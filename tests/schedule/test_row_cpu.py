@@ -26,8 +26,9 @@ from fuser.schedule.row_statements import (
 )
 from fuser.schedule.statements import LaneCall, Lanes, Load, Prefetch
 from fuser.schedule.vectors import step_along
+from tests.definitions import Define
 from tests.mapped_by import THREADED
-from tests.schedule.rows import Define, layernorm, segment_of, softmax
+from tests.schedule.rows import layernorm, segment_of, softmax
 
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
 INTEGERS = (DataType.Int, DataType.Int32, DataType.Int16, DataType.Int8, DataType.UInt8)

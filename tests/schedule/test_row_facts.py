@@ -13,7 +13,8 @@ from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import divide_by_inverses, use_facts
 from fuser.schedule.statements import Let
-from tests.schedule.rows import Define, body_of, segment_of, softmax
+from tests.definitions import Define
+from tests.schedule.rows import body_of, segment_of, softmax
 
 
 def operations(define: Define, *inputs: torch.Tensor) -> list[str]:

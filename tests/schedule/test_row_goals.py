@@ -8,7 +8,8 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.row_goals import goals_of
-from tests.schedule.rows import Define, segment_of, softmax
+from tests.definitions import Define
+from tests.schedule.rows import segment_of, softmax
 
 
 def goals(define: Define, *inputs: torch.Tensor) -> tuple[list[str], list[str]]:

@@ -11,8 +11,8 @@ from fuser import DataType, FusionDefinition
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_kept import keep_loads, keep_values, loads_to_keep
 from fuser.schedule.row_trace import trace_rows
-from tests.agreement import agrees
-from tests.schedule.rows import Define, drawn, loss, segment_of, softmax
+from tests.definitions import Define, agrees
+from tests.schedule.rows import drawn, loss, segment_of, softmax
 
 
 def kept(define: Define, *inputs: torch.Tensor, lanes: int = 1) -> list[str]:

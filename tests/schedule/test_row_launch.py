@@ -12,7 +12,8 @@ from fuser.frontend.handles import Handle
 from fuser.schedule.row_launch import launched, parts_of_row, scanned_parts
 from fuser.schedule.row_room import Demand, Room
 from fuser.schedule.row_statements import Place
-from tests.schedule.rows import Define, column_sums, softmax, sums, work_of
+from tests.definitions import Define
+from tests.schedule.rows import column_sums, softmax, sums, work_of
 
 ROWS = torch.empty(8192, 1024, device="meta")
 FEW = torch.empty(4, 1 << 20, device="meta")

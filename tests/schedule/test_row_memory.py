@@ -12,7 +12,8 @@ from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_memory import ask_ahead, ask_soon, in_chunks, store_last
 from fuser.schedule.row_trace import trace_rows
-from tests.schedule.rows import Define, segment_of, softmax
+from tests.definitions import Define
+from tests.schedule.rows import segment_of, softmax
 
 GIVEN = CpuRowParameters()
 

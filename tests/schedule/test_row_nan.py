@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 import torch
 
@@ -14,9 +12,8 @@ from fuser.schedule.folds import is_extreme
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_nan import PASS_NAN_ON, drop_repeated_nan
-from tests.schedule.rows import Define, body_of, loss, softmax
-
-Made = Handle | Sequence[Handle]
+from tests.definitions import Define, Made
+from tests.schedule.rows import body_of, loss, softmax
 
 
 def keeping(define: Define, *inputs: torch.Tensor) -> list[bool]:

@@ -14,12 +14,11 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import Loop, Node, Region, every_node
 from fuser.schedule.row_statements import Combine, Raise, RowArray
 from fuser.schedule.statements import Prefetch
-from tests.schedule.rows import Define, loss, segment_of, softmax
+from tests.definitions import Define, Made
+from tests.schedule.rows import loss, segment_of, softmax
 
 LONG = CpuRowParameters().online_bytes // 4
 """Elements of the shortest row of float32 that is swept so."""
-
-Made = Handle | Sequence[Handle]
 
 
 def loops_of(define: Define, *inputs: torch.Tensor, **changed: int) -> tuple[Node, ...]:

@@ -16,16 +16,10 @@ from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.statements import Let, Load
-from tests.agreement import agrees
+from tests.definitions import agrees, defined
 from tests.segmented import segment_for
 
 Build = Callable[..., Handle]
-
-
-def defined(build: Build, *inputs: torch.Tensor) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        fd.add_output(build(fd, *map(fd.from_pytorch, inputs)))
-    return fd
 
 
 def sweeps(build: Build, *inputs: torch.Tensor) -> list[Sweep]:

@@ -9,7 +9,8 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.row_ranks import fold_ranks
-from tests.schedule.rows import Define, body_of, drawn, softmax
+from tests.definitions import Define
+from tests.schedule.rows import body_of, drawn, softmax
 
 DTYPES = {"half": torch.float16, "bfloat16": torch.bfloat16}
 

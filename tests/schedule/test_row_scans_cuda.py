@@ -19,8 +19,9 @@ from fuser.schedule.row_statements import Accumulate, Finish
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.statements import Load, Store
+from tests.definitions import Define
 from tests.schedule.one_thread import OneThread
-from tests.schedule.rows import Define, segment_of
+from tests.schedule.rows import segment_of
 
 X = torch.rand(3, 12) + 0.5
 

@@ -19,8 +19,9 @@ from fuser.schedule.row_statements import Finish, FinishPowers
 from fuser.schedule.row_sweeps_cuda import TeamSweeps, pair_at_once
 from fuser.schedule.row_teams import RowTeam, TeamChoice
 from fuser.schedule.row_work import RowWork
+from tests.definitions import Define
 from tests.schedule.one_thread import OneThread
-from tests.schedule.rows import Define, column_sums, layernorm, softmax, sums, work_of
+from tests.schedule.rows import column_sums, layernorm, softmax, sums, work_of
 
 BLOCKS = CudaRowParameters(warp_elements=8, lane_elements=0, slot_words=0, kept_words=0)
 """Gives all but the shortest rows to blocks."""

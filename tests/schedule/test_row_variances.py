@@ -8,7 +8,8 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.row_variances import sum_variances_at_once
-from tests.schedule.rows import Define, body_of, drawn
+from tests.definitions import Define
+from tests.schedule.rows import body_of, drawn
 
 
 def normalized(fd: FusionDefinition, x: Handle) -> Handle:

@@ -10,7 +10,8 @@ from fuser.schedule.index import Axis
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_vectors import Vectors, vectors_for
-from tests.schedule.rows import Define, segment_of, softmax
+from tests.definitions import Define
+from tests.schedule.rows import segment_of, softmax
 
 F32, BF16 = torch.float32, torch.bfloat16
 

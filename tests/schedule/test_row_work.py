@@ -8,7 +8,8 @@ import torch
 from fuser.schedule.row_room import Demand
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.row_work import demand_of
-from tests.schedule.rows import Define, column_sums, softmax, sums, work_of
+from tests.definitions import Define
+from tests.schedule.rows import column_sums, softmax, sums, work_of
 
 X = torch.empty(8, 64)
 

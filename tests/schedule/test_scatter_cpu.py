@@ -24,6 +24,7 @@ from fuser.schedule.row_statements import Keep, Kept, RowArray
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
 from fuser.schedule.statements import Prefetch, Store
 from fuser.segmenter import segment
+from tests.definitions import defined
 from tests.segmented import concrete, memory_of
 
 Define = Callable[[FusionDefinition, Handle, Handle, Handle], Handle]
@@ -41,9 +42,8 @@ def replaced(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> 
 def nest(columns: int, define: Define = added, points: int = 300) -> LoopNest:
     x, source = (torch.empty(size, columns, device="meta") for size in (100, points))
     inputs = x, torch.empty(points, dtype=torch.int64, device="meta"), source
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, *map(fd.from_pytorch, inputs)))
-    fusion = choose_scatter_forms(concrete(fd.fusion, inputs), lists=True, ordered=False)
+    fusion = defined(define, *inputs).fusion
+    fusion = choose_scatter_forms(concrete(fusion, inputs), lists=True, ordered=False)
     *_, last = segment(fusion, memory_of(fusion, inputs)).segments
     return schedule_scatter_cpu(last, CpuRowParameters())
 

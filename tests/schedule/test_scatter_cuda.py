@@ -13,7 +13,7 @@ from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Loop, WarpElements, WarpPoints, every_node
 from fuser.schedule.scatter_cuda import LEAST_COLUMNS, WARPS, schedule_scatter_cuda
 from fuser.schedule.statements import CheckedIndex, Load, Store
-from tests.schedule.rows import Define
+from tests.definitions import Define
 from tests.schedule.scatters import (
     ELEMENTS,
     added,

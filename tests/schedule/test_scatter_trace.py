@@ -8,8 +8,8 @@ import torch
 from fuser.schedule.scatter_elements import scatter_of
 from fuser.schedule.scatter_trace import PointBody, trace_points
 from fuser.schedule.statements import CheckedIndex, Load
+from tests.definitions import Define
 from tests.schedule.one_thread import OneThread
-from tests.schedule.rows import Define
 from tests.schedule.scatters import (
     APART,
     ELEMENTS,

@@ -11,8 +11,8 @@ from fuser.schedule.body import trace
 from fuser.schedule.expressions import Call
 from fuser.schedule.statements import Let
 from fuser.schedule.sums_with_one import join_sums_with_one, join_sums_with_one_in_rows
-from tests.agreement import agrees
-from tests.schedule.rows import Define, body_of, segment_of
+from tests.definitions import Define, agrees, defined
+from tests.schedule.rows import body_of, segment_of
 
 
 def calls(nodes: tuple[object, ...]) -> list[str]:
@@ -84,6 +84,5 @@ def test_sweeps_of_rows_have_it_too():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_numbers_are_the_oracles(dtype: torch.dtype, define: Define):
     x = torch.cat([torch.linspace(-15, 15, 4001), torch.tensor([torch.inf, torch.nan])]).to(dtype)
-    with FusionDefinition() as fd:
-        fd.add_output(define(fd, fd.from_pytorch(x)))
+    fd = defined(define, x)
     agrees(fd, [x], "emulator")

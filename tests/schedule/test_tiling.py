@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -32,18 +30,14 @@ from fuser.schedule.tiling import (
     within_shared,
 )
 from fuser.segmenter import Segment
+from tests.definitions import Define, defined
 from tests.segmented import segment_for
 
-Define = Callable[..., Handle | tuple[Handle, ...]]
 SIZES = (1, 2, 3, 5, 16, 63, 64, 65, 200, 100_000)
 
 
 def segment_of(define: Define, *inputs: torch.Tensor) -> Segment:
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for out in made if isinstance(made, tuple) else (made,):
-            fd.add_output(out)
-    (segment,) = segment_for(fd.fusion, inputs).segments
+    (segment,) = segment_for(defined(define, *inputs).fusion, inputs).segments
     return segment
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from fuser import DataType, FusionDefinition
+from fuser import DataType
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.segmenter import groups
@@ -10,16 +10,13 @@ from fuser.segmenter.graph import build_graph
 from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.profit import GPU, PROCESSOR, Machine, size_in_text
 from fuser.segmenter.rows import Refusal, Rows
+from tests.definitions import defined
 from tests.segmented import concrete, memory_of
 
 
 def maker(build, *inputs: torch.Tensor, machine: Machine = GPU) -> GroupMaker:
     """A maker for a definition whose outputs are all that must be stored."""
-    with FusionDefinition() as fd:
-        made = build(fd, *map(fd.from_pytorch, inputs))
-        for out in made if isinstance(made, list) else [made]:
-            fd.add_output(out)
-    fusion: Fusion = concrete(fd.fusion, inputs)
+    fusion: Fusion = concrete(defined(build, *inputs).fusion, inputs)
     stored = [value for value in fusion.output_values if value.is_tensor]
     return GroupMaker(build_graph(fusion, memory_of(fusion, inputs), stored), stored, machine)
 

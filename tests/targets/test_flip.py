@@ -14,6 +14,7 @@ from fuser.frontend.handles import Handle
 from fuser.frontend.ops import Operations
 from fuser.ir.interpret import interpret
 from fuser.schedule import CpuParameters
+from tests.definitions import defined_by_ops
 from tests.mapped_by import PAST_CACHE, map_by
 from tests.random_steps import _factors
 
@@ -23,10 +24,7 @@ Define = Callable[[Operations, Handle], Handle | tuple[Handle, ...]]
 
 def check(define: Define, x: torch.Tensor, target: str) -> None:
     """The kernels' numbers are the oracle's, and torch computes nothing."""
-    with FusionDefinition() as fd:
-        made = define(fd.ops, fd.from_pytorch(x))
-        for out in made if isinstance(made, tuple) else (made,):
-            fd.add_output(out)
+    fd = defined_by_ops(define, x)
     assert not fd.plan([x], target=target).externs
     pairs = zip(fd.execute([x], target=target), interpret(fd.fusion, [x]), strict=True)
     for result, expected in pairs:

@@ -18,7 +18,7 @@ from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from fuser.runtime.emulator.sanitize import is_available
 from fuser.runtime.sass import disassemble
 from fuser.schedule import CudaRowParameters
-from tests.agreement import agrees
+from tests.definitions import agrees, only_kernel
 from tests.machine_code import memory_accesses
 from tests.mapped_by import map_by, mapped_by
 from tests.runtime.sanitized_plan import run_plan_sanitized
@@ -80,9 +80,7 @@ def on_meta(shapes: Sequence[tuple[int, ...]], dtype: torch.dtype) -> list[torch
 def source_of(
     fd: FusionDefinition, inputs: Sequence[torch.Tensor], arch: str = "sm_90"
 ) -> KernelSource:
-    (kernel,) = fd.plan(inputs, target=f"cuda:{arch}").kernels
-    assert kernel.kernel_source is not None
-    return kernel.kernel_source
+    return only_kernel(fd, inputs, f"cuda:{arch}")
 
 
 def loads_ahead(source: KernelSource) -> bool:

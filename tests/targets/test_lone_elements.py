@@ -11,7 +11,7 @@ import torch
 
 from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle
-from tests.agreement import agrees
+from tests.definitions import agrees
 
 DATA = [torch.tensor(0.5), torch.tensor([1.5]), torch.tensor([0.25, -1.0, 3.0, 2.0])]
 INDEX = [torch.tensor(0), torch.tensor([0]), torch.tensor([0, 0, 0])]

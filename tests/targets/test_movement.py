@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -17,10 +17,10 @@ from fuser.ir.interpret import interpret
 from fuser.pipeline import Plan
 from fuser.runtime.cuda import compile_cuda
 from fuser.schedule import CpuParameters
+from tests.definitions import Define, defined
 from tests.machine_code import memory_accesses
 from tests.mapped_by import PAST_CACHE, map_by
 
-Made = Handle | Sequence[Handle]
 TARGETS = ("cpu", "emulator")
 DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.complex64)
 
@@ -31,16 +31,12 @@ def past_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     map_by(monkeypatch, CpuParameters(PAST_CACHE))
 
 
-def run(define: Callable[..., Made], *inputs: torch.Tensor, target: str = "cpu") -> Plan:
+def run(define: Define, *inputs: torch.Tensor, target: str = "cpu") -> Plan:
     """The plan of a definition whose results are exactly the oracle's."""
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    results = fd.execute(list(inputs), target=target)
-    for got, expected in zip(results, interpret(fd.fusion, list(inputs)), strict=True):
-        torch.testing.assert_close(got, expected, rtol=0, atol=0)
-    return fd.plan(list(inputs), target=target)
+    fd = defined(define, *inputs)
+    results = fd.execute(inputs, target=target)
+    torch.testing.assert_close(results, interpret(fd.fusion, inputs), rtol=0, atol=0)
+    return fd.plan(inputs, target=target)
 
 
 def is_minimal(plan: Plan, *inputs: torch.Tensor, written: int) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.agreement import agrees
+from tests.definitions import Define, agrees, defined
 
 TARGETS = pytest.mark.parametrize("target", ["cpu", "emulator"])
 
@@ -18,13 +16,8 @@ def shares(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
-def run(
-    build: Callable[..., list[Handle]], *inputs: torch.Tensor, target: str
-) -> list[torch.Tensor]:
-    with FusionDefinition() as fd:
-        for out in build(fd, *map(fd.from_pytorch, inputs)):
-            fd.add_output(out)
-    return agrees(fd, inputs, target)
+def run(define: Define, *inputs: torch.Tensor, target: str) -> list[torch.Tensor]:
+    return agrees(defined(define, *inputs), inputs, target)
 
 
 INPUTS = {

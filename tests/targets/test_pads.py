@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
+from tests.definitions import Define, close, defined
 
-Made = Handle | Sequence[Handle]
 TARGETS = ("cpu", "emulator")
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.bool, torch.complex64)
 
 
-def run(define: Callable[..., Made], *inputs: torch.Tensor, target: str) -> FusionDefinition:
+def run(define: Define, *inputs: torch.Tensor, target: str) -> FusionDefinition:
     """Checks what kernels make of the inputs against the oracle."""
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    kernels = fd.plan(list(inputs), target=target).kernels
+    fd = defined(define, *inputs)
+    kernels = fd.plan(inputs, target=target).kernels
     assert {kernel.scheduler for kernel in kernels} <= {"rows", "pointwise"}
-    results = fd.execute(list(inputs), target=target)
-    for got, expected in zip(results, interpret(fd.fusion, list(inputs)), strict=True):
-        dtype = from_torch(expected.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype, 64)
-        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+    results = fd.execute(inputs, target=target)
+    close(results, interpret(fd.fusion, inputs), 64)
     return fd
 
 

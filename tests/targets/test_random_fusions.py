@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from fuser import FusionDefinition
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
-from tests.agreement import agrees
+from tests.definitions import agrees
 from tests.strategies import (
     FACTORIES,
     METADATA,

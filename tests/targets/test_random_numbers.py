@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -11,25 +11,17 @@ from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle
 from fuser.frontend.ops import Operations
 from fuser.ir.interpret import interpret
+from tests.definitions import Define, defined_by_ops
 from tests.kernels_made import kernels_made
 
 TARGETS = ("cpu", "emulator")
 FLOATS = (DataType.Float, DataType.Double, DataType.Half, DataType.BFloat16)
 SEED = {"rng_seed": -77, "rng_offset": 2**33 + 1}
-Define = Callable[..., "Handle | tuple[Handle, ...]"]
-
-
-def defined(define: Define, *inputs: torch.Tensor) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        made = define(fd.ops, *map(fd.from_pytorch, inputs))
-        for out in made if isinstance(made, tuple) else (made,):
-            fd.add_output(out)
-    return fd
 
 
 def check(define: Define, *inputs: torch.Tensor, target: str, kernels: int = 1) -> None:
     """Uniform numbers are the oracle's, others within 4 ulp of numbers up to 8."""
-    fd = defined(define, *inputs)
+    fd = defined_by_ops(define, *inputs)
     plan = fd.plan(inputs, target=target)
     assert len(plan.kernels) == kernels
     assert not plan.externs
@@ -42,7 +34,7 @@ def same(
     define: Define, *inputs: torch.Tensor, target: str, runs: int = 1
 ) -> list[list[torch.Tensor]]:
     """Every bit is the oracle's."""
-    fd = defined(define, *inputs)
+    fd = defined_by_ops(define, *inputs)
     assert not fd.plan(inputs, target=target).externs
     made: list[list[torch.Tensor]] = []
     torch.manual_seed(9)
@@ -68,7 +60,7 @@ def test_numbers_in_a_row(size: int, dtype: DataType, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_normal_numbers(dtype: DataType, target: str) -> None:
-    fd = defined(
+    fd = defined_by_ops(
         lambda o: (
             o.normal(0, 1, [3, 431], **SEED, dtype=dtype),
             o.normal(-2.0, 0.3, [1293], **SEED, dtype=dtype),
@@ -131,7 +123,7 @@ def test_dropout_and_norm_are_one_kernel_that_reads_and_writes_once(
         return _norm(o, _dropped(o, x, **SEED) + residual)
 
     check(define, x, residual, target=target)
-    (kernel,) = defined(define, x, residual).plan([x, residual], target=target).kernels
+    (kernel,) = defined_by_ops(define, x, residual).plan([x, residual], target=target).kernels
     assert (kernel.bytes_read, kernel.bytes_written) == (8 * x.numel(), 4 * x.numel())
 
 
@@ -171,7 +163,7 @@ def test_cuda_kernels_draw_without_spills(arch: str) -> None:
         total = _dropped(o, o.cast(x, DataType.Float)) + residual
         return total, _norm(o, total + o.randn_like(total))
 
-    (kernel,) = defined(define, x, x).plan([x, x], target=f"cuda:{arch}").kernels
+    (kernel,) = defined_by_ops(define, x, x).plan([x, x], target=f"cuda:{arch}").kernels
     assert kernel.source.count("draw_vector<uniform_float, 8>(") == 1
     assert kernel.source.count("draw_vector<normal_float, 8>(") == 1
     compiled = kernel.compile()
@@ -184,13 +176,13 @@ def test_cuda_kernels_draw_without_spills(arch: str) -> None:
 def test_backward_regenerates_the_mask(target: str) -> None:
     """From the seed alone: two inputs are read, and no mask."""
     grad, x = torch.randn(12, 300), torch.randn(12, 300)
-    (forward,) = defined(lambda o, x: _dropped(o, x, **SEED), x).execute([x], target=target)
+    (forward,) = defined_by_ops(lambda o, x: _dropped(o, x, **SEED), x).execute([x], target=target)
 
     def define(o: Operations, grad: Handle, x: Handle) -> tuple[Handle, Handle]:
         kept = _dropped(o, grad, **SEED)
         return kept, o.sum(kept * x, [0])
 
-    backward = defined(define, grad, x)
+    backward = defined_by_ops(define, grad, x)
     (kernel,) = backward.plan([grad, x], target=target).kernels
     assert kernel.bytes_read == 2 * grad.nbytes
     gradient, _ = backward.execute([grad, x], target=target)
@@ -206,7 +198,7 @@ def test_the_mask_is_one_more_output(target: str) -> None:
 
     x = torch.randn(64, 100)
     same(define, x, target=target)
-    (kernel,) = defined(define, x).plan([x], target=target).kernels
+    (kernel,) = defined_by_ops(define, x).plan([x], target=target).kernels
     assert (kernel.bytes_read, kernel.bytes_written) == (x.nbytes, x.nbytes + x.numel())
 
 
@@ -222,7 +214,7 @@ def test_kernels_make_numbers_again_rather_than_store_them(target: str) -> None:
         return kept / o.sum(o.abs(kept), [0, 1])
 
     x = torch.randn(200, 3000)
-    plan = defined(define, x).plan([x], target=target)
+    plan = defined_by_ops(define, x).plan([x], target=target)
     kernels = 1 if target == "cpu" else 2
     read = [step.bytes_read - 4 * (n > 0) for n, step in enumerate(plan.kernels)]
     assert read == [x.nbytes] * kernels
@@ -260,7 +252,7 @@ def test_what_torch_runs_reads_numbers_and_seeds() -> None:
         return o.matmul(numbers, x), o.prod(o.complex(x, x) * (seed % 7), [0])
 
     x = torch.eye(8)
-    fd = defined(define, x)
+    fd = defined_by_ops(define, x)
     torch.manual_seed(1)
     want = interpret(fd.fusion, [x])
     torch.manual_seed(1)
@@ -283,11 +275,11 @@ def test_what_is_not_read_advances_the_generator_too() -> None:
 
 
 def test_no_elements() -> None:
-    fd = defined(lambda o, x: o.rand_like(x) + x, torch.ones(0, 3))
+    fd = defined_by_ops(lambda o, x: o.rand_like(x) + x, torch.ones(0, 3))
     assert fd.execute([torch.ones(0, 3)])[0].shape == (0, 3)
 
 
 def test_a_size_cannot_come_of_the_generator() -> None:
-    fd = defined(lambda o, x: o.full([o.generator_state()[0] % 5], 1.0), torch.ones(2))
+    fd = defined_by_ops(lambda o, x: o.full([o.generator_state()[0] % 5], 1.0), torch.ones(2))
     with pytest.raises(errors.ScalarEvaluationError, match="torch's generator"):
         fd.execute([torch.ones(2)])

@@ -11,11 +11,9 @@ import torch
 
 from fuser import FusionDefinition, errors
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
+from tests.definitions import Define, close, defined
 
-Made = Handle | Sequence[Handle]
 TARGETS = ("cpu", "emulator")
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -33,22 +31,15 @@ _DEFINED: dict[str, FusionDefinition] = {}
 """Definitions by their text: equal ones are planned once, whatever numbers they are given."""
 
 
-def run(define: Callable[..., Made], *inputs: torch.Tensor, target: str) -> list[torch.Tensor]:
+def run(define: Define, *inputs: torch.Tensor, target: str) -> list[torch.Tensor]:
     """What the target makes of the inputs, in kernels; checked against the oracle."""
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
+    fd = defined(define, *inputs)
     fd = _DEFINED.setdefault(repr(fd), fd)
     if all(x.numel() for x in inputs):
-        kernels = fd.plan(list(inputs), target=target).kernels
+        kernels = fd.plan(inputs, target=target).kernels
         assert {kernel.scheduler for kernel in kernels} <= {"rows", "pointwise"}
-    results = fd.execute(list(inputs), target=target)
-    for got, expected in zip(results, interpret(fd.fusion, list(inputs)), strict=True):
-        dtype = from_torch(expected.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype, max(x.numel() for x in inputs))
-        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+    results = fd.execute(inputs, target=target)
+    close(results, interpret(fd.fusion, inputs), max(x.numel() for x in inputs))
     return results
 
 

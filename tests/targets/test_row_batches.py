@@ -9,6 +9,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from tests.definitions import only_kernel
 
 FLOAT = DataType.Float
 DTYPES = [DataType.BFloat16, DataType.Half, FLOAT, DataType.Double, DataType.Int, DataType.Int32]
@@ -90,9 +91,7 @@ def test_rows_of_several_dimensions(make: Define, rows: tuple[int, ...]) -> None
 
 
 def batched(fd: FusionDefinition, given: list[torch.Tensor]) -> bool:
-    (kernel,) = fd.plan(given).kernels
-    assert kernel.kernel_source is not None
-    return "first_row" in kernel.kernel_source.code
+    return "first_row" in only_kernel(fd, given).code
 
 
 def test_rows_are_in_batches_where_arithmetic_takes_the_time() -> None:

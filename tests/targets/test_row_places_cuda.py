@@ -9,14 +9,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from fuser import FusionDefinition
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from fuser.runtime.emulator.sanitize import is_available
-from tests.agreement import agrees
 from tests.benchmark_kernels import BENCHMARKS, Benchmark
+from tests.definitions import agrees, close
 from tests.row_cases import CASES, RowCase, Tensors
 from tests.row_places import PLACES, placed
 from tests.runtime.sanitized_plan import run_plan_sanitized
@@ -34,16 +32,7 @@ random_rows = definitions(STEPS, max_operations=8)
 def check(fd: FusionDefinition, inputs: Tensors, length: int) -> None:
     """The emulator gives the oracle's numbers."""
     want = interpret(fd.fusion, inputs)
-    got = fd.execute(inputs, target="emulator")
-    compare(got, want, length)
-
-
-def compare(results: list[torch.Tensor], want: list[torch.Tensor], length: int) -> None:
-    for got, expected in zip(results, want, strict=True):
-        dtype = from_torch(expected.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype, length)
-        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+    close(fd.execute(inputs, target="emulator"), want, length)
 
 
 @EVERYWHERE
@@ -131,7 +120,7 @@ def test_sanitizers_find_nothing(case: RowCase, place: str, sanitizer: Sanitizer
     fd = case.defined_for(inputs)
     with placed(place):
         got = run_plan_sanitized(fd, inputs, sanitizer)
-    compare(got, interpret(fd.fusion, inputs), 40 * 131)
+    close(got, interpret(fd.fusion, inputs), 40 * 131)
 
 
 # -- what the text says --------------------------------------------------------------------------

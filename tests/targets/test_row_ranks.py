@@ -11,7 +11,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
-from tests.agreement import agrees
+from tests.definitions import agrees
 from tests.mapped_by import THREADED, mapped_by
 
 Define = Callable[[FusionDefinition, Handle, int], Sequence[Handle]]

@@ -10,7 +10,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from tests.agreement import agrees
+from tests.definitions import agrees
 
 DTYPES = {torch.bfloat16: DataType.BFloat16, torch.float16: DataType.Half}
 

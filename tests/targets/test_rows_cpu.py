@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
+from tests.definitions import Define, close, defined
 
-Made = Handle | Sequence[Handle]
 FOLDS = ("sum", "prod", "max", "min", "any", "all", "mean", "var")
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
@@ -22,20 +19,13 @@ DIMS = ([0], [1], [2], [0, 1], [1, 2], [0, 2], [0, 1, 2])
 NAN, INF = math.nan, math.inf
 
 
-def run(define: Callable[..., Made], *inputs: torch.Tensor, length: int = 64) -> list[torch.Tensor]:
+def run(define: Define, *inputs: torch.Tensor, length: int = 64) -> list[torch.Tensor]:
     """What kernels make of the inputs; checked against the oracle, and to need nothing of torch."""
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    schedulers = {kernel.scheduler for kernel in fd.plan(list(inputs)).kernels}
+    fd = defined(define, *inputs)
+    schedulers = {kernel.scheduler for kernel in fd.plan(inputs).kernels}
     assert schedulers <= {"rows", "pointwise"}
-    results = fd.execute(list(inputs))
-    for got, expected in zip(results, interpret(fd.fusion, list(inputs)), strict=True):
-        dtype = from_torch(expected.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype, length)
-        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+    results = fd.execute(inputs)
+    close(results, interpret(fd.fusion, inputs), length)
     return results
 
 

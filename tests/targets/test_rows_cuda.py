@@ -10,14 +10,12 @@ from hypothesis import HealthCheck, given, settings
 
 from fuser import DataType, FusionDefinition
 from fuser.codegen.launch_bounds import launch_bounds
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.nvrtc import compile_cubin
-from tests.agreement import agrees
+from tests.definitions import agrees, close
 from tests.row_cases import CASES, INTEGER_CASES, RowCase, Tensors
 from tests.strategies import (
     FACTORIES,
@@ -51,11 +49,7 @@ def check(fd: FusionDefinition, inputs: Tensors, length: int) -> None:
     kernels = fd.plan(inputs, target="emulator").kernels
     assert all(kernel.scheduler != "torch" for kernel in kernels)
     want = interpret(fd.fusion, inputs)
-    for got, expected in zip(fd.execute(inputs, target="emulator"), want, strict=True):
-        dtype = from_torch(expected.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype, length)
-        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
+    close(fd.execute(inputs, target="emulator"), want, length)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -5,26 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fuser import FusionDefinition
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from tests.benchmark_kernels import BENCHMARKS, Benchmark, log_softmax, softmax
+from tests.definitions import Define, close, defined
 from tests.row_places import PLACES, placed
-from tests.schedule.test_row_online import Define, log_of_sum
-from tests.targets.test_row_places_cuda import check, compare
+from tests.schedule.test_row_online import log_of_sum
+from tests.targets.test_row_places_cuda import check
 from tests.targets.test_rows_online import special_rows
 
 EVERYWHERE = pytest.mark.parametrize("place", PLACES)
 DEFINED: tuple[Define, ...] = (softmax, log_softmax, log_of_sum)
-
-
-def defined(define: Define, *inputs: torch.Tensor) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for out in made if isinstance(made, list) else [made]:
-            fd.add_output(out)
-    return fd
 
 
 def row_of(benchmark: Benchmark, dtype: torch.dtype) -> str:
@@ -53,7 +45,7 @@ def test_one_thread_has_the_only_finite_number():
     x[torch.arange(4), torch.tensor([0, 1000, 2049, 4095])] = torch.tensor([-3e38, 3e38, 0, 1.0])
     fd = defined(softmax, x)
     (got,) = fd.execute([x], target="emulator")
-    compare([got], interpret(fd.fusion, [x]), 4096)
+    close([got], interpret(fd.fusion, [x]), 4096)
     assert got.sum() == 4
 
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 
 from fuser import FusionDefinition
 from fuser.schedule import CpuRowParameters
-from tests.agreement import agrees
+from tests.definitions import agrees
 from tests.mapped_by import THREADED, mapped_by
 from tests.strategies import METADATA, POINTWISE, REDUCTIONS, definitions
 

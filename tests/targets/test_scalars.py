@@ -11,7 +11,7 @@ import torch
 
 from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.handles import Handle
-from tests.agreement import agrees
+from tests.definitions import agrees
 
 TARGETS = pytest.mark.parametrize("target", ["cpu", "emulator"])
 Build = Callable[..., Handle | list[Handle]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -15,7 +14,7 @@ from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuRowParameters
 from fuser.schedule.cuda_parameters import CudaRowParameters
-from tests.agreement import agrees
+from tests.definitions import Define, agrees, defined
 from tests.mapped_by import THREADED, map_by
 from tests.strategies import (
     METADATA,
@@ -41,16 +40,12 @@ SHAPES = (
     ((17, 1), 1),
     ((300, 7), 1),
 )
-Define = Callable[..., Handle | list[Handle]]
 
 
 def run(define: Define, *inputs: torch.Tensor, target: str, kernels: int = 1) -> list[torch.Tensor]:
     """The results, which are the oracle's, of so many kernels and nothing else."""
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for out in made if isinstance(made, list) else [made]:
-            fd.add_output(out)
-    plan = fd.plan(list(inputs), target=target)
+    fd = defined(define, *inputs)
+    plan = fd.plan(inputs, target=target)
     assert (len(plan.kernels), len(plan.externs)) == (kernels, 0)
     return agrees(fd, inputs, target)
 

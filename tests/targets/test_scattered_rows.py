@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
+from tests.definitions import Define, defined
 
 ROWS, COUNT = 24, 50
-Define = Callable[..., Handle | list[Handle]]
 DTYPES = (
     torch.float32,
     torch.float64,
@@ -25,12 +23,9 @@ DTYPES = (
 )
 
 
-def defined(define: Define, *inputs: torch.Tensor) -> FusionDefinition:
+def one_kernel(define: Define, *inputs: torch.Tensor) -> FusionDefinition:
     """A definition that is one kernel, which agrees with the oracle."""
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for result in made if isinstance(made, list) else [made]:
-            fd.add_output(result)
+    fd = defined(define, *inputs)
     plan = fd.plan(inputs, target="cpu")
     assert len(plan.kernels) == len(plan.steps) == 1, str(plan)
     fd.validate(inputs)
@@ -56,7 +51,7 @@ def given(
 @pytest.mark.parametrize("length", [16, 77, 600, 2048])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_is_added(length: int, dtype: torch.dtype) -> None:
-    defined(added, *given(length, dtype))
+    one_kernel(added, *given(length, dtype))
 
 
 @pytest.mark.parametrize("length", [16, 600])
@@ -76,7 +71,7 @@ def test_what_surrounds_the_scatter_is_in_its_kernel() -> None:
         total = fd.ops.scatter_add(fd.ops.neg(x), fd.ops.abs(index), fd.ops.sin(source), 2)
         return [total, fd.ops.exp(fd.ops.neg(fd.ops.abs(total)))]
 
-    defined(define, *given(600, rows=(3, 8)))
+    one_kernel(define, *given(600, rows=(3, 8)))
 
 
 def test_a_scalar_is_written_into_zeros() -> None:
@@ -86,7 +81,7 @@ def test_a_scalar_is_written_into_zeros() -> None:
         zeros = fd.ops.full([ROWS, 100], 0.0, DataType.Float)
         return fd.ops.scatter_add(zeros, index, fd.ops.full([ROWS, 1], 1.0, DataType.Float), 1)
 
-    defined(define, torch.randint(0, 100, (ROWS, 1)))
+    one_kernel(define, torch.randint(0, 100, (ROWS, 1)))
 
 
 @pytest.mark.parametrize("length", [40, 600])
@@ -96,7 +91,7 @@ def test_rows_that_share_an_index(length: int) -> None:
     def define(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
         return fd.ops.index_add(x, index, source, 1)
 
-    defined(define, x, index[0].contiguous(), source)
+    one_kernel(define, x, index[0].contiguous(), source)
 
 
 @pytest.mark.parametrize("index", [torch.tensor(7), torch.tensor([7])], ids=["number", "list"])
@@ -106,24 +101,24 @@ def test_rows_have_one_point_at_one_index(index: torch.Tensor) -> None:
     def define(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) -> Handle:
         return fd.ops.index_add(x, index, source, 1)
 
-    defined(define, x, index, source[:, :1])
+    one_kernel(define, x, index, source[:, :1])
 
 
 def test_memory_of_other_layouts() -> None:
     x, index, source = given(40)
-    defined(added, x.t().contiguous().t(), index[:, ::2], source[:, ::2])
-    defined(added, x[:1].expand(ROWS, 40), index, source[:, :1].expand(ROWS, COUNT))
+    one_kernel(added, x.t().contiguous().t(), index[:, ::2], source[:, ::2])
+    one_kernel(added, x[:1].expand(ROWS, 40), index, source[:, :1].expand(ROWS, COUNT))
 
 
 def test_a_source_with_more_than_the_index() -> None:
     x, index, source = given(40)
-    defined(added, x, index[:, :20].contiguous(), source)
+    one_kernel(added, x, index[:, :20].contiguous(), source)
 
 
 @pytest.mark.parametrize("wrong", [-1, 40])
 def test_a_wrong_index_is_named(wrong: int) -> None:
     x, index, source = given(40)
-    fd = defined(added, x, index, source)
+    fd = one_kernel(added, x, index, source)
     index[7, 3] = wrong
     with pytest.raises(IndexOutOfRangeError, match=rf"scatter_add.*index {wrong} .* 0 to 39"):
         fd.execute([x, index, source], target="cpu")
@@ -133,5 +128,5 @@ def test_sums_do_not_stop_growing() -> None:
     """16-bit numbers are added in a wider type, and rounded once."""
     x, ones = torch.zeros(8, 16).bfloat16(), torch.ones(8, 5000).bfloat16()
     index = torch.zeros(8, 5000, dtype=torch.int64)
-    (made,) = defined(added, x, index, ones).execute([x, index, ones], target="cpu")
+    (made,) = one_kernel(added, x, index, ones).execute([x, index, ones], target="cpu")
     assert made[:, 0].float().tolist() == [torch.tensor(5000.0).bfloat16().float().item()] * 8

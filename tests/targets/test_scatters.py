@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
@@ -15,26 +15,17 @@ from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.plan import Plan
-from tests.agreement import agrees
+from tests.definitions import Define, agrees, defined
 
 TARGETS = ("cpu", "emulator")
 ARCHS = ("sm_80", "sm_90", "sm_100")
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-Define = Callable[..., Handle | list[Handle]]
-
-
-def defined(define: Define, inputs: Sequence[torch.Tensor]) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        made = define(fd, *map(fd.from_pytorch, inputs))
-        for result in made if isinstance(made, list) else [made]:
-            fd.add_output(result)
-    return fd
 
 
 def scattered(target: str, define: Define, *inputs: torch.Tensor) -> list[torch.Tensor]:
     """The outputs of kernels; inputs are left as they are."""
-    fd, before = defined(define, inputs), [tensor.clone() for tensor in inputs]
+    fd, before = defined(define, *inputs), [tensor.clone() for tensor in inputs]
     plan = fd.plan(inputs, target=target)
     assert not plan.externs, str(plan)
     assert all(kernel.kernel_source is not None for kernel in plan.kernels), str(plan)
@@ -297,7 +288,7 @@ def test_what_kernels_leave_to_torch(target: str) -> None:
         (torch.randn(3, 0), torch.randn(3, 0), at),
     ]
     for base, values, index in cases:
-        fd = defined(added("index_add", 0), [base, index, values])
+        fd = defined(added("index_add", 0), base, index, values)
         (got,) = fd.execute([base, index, values], target=target)
         torch.testing.assert_close(got, base.index_add(0, index, values))
 
@@ -324,7 +315,7 @@ def test_an_index_out_of_range_is_named(target: str, mode: str, columns: int, wr
     at = indices((40,), 0, 5)
     at[17] = wrong
     at = at[:, None].repeat(1, columns) if mode == "scatter_add" else at
-    fd, lowest = defined(added(mode, 0), [base, at, values]), -5 * (mode[-3:] == "ate")
+    fd, lowest = defined(added(mode, 0), base, at, values), -5 * (mode[-3:] == "ate")
     if lowest <= wrong < 5:
         fd.execute([base, at, values], target=target)
         return
@@ -342,7 +333,7 @@ def test_a_dimension_of_one_element_is_added_to(shape: tuple[int, ...], dim: int
     """All points go to the one row there is, of which lists have no axis."""
     values = torch.randn(*shape[:dim], 5, *shape[dim + 1 :])
     base, at = torch.randn(shape), indices((5,), 0, shape[dim])
-    defined(added("index_add", dim), [base, at, values]).validate([base, at, values])
+    defined(added("index_add", dim), base, at, values).validate([base, at, values])
 
 
 # -- the same sums each time -----------------------------------------------------------------------
@@ -357,7 +348,7 @@ def _deterministic() -> Iterator[None]:
 
 def plan_of(dtype: torch.dtype, target: str) -> Plan:
     inputs = [torch.zeros(5, 32, dtype=dtype), indices((40,), 0, 5), torch.ones(40, 32).to(dtype)]
-    return defined(added("index_add", 0), inputs).plan(inputs, target=target)
+    return defined(added("index_add", 0), *inputs).plan(inputs, target=target)
 
 
 @pytest.mark.usefixtures("_deterministic")
@@ -369,7 +360,7 @@ def test_torch_adds_floats_on_a_gpu_where_the_same_sums_are_wanted() -> None:
 
 def test_the_wish_for_the_same_sums_is_seen_at_every_call() -> None:
     inputs = [torch.zeros(5, 32), indices((40,), 0, 5), torch.ones(40, 32)]
-    fd = defined(added("index_add", 0), inputs)
+    fd = defined(added("index_add", 0), *inputs)
     assert not fd.plan(inputs, target="cuda:sm_90").externs
     torch.use_deterministic_algorithms(True)
     try:
@@ -388,14 +379,14 @@ def test_no_spills(columns: int, mode: str, arch: str) -> None:
     base, values = torch.zeros(100, columns).half(), torch.zeros(50, columns).half()
     at = torch.zeros(50).long() if mode == "index_add" else torch.zeros(50, columns).long()
     given = [base, at, values]
-    plan = defined(added(mode, 0), given).plan(given, target=f"cuda:{arch}")
+    plan = defined(added(mode, 0), *given).plan(given, target=f"cuda:{arch}")
     (kernel,) = (kernel for kernel in plan.kernels if kernel.scheduler == "scatter")
     assert kernel.compile().spill_bytes == 0
 
 
 def test_memory_adds_four_numbers_at_once_where_it_can() -> None:
     inputs = [torch.zeros(100, 768), torch.zeros(50).long(), torch.zeros(50, 768)]
-    *_, kernel = defined(added("index_add", 0), inputs).plan(inputs, target="cuda:sm_90").kernels
+    *_, kernel = defined(added("index_add", 0), *inputs).plan(inputs, target="cuda:sm_90").kernels
     assert kernel.scheduler == "scatter"
     assert "red.relaxed.gpu.global.add.v4.f32" in kernel.source
     assert "float T3_sum[4];" in kernel.source
@@ -408,7 +399,7 @@ def test_random_numbers_are_added() -> None:
 
     inputs = [torch.zeros(7, 20), torch.arange(90) % 7]
     for target in TARGETS:
-        defined(define, inputs).validate(inputs, target=target)
+        defined(define, *inputs).validate(inputs, target=target)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -438,7 +429,7 @@ def test_rows_without_points_at_either_end_and_between(rows: list[int], target: 
 
     at, source = torch.tensor(rows, dtype=torch.int64), torch.randn(len(rows), 20)
     inputs = [torch.randn(300, 20), at, source]
-    agrees(defined(define, inputs), inputs, target)
+    agrees(defined(define, *inputs), inputs, target)
 
 
 def test_rows_without_points_are_shared_out_over_threads() -> None:
@@ -448,4 +439,4 @@ def test_rows_without_points_are_shared_out_over_threads() -> None:
         return fd.ops.index_add(x, at, source, 0)
 
     inputs = [torch.randn(40_000, 30), torch.tensor([3, 20_000, 39_998]), torch.randn(3, 30)]
-    agrees(defined(define, inputs), inputs, "cpu")
+    agrees(defined(define, *inputs), inputs, "cpu")

@@ -10,13 +10,12 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.codegen import KernelSource
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
-from fuser.ir.tolerance import tolerance
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from fuser.runtime.emulator.sanitize import is_available
+from tests.definitions import close, only_kernel
 from tests.runtime.sanitized_plan import run_plan_sanitized
 
 ROWS = (1, 31, 33, 1000)
@@ -96,17 +95,9 @@ def defined(case: str, inputs: list[torch.Tensor], *, in_place: bool = False) ->
     return fd
 
 
-def compare(got: list[torch.Tensor], want: list[torch.Tensor], length: int) -> None:
-    for result, expected in zip(got, want, strict=True):
-        dtype = from_torch(expected.dtype)
-        assert dtype is not None
-        relative, absolute = tolerance(dtype, length)
-        torch.testing.assert_close(result, expected, rtol=relative, atol=absolute)
-
-
 def check(fd: FusionDefinition, inputs: list[torch.Tensor], length: int) -> None:
     want = interpret(fd.fusion, inputs)
-    compare(fd.execute(inputs, target="emulator"), want, 40 * length)
+    close(fd.execute(inputs, target="emulator"), want, 40 * length)
 
 
 def source(
@@ -118,9 +109,7 @@ def source(
         torch.empty((*x.shape[:dim], rows, *x.shape[dim + 1 :]), dtype=x.dtype, device="meta")
         for x in small
     ]
-    (kernel,) = defined(case, inputs).plan(inputs, target="cuda:sm_90").kernels
-    assert kernel.kernel_source is not None
-    return kernel.kernel_source
+    return only_kernel(defined(case, inputs), inputs, "cuda:sm_90")
 
 
 @FLOATS
@@ -151,7 +140,7 @@ def test_in_place(length: int, way: str):
         fd = defined(case, inputs, in_place=True)
         want = [x.clone() for x in interpret(fd.fusion, inputs)]
         others = fd.execute(inputs, target="emulator")
-        compare([inputs[0], *others], want, 40 * length)
+        close([inputs[0], *others], want, 40 * length)
 
 
 @pytest.mark.sanitizer
@@ -166,7 +155,7 @@ def test_sanitizers_find_nothing(case: str, way: str, sanitizer: Sanitizer):
         fd = defined(case, inputs, in_place=case in ("softmax", "normalized"))
         want = [x.clone() for x in interpret(fd.fusion, inputs)]
         got = run_plan_sanitized(fd, inputs, sanitizer)
-        compare(got if len(got) == len(want) else [inputs[0], *got], want, 40 * length)
+        close(got if len(got) == len(want) else [inputs[0], *got], want, 40 * length)
 
 
 @pytest.mark.parametrize("window", [(2, 2), (3, 3), (1, 4), (2, 9)], ids=str)

@@ -10,7 +10,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuParameters
-from tests.agreement import agrees
+from tests.definitions import agrees
 from tests.mapped_by import PAST_CACHE, map_by
 
 Define = Callable[[FusionDefinition, Handle], Handle]

@@ -16,7 +16,7 @@ from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
 from fuser.runtime.emulator.sanitize import is_available
-from tests.agreement import agrees
+from tests.definitions import agrees, only_kernel
 from tests.machine_code import memory_accesses
 from tests.runtime.sanitized_plan import run_plan_sanitized
 
@@ -55,9 +55,7 @@ def operands(shape: tuple[int, int], dtype: torch.dtype) -> list[torch.Tensor]:
 
 
 def source_of(fd: FusionDefinition, inputs: Sequence[torch.Tensor]) -> KernelSource:
-    (kernel,) = fd.plan(inputs, target="cuda:sm_90").kernels
-    assert kernel.kernel_source is not None
-    return kernel.kernel_source
+    return only_kernel(fd, inputs, "cuda:sm_90")
 
 
 def is_streamed(fd: FusionDefinition, inputs: Sequence[torch.Tensor]) -> bool:

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import from_torch
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Output
-from fuser.ir.tolerance import tolerance
 from fuser.pipeline import Executor
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
+from tests.definitions import close
 from tests.segmented import concrete
 from tests.strategies import (
     FACTORIES,
@@ -39,6 +38,8 @@ Given = torch.Tensor | float
 Build = Callable[..., None]
 both_targets = pytest.mark.parametrize("target", ["cpu", "emulator"])
 IN_PLACE = "in place, by"
+TERMS = 64
+"""What sums here have at most, about."""
 MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
 
 
@@ -62,21 +63,14 @@ def check(fusion: Fusion, inputs: list[Given], target: str) -> tuple[str, ...]:
     outputs = executor.execute(inputs, target=target)
     held = dict(zip(fusion.inputs, inputs, strict=True))
     for value, expected in new.items():
-        close(held[value], expected)
+        close([held[value]], [expected], TERMS)
     handed = [output for output in fusion.outputs if output.alias_of is None]
     for output, got in zip(handed, outputs, strict=True):
         shown = fusion.shown_in(output)
-        close(got, want[output] if shown is None else new[shown])
+        close([got], [want[output] if shown is None else new[shown]], TERMS)
         if shown is not None:
             assert got.data_ptr() == held[shown].data_ptr()
     return words
-
-
-def close(got: Given, expected: torch.Tensor) -> None:
-    dtype = from_torch(expected.dtype)
-    assert dtype is not None
-    relative, absolute = tolerance(dtype, 64)
-    torch.testing.assert_close(got, expected, rtol=relative, atol=absolute, equal_nan=True)
 
 
 def run(build: Build, *inputs: Given, target: str = "cpu") -> tuple[str, ...]:
