@@ -173,11 +173,11 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
         assert count == len(sizes)
         return EmulatedKernel(kernel, loaded, tuple(sizes))
 
-    return kept_kernel(_key((*flags, *linked), text), make, use)
+    return kept_kernel(key_of((*flags, *linked), text), make, use)
 
 
-def _key(flags: tuple[str, ...], text: str) -> str:
-    """What a library depends on. The emulator's own files are part of every one."""
+def key_of(flags: tuple[str, ...], text: str) -> str:
+    """What compiled code depends on. The emulator's own files are part of every one."""
     compiler = compiler_or_raise()
     machine = (platform.machine(), compiler.path, compiler.version)
     return "\n".join(("emulator", *machine, _own_text(), *flags, text))
@@ -207,7 +207,7 @@ def _load_runtime() -> ctypes.CDLL:
     def use(image: bytes) -> ctypes.CDLL:
         return load_library(image, "libfuser_emulator", ctypes.RTLD_GLOBAL)
 
-    return kept(_key(flags, "runtime"), make, use)
+    return kept(key_of(flags, "runtime"), make, use)
 
 
 _CACHE: CompileCache[EmulatedKernel] = CompileCache()

@@ -20,11 +20,13 @@ import torch
 
 from fuser.errors import CompilationError
 from fuser.runtime.compile_cache import CompileCache
+from fuser.runtime.disk_cache import kept
 from fuser.runtime.emulator.build import (
     SOURCES,
     compiler_or_raise,
     emulator_text,
     kernel_flags,
+    key_of,
 )
 from fuser.runtime.emulator.launch import Extent3, ThreadOrder, make_launch, raise_for
 from fuser.runtime.shared_library import private_directory
@@ -144,10 +146,14 @@ def _compiled(source: Path, place: Path, flags: tuple[str, ...]) -> Path:
     """The object of a source; what is reported of it has paths relative to `place`."""
     place.mkdir(exist_ok=True)
     built = place / f"{source.stem}.o"
-    debugging = ("-g", "-fno-omit-frame-pointer", f"-ffile-prefix-map={place}=.")
-    _run_compiler(
-        source, [*kernel_flags(), *debugging, *flags, "-c", "-o", str(built), str(source)], place
-    )
+    options = (*kernel_flags(), "-g1", "-fno-omit-frame-pointer", *flags)  # 1: lines of code only
+
+    def make() -> bytes:
+        named = [f"-ffile-prefix-map={place}=.", "-c", "-o", str(built), str(source)]
+        _run_compiler(source, [*options, *named], place)
+        return built.read_bytes()
+
+    kept(key_of(options, f"{source.name}\n{source.read_text()}"), make, built.write_bytes)
     return built
 
 
