@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
+import hashlib
 import os
 import random
 import shutil
-import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +16,15 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["FUSER_VERIFY"] = "1"
 os.environ.pop("FUSER_CACHE", None)
-if "PYTEST_XDIST_WORKER" not in os.environ:  # else all workers have that of who started them
-    os.environ["FUSER_CACHE_DIR"] = tempfile.mkdtemp(prefix="fuser-tests-")
-    atexit.register(shutil.rmtree, os.environ["FUSER_CACHE_DIR"], ignore_errors=True)
 
 import pytest
 import torch
 from hypothesis import settings
 
 GOLDEN = Path(__file__).parent / "golden"
+FUSER = Path(__file__).parents[1] / "fuser"
+COMPILING = (*FUSER.glob("runtime/**/*.*"), FUSER / "codegen" / "launch_bounds.py")
+"""What takes part in compiling a kernel, beside its text."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,6 +45,20 @@ def pytest_configure(config: pytest.Config) -> None:
     is_seeded = config.option.hypothesis_seed is not None
     settings.register_profile("repeated", derandomize=not is_seeded, database=None)
     settings.load_profile("repeated")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compiled kernels stay for later runs, until what compiles them changes; `pytest
+    --cache-clear` forgets them."""
+    if "PYTEST_XDIST_WORKER" in os.environ:  # it has those of who started it
+        return
+    sources = sorted(path for path in COMPILING if path.suffix in (".py", ".h", ".cpp"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    held = session.config.cache.mkdir("kernels")
+    for other in held.iterdir():
+        if other.name != digest:
+            shutil.rmtree(other, ignore_errors=True)
+    os.environ["FUSER_CACHE_DIR"] = str(held / digest)
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
