@@ -235,7 +235,8 @@ def test_lengths_of_one_power_of_two_have_one_text(case: str, way: str):
 @EVERY_WAY
 @EVERY_CASE
 def test_nothing_is_spilled(case: str, way: str, arch: str, dtype: torch.dtype):
-    for length in (3, 8, 16, 21, 32, 64, 128):
+    lengths = (3, 8, 16, 21, 32, 64, 128) if arch == "sm_90" else (64, 128)  # most registers
+    for length in lengths:
         resources = compile_cuda(source(case, way, MANY, length, dtype), arch).resources
         assert resources.spill_bytes == 0
         assert resources.frame_bytes == 0
