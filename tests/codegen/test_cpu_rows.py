@@ -231,9 +231,7 @@ def test_what_one_thread_folds_by_blocks_is_one_number():
     assert "float T1_part[1] = {-__builtin_inff()};" in text
     assert "float T2_part[1] = {__builtin_inff()};" in text
     assert "double T3_part[1] = {0.0};" in text
-    with FusionDefinition() as fd:
-        for out in extremes_and_sum(fd, fd.from_pytorch(x)):
-            fd.add_output(out)
+    fd = defined(extremes_and_sum, x)
     agrees(fd, [x], "cpu")
 
 
@@ -297,9 +295,7 @@ def test_numbers_made_of_sizes_are_no_part_of_the_text():
     assert a.arguments != b.arguments
     assert a.code == b.code
     x = torch.randn(51, 601)
-    with FusionDefinition() as fd:
-        for out in define(fd, fd.from_pytorch(x)):
-            fd.add_output(out)
+    fd = defined(define, x)
     shifted = x / 51 + 51 * 601
     got = fd.execute([x])
     assert torch.allclose(got[0], shifted)

@@ -238,8 +238,7 @@ def test_two_numbers_of_tensors_and_large_differences_are_compared_in_64_bits(ta
 def test_what_only_wide_comparisons_read_is_not_made() -> None:
     """A causal softmax has the numbers of its rows and columns in 32 bits alone."""
     x = torch.randn(ROWS, COLUMNS)
-    with FusionDefinition() as fd:
-        fd.add_output(softmax_of_causal(fd, fd.from_pytorch(x)))
+    fd = defined(softmax_of_causal, x)
     (kernel,) = fd.plan([x], target="cpu").kernels
     assert not re.search(r"const int64 T\d+\w* =", kernel_text(kernel.source))
 

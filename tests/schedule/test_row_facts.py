@@ -13,7 +13,7 @@ from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import divide_by_inverses, use_facts
 from fuser.schedule.statements import Let
-from tests.definitions import Define
+from tests.definitions import Define, defined
 from tests.schedule.rows import body_of, segment_of, softmax
 
 
@@ -121,8 +121,7 @@ def test_largest_of_more_than_is_summed():
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_special_numbers_are_as_in_torch(row: list[float], columns: int, target: str):
     x = torch.tensor([row * (columns // 6), [1.0] * columns])
-    with FusionDefinition() as fd:
-        fd.add_output(softmax(fd, fd.from_pytorch(x)))
+    fd = defined(softmax, x)
     got = fd.execute([x], target=target)[0]
     assert torch.allclose(got, torch.softmax(x, 1), rtol=1e-6, atol=2e-38, equal_nan=True)
 

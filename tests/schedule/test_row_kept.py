@@ -11,7 +11,7 @@ from fuser import DataType, FusionDefinition
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_kept import keep_loads, keep_values, loads_to_keep
 from fuser.schedule.row_trace import trace_rows
-from tests.definitions import Define, agrees
+from tests.definitions import Define, agrees, defined
 from tests.schedule.rows import drawn, loss, segment_of, softmax
 
 
@@ -78,8 +78,7 @@ def test_a_costly_value_takes_the_place_of_what_it_was_made_of():
 @pytest.mark.parametrize("length", [7, 130, 512, 513, 4093, 4096])
 def test_exponentials_are_computed_once_where_registers_hold_them(length: int):
     x = torch.randn(70, length)  # too many rows for clusters, whose threads keep no powers
-    with FusionDefinition() as fd:
-        fd.add_output(softmax(fd, fd.from_pytorch(x)))
+    fd = defined(softmax, x)
     (kernel,) = fd.plan([x], target="emulator").kernels
     assert "T3_kept" in kernel.source
     agrees(fd, [x], "emulator")
@@ -107,8 +106,7 @@ def test_values_along_more_axes_than_the_loads_are_not_kept_beside_them(width: i
 
 def test_registers_of_rows_that_are_many_words_hold_no_values_beside_them():
     x = torch.empty(8192, 768, device="meta", dtype=torch.bfloat16)
-    with FusionDefinition() as fd:
-        fd.add_output(softmax(fd, fd.from_pytorch(x)))
+    fd = defined(softmax, x)
     (kernel,) = fd.plan([x], target="cuda:sm_90").kernels
     assert "T0_kept" in kernel.source
     assert "T3_kept" not in kernel.source

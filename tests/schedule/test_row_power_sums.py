@@ -15,6 +15,7 @@ from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_power_sums import add_powers
 from fuser.schedule.statements import Let
+from tests.definitions import defined
 from tests.schedule.rows import body_of
 
 Define = Callable[[FusionDefinition, Handle], list[Handle]]
@@ -123,7 +124,5 @@ def test_sums_of_powers_are_right(define: Define, dtype: torch.dtype, elements: 
     x[-1, 3] = torch.inf
     x[0, 4:8] = 3e38
     x = x.to(dtype)
-    with FusionDefinition() as fd:
-        for out in define(fd, fd.from_pytorch(x)):
-            fd.add_output(out)
+    fd = defined(define, x)
     fd.validate([x])

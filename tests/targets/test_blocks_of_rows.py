@@ -10,6 +10,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from tests.definitions import defined
 
 Define = Callable[[FusionDefinition, Handle], list[Handle]]
 
@@ -72,9 +73,7 @@ def test_lanes_do_pairs_and_add_to_places_of_their_own(length: int, size: int) -
     x = torch.randn(length, size, generator=torch.Generator().manual_seed(length))
     results: list[list[torch.Tensor]] = []
     for given in (x, x.double()):
-        with FusionDefinition() as fd:
-            for out in pairs(fd, fd.from_pytorch(given)):
-                fd.add_output(out)
+        fd = defined(pairs, given)
         results.append(fd.execute([given]))
     for made, exact in zip(*results, strict=True):
         scale = exact.abs().max().item()

@@ -8,7 +8,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
-from tests.definitions import only_kernel
+from tests.definitions import defined, only_kernel
 from tests.targets.test_rows_cpu import run, softmax
 
 MODES = ("index_select", "gather", "take_along_axis")
@@ -256,10 +256,7 @@ def test_an_empty_dimension_has_no_index():
 
 def test_an_error_in_one_of_many_rows_is_found_on_any_thread():
     x, target = torch.randn(3000, 100), torch.randint(0, 100, (3000,))
-    with FusionDefinition() as fd:
-        data, at = fd.from_pytorch(x), fd.from_pytorch(target)
-        for out in cross_entropy(fd, data, at):
-            fd.add_output(out)
+    fd = defined(cross_entropy, x, target)
     assert only_kernel(fd, [x, target]).launch.threaded
     for row in (0, 1499, 1500, 2999):
         bad = target.clone()

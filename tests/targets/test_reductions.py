@@ -256,9 +256,7 @@ def test_a_place_shares_the_kernel_of_what_it_is_the_place_of(target: str):
 
     x = torch.randn(16, 200)
     run(define, x, target=target)
-    with FusionDefinition() as fd:
-        for out in define(fd, fd.from_pytorch(x)):
-            fd.add_output(out)
+    fd = defined(define, x)
     assert len(fd.plan([x]).kernels) == 1
 
 
@@ -279,9 +277,7 @@ def test_a_place_among_computed_numbers_is_found_again(target: str):
 def test_the_text_of_a_place_has_no_sizes(target: str):
     def code(*shape: int) -> list[str]:
         x = torch.empty(shape)
-        with FusionDefinition() as fd:
-            for out in reduced(("argmax", "welford"), [1])(fd, fd.from_pytorch(x)):
-                fd.add_output(out)
+        fd = defined(reduced(("argmax", "welford"), [1]), x)
         kernels = fd.plan([x], target=target).kernels
         return [kernel.source[kernel.source.index('extern "C"') :] for kernel in kernels]
 

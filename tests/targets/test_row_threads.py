@@ -18,6 +18,7 @@ from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.tolerance import tolerance
 from fuser.schedule import CpuRowParameters
+from tests.definitions import defined
 from tests.mapped_by import THREADED, map_by
 from tests.targets.test_gathers_cpu import cross_entropy
 from tests.targets.test_rows_cpu import layernorm, run, softmax
@@ -74,9 +75,7 @@ def test_small_rows_on_threads(shape: tuple[int, int]):
 @pytest.mark.parametrize("shape", [(3000, 100), (4, 40_000), (20, 40_000), (40_000, 4)], ids=str)
 def test_results_are_the_same_every_time(shape: tuple[int, int]):
     x = torch.randn(shape)
-    with FusionDefinition() as fd:
-        for out in everything(fd, fd.from_pytorch(x)):
-            fd.add_output(out)
+    fd = defined(everything, x)
     first = fd.execute([x])
     for _ in range(5):
         assert all(map(torch.equal, fd.execute([x]), first))

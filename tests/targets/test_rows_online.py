@@ -10,6 +10,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters
+from tests.definitions import defined
 from tests.mapped_by import map_by
 from tests.schedule.test_row_online import LONG, log_of_sum, log_softmax
 from tests.targets.test_rows_cpu import run, softmax
@@ -84,8 +85,7 @@ def test_small_rises_add_up_no_error():
     def total(fd: FusionDefinition, x: Handle) -> Handle:
         return fd.ops.sum(fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True)), [1])
 
-    with FusionDefinition() as fd:
-        fd.add_output(total(fd, fd.from_pytorch(x)))
+    fd = defined(total, x)
     (got,) = fd.execute([x])
     exact = torch.exp(x[0].double() - x[0].max().double()).sum()
     assert abs(got / exact - 1).max() < 1e-6
