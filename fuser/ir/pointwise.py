@@ -226,6 +226,8 @@ _EXP_NONPOSITIVE = _unary("exp_nonpositive", "f", floating, torch.exp, cost=8)
 _EXP_NONPOSITIVE_NARROW = _unary("exp_nonpositive_narrow", "f", floating, torch.exp, cost=8)
 _PLUS_EXP = _binary("plus_exp", "f", floating, references.plus_exp, cost=8)
 _PLUS_EXP_NARROW = _binary("plus_exp_narrow", "f", floating, references.plus_exp, cost=8)
+_NORMAL_CDF = _unary("normal_cdf", "f", floating, references.normal_cdf, cost=13)
+_GELU = _unary("gelu", "f", floating, references.gelu, cost=14)
 _ERF_PLUS_ONE = _unary("erf_plus_one", "f", floating, references.erf_plus_one, cost=12)
 _TANH_PLUS_ONE = _unary("tanh_plus_one", "f", floating, references.tanh_plus_one, cost=6)
 _SCALE = _unary("divisor_scale", "f", floating, references.divisor_scale, cost=4)
@@ -248,7 +250,7 @@ _RANKS = (
 )
 _NEW_ROWS = (
     *(_EXP_NONPOSITIVE, _EXP_NONPOSITIVE_NARROW, _PLUS_EXP, _PLUS_EXP_NARROW),
-    *(_ERF_PLUS_ONE, _TANH_PLUS_ONE, _SCALE, _QUOTIENT, *_RANKS),
+    *(_NORMAL_CDF, _GELU, _ERF_PLUS_ONE, _TANH_PLUS_ONE, _SCALE, _QUOTIENT, *_RANKS),
 )
 
 KERNEL_TABLE = TABLE | {row.name: row for row in _NEW_ROWS}

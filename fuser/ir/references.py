@@ -67,6 +67,14 @@ def plus_exp(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x + torch.exp(y)
 
 
+def normal_cdf(x: torch.Tensor) -> torch.Tensor:
+    return 0.5 * (1.0 + torch.erf(x * 0.5**0.5))
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    return x * normal_cdf(x)
+
+
 def erf_plus_one(x: torch.Tensor) -> torch.Tensor:
     return torch.erfc(-x)
 

@@ -26,7 +26,10 @@ from fuser.schedule.row_statements import Accumulate, Keep, Kept
 from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Store
 
 LANE_FUNCTIONS = frozenset(
-    {"cos", "erf", "exp", "exp_nonpositive", "sigmoid", "silu", "sin", "tanh"}
+    {
+        *("cos", "erf", "exp", "exp_nonpositive", "gelu", "normal_cdf", "sigmoid", "silu", "sin"),
+        "tanh",
+    }
 )
 """The rows of the pointwise table that the device library has for all lanes at once."""
 
@@ -34,7 +37,7 @@ _AS_GOOD = frozenset({"exp"})
 """Those that compilers make almost as good vectors of. Other kernels, where lanes are rows, may
 make them again lane by lane, and compare an element with what those of a row are folded to."""
 
-_NARROW = frozenset({"erf", "exp", "sigmoid", "silu", "tanh"})
+_NARROW = frozenset({"erf", "exp", "gelu", "normal_cdf", "sigmoid", "silu", "tanh"})
 """Those it has for results of 16 bits too, in fewer operations."""
 
 _SMOOTH = _NARROW | {

@@ -53,6 +53,11 @@ def round_name(name: str) -> str:
     return f"{name}_round"
 
 
+def half_name(name: str) -> str:
+    """Half of a value."""
+    return f"{name}_half"
+
+
 def rank_name(name: str) -> str:
     """The place of a fold's result in the order of all numbers of its type."""
     return f"{name}_rank"

@@ -21,6 +21,7 @@ from fuser.schedule.lane_calls import gains_by_chunks
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
+from fuser.schedule.normal_cdfs import join_normal_cdfs
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.pieces import pieces
 from fuser.schedule.point_chunks_cpu import chunk_length, chunk_of, in_chunks, in_vectors
@@ -43,7 +44,7 @@ class _Mapped:
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
-    body = points_in_32_bits(arrange(trace(segment)))
+    body = join_normal_cdfs(points_in_32_bits(arrange(trace(segment))))
     past_cache = goes_past_cache(segment, parameters.processor.stream_bytes)
     launch = Launch(threaded=work(body) >= parameters.processor.serial_work, past_cache=past_cache)
     # Chunks and tiles at an end are moved back, and so compute some points again: not where that

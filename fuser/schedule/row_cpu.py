@@ -25,6 +25,7 @@ from fuser.schedule.index_comparisons import rows_in_32_bits
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Node, Region, nested
 from fuser.schedule.names import kernel_name
+from fuser.schedule.normal_cdfs import join_normal_cdfs_in_rows
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_across_cpu import Across, across_rows, as_across
 from fuser.schedule.row_alone_cpu import Alone, as_alone, rows_alone
@@ -56,7 +57,7 @@ RowMapping = Whole | Columns | Lines | Across | Alone | Tiled | Batched | Along
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = arrange_rows(trace_rows(segment, of_store=True))
+    body = join_normal_cdfs_in_rows(arrange_rows(trace_rows(segment, of_store=True)))
     body = drop_repeated_nan(rows_in_32_bits(use_facts(body)))
     may_repeat = not segment.overwritten  # values that are new then
     online = online_pair(body, parameters) if may_repeat else None

@@ -73,6 +73,8 @@ class Bound:
 SIGMOID = (
     "(x < 0 ? {0} * __builtin_exp(x) / (1 + __builtin_exp(x)) : {0} / (1 + __builtin_exp(-x)))"
 )
+NORMAL_CDF = "0.5 * __builtin_erfc(-x * 0.70710678118654752440)"
+GELU = f"x * {NORMAL_CDF}"
 EXP_NONPOSITIVE = "__builtin_exp(-__builtin_fabs(x))"
 BOUNDS = {
     "acos": Bound(1.2),
@@ -92,7 +94,9 @@ BOUNDS = {
     "exp_nonpositive": Bound(1.0, EXP_NONPOSITIVE, least=-126, by_size=0.05),
     "exp_nonpositive_narrow": Bound(43.0, EXP_NONPOSITIVE, least=-126, by_size=0.05),
     "expm1": Bound(1.6),
+    "normal_cdf": Bound(3.0, NORMAL_CDF, least=-24, result=1.0),
     "plus_exp": Bound(2.5, EXP_NONPOSITIVE, least=-126, by_size=0.05),
+    "gelu": Bound(3.5, GELU, least=-22),
     "log": Bound(1.0),
     "log10": Bound(1.0),
     "log1p": Bound(1.7),
@@ -111,6 +115,10 @@ LANE_BOUNDS = {
     "exp": Bound(1.0),
     "exp_narrow": Bound(13.1, "__builtin_exp(x)", by_size=1.0),
     "exp_nonpositive": Bound(1.0, EXP_NONPOSITIVE, least=-126, by_size=0.05),
+    "gelu": Bound(1.1, GELU, least=-22),
+    "gelu_narrow": Bound(3.2, GELU, least=-22),
+    "normal_cdf": Bound(1.2, NORMAL_CDF, least=-24, result=1.0),
+    "normal_cdf_narrow": Bound(14.5, NORMAL_CDF, least=-24, result=1.0),
     "sigmoid": Bound(3.1, SIGMOID.format("1"), result=1.0),
     "sigmoid_narrow": Bound(13.0, SIGMOID.format("1"), least=-103, result=1.0, by_size=1.0),
     "silu": Bound(3.7, SIGMOID.format("x"), least=-143),

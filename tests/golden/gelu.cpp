@@ -54,6 +54,10 @@ FUSER_DEVICE float erf(float x) {
   return capped < -1.0f ? -1.0f : capped;
 }
 
+FUSER_DEVICE float normal_cdf(float x) { return 0.5f + 0.5f * erf(x * 0.70710677f); }
+
+FUSER_DEVICE float gelu(float x) { return x * normal_cdf(x); }
+
 // Sixteen lanes. `fused` is one operation whatever contraction the kernel is compiled with.
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && !defined(__clang__)
 #define FUSER_LANE_VECTORS
@@ -106,73 +110,76 @@ FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
 }
 #endif
 
-// An odd function of which a table has polynomials for |x| near 0, a step, 2 steps, ... 31 steps,
-// and which no longer changes from there on.
+// What the normal distribution has above a, from 0 to 7.75, of which a table has polynomials near
+// 0, 1/4, 1/2, ... In the end there is none any more.
 #if defined(FUSER_LANE_VECTORS)
-// `which` has the number of steps in its lowest bits; r is what |x| has more than those.
 template <int Terms>
-FUSER_DEVICE float_lanes odd_near(float_lanes which, float_lanes r, int_lanes sign,
-                                  const float (&table)[Terms][32]) {
+FUSER_DEVICE float_lanes normal_tail(float_lanes a, const float (&table)[Terms][32]) {
+  const float_lanes which = a + all_lanes(12582912.0f / 4);  // the sum's low bits are the entry
+  const float_lanes r = __builtin_ia32_reduceps512_mask(a, 2 << 4, a, 0xffff);
   float_lanes value = looked_up(which, table[Terms - 1]);
 #pragma GCC unroll 8
   for (int term = Terms - 2; term >= 0; --term) {
     value = fused(value, r, looked_up(which, table[term]));
   }
-  return float_lanes(int_lanes(value) | sign);
+  return value;
 }
 
+// Of NaN, NaN.
 template <int Terms>
-FUSER_DEVICE float_lanes odd_by_table(float_lanes x, float step, const float (&table)[Terms][32]) {
-  const int_lanes sign = sign_of(x);
-  const float_lanes a = at_most(31 * step, float_lanes(int_lanes(x) ^ sign));
-  const float_lanes shifter = all_lanes(12582912.0f);  // 1.5 2^23: the sum's low bits are the entry
-  const float_lanes which = fused(a, all_lanes(1 / step), shifter);
-  return odd_near(which, fused(shifter - which, all_lanes(step), a), sign, table);
+FUSER_DEVICE float_lanes normal_below(float_lanes x, const float (&table)[Terms][32]) {
+  const float_lanes size = float_lanes(int_lanes(x) & 0x7fffffff);
+  const float_lanes tail = normal_tail(at_most(7.75f, size), table);
+  return x > 0 ? 1 - tail : tail;
 }
 
-// Steps of 2^-Log: what is more than whole steps is one instruction.
-template <int Log, int Terms>
-FUSER_DEVICE float_lanes odd_by_binary_table(float_lanes x, const float (&table)[Terms][32]) {
-  const int_lanes sign = sign_of(x);
-  const float_lanes a = at_most(31.0f / (1 << Log), float_lanes(int_lanes(x) ^ sign));
-  const float_lanes which = a + all_lanes(12582912.0f / (1 << Log));
-  return odd_near(which, __builtin_ia32_reduceps512_mask(a, Log << 4, a, 0xffff), sign, table);
+// x times what is below it. The smaller of |x| and 7.75 is one instruction, for which NaN is larger.
+template <int Terms>
+FUSER_DEVICE float_lanes gelu_by_table(float_lanes x, const float (&table)[Terms][32]) {
+  const int smaller_size = 0x0a;
+  const float_lanes a =
+      __builtin_ia32_rangeps512_mask(x, all_lanes(7.75f), smaller_size, x, 0xffff, 4);
+  const float_lanes tail = normal_tail(a, table);
+  return x * (x > 0 ? 1 - tail : tail);
 }
 #endif
 
-// At most 2.3 ulp.
 #if defined(FUSER_LANE_VECTORS)
-alignas(64) constexpr float erf_table[5][32] = {
-    {0.0f, 0.140316203f, 0.276326388f, 0.404116899f, 0.520499885f, 0.623240888f, 0.711155653f,
-     0.784075081f, 0.842700779f, 0.888388216f, 0.92290014f, 0.948170066f, 0.966105163f,
-     0.978443742f, 0.986671686f, 0.99199003f, 0.995322287f, 0.997345984f, 0.998537302f,
-     0.999217033f, 0.999593019f, 0.999794602f, 0.999899387f, 0.999952137f, 0.999977887f,
-     0.999990106f, 0.999995708f, 0.999998212f, 0.999999285f, 0.999999702f, 0.999999881f, 1.0f},
-    {1.12837923f, 1.1108849f, 1.06001377f, 0.980352819f, 0.87878257f, 0.763499558f, 0.642931044f,
-     0.524745047f, 0.415107489f, 0.318273962f, 0.236521125f, 0.170359775f, 0.118930288f,
-     0.0804722607f, 0.0527749956f, 0.0335458294f, 0.0206669848f, 0.0123408204f, 0.00714231888f,
-     0.004006478f, 0.00217828434f, 0.0011478751f, 0.000586277223f, 0.000290228287f, 0.000139253054f,
-     6.47586858e-05f, 2.91889137e-05f, 1.27514395e-05f, 5.39927032e-06f, 2.2158606e-06f,
-     8.81397284e-07f, 0.0f},
-    {-1.27460889e-05f, -0.138855457f, -0.264999658f, -0.36761719f, -0.439400375f, -0.477195293f,
-     -0.482229799f, -0.459183693f, -0.415090919f, -0.358036369f, -0.295669168f, -0.234235406f,
-     -0.178427637f, -0.13078478f, -0.0923860446f, -0.0628429875f, -0.0413774215f, -0.0262499116f,
-     -0.0161068719f, -0.00945839193f, -0.00538823474f, -0.00296900165f, -0.00163086876f,
-     -0.000818900997f, -0.000371252478f, -0.000207124045f, -0.000117795469f, -9.84731741e-05f,
-     -7.57689559e-05f, -2.14593365e-06f, 7.89235219e-06f, 0.0f},
-    {-0.375875682f, -0.358255357f, -0.308789104f, -0.23474437f, -0.146453872f, -0.0557603054f,
-     0.0266657732f, 0.0927431658f, 0.138156205f, 0.162273929f, 0.167399764f, 0.157845393f,
-     0.138721973f, 0.114834838f, 0.0901720673f, 0.067463614f, 0.048251316f, 0.0330641232f,
-     0.0217472482f, 0.0137471035f, 0.00836215727f, 0.00490128994f, 0.00276693865f, 0.00150593207f,
-     0.000791095314f, 0.000401165424f, 0.000196873763f, 9.32210532e-05f, 4.26173647e-05f,
-     1.88235917e-05f, 8.04162573e-06f, 0.0f},
-    {0.00574130705f, 0.0672189146f, 0.125844389f, 0.163219854f, 0.184632003f, 0.177977711f,
-     0.157380089f, 0.119156241f, 0.0658465773f, 0.0234449096f, -0.00231994176f, -0.032338541f,
-     -0.0367408693f, -0.0452735424f, -0.04062723f, -0.0560618564f, -0.0237049144f, -0.0201641656f,
-     -0.0100326966f, -0.0274528638f, -0.0231360979f, -0.0166275669f, 0.00142516906f,
-     -0.00579673983f, -0.0128935175f, 0.000637824822f, 0.00556808012f, 0.0140161812f, 0.0144572873f,
-     -0.00153492764f, -0.00287390361f, 0.0f}};
-FUSER_DEVICE float_lanes erf(float_lanes x) { return odd_by_binary_table<3>(x, erf_table); }
+alignas(64) constexpr float tail_table[5][32] = {
+    {0.5f, 0.40129367f, 0.30853754f, 0.22662735f, 0.15865526f, 0.10564978f, 0.0668072f,
+     0.04005916f, 0.022750134f, 0.012224473f, 0.006209665f, 0.0029797624f, 0.0013498972f,
+     0.00057702436f, 0.00023262862f, 8.8417e-05f, 3.1671087e-05f, 1.0688447e-05f,
+     3.3976369e-06f, 1.0170679e-06f, 2.866456e-07f, 7.604954e-08f, 1.8989688e-08f,
+     4.462212e-09f, 9.865994e-10f, 2.0522953e-10f, 4.0160812e-11f, 7.392449e-12f,
+     1.2798544e-12f, 2.0839435e-13f, 3.1910543e-14f, 0.0f},
+    {-0.3989421f, -0.38666758f, -0.35206506f, -0.30113742f, -0.24197103f, -0.18264952f,
+     -0.12951803f, -0.08627762f, -0.053991124f, -0.031739682f, -0.017528255f, -0.009093481f,
+     -0.0044317683f, -0.0020289856f, -0.000872641f, -0.0003525712f, -0.0001338173f,
+     -4.771243e-05f, -1.5981017e-05f, -5.028409e-06f, -1.486311e-06f, -4.1269982e-07f,
+     -1.0764653e-07f, -2.6377155e-08f, -6.071634e-09f, -1.3129017e-09f, -2.6669025e-10f,
+     -5.088968e-11f, -9.12219e-12f, -1.5360825e-12f, -2.4298258e-13f, 0.0f},
+    {-1.3122956e-05f, 0.048335563f, 0.08801567f, 0.11292704f, 0.1209841f, 0.11415421f,
+     0.097137146f, 0.075491436f, 0.053990442f, 0.035707086f, 0.021910671f, 0.0125040915f,
+     0.006648188f, 0.0032975392f, 0.0015274216f, 0.000661256f, 0.0002677366f, 0.00010144035f,
+     3.5980996e-05f, 1.1952504e-05f, 3.719694e-06f, 1.0837458e-06f, 2.9606463e-07f,
+     7.584537e-08f, 1.8217952e-08f, 4.1036126e-09f, 8.6693625e-10f, 1.7179615e-10f,
+     3.1936873e-11f, 5.570123e-12f, 9.115219e-13f, 0.0f},
+    {0.06680819f, 0.060259957f, 0.043924738f, 0.021957953f, 7.8689314e-05f, -0.01700803f,
+     -0.026869299f, -0.02957586f, -0.026952604f, -0.02148171f, -0.015349837f, -0.009967627f,
+     -0.005930388f, -0.0032503968f, -0.0016473801f, -0.00077417964f, -0.00033805086f,
+     -0.00013737656f, -5.2021143e-05f, -1.8375e-05f, -6.0592447e-06f, -1.8671983e-06f,
+     -5.3805456e-07f, -1.4493044e-07f, -3.6525822e-08f, -8.616036e-09f, -1.902922e-09f,
+     -3.9360532e-10f, -7.626678e-11f, -1.384646e-11f, -2.3558926e-12f, 0.0f},
+    {-0.0030301188f, -0.011904402f, -0.020102978f, -0.022911446f, -0.020052085f, -0.013574396f,
+     -0.00600981f, 0.00044605194f, 0.004510281f, 0.0061227535f, 0.0059066103f, 0.0047238297f,
+     0.0032986375f, 0.0020591593f, 0.0011652283f, 0.0006024348f, 0.00028624618f,
+     0.00012546772f, 5.0884326e-05f, 1.913649e-05f, 6.685153e-06f, 2.2371137e-06f,
+     6.867877e-07f, 1.9460934e-07f, 5.1456418e-08f, 1.2702889e-08f, 2.9296854e-09f,
+     6.3155636e-10f, 1.2730529e-10f, 2.4004628e-11f, 4.235498e-12f, 0.0f}};
+#endif
+
+#if defined(FUSER_LANE_VECTORS)
+FUSER_DEVICE float_lanes gelu(float_lanes x) { return gelu_by_table(x, tail_table); }
 #endif
 
 // One store that bypasses the cache, of as many bytes as a vector register holds.
@@ -233,22 +240,17 @@ extern "C" void pointwise_mul_erf_add(const float* __restrict T1_in, float* __re
       const index64 i0 = chunk * 64 < n0 - 64 ? chunk * 64 : n0 - 64;
       prefetch_ahead<64>(T1_in + i0);
       float T9_lanes[64];
-      float T6_given[64];
-      float T6_held[64];
+      float T9_given[64];
+      float T9_held[64];
       #pragma omp simd
       for (int lane = 0; lane < 64; ++lane) {
         const float T1 = T1_in[i0 + lane];
-        const float T5 = T1 * 0.707107f;
-        T6_given[lane] = T5;
+        T9_given[lane] = T1;
       }
-      in_lanes(T6_held, T6_given, [](auto x) { return erf(x); });
+      in_lanes(T9_held, T9_given, [](auto x) { return gelu(x); });
       #pragma omp simd
       for (int lane = 0; lane < 64; ++lane) {
-        const float T1 = T1_in[i0 + lane];
-        const float T3 = T1 * 0.5f;
-        const float T6 = T6_held[lane];
-        const float T8 = T6 + 1.0f;
-        const float T9 = T3 * T8;
+        const float T9 = T9_held[lane];
         T9_lanes[lane] = T9;
       }
       stream_chunk(T9_out + i0, T9_lanes);

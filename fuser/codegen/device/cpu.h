@@ -555,6 +555,12 @@ FUSER_DEVICE float erf(float x) {
   return capped < -1.0f ? -1.0f : capped;
 }
 
+//@ normal_cdf(float): FUSER_DEVICE, erf(float)
+FUSER_DEVICE float normal_cdf(float x) { return 0.5f + 0.5f * erf(x * 0.70710677f); }
+
+//@ gelu(float): FUSER_DEVICE, normal_cdf(float)
+FUSER_DEVICE float gelu(float x) { return x * normal_cdf(x); }
+
 //@ erfc(float): FUSER_DEVICE, exp_times, polynomial
 // At most 6.9 ulp.
 // e^(-x^2) P(x) / Q(x) for positive x, with the rounding of x^2 made good; fit to 4.2e-9.
