@@ -12,7 +12,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.lane_loads import reads_bfloat16
+from fuser.schedule.lane_loads import widens_vectors
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode
 from fuser.schedule.row_body import variables_of
@@ -139,8 +139,8 @@ class CpuPrinter(CpuTilePrinter):
             read = f"{self.expressions.use('read_flags')}<{load.lanes}, {load.step}>"
         elif load.step > 1:
             read = f"{self.expressions.use('read_steps')}<{load.lanes}, {load.step}>"
-        elif reads_bfloat16(load, load.lanes):
-            read = self.expressions.use("read_bfloat16")
+        elif widens_vectors(load, load.lanes):
+            read = self.expressions.use(f"read_{dtype.spelling}")
         else:
             self.expressions.type(dtype)
             kind = "floats" if dtype.is_floating else "integers"
@@ -161,8 +161,10 @@ class CpuPrinter(CpuTilePrinter):
     def chunk_store(self, store: Store) -> str:
         """The function that stores a chunk, or a part of it: one that rounds it, if it is wider
         than the tensor."""
-        if store.source.dtype is store.tensor.dtype:
+        dtype = store.tensor.dtype
+        if store.source.dtype is dtype:
             return f"stream_{self._stored_part or 'chunk'}"
+        self.expressions.use(f"round_{dtype.spelling}")
         return f"stream_rounded_{self._stored_part}" if self._stored_part else "stream_rounded"
 
     def prefetch(self, prefetch: Prefetch) -> None:

@@ -39,9 +39,12 @@ class CpuChunkPrinter(CpuRangePrinter):
             super().store(store)
             return
         at = self.sizes.index(store.at, store.tensor.name)
-        past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
         write = self.expressions.use(self.chunk_store(store))
-        rest = f"moved, {past_cache}" if self._stored_part else past_cache
+        if self._repeating:  # rounds do not begin where lines do
+            rest = "false"
+        else:
+            past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
+            rest = f"moved, {past_cache}" if self._stored_part else past_cache
         self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}, {rest});")
 
     def _chunks(self, loop: Loop) -> None:

@@ -7,7 +7,7 @@ Random numbers are drawn in whole blocks, so that no word of one is thrown away.
 values and narrow numbers that are only converted become numbers of 32 bits: g++ makes loops as long
 as a vector has elements of the narrowest type, and of shorter ones narrower vectors or none. So it
 does where lanes read every second number, for which it wants an element after the last. Vectors of
-bfloat16 are widened so, of however many lanes.
+floats of 16 bits are widened so, of however many lanes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fuser.schedule.expressions import Convert, Ref
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import Code, Fold, names_in
 from fuser.schedule.statements import Let, Load, Store
-from fuser.schedule.vectors import step_along
+from fuser.schedule.vectors import FLOATS_OF_16, step_along
 
 LEAST_DRAWN = 8
 """Lanes from which numbers are drawn at once: two blocks of float32 at least."""
@@ -104,11 +104,31 @@ def _is_stepped(load: Load, inner: Axis) -> bool:
     return dtype in (DataType.Float, DataType.Int32) and step_along(load.at, inner) == _NUMBER_STEP
 
 
-def reads_bfloat16(load: Load, lanes: int) -> bool:
-    """Whether lanes are whole vectors of numbers that were bfloat16. Reading them at once takes
-    fewer instructions than compilers use, whatever else lanes do."""
-    dtype = load.tensor.dtype
-    return dtype is DataType.BFloat16 and lanes * DataType.Float.itemsize % _VECTOR_BYTES == 0
+def widens_vectors(load: Load, lanes: int) -> bool:
+    """Whether lanes are whole vectors of numbers that were floats of 16 bits. Reading them at once
+    takes fewer instructions than compilers use, whatever else lanes do."""
+    return (
+        load.tensor.dtype in FLOATS_OF_16 and lanes * DataType.Float.itemsize % _VECTOR_BYTES == 0
+    )
+
+
+def converts_vectors(code: Iterable[object]) -> bool:
+    """Whether chunks convert floats of 16 bits in fewer instructions than a compiler's loops do:
+    float16 either way, for which C++ has none; bfloat16 where code both widens it and rounds to it.
+    """
+    widened: set[DataType] = set()
+    rounded: set[DataType] = set()
+    for node in code:
+        match node:
+            case Let(expression=Convert(of, DataType.Float)):
+                widened.add(of.dtype)
+            case Let(expression=Convert(of, dtype)) if of.dtype is DataType.Float:
+                rounded.add(dtype)
+            case _:
+                pass
+    widened &= FLOATS_OF_16
+    rounded &= FLOATS_OF_16
+    return DataType.Half in widened | rounded or bool(widened and rounded)
 
 
 def _only_converted(
@@ -141,7 +161,7 @@ def _moved(
         fits = lanes >= LEAST_DRAWN and step == 1
     elif is_converted:
         fills_none = lanes * load.tensor.dtype.itemsize < _VECTOR_BYTES
-        fits = step == 1 and lanes > 1 and (fills_none or reads_bfloat16(load, lanes))
+        fits = step == 1 and lanes > 1 and (fills_none or widens_vectors(load, lanes))
     else:
         at_once = _is_flag(load, inner) or _is_stepped(load, inner)
         fits = at_once and 1 < lanes <= MOST_FLAGS

@@ -21,7 +21,7 @@ from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.lane_calls import are_narrow, gains_by_chunks, with_lane_calls
-from fuser.schedule.lane_loads import done_in_vectors, lane_loads
+from fuser.schedule.lane_loads import converts_vectors, done_in_vectors, lane_loads
 from fuser.schedule.loop_tree import Loop, Node, Peel
 from fuser.schedule.points import scalar_nodes, store_lanes, with_lanes
 from fuser.schedule.statements import Load, Prefetch
@@ -43,7 +43,8 @@ def in_chunks(body: Body, parameters: CpuParameters, past_cache: bool) -> Loop |
     Chunks of fewer elements than usual are worth it where none has an end that shares a line with
     another row.
     """
-    if not past_cache and not gains_by_chunks((*body.loads, *body.lets)):
+    gains = gains_by_chunks((*body.loads, *body.lets)) or converts_vectors(body.lets)
+    if not past_cache and not gains:
         return None
     count = chunk_length(body, parameters)
     if not count:

@@ -29,14 +29,17 @@ def step_along(at: Index, axis: Axis) -> int | None:
     return at.coefficient(axis)
 
 
+FLOATS_OF_16 = frozenset({DataType.BFloat16, DataType.Half})
+"""The types that are read as float32, and rounded from it, a vector at a time."""
+
 _WIDE = DataType.Float
 
 
 def unrounded(store: Store, code: Iterable[object]) -> Expression:
-    """What a store of bfloat16 rounds, where that is a float32, so that a chunk is rounded at once;
-    else what it stores."""
+    """What a store of a float of 16 bits rounds, where that is a float32, so that all lanes are
+    rounded at once; else what it stores."""
     source = store.source
-    if store.tensor.dtype is not DataType.BFloat16 or not isinstance(source, Ref):
+    if store.tensor.dtype not in FLOATS_OF_16 or not isinstance(source, Ref):
         return source
     for node in code:
         match node:

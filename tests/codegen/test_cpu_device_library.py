@@ -242,20 +242,20 @@ extern "C" void from_{name}(const {name}* in, float* out, long long count) {{
 }}
 """
 
-READS = """
-template <int Count>
-static void read_all(const bfloat16* in, float* out, long long count) {
-  for (long long i = 0; i < count; i += Count) {
-    read_bfloat16(*reinterpret_cast<float (*)[Count]>(out + i), in + i);
-  }
-}
-extern "C" void read_16(const bfloat16* in, float* out, long long count) {
-  read_all<16>(in, out, count);
-}
-extern "C" void read_64(const bfloat16* in, float* out, long long count) {
-  read_all<64>(in, out, count);
-}
+AT_ONCE = """
+extern "C" void read_{name}_{count}(const {name}* in, float* out, long long size) {{
+  for (long long i = 0; i < size; i += {count}) {{
+    read_{name}(*reinterpret_cast<float (*)[{count}]>(out + i), in + i);
+  }}
+}}
+extern "C" void round_{name}_{count}(const float* in, {name}* out, long long size) {{
+  for (long long i = 0; i < size; i += {count}) {{
+    round_chunk(*reinterpret_cast<{name} (*)[{count}]>(out + i),
+                *reinterpret_cast<const float (*)[{count}]>(in + i));
+  }}
+}}
 """
+OF_16 = {"half": torch.half, "bfloat16": torch.bfloat16}
 
 PAIRED = ("pow", "atan2")
 STORED = {
@@ -273,8 +273,10 @@ def vector_loops(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Loops over the float32 functions, built as generated code is, with the compiler's notes."""
     names = [f"{name}(float)" for name in (*BOUNDS, *PAIRED)]
     names += [f"{name}_lanes" for name in LANE_BOUNDS]
-    names += ["erfinv(double)", "erfcinv(double)", "read_bfloat16"]
-    parts = [LIBRARY.text([*names, *STORED]), MEASURE, LANE_VECTORS, READS]
+    names += ["erfinv(double)", "erfcinv(double)"]
+    names += [f"{done}_{name}" for name in OF_16 for done in ("read", "round")]
+    parts = [LIBRARY.text([*names, *STORED]), MEASURE, LANE_VECTORS]
+    parts += [AT_ONCE.format(name=name, count=count) for name in OF_16 for count in (32, 64)]
     parts += [LANE_BY_LANE.format(name=name, given=given(name)) for name in BOUNDS]
     parts += [ALL_LANES.format(name=name, given=given(name)) for name in LANE_BOUNDS]
     for name, bound in SWEPT.items():
@@ -377,14 +379,25 @@ def test_storage_types_convert_as_torch_does(
     assert torch.equal(out.view(bits)[numbers], expected.view(bits)[numbers])
 
 
-@pytest.mark.parametrize("lanes", [16, 64])
-def test_vectors_of_bfloat16_are_read_wherever_they_lie(vector_loops: Built, lanes: int) -> None:
+@pytest.mark.parametrize("lanes", [32, 64])
+@pytest.mark.parametrize(("name", "dtype"), OF_16.items())
+def test_vectors_are_widened_and_rounded_wherever_they_lie(
+    vector_loops: Built, name: str, dtype: torch.dtype, lanes: int
+) -> None:
     patterns = torch.arange(-1, 1 << 16, dtype=torch.int32).to(torch.int16)
-    stored = patterns.view(torch.bfloat16)[1:]  # 2 bytes after the start of a line of the cache
+    stored = patterns.view(dtype)[1:]  # 2 bytes after the start of a line of the cache
     wide = torch.empty(len(stored))
-    read = getattr(vector_loops.library, f"read_{lanes}")
-    read(address(stored), address(wide), ctypes.c_longlong(len(stored)))
-    assert torch.equal(wide.view(torch.int32), patterns[1:].int() << 16)
+    size = ctypes.c_longlong(len(stored))
+    getattr(vector_loops.library, f"read_{name}_{lanes}")(address(stored), address(wide), size)
+    assert torch.equal(wide.isnan(), stored.isnan())
+    assert torch.equal(wide.nan_to_num(7), stored.float().nan_to_num(7))
+    for off in range(-0x9000, 0x9000, 0xFFF):  # ties, and what is just beside them
+        x = (wide.view(torch.int32) + off).view(torch.float32)
+        out = torch.empty(len(x) + 1, dtype=dtype)[1:]
+        getattr(vector_loops.library, f"round_{name}_{lanes}")(address(x), address(out), size)
+        assert torch.equal(out.isnan(), x.isnan())
+        numbers = ~x.isnan()
+        assert torch.equal(out.view(torch.int16)[numbers], x.to(dtype).view(torch.int16)[numbers])
 
 
 def test_loops_over_float32_functions_are_vectorized(vector_loops: Built) -> None:

@@ -118,8 +118,9 @@ def test_narrow_numbers_are_read_as_wide_ones(dtype: DataType, tmp_path: Path) -
     (kernel,) = fd.plan(given).kernels
     source = kernel.kernel_source
     assert source is not None
-    read = f"read_narrow_{'floats' if dtype.is_floating else 'integers'}"
-    assert f"{'read_bfloat16' if dtype is DataType.BFloat16 else read}(T0" in source.code
+    of_16 = dtype in (DataType.BFloat16, DataType.Half)
+    kind = dtype.spelling if of_16 else f"narrow_{'floats' if dtype.is_floating else 'integers'}"
+    assert f"read_{kind}(T0" in source.code
     assert_vectorized(source, tmp_path)
 
 

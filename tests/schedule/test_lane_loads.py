@@ -9,7 +9,7 @@ from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule.expressions import Convert, Ref
 from fuser.schedule.index import Axis, of_axis
-from fuser.schedule.lane_loads import lane_loads
+from fuser.schedule.lane_loads import converts_vectors, lane_loads
 from fuser.schedule.statements import Let, Load, Store
 
 AXIS = Axis((0,), 256)
@@ -49,11 +49,36 @@ def test_narrow_numbers_are_read_so_if_they_are_only_converted() -> None:
     assert lane_loads([narrow, wide], AXIS, 16, [copied])[0] == []
 
 
-@pytest.mark.parametrize(("dtype", "at_once"), [(DataType.BFloat16, True), (DataType.Half, False)])
-def test_vectors_of_bfloat16_are_read_so_of_however_many_lanes(
+@pytest.mark.parametrize(
+    ("dtype", "at_once"),
+    [(DataType.BFloat16, True), (DataType.Half, True), (DataType.Int16, False)],
+)
+def test_vectors_of_floats_of_16_bits_are_read_so_of_however_many_lanes(
     dtype: DataType, at_once: bool
 ) -> None:
     narrow = load(dtype)
     wide = Let("T1", DataType.Float, Convert(Ref("T0", dtype), DataType.Float))
     moved, _ = lane_loads([narrow, wide], AXIS, 64, [])
     assert [node.lanes for node in moved] == [64] * at_once
+
+
+def converted(of: DataType, to: DataType) -> Let:
+    return Let("T1", to, Convert(Ref("T0", of), to))
+
+
+F, HALF, BF16 = DataType.Float, DataType.Half, DataType.BFloat16
+
+
+@pytest.mark.parametrize(
+    ("code", "gains"),
+    [
+        ([converted(HALF, F)], True),
+        ([converted(F, HALF)], True),
+        ([converted(BF16, F), converted(F, BF16)], True),
+        ([converted(BF16, F)], False),
+        ([converted(F, BF16)], False),
+        ([converted(DataType.Int16, F), converted(F, DataType.Int16)], False),
+    ],
+)
+def test_what_chunks_convert_in_fewer_instructions(code: list[Let], gains: bool) -> None:
+    assert converts_vectors(code) == gains

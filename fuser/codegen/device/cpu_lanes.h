@@ -653,3 +653,28 @@ FUSER_DEVICE void read_bfloat16(float (&to)[Count], const bfloat16* from) {
   for (int lane = 0; lane < Count; ++lane) to[lane] = float(from[lane]);
 #endif
 }
+
+//@ read_half: lane_vectors, half
+// Reads vectors of float16 as float32, by the processor where it has instructions for it.
+template <int Count>
+FUSER_DEVICE void read_half(float (&to)[Count], const half* from) {
+  static_assert(Count % 16 == 0, "whole vectors");
+#if defined(FUSER_LANE_VECTORS)
+  typedef short halves __attribute__((vector_size(32), aligned(2), may_alias));
+#pragma GCC unroll 4
+  for (int lane = 0; lane < Count; lane += 16) {
+    *reinterpret_cast<float_lanes*>(to + lane) = __builtin_ia32_vcvtph2ps512_mask(
+        *reinterpret_cast<const halves*>(from + lane), float_lanes{}, 0xffff, 4);
+  }
+#elif defined(__F16C__)
+  typedef short halves __attribute__((vector_size(16), aligned(2), may_alias));
+  typedef float floats __attribute__((vector_size(32), may_alias));
+  for (int lane = 0; lane < Count; lane += 8) {
+    *reinterpret_cast<floats*>(to + lane) =
+        __builtin_ia32_vcvtph2ps256(*reinterpret_cast<const halves*>(from + lane));
+  }
+#else
+#pragma omp simd
+  for (int lane = 0; lane < Count; ++lane) to[lane] = float(from[lane]);
+#endif
+}

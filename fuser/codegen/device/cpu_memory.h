@@ -138,7 +138,7 @@ static inline long long past_line(const T* at) {
   return (long long)(reinterpret_cast<unsigned long long>(at) % 64 / sizeof(T));
 }
 
-//@ round_chunk: bfloat16
+//@ round_bfloat16: bfloat16
 // A chunk that was computed in float32 as bfloat16. Where the processor rounds so, it does: but for
 // NaN and subnormal numbers, which it takes otherwise.
 template <int Count>
@@ -166,32 +166,63 @@ static inline void round_chunk(bfloat16 (&rounded)[Count], const float (&from)[C
   for (int i = 0; i < Count; ++i) rounded[i] = bfloat16(from[i]);
 }
 
-//@ stream_rounded: stream_chunk, round_chunk
-// Stores a chunk that was computed in float32 as bfloat16.
+//@ round_half: half
+// A chunk that was computed in float32 as float16, by the processor where it has instructions for it.
 template <int Count>
-static inline void stream_rounded(bfloat16* __restrict to, const float (&from)[Count],
+static inline void round_chunk(half (&rounded)[Count], const float (&from)[Count]) {
+#if defined(__AVX512F__)
+  static_assert(Count % 16 == 0, "whole vectors");
+  typedef float floats __attribute__((vector_size(64), aligned(4), may_alias));
+  typedef short halves __attribute__((vector_size(32)));
+  typedef halves stored __attribute__((aligned(2), may_alias));
+  const int to_nearest = 0;
+  for (int i = 0; i < Count; i += 16) {
+    *reinterpret_cast<stored*>(rounded + i) = __builtin_ia32_vcvtps2ph512_mask(
+        *reinterpret_cast<const floats*>(from + i), to_nearest, halves{}, 0xffff);
+  }
+#elif defined(__F16C__)
+  static_assert(Count % 8 == 0, "whole vectors");
+  typedef float floats __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef short halves __attribute__((vector_size(16)));
+  typedef halves stored __attribute__((aligned(2), may_alias));
+  const int to_nearest = 0;
+  for (int i = 0; i < Count; i += 8) {
+    *reinterpret_cast<stored*>(rounded + i) =
+        __builtin_ia32_vcvtps2ph256(*reinterpret_cast<const floats*>(from + i), to_nearest);
+  }
+#else
+  for (int i = 0; i < Count; ++i) rounded[i] = half(from[i]);
+#endif
+}
+
+//@ stream_rounded: stream_chunk, narrow_float
+// Stores a chunk that was computed in float32 as a float of 16 bits.
+template <class Format, int Count>
+static inline void stream_rounded(narrow_float<Format>* __restrict to, const float (&from)[Count],
                                   bool past_cache = true) {
-  bfloat16 rounded[Count];
+  narrow_float<Format> rounded[Count];
   round_chunk(rounded, from);
   stream_chunk(to, rounded, past_cache);
 }
 
-//@ stream_rounded_part: stream_part, round_chunk
-// Stores elements `first` to `last` - 1 of a chunk that was computed in float32 as bfloat16.
-template <int Count>
-static inline void stream_rounded_part(bfloat16* __restrict to, const float (&from)[Count],
-                                       long long first, long long last) {
-  bfloat16 rounded[Count];
+//@ stream_rounded_part: stream_part, narrow_float
+// Stores elements `first` to `last` - 1 of such a chunk.
+template <class Format, int Count>
+static inline void stream_rounded_part(narrow_float<Format>* __restrict to,
+                                       const float (&from)[Count], long long first,
+                                       long long last) {
+  narrow_float<Format> rounded[Count];
   round_chunk(rounded, from);
   stream_part(to, rounded, first, last);
 }
 
-//@ stream_rounded_moved: FUSER_DEVICE, stream_moved, round_chunk
-// As `stream_moved`, a chunk that was computed in float32 as bfloat16.
-template <int Count>
-FUSER_DEVICE void stream_rounded_moved(bfloat16* __restrict to, const float (&from)[Count],
-                                       long long moved, bool past_cache) {
-  bfloat16 rounded[Count];
+//@ stream_rounded_moved: FUSER_DEVICE, stream_moved, narrow_float
+// As `stream_moved`, such a chunk.
+template <class Format, int Count>
+FUSER_DEVICE void stream_rounded_moved(narrow_float<Format>* __restrict to,
+                                       const float (&from)[Count], long long moved,
+                                       bool past_cache) {
+  narrow_float<Format> rounded[Count];
   round_chunk(rounded, from);
   stream_moved(to, rounded, moved, past_cache);
 }
