@@ -176,10 +176,18 @@ def chunks(sweep: Sweep, count: int, alike: Alike = ANY_WAY) -> tuple[Loop, ...]
 
 def _chunks_of(part: Part, count: int, alike: Alike) -> Loop:
     sweep, inner = part.sweep, part.sweep.axes[-1]
+    ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
+    inside = (*ahead, *lanes_stored(sweep, count, alike))
+    return Loop(inner, Binding.CHUNKS, inside, count, span=part.span)
+
+
+def lanes_stored(sweep: Sweep, count: int, alike: Alike) -> list[Node]:
+    """`count` neighbours of a sweep that folds nothing: computed in an array for each store, then
+    rounded, where they must be, and stored at once."""
+    inner = sweep.axes[-1]
     wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
     arrays, computed, stores = stores_of_lanes(wide, count)
-    drawn, code = lane_loads(sweep.code, inner, count, sweep.stores)
-    ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
+    at_once, code = lane_loads(sweep.code, inner, count, sweep.stores)
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(inner, Binding.SIMD, body, count)
@@ -187,8 +195,7 @@ def _chunks_of(part: Part, count: int, alike: Alike) -> Loop:
     narrow = are_narrow(sweep.stores) and not any(isinstance(n, Keep) for n in sweep.code)
     within = (*code, *computed)
     held, phases = with_lane_calls(within, count, lane_loop, alike, narrow=narrow)
-    inside = (*ahead, *drawn, *arrays, *held, *phases, *stores)
-    return Loop(inner, Binding.CHUNKS, inside, count, span=part.span)
+    return [*at_once, *arrays, *held, *phases, *stores]
 
 
 def cost(sweep: Sweep) -> int:

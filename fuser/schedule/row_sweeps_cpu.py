@@ -41,11 +41,11 @@ from fuser.schedule.row_folds_cpu import (
     wide,
     without_repeats,
 )
-from fuser.schedule.row_memory import consecutive
+from fuser.schedule.row_memory import consecutive, lanes_stored
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_statements import Accumulate, Finish, Partial
 from fuser.schedule.statements import Let, Load, Store
-from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
+from fuser.schedule.vectors import step_along, unrounded
 
 ROUNDED = 32
 """Lanes whose results are rounded together: a vector of floats of 16 bits."""
@@ -124,7 +124,8 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     if drawn or _needs_lanes(sweep):
         return _rounds_and_rest(part, kept_in, lanes, (*drawn, *code))
     if moved_back and shortest >= ROUNDED and _rounds_all(sweep):
-        return _rounded(part, ways)
+        stored = lanes_stored(sweep, ROUNDED, ways.alike)
+        return _loop(part, Binding.ROUNDS, ROUNDED, tuple(stored))
     vector = given.processor.vector
     if moved_back and done_in_vectors(sweep.code, sweep.stores, sweep.axes[-1], given.processor):
         if shortest >= vector:
@@ -180,27 +181,14 @@ def _results(sweep: Sweep, kept_in: KeptIn, lanes: int) -> tuple[Let | Accumulat
 
 
 def _rounds_all(sweep: Sweep) -> bool:
-    """Whether all that a sweep stores are neighbours, of float32 rounded to 16 bits."""
+    """Whether a sweep folds nothing, and rounds all that it stores from float32 to 16 bits, of
+    neighbours."""
     inner = sweep.axes[-1]
-    return not sweep.folds and all(
+    rounds = (
         unrounded(store, sweep.code) is not store.source and step_along(store.at, inner) == 1
         for store in sweep.stores
     )
-
-
-def _rounded(part: Part, ways: Ways) -> Loop:
-    """Rounds of lanes whose results are rounded together."""
-    sweep, inner = part.sweep, part.sweep.axes[-1]
-    wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
-    arrays, computed, stores = stores_of_lanes(wide, ROUNDED)
-    loads, code = lane_loads(sweep.code, inner, ROUNDED, sweep.stores)
-
-    def lane_loop(body: tuple[Node, ...]) -> Loop:
-        return Loop(inner, Binding.SIMD, body, ROUNDED)
-
-    within = (*code, *computed)
-    held, phases = with_lane_calls(within, ROUNDED, lane_loop, ways.alike)
-    return _loop(part, Binding.ROUNDS, ROUNDED, (*loads, *arrays, *held, *phases, *stores))
+    return not sweep.folds and bool(sweep.stores) and all(rounds)
 
 
 def _loop(part: Part, binding: Binding, lanes: int, inside: tuple[Node, ...]) -> Loop:
