@@ -123,10 +123,14 @@ def _narrowed(call: Call) -> Call:
     return dataclasses.replace(call, op=f"{call.op}_narrow") if call.op in _NARROW else call
 
 
-def read_exactly(nodes: Sequence[Work | Fold], steady: AbstractSet[str] = frozenset()) -> set[str]:
-    """The names of which something else than smooth functions, or `steady` ones, is made, whatever
-    is made of that."""
-    smooth, read = _SMOOTH | steady, set[str]()
+def read_exactly(
+    nodes: Sequence[Work | Fold],
+    smooth: AbstractSet[str] = _SMOOTH,
+    seen: AbstractSet[str] = frozenset(),
+) -> set[str]:
+    """The names that are `seen` as they are, and those of which something else than `smooth`
+    functions is made, whatever is made of that."""
+    read = set(seen)
     for node in reversed(nodes):
         match node:
             case Let(name, expression=value) | Fold(name, "add" | "maximum" | "minimum", value):

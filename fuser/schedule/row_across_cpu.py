@@ -12,6 +12,7 @@ from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
+from fuser.schedule.expressions import Call
 from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Share, nested
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
@@ -72,7 +73,8 @@ def across_rows(
 def _together(body: RowBody, *, online: bool) -> list[tuple[Sweep, ...]]:
     """The stages, in order, of which two may go through the strip together: what is done once
     between them is done after them then. Short strips are read again from the nearest cache, and
-    what rows of a group share is not known in the lane of each."""
+    what rows of a group share is not known in the lane of each. Nor where sums are not of what
+    sweeps read: a compiler may round what they compute otherwise when it is computed again."""
     pair = powers_pair(body.stages) if online else None
     stages = add_powers(body).stages
     one_by_one = [(stage,) for stage in stages]
@@ -80,6 +82,8 @@ def _together(body: RowBody, *, online: bool) -> list[tuple[Sweep, ...]]:
         return one_by_one
     at, end = map(body.stages.index, pair)
     together = (stages[at], stages[end])
+    if not all(isinstance(fold.value, Call) for fold in stages[end].folds):
+        return one_by_one
     return [*one_by_one[:at], together, *one_by_one[at + 1 : end], *one_by_one[end + 1 :]]
 
 

@@ -11,18 +11,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.expressions import Call, Ref
+from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.lane_calls import are_narrow, read_exactly
-from fuser.schedule.row_body import RowBody, Sweep, contents, names_in
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, contents, names_in
 from fuser.schedule.row_statements import Kept
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.widening import unwidened, widened_in
 
-_STEADY = frozenset({"exp", "exp_nonpositive", "log", "log10", "log2"})
-"""Functions of a sum that make no more of its error: powers of 0 are 1 exactly, so that a sum is as
-exact as what it exceeds 1 by."""
+_STEADY = frozenset(
+    {
+        *("abs", "add", "clamp", "exp_nonpositive", "maximum", "minimum", "mul", "neg"),
+        *("reciprocal", "sub", "truediv", "where"),
+    }
+)
+"""Functions that make no more of the error of a quotient by a sum, or of its logarithm. Powers of 0
+are 1 exactly, so that these are as exact as what the sum exceeds 1 by."""
 
 
 def add_powers(body: RowBody) -> RowBody:
@@ -30,7 +36,7 @@ def add_powers(body: RowBody) -> RowBody:
     compiler may round one sweep's otherwise than another's, and the largest may be exceeded."""
     exactly = None
     if are_narrow(store for sweep in body.sweeps for store in sweep.stores):
-        exactly = read_exactly(contents(body.sweeps), _STEADY)
+        exactly = _read_exactly(contents(body.sweeps))
     stages = tuple(_added(sweep, narrow_but=exactly) for sweep in body.stages)
     return dataclasses.replace(body, stages=stages)
 
@@ -61,6 +67,29 @@ def _added(sweep: Sweep, narrow_but: set[str] | None) -> Sweep:
         if node.name not in added.values()
     )
     return dataclasses.replace(sweep, code=tuple(code), folds=tuple(folds))
+
+
+def _read_exactly(nodes: Sequence[Code | Fold | Store]) -> set[str]:
+    """The names of which something is made that would show a sum of narrow powers: of sums
+    themselves, anything but a quotient or a logarithm."""
+    sums = {node.name for node in nodes if isinstance(node, Fold)}
+    seen: set[str] = set()
+    logs: dict[str, Expression] = {}
+    for node in nodes:
+        match node:
+            case Let(name, expression=Call("log", (Ref(of) as logged,))) if of in sums:
+                logs[name] = logged
+            case Let(expression=Call("add" | "sub", args)):
+                seen.update(arg.name for arg in args if isinstance(arg, Ref) and arg.name in sums)
+            case _:
+                pass
+    plain = [
+        dataclasses.replace(node, expression=logs[node.name])
+        if isinstance(node, Let) and node.name in logs
+        else node
+        for node in nodes
+    ]
+    return read_exactly(plain, _STEADY, seen)
 
 
 def _powers(sweep: Sweep) -> dict[str, Call]:

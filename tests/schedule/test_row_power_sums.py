@@ -87,12 +87,35 @@ def test_powers_are_not_narrow_where_some_result_is_not():
     assert operations(with_powers_added(with_wide_sums, NARROW))[1] == ["exp_nonpositive"]
 
 
-def test_powers_are_not_narrow_where_a_step_would_show_it():
-    def in_steps(fd: FusionDefinition, x: Handle) -> list[Handle]:
-        _, total = powers(fd, x)
-        return in_type_of(fd, x, fd.ops.floor(total))
+SHOWING: list[Callable[[FusionDefinition, Handle], Handle]] = [
+    lambda fd, total: fd.ops.floor(total),
+    lambda fd, total: fd.ops.cos(total * 20.0),
+    lambda fd, total: fd.ops.log(fd.ops.log(total)),
+    lambda fd, total: fd.ops.log(total * 0.125),
+    lambda fd, total: (total - 2.0) * 1e3,
+    lambda fd, total: fd.ops.cos(fd.ops.log(total)),
+]
 
-    assert operations(with_powers_added(in_steps, NARROW))[1] == ["exp_nonpositive"]
+
+@pytest.mark.parametrize("made_of", SHOWING)
+def test_powers_are_not_narrow_where_it_would_show(
+    made_of: Callable[[FusionDefinition, Handle], Handle],
+):
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return in_type_of(fd, x, made_of(fd, powers(fd, x)[1]))
+
+    assert operations(with_powers_added(define, NARROW))[1] == ["exp_nonpositive"]
+
+
+def test_losses_are_made_of_narrow_powers():
+    def loss(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        wide = fd.ops.cast(x, DataType.Float)
+        largest = fd.ops.max(wide, [0], keepdim=True)
+        _, total = powers(fd, x)
+        logs = wide - largest - fd.ops.log(total)
+        return in_type_of(fd, x, fd.ops.sum(fd.ops.neg(logs)) * 0.01)
+
+    assert "exp_nonpositive_narrow" in operations(with_powers_added(loss, NARROW))[1]
 
 
 def test_what_a_sweep_computes_may_be_rounded_otherwise_than_the_largest():

@@ -10,7 +10,8 @@ from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
 from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import Loop, every_node
-from tests.schedule.rows import Define, segment_of
+from tests.definitions import Define, defined
+from tests.schedule.rows import segment_of
 
 PARAMETERS = CpuRowParameters()
 INF, NAN, HUGE = torch.inf, torch.nan, 3e38
@@ -46,7 +47,8 @@ def of_products(fd: FusionDefinition, x: Handle) -> Handle:
     return softmax(fd, fd.ops.tanh(x * 0.1) * 30.0)
 
 
-DEFINITIONS = (log_of_sum, softmax, with_largest, scaled_between, of_products)
+READ_ONCE = (log_of_sum, softmax, with_largest, scaled_between)
+DEFINITIONS = (*READ_ONCE, of_products)
 
 
 def bindings(
@@ -56,7 +58,7 @@ def bindings(
     return [node.binding for node in every_node(nest.body) if isinstance(node, Loop)]
 
 
-@pytest.mark.parametrize("define", DEFINITIONS)
+@pytest.mark.parametrize("define", READ_ONCE)
 def test_a_strip_is_read_once_for_the_largest_and_the_sum(define: Define):
     assert Binding.OF_ROUND in bindings(define, torch.empty(30, 5000))
 
@@ -89,6 +91,19 @@ def test_a_sum_of_more_than_powers_waits_for_the_largest():
     assert Binding.OF_ROUND not in bindings(weighted, torch.empty(30, 5000))
 
 
+def scaled(fd: FusionDefinition, x: Handle) -> Handle:
+    return softmax(fd, x * 0.37)
+
+
+@pytest.mark.parametrize("logit", [1.0, 1e4, -1e9])
+def test_powers_of_what_is_computed_add_up_to_one(logit: float):
+    """The last sweep rounds a product otherwise than one that finds the largest as well."""
+    x = torch.full((20, 1000), logit)
+    assert Binding.OF_ROUND not in bindings(scaled, x)
+    (made,) = defined(scaled, x).execute([x])
+    torch.testing.assert_close(made.sum(0), torch.ones(1000))
+
+
 SPECIAL = (
     (NAN, 1.0, 2.0),
     (1.0, NAN, INF),
@@ -115,8 +130,4 @@ def test_online_sums_are_right(define: Define, elements: int):
         x[:, 100 + column] = torch.tensor(values).repeat(elements)[:elements]
     x[:, 200:300] = torch.linspace(-200, 200, elements)[:, None]  # ever larger
     x[:, 300:400] = torch.linspace(200, -200, elements)[:, None]
-    with FusionDefinition() as fd:
-        made = define(fd, fd.from_pytorch(x))
-        for out in [made] if isinstance(made, Handle) else made:
-            fd.add_output(out)
-    fd.validate([x])
+    defined(define, x).validate([x])
