@@ -142,6 +142,39 @@ def test_sweeps_of_rows_have_it_too():
     assert ["gelu" in calls(sweep.code) for sweep in body.stages] == [True, True]
 
 
+def at_largest(fd: FusionDefinition, x: Handle, made: Handle) -> Handle:
+    """`made` where the gelu of x is the largest of its row."""
+    value = x * 0.5 * sum_with_one(fd, x)
+    largest = fd.ops.max(value, [1], keepdim=True)
+    return fd.ops.where(fd.ops.ge(value, largest), made, 0.0)
+
+
+BESIDE: list[Callable[[FusionDefinition, Handle], Handle]] = [
+    sum_with_one,
+    lambda fd, x: sum_with_one(fd, x) * 0.5,
+    lambda fd, x: sum_with_one(fd, x) * 0.5 + fd.ops.exp(x * x * -0.5),
+    lambda fd, x: fd.ops.erf(x * HALF_ROOT),
+    lambda fd, x: x + 2.0,
+]
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("shape", [(64, 16), (40, 17), (40, 33), (40, 100), (5, 300), (3, 5000)])
+def test_a_row_has_its_largest_gelu(
+    beside: Callable[[FusionDefinition, Handle], Handle], shape: tuple[int, int]
+):
+    """Sweeps make it by one function, whatever else they make of the same error function."""
+
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        return at_largest(fd, x, beside(fd, x))
+
+    x = torch.randn(shape) * 1.5
+    fd = defined(define, x)
+    agrees(fd, [x], "cpu")
+    (made,) = fd.execute([x])
+    assert (made != 0).any(1).all()
+
+
 EXTREMES = [0.0, -0.0, 1e-40, 7.75, 8.0, 1e30, -7.74, -1e30, math.inf, -math.inf, math.nan]
 
 
