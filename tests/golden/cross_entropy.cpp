@@ -94,11 +94,6 @@ FUSER_DEVICE void prefetch_lanes(const T* at) {
   }
 }
 
-typedef int int32;
-
-FUSER_DEVICE int32 bits_of(float x) { return __builtin_bit_cast(int32, x); }
-FUSER_DEVICE int64 bits_of(double x) { return __builtin_bit_cast(int64, x); }
-
 // (e^r - 1 - r) / r^2 for |r| <= ln(2)/2; error 3.1e-9 of e^r. By Estrin's scheme: a chain of three
 // operations where Horner's has four, which is what loops over exponentials wait for.
 FUSER_DEVICE float exp_polynomial(float r) {
@@ -107,13 +102,21 @@ FUSER_DEVICE float exp_polynomial(float r) {
   return low + square * (high + square * 0.00138209993f);
 }
 
+typedef int int32;
+
 FUSER_DEVICE float float_of(int32 bits) { return __builtin_bit_cast(float, bits); }
 
-// e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp, as ln2 is one number where it is multiplied
-// exactly; 0 in place of results below 2^-126. Where contraction makes a difference from the largest
-// value exceed 0, the scale stays 1: the result is near 1, as it should be.
-FUSER_DEVICE float exp_nonpositive(float x) {
-  const float shifter = 12583039.0f;  // the low bits of the sum are n + 127, the exponent of 2^n
+FUSER_DEVICE int32 bits_of(float x) { return __builtin_bit_cast(int32, x); }
+FUSER_DEVICE int64 bits_of(double x) { return __builtin_bit_cast(int64, x); }
+
+// x = n ln2 + r for x <= 0, ln2 as one number where it is multiplied exactly. The low bits of `sum`
+// are n + 127, the exponent of 2^n; those of `most` are that of 1.
+struct nonpositive_parts {
+  int32 sum, most;
+  float r;
+};
+FUSER_DEVICE nonpositive_parts nonpositive_parts_of(float x) {
+  const float shifter = 12583039.0f;  // 1.5 2^23 + 127
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
 #if defined(__FMA__)
@@ -121,8 +124,16 @@ FUSER_DEVICE float exp_nonpositive(float x) {
 #else
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
 #endif
-  const int32 most = bits_of(shifter), exponent = bits_of(shifted) < most ? bits_of(shifted) : most;
-  const float scale = float_of(exponent << 23);
+  return {bits_of(shifted), bits_of(shifter), r};
+}
+
+// e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp; 0 in place of results below 2^-126. Where
+// contraction makes a difference from the largest value exceed 0, the scale stays 1: the result is
+// near 1, as it should be.
+FUSER_DEVICE float exp_nonpositive(float x) {
+  const nonpositive_parts parts = nonpositive_parts_of(x);
+  const float scale = float_of((parts.sum < parts.most ? parts.sum : parts.most) << 23);
+  const float r = parts.r;
   return x < -87.33654f ? 0.0f : scale + scale * (r + r * r * exp_polynomial(r));
 }
 
@@ -157,6 +168,18 @@ FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[16]) 
 FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[32]) {
   const float_lanes low = lanes_at(table), high = lanes_at(table + 16);
   return __builtin_ia32_vpermt2varps512_mask(int_lanes(which), low, high, 0xffff);
+}
+
+// A polynomial in r, of which the lowest bits of `which` choose the coefficients.
+template <int Terms>
+FUSER_DEVICE float_lanes polynomial_by_table(float_lanes which, float_lanes r,
+                                             const float (&table)[Terms][32]) {
+  float_lanes value = looked_up(which, table[Terms - 1]);
+#pragma GCC unroll 8
+  for (int term = Terms - 2; term >= 0; --term) {
+    value = fused(value, r, looked_up(which, table[term]));
+  }
+  return value;
 }
 
 // `function` is one of a number, and one of a vector where there are vectors.

@@ -46,6 +46,12 @@ def body_of(define: Define, *inputs: torch.Tensor | float) -> RowBody:
     return trace_rows(segment_of(define, *inputs))
 
 
+def calls(nodes: Iterable[object]) -> list[str]:
+    """The operations that lets among nodes call, in order."""
+    lets = [node for node in nodes if isinstance(node, Let)]
+    return [node.expression.op for node in lets if isinstance(node.expression, Call)]
+
+
 def work_of(define: Define, *inputs: torch.Tensor) -> RowWork:
     """The rows of a definition that is one kernel, as a team for them is chosen."""
     segment = segment_of(define, *inputs)

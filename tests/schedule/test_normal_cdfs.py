@@ -11,18 +11,11 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.body import trace
-from fuser.schedule.expressions import Call
 from fuser.schedule.normal_cdfs import join_normal_cdfs, join_normal_cdfs_in_rows
-from fuser.schedule.statements import Let
 from tests.definitions import Define, agrees, defined
-from tests.schedule.rows import body_of, segment_of
+from tests.schedule.rows import body_of, calls, segment_of
 
 HALF_ROOT = math.sqrt(0.5)
-
-
-def calls(nodes: tuple[object, ...]) -> list[str]:
-    lets = [node for node in nodes if isinstance(node, Let)]
-    return [node.expression.op for node in lets if isinstance(node.expression, Call)]
 
 
 def of_points(define: Define, dtype: torch.dtype = torch.float32) -> list[str]:

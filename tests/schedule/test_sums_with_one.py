@@ -8,16 +8,9 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.body import trace
-from fuser.schedule.expressions import Call
-from fuser.schedule.statements import Let
 from fuser.schedule.sums_with_one import join_sums_with_one, join_sums_with_one_in_rows
 from tests.definitions import Define, agrees, defined
-from tests.schedule.rows import body_of, segment_of
-
-
-def calls(nodes: tuple[object, ...]) -> list[str]:
-    lets = [node for node in nodes if isinstance(node, Let)]
-    return [node.expression.op for node in lets if isinstance(node.expression, Call)]
+from tests.schedule.rows import body_of, calls, segment_of
 
 
 def of_points(define: Define, dtype: torch.dtype = torch.float32) -> list[str]:

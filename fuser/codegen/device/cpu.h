@@ -279,12 +279,15 @@ FUSER_DEVICE float exp_times(float x, float factor) {
 // At most 1.1 ulp.
 FUSER_DEVICE float exp(float x) { return exp_times(x, 1.0f); }
 
-//@ exp_nonpositive(float): FUSER_DEVICE, bits_of, exp_polynomial, float_of
-// e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp, as ln2 is one number where it is multiplied
-// exactly; 0 in place of results below 2^-126. Where contraction makes a difference from the largest
-// value exceed 0, the scale stays 1: the result is near 1, as it should be.
-FUSER_DEVICE float exp_nonpositive(float x) {
-  const float shifter = 12583039.0f;  // the low bits of the sum are n + 127, the exponent of 2^n
+//@ nonpositive_parts: FUSER_DEVICE, bits_of
+// x = n ln2 + r for x <= 0, ln2 as one number where it is multiplied exactly. The low bits of `sum`
+// are n + 127, the exponent of 2^n; those of `most` are that of 1.
+struct nonpositive_parts {
+  int32 sum, most;
+  float r;
+};
+FUSER_DEVICE nonpositive_parts nonpositive_parts_of(float x) {
+  const float shifter = 12583039.0f;  // 1.5 2^23 + 127
   const float shifted = x * 1.44269504f + shifter;
   const float n = shifted - shifter;
 #if defined(__FMA__)
@@ -292,26 +295,28 @@ FUSER_DEVICE float exp_nonpositive(float x) {
 #else
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
 #endif
-  const int32 most = bits_of(shifter), exponent = bits_of(shifted) < most ? bits_of(shifted) : most;
-  const float scale = float_of(exponent << 23);
+  return {bits_of(shifted), bits_of(shifter), r};
+}
+
+//@ exp_nonpositive(float): FUSER_DEVICE, exp_polynomial, float_of, nonpositive_parts
+// e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp; 0 in place of results below 2^-126. Where
+// contraction makes a difference from the largest value exceed 0, the scale stays 1: the result is
+// near 1, as it should be.
+FUSER_DEVICE float exp_nonpositive(float x) {
+  const nonpositive_parts parts = nonpositive_parts_of(x);
+  const float scale = float_of((parts.sum < parts.most ? parts.sum : parts.most) << 23);
+  const float r = parts.r;
   return x < -87.33654f ? 0.0f : scale + scale * (r + r * r * exp_polynomial(r));
 }
 
-//@ plus_power: FUSER_DEVICE, bits_of, float_of, polynomial
+//@ plus_power: FUSER_DEVICE, float_of, nonpositive_parts, polynomial
 // sum + e^x for x <= 0 and NaN, where e^r is a polynomial for |r| <= ln(2)/2, from its second
-// coefficient on; nothing is added below 2^-126.
+// coefficient on; nothing is added below 2^-126. A difference may not exceed 0 here.
 template <class... Rest>
 FUSER_DEVICE float plus_power(float sum, float x, Rest... coefficients) {
-  const float shifter = 12583039.0f;  // the low bits of the sum are n + 127, the exponent of 2^n
-  const float shifted = x * 1.44269504f + shifter;
-  const float n = shifted - shifter;
-#if defined(__FMA__)
-  const float r = __builtin_fmaf(n, -0.693147182f, x);
-#else
-  const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-#endif
-  const float scale = float_of(bits_of(shifted) << 23);
-  return x < -87.33654f ? sum : sum + scale * polynomial(r, 1.0f, coefficients...);
+  const nonpositive_parts parts = nonpositive_parts_of(x);
+  const float power = float_of(parts.sum << 23) * polynomial(parts.r, 1.0f, coefficients...);
+  return x < -87.33654f ? sum : sum + power;
 }
 
 //@ plus_exp(float): FUSER_DEVICE, plus_power

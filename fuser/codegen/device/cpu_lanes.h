@@ -38,6 +38,18 @@ FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[32]) 
   return __builtin_ia32_vpermt2varps512_mask(int_lanes(which), low, high, 0xffff);
 }
 
+// A polynomial in r, of which the lowest bits of `which` choose the coefficients.
+template <int Terms>
+FUSER_DEVICE float_lanes polynomial_by_table(float_lanes which, float_lanes r,
+                                             const float (&table)[Terms][32]) {
+  float_lanes value = looked_up(which, table[Terms - 1]);
+#pragma GCC unroll 8
+  for (int term = Terms - 2; term >= 0; --term) {
+    value = fused(value, r, looked_up(which, table[term]));
+  }
+  return value;
+}
+
 // `function` is one of a number, and one of a vector where there are vectors.
 template <int Count, class Function>
 FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
@@ -65,12 +77,7 @@ FUSER_DEVICE void in_lanes(float (&results)[Count], const float (&given)[Count],
 template <int Terms>
 FUSER_DEVICE float_lanes odd_near(float_lanes which, float_lanes r, int_lanes sign,
                                   const float (&table)[Terms][32]) {
-  float_lanes value = looked_up(which, table[Terms - 1]);
-#pragma GCC unroll 8
-  for (int term = Terms - 2; term >= 0; --term) {
-    value = fused(value, r, looked_up(which, table[term]));
-  }
-  return float_lanes(int_lanes(value) | sign);
+  return float_lanes(int_lanes(polynomial_by_table(which, r, table)) | sign);
 }
 
 template <int Terms>
@@ -168,13 +175,7 @@ FUSER_DEVICE float_lanes erf_narrow(float_lanes x) {
 template <int Terms>
 FUSER_DEVICE float_lanes normal_tail(float_lanes a, const float (&table)[Terms][32]) {
   const float_lanes which = a + all_lanes(12582912.0f / 4);  // the sum's low bits are the entry
-  const float_lanes r = __builtin_ia32_reduceps512_mask(a, 2 << 4, a, 0xffff);
-  float_lanes value = looked_up(which, table[Terms - 1]);
-#pragma GCC unroll 8
-  for (int term = Terms - 2; term >= 0; --term) {
-    value = fused(value, r, looked_up(which, table[term]));
-  }
-  return value;
+  return polynomial_by_table(which, __builtin_ia32_reduceps512_mask(a, 2 << 4, a, 0xffff), table);
 }
 
 // Of NaN, NaN.
