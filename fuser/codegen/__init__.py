@@ -16,7 +16,6 @@ from fuser.codegen.kernel_source import (
     Workspace,
 )
 from fuser.codegen.launch_bounds import with_all_registers
-from fuser.codegen.rounding import may_contract
 
 __all__ = [
     "Argument",
@@ -32,6 +31,5 @@ __all__ = [
     "Scalar",
     "Size",
     "Workspace",
-    "may_contract",
     "with_all_registers",
 ]

@@ -27,6 +27,7 @@ from torch._functorch.partitioners import (
 from torch.fx import GraphModule
 
 from fuser.errors import BackendOptionError
+from fuser.integrations.compared import save_compared
 from fuser.integrations.coverage import Coverage, Reports, coverage
 from fuser.integrations.decompositions import decompositions
 from fuser.integrations.joint import name_conjugates, rewrite_graph
@@ -112,6 +113,7 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
 
     def partition(joint: GraphModule, inputs: Any, **given: Any) -> Any:
         rewrite_graph(joint.graph)
+        save_compared(joint.graph)
         return divide(joint, inputs, **given)
 
     return aot_autograd(

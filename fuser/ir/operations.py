@@ -30,10 +30,14 @@ class SizeOf:
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
-    """A row of the pointwise table applied to operands, which broadcast as in torch."""
+    """A row of the pointwise table applied to operands, which broadcast as in torch.
+
+    `alike`: it is to be rounded alike in whichever kernels it is made. A pass says so.
+    """
 
     op: str
     args: tuple[Value, ...]
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)

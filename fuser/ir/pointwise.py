@@ -255,3 +255,11 @@ _NEW_ROWS = (
 
 KERNEL_TABLE = TABLE | {row.name: row for row in _NEW_ROWS}
 """With what schedules put in place of these rows where they know more of the operands."""
+
+EXACT_ROWS = frozenset(
+    (
+        *("abs", "neg", "sign", "ceil", "floor", "round", "trunc", "relu", "clamp", "threshold"),
+        *("maximum", "minimum", "where", "set", "segment_set", "complex", "real", "imag"),
+    )
+)
+"""Rows that round nothing."""

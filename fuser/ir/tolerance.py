@@ -35,18 +35,11 @@ from fuser.ir.operations import (
     StrideOrder,
     View,
 )
+from fuser.ir.pointwise import EXACT_ROWS
 from fuser.ir.values import Value
 
 _UNITS = 8.0
 """Roundings that one operation may be off by: the device libraries' bounds are below this."""
-
-_EXACT = frozenset(
-    (
-        *("abs", "neg", "sign", "ceil", "floor", "round", "trunc", "relu", "clamp", "threshold"),
-        *("maximum", "minimum", "where", "set", "segment_set", "complex", "real", "imag"),
-    )
-)
-"""Rows of the pointwise table that round nothing."""
 
 
 def tolerance(dtype: DataType, reduction_length: int = 1) -> tuple[float, float]:
@@ -126,7 +119,7 @@ def _more(statement: Statement) -> int:
         case Cast():
             return int(_narrows(op.arg.dtype.real, op.dtype.real))
         case Pointwise():
-            return int(op.op not in _EXACT or (op.op == "abs" and op.args[0].dtype.is_complex))
+            return int(op.op not in EXACT_ROWS or (op.op == "abs" and op.args[0].dtype.is_complex))
         case Full() | Iota() | Random():
             return 1
         case Reduce():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fuser.ir.nodes import Fusion
 from fuser.passes.cast_chains import compose_casts
 from fuser.passes.common_subexpressions import merge_common_subexpressions
+from fuser.passes.compared_values import make_compared_alike
 from fuser.passes.compose_metadata import compose_metadata
 from fuser.passes.constant_folding import fold_constants
 from fuser.passes.dead_code import remove_dead_code
@@ -57,8 +58,10 @@ PASSES: tuple[Pass, ...] = (
     simplify_resizes,
     # Again, for the constants, casts, slices and permutes that came of index operations.
     *_SIMPLIFY,
-    # Last, for what was composed past.
+    # For what was composed past.
     remove_dead_code,
+    # Last: it marks operations, and those that passes add are not.
+    make_compared_alike,
 )
 
 __all__ = ["PASSES", "Pass"]

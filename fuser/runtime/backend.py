@@ -19,10 +19,10 @@ from fuser.codegen import (
     CudaRowPrinter,
     CudaScatterPrinter,
     KernelSource,
-    may_contract,
 )
 from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_name, print_fusion
+from fuser.passes.compared_values import has_compared_values
 from fuser.runtime.cpu import compile_cpu, flags
 from fuser.runtime.cuda import compile_cuda, cuda_launcher
 from fuser.runtime.emulated import emulated_launcher
@@ -74,7 +74,6 @@ class Backend(ABC):
         self.segmented = segmented = place_updates(segmented, sharing, self._overwrite_refusal)
         """The steps, with updates of inputs placed as the kernels allow."""
         self.segments = {segment.name: segment for segment in segmented.segments}
-        self._contracts = may_contract(segmented.fusion)
         self.nests: dict[str, LoopNest] = {}
         self.sources: dict[str, KernelSource] = {}
         for step in segmented.steps:
@@ -85,7 +84,8 @@ class Backend(ABC):
 
     def _lower(self, segment: Segment) -> None:
         nest = self._scheduled(segment)
-        source = replace(self.print(segment, nest), contracts=self._contracts)
+        contracts = not has_compared_values(segment.fusion)
+        source = replace(self.print(segment, nest), contracts=contracts)
         self.nests[segment.name], self.sources[segment.name] = nest, source
         debug.dump("fusion_ir", segment.name, lambda: print_fusion(segment.fusion))
         debug.dump("scheduler_params", nest.name, nest.chosen)

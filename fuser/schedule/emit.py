@@ -124,7 +124,7 @@ class Emitter(ABC):
             self.read_as(arg, read_at, dtype)
             for arg, read_at, dtype in zip(op.args, reads, types.args, strict=True)
         )
-        return Call(op.op, args, types.result)
+        return Call(op.op, args, types.result, op.alike)
 
     def _iota(self, op: Iota, out: Value, at: Coordinates) -> Expression:
         """start + index * step, in Int or Double as the oracle does, then the result's type."""

@@ -50,11 +50,15 @@ class Convert:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A row of the pointwise table on operands that have its compute types."""
+    """A row of the pointwise table on operands that have its compute types.
+
+    `alike`: no other function may stand for it, as other kernels make it too.
+    """
 
     op: str
     args: tuple[Expression, ...]
     dtype: DataType
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)

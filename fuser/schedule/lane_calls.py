@@ -87,7 +87,7 @@ def lane_calls_in(nodes: Iterable[Node], in_turn: Container[str] = ()) -> dict[s
     calls: dict[str, Call] = {}
     for node in nodes:
         match node:
-            case Let(name, expression=Call(op, dtype=DataType.Float) as call, in_lanes=False):
+            case Let(name, expression=Call(op, _, DataType.Float, False) as call, in_lanes=False):
                 if op in LANE_FUNCTIONS and name not in in_turn:
                     calls[name] = call
             case _:

@@ -20,7 +20,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import Call, Expression, Literal, Ref, refs
 from fuser.schedule.names import half_name
-from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
+from fuser.schedule.row_body import Code, RowBody, names_in, nodes_read, rewrite_alike
 from fuser.schedule.statements import Let
 
 _TYPE = DataType.Float
@@ -37,28 +37,8 @@ def join_normal_cdfs(body: Body) -> Body:
 
 
 def join_normal_cdfs_in_rows(body: RowBody) -> RowBody:
-    """The same in every sweep, if all of them make a name by one function: what one finds may be
-    compared with what another one makes."""
-    stages = [_in_sweep(sweep) if sweep.axes else sweep for sweep in body.stages]
-    before, after = _lets(body.stages), _lets(stages)
-    changed = (name for name in after if after[name] != before.get(name))
-    alike = all(len(after[name]) == 1 for name in changed)
-    return dataclasses.replace(body, stages=tuple(stages)) if alike else body
-
-
-def _in_sweep(sweep: Sweep) -> Sweep:
-    read = names_in((*sweep.folds, *sweep.stores))
-    return dataclasses.replace(sweep, code=tuple(_joined(sweep.code, read)))
-
-
-def _lets(stages: Iterable[Sweep]) -> dict[str, set[Expression]]:
-    """By what each name is made, in any of the stages."""
-    lets: dict[str, set[Expression]] = {}
-    for sweep in stages:
-        for node in sweep.code:
-            if isinstance(node, Let):
-                lets.setdefault(node.name, set()).add(node.expression)
-    return lets
+    """The same in every sweep."""
+    return rewrite_alike(body, _joined)
 
 
 def _joined(code: Sequence[Code], read_after: Iterable[str]) -> list[Code]:
@@ -101,6 +81,7 @@ class _Products:
             if isinstance(node, Let)
             and isinstance(node.expression, Call)
             and node.expression.dtype is _TYPE
+            and not node.expression.alike
         }
         made = ((name, self._product(name)) for name in self._calls)
         found = {name: product for name, product in made if product is not None}

@@ -13,7 +13,7 @@ before the sweep that needs it. Folds over the rows themselves are finished in t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -186,6 +186,31 @@ def nodes_read(code: Sequence[Code], needed: set[str]) -> tuple[Code, ...]:
             needed.update(names_in((node,)))
             read.append(node)
     return tuple(reversed(read))
+
+
+def rewrite_alike(
+    body: RowBody, rewrite: Callable[[Sequence[Code], Iterable[str]], Iterable[Code]]
+) -> RowBody:
+    """`body` with the code of its sweeps rewritten, given what is read after it; as it is, where
+    sweeps would then make a name by two functions. What one of them finds may be compared with what
+    another one makes. What is done once a row is left."""
+    stages: list[Sweep] = []
+    for sweep in body.stages:
+        read = names_in((*sweep.folds, *sweep.stores))
+        code = tuple(rewrite(sweep.code, read)) if sweep.axes else sweep.code
+        stages.append(dataclasses.replace(sweep, code=code))
+    before, after = _made_by(body.stages), _made_by(stages)
+    changed = (name for name in after if after[name] != before.get(name))
+    alike = all(len(after[name]) == 1 for name in changed)
+    return dataclasses.replace(body, stages=tuple(stages)) if alike else body
+
+
+def _made_by(stages: Iterable[Sweep]) -> dict[str, set[Expression]]:
+    """By what each name is made, in any of the stages."""
+    made: dict[str, set[Expression]] = {}
+    for node in (node for sweep in stages for node in sweep.code if isinstance(node, Let)):
+        made.setdefault(node.name, set()).add(node.expression)
+    return made
 
 
 def _read_by(node: Code | Fold | Store | Accumulate) -> tuple[Expression | None, Index]:

@@ -91,6 +91,8 @@ class _Facts:
     def _node(self, node: Code) -> Code:
         if not isinstance(node, Let) or not isinstance(node.expression, Call):
             return node
+        if node.expression.alike:
+            return node
         call = node.expression
         match call.op, call.args:
             case "sub", (value, (Ref(name) | Convert(Ref(name)))) if name in self._maxima:

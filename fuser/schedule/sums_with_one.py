@@ -18,7 +18,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import Call, Literal, Ref
 from fuser.schedule.resolve import refs
-from fuser.schedule.row_body import Code, RowBody, names_in
+from fuser.schedule.row_body import Code, RowBody, names_in, rewrite_alike
 from fuser.schedule.statements import Let
 
 _SUMS = {"erf": "erf_plus_one", "tanh": "tanh_plus_one"}
@@ -35,13 +35,8 @@ def join_sums_with_one(body: Body) -> Body:
 
 
 def join_sums_with_one_in_rows(body: RowBody) -> RowBody:
-    """The same in every sweep; what is done once a row is left."""
-    stages = list(body.stages)
-    for number, sweep in enumerate(stages):
-        if sweep.axes:
-            after = names_in((*sweep.folds, *sweep.stores))
-            stages[number] = dataclasses.replace(sweep, code=tuple(_joined(sweep.code, after)))
-    return dataclasses.replace(body, stages=tuple(stages))
+    """The same in every sweep."""
+    return rewrite_alike(body, _joined)
 
 
 def _joined(code: Sequence[Code], read_after: Iterable[str]) -> list[Code]:
@@ -66,7 +61,7 @@ def _joined(code: Sequence[Code], read_after: Iterable[str]) -> list[Code]:
 def _function(node: Code) -> Call | None:
     """The function of the sum with one of what a node computes, if there is one."""
     match node:
-        case Let(expression=Call(op) as call) if op in _SUMS and call.dtype is _TYPE:
+        case Let(expression=Call(op, _, dtype, False) as call) if op in _SUMS and dtype is _TYPE:
             return dataclasses.replace(call, op=_SUMS[op])
         case _:
             return None

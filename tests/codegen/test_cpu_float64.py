@@ -14,10 +14,16 @@ from tests.codegen.test_cpu_device_library import COMPILER, LIBRARY, Built, addr
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
 ULP = {
+    "acos": 1.2,
     "acosh": 2.4,
+    "asin": 2.0,
     "asinh": 1.7,
+    "atan": 1.7,
     "atanh": 2.0,
+    "cos": 0.9,
     "cosh": 3.4,
+    "erf": 2.5,
+    "erfc": 4.0,
     "exp": 1.1,
     "exp2": 1.2,
     "expm1": 2.3,
@@ -27,7 +33,9 @@ ULP = {
     "log2": 1.7,
     "sigmoid": 2.5,
     "silu": 3.0,
+    "sin": 0.9,
     "sinh": 2.8,
+    "tan": 2.3,
     "tanh": 2.6,
 }
 LEAST_UNITS = {"sigmoid": 2.0**-1022, "silu": 2.0**-1013}
@@ -36,6 +44,9 @@ REFERENCES = {
     "sigmoid": "1 / (1 + __builtin_expl(-x))",
     "silu": "x / (1 + __builtin_expl(-x))",
 }
+
+NEAR_TURNS = [6381956970095103 * 2.0**797, 6411027962775774 * 2.0**-47]
+"""The two float64 that are nearest to a multiple of pi/2, for their size."""
 
 APPLY = """
 extern "C" void apply_{name}(const double* in, double* out, long long count) {{
@@ -73,13 +84,20 @@ extern "C" double measure_{name}(const double* in, const double* got, long long 
 """
 
 
+@pytest.fixture(scope="module", params=["plain", "native"])
+def processor(request: pytest.FixtureRequest) -> list[str]:
+    """Options for what any such processor has, and for this one, which may round a product and a
+    sum once."""
+    return ["-march=native"] if request.param == "native" else []
+
+
 @pytest.fixture(scope="module")
-def functions(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def functions(tmp_path_factory: pytest.TempPathFactory, processor: list[str]) -> Built:
     parts = [LIBRARY.text([f"{name}(double)" for name in ULP])]
     for name in ULP:
         reference = REFERENCES.get(name, f"__builtin_{name}l(x)")
         parts += [APPLY.format(name=name), MEASURE.format(name=name, reference=reference)]
-    return build("\n".join(parts), tmp_path_factory.mktemp("float64"), "-O3", "-march=native")
+    return build("\n".join(parts), tmp_path_factory.mktemp("float64"), "-O3", *processor)
 
 
 def arguments() -> torch.Tensor:
@@ -105,7 +123,31 @@ def arguments() -> torch.Tensor:
     ]
     whole = torch.arange(-1100, 1100, dtype=torch.float64) * math.log(2.0) / 2
     special = torch.tensor([*ends, *(-x for x in ends)], dtype=torch.float64)
-    return torch.cat([*parts, whole, special])
+    turns = torch.arange(-100_000, 100_000, dtype=torch.float64) * (math.pi / 2)
+    large = torch.rand(1 << 18, generator=generator, dtype=torch.float64) * 1024
+    near = torch.tensor(NEAR_TURNS, dtype=torch.float64)
+    return torch.cat([*parts, whole, special, turns, torch.exp2(large), near])
+
+
+def test_atan2_of_float64_is_as_long_doubles_is(tmp_path: Path, processor: list[str]) -> None:
+    head = 'extern "C" void apply(const double* y, const double* x, double* out, long long count)'
+    loop = "for (long long i = 0; i < count; ++i)"
+    exact = 'extern "C" void exact(const double* y, const double* x, double* out, long long count)'
+    text = f"""{LIBRARY.text(["atan2(double)"])}
+{head} {{ {loop} out[i] = atan2(y[i], x[i]); }}
+{exact} {{ {loop} out[i] = __builtin_atan2l(y[i], x[i]); }}
+"""
+    built = build(text, tmp_path, "-O3", *processor)
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(2, 1 << 18, generator=generator, dtype=torch.float64)
+    ends = [0.0, -0.0, 1.0, -2.0, 2.0**-1074, 1e308, -1.7e308, math.inf, -math.inf, math.nan]
+    pairs = torch.cartesian_prod(*[torch.tensor(ends, dtype=torch.float64)] * 2).T
+    y, x = (torch.cat([*of]) for of in zip(drawn, drawn * 2.0**-600, pairs, strict=True))
+    got, expected, count = torch.empty_like(x), torch.empty_like(x), ctypes.c_longlong(len(x))
+    built.library.apply(address(y), address(x), address(got), count)
+    built.library.exact(address(y), address(x), address(expected), count)
+    torch.testing.assert_close(got, expected, rtol=2.0**-51, atol=2.0**-1070, equal_nan=True)
+    assert torch.equal(torch.signbit(got)[~got.isnan()], torch.signbit(expected)[~got.isnan()])
 
 
 @pytest.mark.parametrize("name", ULP)

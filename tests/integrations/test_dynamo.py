@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -242,7 +244,7 @@ def test_torch_takes_over_where_the_compiler_fails(monkeypatch, tmp_path) -> Non
         results = [run(x), run(x + 1)]
     torch.testing.assert_close(results, [x.exp().sum(-1), (x + 1).exp().sum(-1)])
     (warning,) = [w for w in caught if w.category is RuntimeWarning]
-    (script,) = tmp_path.iterdir()
+    (script,) = tmp_path.glob("*.py")
     assert str(script) in str(warning.message)
     (report,) = dynamo.reports()
     assert len(report.failed) == 1
@@ -307,3 +309,28 @@ def test_elements_of_no_dimensions_are_gathered_and_their_gradients_scattered() 
     inputs = torch.randn(5), torch.randn(())
     torch.testing.assert_close(gradients(compiled(function), *inputs), gradients(function, *inputs))
     assert [report.percent for report in dynamo.reports()] == [100.0, 100.0]
+
+
+EXTREMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "amax of a row": lambda x: x.amax(1),
+    "amin of columns": lambda x: x.amin(0),
+    "max": lambda x: x.max(),
+    "infinity norm": lambda x: torch.linalg.vector_norm(x, math.inf, dim=1),
+}
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("name", ["gelu", "tanh", "softmax", "mish", "layer_norm"])
+def test_gradients_go_to_what_equals_an_extreme(name: str, extreme: str) -> None:
+    """Were it made otherwise in the backward, nothing would, and they would be 0 / 0."""
+    options = {"softmax": {"dim": -1}, "layer_norm": {"normalized_shape": (300,)}}.get(name, {})
+
+    def function(x: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
+        return EXTREMES[extreme](getattr(nn.functional, name)(x, **options) + added)
+
+    x, added = (torch.randn(32, 300, requires_grad=True) for _ in range(2))
+    found = compiled(function)(x, added)
+    found.sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    torch.testing.assert_close(added.grad.abs().sum(), torch.tensor(float(found.numel())))
