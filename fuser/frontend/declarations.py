@@ -140,12 +140,12 @@ class Declarations:
         The other sizes are dynamic unless `static_sizes`. Only metadata is read, so meta and fake
         tensors will do. Raises ArgumentTypeError, OperandDtypeError.
         """
-        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(tensor, torch.Tensor) or not _is_strided(tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
                 operation="from_pytorch",
                 argument="tensor",
                 expected="a strided torch.Tensor",
-                got=getattr(tensor, "layout", type(tensor).__name__),
+                got=_layout_of(tensor),
             )
         element = dtypes.from_torch(tensor.dtype)
         if element is None:
@@ -223,3 +223,14 @@ class Declarations:
 
 
 _dtype = dtype
+
+
+def _is_strided(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested
+
+
+def _layout_of(given: object) -> str:
+    """What a message calls the memory of something that is no strided tensor."""
+    if not isinstance(given, torch.Tensor):
+        return type(given).__name__
+    return "a nested tensor" if given.is_nested else str(given.layout)

@@ -85,8 +85,20 @@ def in_drawing_order(statements: Iterable[Statement]) -> list[Statement]:
 def evaluate(
     op: Operation, environment: Environment, device: torch.device
 ) -> tuple[torch.Tensor, ...]:
-    """The results of one operation, given what its operands hold."""
+    """The results of one operation, given what its operands hold.
 
+    They have the types that the definition says, also where torch's autocast is on.
+    """
+    place = device.type
+    if torch.amp.is_autocast_available(place) and torch.is_autocast_enabled(place):
+        with torch.autocast(place, enabled=False):
+            return _evaluate(op, environment, device)
+    return _evaluate(op, environment, device)
+
+
+def _evaluate(
+    op: Operation, environment: Environment, device: torch.device
+) -> tuple[torch.Tensor, ...]:
     def get(value: Value) -> torch.Tensor:
         return environment[value]
 

@@ -32,9 +32,20 @@ def recognizer(inputs: Inputs) -> Recognizes:
     count = len(inputs)
 
     def recognizes(given: Inputs) -> bool:
-        return len(given) == count and check(*given) and _are_aligned(given)
+        return (
+            len(given) == count and _have_strides(given) and check(*given) and _are_aligned(given)
+        )
 
     return recognizes if _are_aligned(inputs) else never
+
+
+def _have_strides(inputs: Inputs) -> bool:
+    """Whether inputs are tensors that torch's check can ask for strides: where it cannot, it ends
+    the process."""
+    for given in inputs:
+        if getattr(given, "is_nested", True):
+            return False
+    return True
 
 
 def _are_aligned(tensors: Inputs) -> bool:

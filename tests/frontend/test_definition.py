@@ -377,6 +377,8 @@ def test_from_pytorch_refuses_what_is_no_dense_tensor() -> None:
         like(3.0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(errors.ArgumentTypeError, match="sparse"):
         like(torch.eye(3).to_sparse())
+    with pytest.raises(errors.ArgumentTypeError, match="got a nested tensor"):
+        like(torch.nested.as_nested_tensor([torch.ones(3)]))
     with pytest.raises(errors.OperandDtypeError, match="float8_e5m2fnuz"):
         like(torch.ones(3).to(torch.float8_e5m2fnuz))
 

@@ -41,6 +41,7 @@ OTHERS: dict[str, Callable[[], list[torch.Tensor | float]]] = {
     "no memory": lambda: [freed(4, 8), like(8)],
     "lazily negated": lambda: [torch.randn(4, 8, dtype=torch.complex64).conj().imag, like(8)],
     "sparse": lambda: [like(4, 8).to_sparse(), like(8)],
+    "nested": lambda: [torch.nested.as_nested_tensor([like(8)] * 4), like(8)],
     "a number": lambda: [like(4, 8), 2.0],
     "too few": lambda: [like(4, 8)],
     "too many": lambda: [like(4, 8), like(8), like(8)],

@@ -162,3 +162,16 @@ def test_dropout_of_torch_and_numbers_of_kernels_are_repeatable(
             if used or result.ndim == 1:
                 fd.add_output(result)
     fd.validate(inputs)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_types_are_the_definitions_under_autocast(target: str) -> None:
+    a, b = torch.randn(16, 32), torch.randn(32, 8)
+    with FusionDefinition() as fd:
+        product = fd.ops.matmul(fd.from_pytorch(a), fd.from_pytorch(b))
+        fd.add_output(product)
+        fd.add_output(product + 1.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, one_more = check(fd, [a, b], target)
+    torch.testing.assert_close(found, a @ b)
+    torch.testing.assert_close(one_more, a @ b + 1.0)
