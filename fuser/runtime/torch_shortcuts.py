@@ -42,10 +42,7 @@ def recognizer(inputs: Inputs) -> Recognizes:
 def _have_strides(inputs: Inputs) -> bool:
     """Whether inputs are tensors that torch's check can ask for strides: where it cannot, it ends
     the process."""
-    for given in inputs:
-        if getattr(given, "is_nested", True):
-            return False
-    return True
+    return all(not getattr(given, "is_nested", True) for given in inputs)
 
 
 def _are_aligned(tensors: Inputs) -> bool:
