@@ -15,7 +15,7 @@ from fuser.codegen.kernel_source import (
     Size,
     Workspace,
 )
-from fuser.codegen.launch_bounds import with_all_registers
+from fuser.codegen.launch_bounds import by_residency
 
 __all__ = [
     "Argument",
@@ -31,5 +31,5 @@ __all__ = [
     "Scalar",
     "Size",
     "Workspace",
-    "with_all_registers",
+    "by_residency",
 ]

@@ -1,13 +1,19 @@
 """How many registers a CUDA kernel may have.
 
 A multiprocessor shares its registers out over the blocks that it runs at once. Where one of them
-waits for memory, another computes, so kernels are compiled for several; those that would then spill
-registers to memory, for one.
+waits for memory or for its own threads, another computes, and all that they load is under way at
+once. So a kernel is compiled for as many as need not spill registers to memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fuser.codegen.kernel_source import KernelSource
+
+_EIGHTHS = (8, 6, 5, 4, 3, 2)
+"""Of the threads that a multiprocessor may run at once, how many are tried: there are 32 registers
+for each of all, and 8 more for each step at first."""
 
 
 def launch_bounds(threads: int, blocks: int | None = None) -> str:
@@ -16,7 +22,14 @@ def launch_bounds(threads: int, blocks: int | None = None) -> str:
     return f"__launch_bounds__({', '.join(map(str, bounds))})"
 
 
-def with_all_registers(source: KernelSource) -> str:
-    """The text of a kernel, for one block at a time; unchanged if it asks for no more."""
-    threads, blocks = source.launch.max_threads, source.launch.resident
-    return source.code.replace(launch_bounds(threads, blocks), launch_bounds(threads, 1))
+def by_residency(source: KernelSource, most_threads: int) -> Iterator[str]:
+    """The text of a kernel for as many blocks at once as a multiprocessor has threads for, and for
+    fewer and fewer, down to one; as it is, where ptxas is to choose."""
+    threads = source.launch.max_threads
+    asked = launch_bounds(threads, source.launch.resident)
+    if asked not in source.code:
+        yield source.code
+        return
+    counts = {most_threads * eighths // 8 // threads for eighths in _EIGHTHS}
+    for blocks in sorted({*counts, 1} - {0}, reverse=True):
+        yield source.code.replace(asked, launch_bounds(threads, blocks))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fuser.codegen import KernelSource, with_all_registers
+from collections.abc import Iterable
+
+from fuser.codegen import KernelSource, by_residency
 from fuser.runtime import cuda_driver
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cubin import Cubin, pack_cubin, unpack_cubin
@@ -11,25 +13,24 @@ from fuser.runtime.disk_cache import kept_kernel
 from fuser.runtime.kernel import Launcher, as_c, c_types
 from fuser.runtime.nvrtc import compile_cubin, nvrtc_version, options
 from fuser.runtime.occupancy import filling_grid
+from fuser.schedule.cuda_parameters import threads_at_once
 
 
 def compile_cuda(source: KernelSource, arch: str) -> Cubin:
     """The cubin of a kernel for `arch` ("sm_90"), compiled once; needs no GPU.
 
-    Where the registers of as many blocks as are to run at once do not hold what the kernel needs,
-    fewer run. Raises CompilationError, or TargetError where NVRTC is not installed.
+    As many blocks run at once as have registers for what it needs. Raises CompilationError, or
+    TargetError where NVRTC is not installed.
     """
+    texts = list(by_residency(source, threads_at_once(arch)))
 
     def make() -> bytes:
-        cubin = compile_cubin(source.code, source.name, arch, options(source))
-        alone = with_all_registers(source)
-        if cubin.resources.spill_bytes and alone != source.code:
-            cubin = compile_cubin(alone, source.name, arch, options(source))
-        return pack_cubin(cubin)
+        compiled = (compile_cubin(text, source.name, arch, options(source)) for text in texts)
+        return pack_cubin(_first_without_spills(compiled))
 
     def make_or_load() -> Cubin:
         made_by = ("cubin", nvrtc_version(), arch, *options(source), source.name)
-        key = "\n".join((*made_by, source.code))
+        key = "\n".join((*made_by, *texts))
         return kept_kernel(key, make, lambda packed: unpack_cubin(packed, source.name, arch))
 
     return _CUBINS.get(f"{arch}\n{source.key}", make_or_load)
@@ -50,6 +51,16 @@ def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
         kernel.launch(grid, block, as_c(types, numbers), stream, shared)
 
     return launch
+
+
+def _first_without_spills(cubins: Iterable[Cubin]) -> Cubin:
+    """The first of some that spills no registers; the last, if all do."""
+    cubin: Cubin | None = None
+    for cubin in cubins:
+        if not cubin.resources.spill_bytes:
+            break
+    assert cubin is not None
+    return cubin
 
 
 _CUBINS: CompileCache[Cubin] = CompileCache()

@@ -173,7 +173,7 @@ class CudaRowParameters:
         """What an architecture, such as sm_90, has room for; a GPU of so many multiprocessors, or
         of as many as is common."""
         number = arch_number(arch)
-        common, shared, threads = _ARCHITECTURES.get(number, (132, 99, 1536))
+        common, shared, threads = _ARCHITECTURES.get(number, _ANY)
         return CudaRowParameters(
             multiprocessors=multiprocessors or common,
             max_cluster=8 if number >= 90 else 1,
@@ -205,6 +205,13 @@ def arch_number(arch: str) -> int:
     return int(arch.removeprefix("sm_").rstrip("af"))
 
 
+def threads_at_once(arch: str) -> int:
+    """The most threads that a multiprocessor of an architecture runs at once."""
+    _, _, threads = _ARCHITECTURES.get(arch_number(arch), _ANY)
+    return threads
+
+
+_ANY = 132, 99, 1536
 _ARCHITECTURES = {
     80: (108, 163, 2048),
     86: (84, 99, 1536),

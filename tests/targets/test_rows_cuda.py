@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
+import re
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
 from fuser import DataType, FusionDefinition
-from fuser.codegen.launch_bounds import launch_bounds
+from fuser.codegen import KernelSource, by_residency
 from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.nvrtc import compile_cubin
+from fuser.schedule.loop_nest import Launch
 from tests.definitions import agrees, close
 from tests.row_cases import CASES, INTEGER_CASES, RowCase, Tensors
 from tests.strategies import (
@@ -151,19 +152,33 @@ def test_kernels_compile_without_spills(case: RowCase, arch: str):
             assert kernel.compile().spill_bytes == 0
 
 
-def test_kernels_that_would_spill_run_fewer_blocks_at_once():
+def resident(source: KernelSource) -> list[int]:
+    """How many blocks at once the texts of a kernel ask for, in turn."""
+    found = (re.search(r"__launch_bounds__\(\d+, (\d+)\)", t) for t in by_residency(source, 2048))
+    return [int(match[1]) for match in found if match]
+
+
+def test_as_many_blocks_run_at_once_as_need_not_spill():
     inputs = [torch.empty(8192, 4096, dtype=torch.bfloat16, device="meta") for _ in range(4)]
     with FusionDefinition() as fd:
         for x in inputs:
             t = fd.ops.cast(fd.from_pytorch(x), dtype=DataType.Float)
             fd.add_output(fd.ops.sub(t, fd.ops.mean(t, dims=[1], keepdim=True)))
     source = fd.plan(inputs, target="cuda:sm_90").kernels[0].kernel_source
-    launch = dataclasses.replace(source.launch, resident=2048 // source.launch.max_threads)
-    bounds = launch_bounds(launch.max_threads, source.launch.resident)
-    code = source.code.replace(bounds, launch_bounds(launch.max_threads, launch.resident))
-    assert compile_cubin(code, source.name, "sm_90").resources.spill_bytes > 0
-    crowded = dataclasses.replace(source, code=code, launch=launch)
-    assert compile_cuda(crowded, "sm_90").resources.spill_bytes == 0
+    texts, blocks = list(by_residency(source, 2048)), resident(source)
+    assert blocks == sorted(blocks, reverse=True)
+    assert blocks[0] == 2048 // source.launch.max_threads
+    assert blocks[-1] == 1
+    spilled = [compile_cubin(text, source.name, "sm_90").resources.spill_bytes for text in texts]
+    taken = spilled.index(0)
+    assert taken > 0
+    chosen = compile_cubin(texts[taken], source.name, "sm_90").resources
+    assert compile_cuda(source, "sm_90").resources == chosen
+
+
+def test_what_asks_for_no_number_of_blocks_is_left_to_the_compiler():
+    source = KernelSource("k", "", "__launch_bounds__(256)", (), Launch(max_threads=256))
+    assert list(by_residency(source, 2048)) == [source.code]
 
 
 def test_a_number_made_of_a_gathered_place_differs_from_lane_to_lane():
