@@ -15,6 +15,9 @@ _EIGHTHS = (8, 6, 5, 4, 3, 2)
 """Of the threads that a multiprocessor may run at once, how many are tried: there are 32 registers
 for each of all, and 8 more for each step at first."""
 
+_LEAST_THREADS = 64
+"""Of a block, as far as that counts: a multiprocessor runs no more blocks of fewer."""
+
 
 def launch_bounds(threads: int, blocks: int | None = None) -> str:
     """`threads` a block, and how many `blocks` are to run at once, if ptxas is not to choose."""
@@ -30,6 +33,7 @@ def by_residency(source: KernelSource, most_threads: int) -> Iterator[str]:
     if asked not in source.code:
         yield source.code
         return
-    counts = {most_threads * eighths // 8 // threads for eighths in _EIGHTHS}
+    each = max(threads, _LEAST_THREADS)
+    counts = {most_threads * eighths // 8 // each for eighths in _EIGHTHS}
     for blocks in sorted({*counts, 1} - {0}, reverse=True):
         yield source.code.replace(asked, launch_bounds(threads, blocks))

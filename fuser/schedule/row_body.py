@@ -176,16 +176,21 @@ def names_in(nodes: Iterable[Code | Fold | Store | Accumulate]) -> Iterable[str]
                     assert_never(leaf)
 
 
-def nodes_read(code: Sequence[Code], needed: set[str]) -> tuple[Code, ...]:
-    """The nodes that make what is `needed`, and those that keep or report something. What they read
-    is needed then, too."""
+def nodes_read(
+    code: Sequence[Code], needed: set[str], *, reporting: bool = True
+) -> tuple[Code, ...]:
+    """The nodes that make what is `needed`, and those that keep or report something, if `reporting`
+    ones are. What they read is needed then, too."""
     read: list[Code] = []
     for node in reversed(code):
-        reports = isinstance(node, Keep) or (isinstance(node, CheckedIndex) and node.reports)
-        if reports or node.name in needed:
+        if node.name in needed or (reporting and _reports(node)):
             needed.update(names_in((node,)))
             read.append(node)
     return tuple(reversed(read))
+
+
+def _reports(node: Code) -> bool:
+    return isinstance(node, Keep) or (isinstance(node, CheckedIndex) and node.reports)
 
 
 def rewrite_alike(

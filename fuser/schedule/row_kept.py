@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from fuser.schedule.index import Axis
-from fuser.schedule.row_body import RowBody, Sweep, names_in
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, names_in, nodes_read
 from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.row_vectors import consecutive_loads
@@ -47,7 +47,8 @@ def loads_to_keep(
 
 
 def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> list[Sweep]:
-    """The stages with these loads made before the first sweep that needs one."""
+    """The stages with these loads made first, and then those that a row makes once, if they wait
+    for none of its folds: all of them are under way at once, and not one after the other."""
     if not loads:
         return list(stages)
 
@@ -60,13 +61,40 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
     def needs(sweep: Sweep) -> bool:
         return sweep.axes == (axis,) and not kept.keys().isdisjoint(sweep.code)
 
-    first = next(number for number, sweep in enumerate(stages) if needs(sweep))
     fill: list[Load | Keep] = []
     for load in loads:
         fill += (load, Keep(load.name, load.tensor.dtype, axis))
     sweeps = [read(sweep) if needs(sweep) else sweep for sweep in stages]
-    sweeps.insert(first, Sweep((axis,), tuple(fill), (), ()))
-    return sweeps
+    once = _loaded_once(sweeps)
+    before = nodes_read(once, set(names_in(loads)), reporting=False)
+    after = tuple(node for node in once if node not in before)
+    filled = [
+        Sweep((), before, (), ()),
+        Sweep((axis,), tuple(fill), (), ()),
+        Sweep((), after, (), ()),
+    ]
+    rest = (_without(sweep, once) for sweep in sweeps)
+    return [sweep for sweep in (*filled, *rest) if sweep.code or sweep.folds or sweep.stores]
+
+
+def _loaded_once(stages: Sequence[Sweep]) -> tuple[Code, ...]:
+    """What a row loads once that does not wait for its folds, and what these loads need."""
+    waiting: set[str] = set()
+    known: list[Code] = []
+    for sweep in stages:
+        for node in (*sweep.code, *sweep.folds):
+            if sweep.axes or isinstance(node, Fold) or not waiting.isdisjoint(names_in((node,))):
+                waiting.add(node.name)
+            else:
+                known.append(node)
+    return nodes_read(known, {node.name for node in known if isinstance(node, Load)})
+
+
+def _without(sweep: Sweep, made: Collection[Code]) -> Sweep:
+    """A sweep; of what is done once a row, what is left beside `made`."""
+    if sweep.axes:
+        return sweep
+    return dataclasses.replace(sweep, code=tuple(node for node in sweep.code if node not in made))
 
 
 def keep_values(

@@ -212,8 +212,6 @@ rows_sub_mul_sum_truediv(const float* __restrict__ T0_in, const float* __restric
   for (int32 i0 = int32(threadIdx.y) * gridDim.x + blockIdx.x; i0 < n0; i0 += gridDim.x * 4) {
     alignas(16) float T0_kept[2][4];
     alignas(16) float T1_kept[2][4];
-    const float T2 = T2_in[i0];
-    const float T3 = T3_in[i0];
     #pragma unroll
     for (int round = 0; round < 2; ++round) {
       const int32 i1 = (round * 128 + thread) * 4;
@@ -225,6 +223,8 @@ rows_sub_mul_sum_truediv(const float* __restrict__ T0_in, const float* __restric
       load_vector(T1, T1_in + (i1 + i0 * n1));
       store_vector(T1, T1_kept[round]);
     }
+    const float T2 = T2_in[i0];
+    const float T3 = T3_in[i0];
     float T19_part = 0.0f;
     float T21_part = 0.0f;
     #pragma unroll

@@ -57,6 +57,27 @@ def test_elements_picked_by_an_index_are_loaded_where_they_are_needed():
     assert sum(line.count("load T0") for line in lines) == 2
 
 
+def test_what_waits_for_no_fold_is_loaded_before_them():
+    """Else it would be waited for after them, again."""
+    lines = kept(loss, torch.empty(8, 6), torch.empty(8, dtype=torch.int64))
+    assert lines[1:5] == [
+        "sweep 6: load T0, keep T0",
+        "once: load T8, check gather < 6, load T0",
+        "sweep 6: kept T0; T2 = fold maximum",
+        "sweep 6: kept T0, sub, exp; T5 = fold add",
+    ]
+    assert "load" not in lines[5]
+
+
+def test_what_says_where_a_row_lies_is_loaded_first():
+    def chosen(fd, x, rows):
+        return softmax(fd, fd.ops.index_select(x, rows, 0))
+
+    lines = kept(chosen, torch.empty(9, 6), torch.empty(8, dtype=torch.int64))
+    assert lines[1].startswith("once: load T1, check")
+    assert lines[2].startswith("sweep 6: load T0")
+
+
 def test_strided_elements_are_kept_one_by_one_only():
     x = torch.empty(8, 12)[:, ::2]
     assert "keep T0" in "".join(kept(softmax, x, lanes=1))
