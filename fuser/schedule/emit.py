@@ -201,20 +201,7 @@ class Emitter(ABC):
 
 def scalar_operands(statement: Statement) -> list[Value]:
     """The operands of a statement that are no tensors."""
-    op = statement.op
-    match op:
-        case Pointwise():
-            return [arg for arg in op.args if not arg.is_tensor]
-        case Cast():
-            return [] if op.arg.is_tensor else [op.arg]
-        case Full() | Pad():
-            return [op.fill]
-        case Iota():
-            return [op.start, op.step]
-        case Random():
-            return [*op.parameters, op.seed, op.offset]
-        case _:
-            return []
+    return [value for value in operands(statement.op) if not value.is_tensor]
 
 
 def convert(expression: Expression, dtype: DataType) -> Expression:

@@ -13,11 +13,10 @@ import dataclasses
 from collections.abc import Container
 from collections.abc import Set as AbstractSet
 
-from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.expressions import Call
-from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read
+from fuser.schedule.row_body import Code, RowBody, Sweep, dtype_of, names_in, nodes_read
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.statements import CheckedIndex, Let, Load
 
@@ -52,11 +51,7 @@ def keep_in_row(body: RowBody, max_bytes: int, but: Container[str] = ()) -> RowB
 
 def _kept_bytes(sweep: Sweep, node: Made) -> int:
     """Bytes of what a node makes of a row."""
-    return point_count(sweep.axes) * _dtype(node).itemsize
-
-
-def _dtype(node: Made) -> DataType:
-    return node.dtype if isinstance(node, Let) else node.tensor.dtype
+    return point_count(sweep.axes) * dtype_of(node).itemsize
 
 
 def _is_costly(node: Made, sweep: Sweep) -> bool:
@@ -99,7 +94,9 @@ def _last_of_chain(node: Made, later: Sweep, made: AbstractSet[str]) -> Made:
     while True:
         readers = [reader for reader in contents if node.name in names_in((reader,))]
         match readers:
-            case [Let(name=name, dtype=dtype) as reader] if name in made and dtype is _dtype(node):
+            case [Let(name=name, dtype=dtype) as reader] if name in made and dtype is dtype_of(
+                node
+            ):
                 node = reader
             case _:
                 return node
@@ -112,7 +109,7 @@ def _keeping(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     for node in sweep.code:
         code.append(node)
         if isinstance(node, Made) and node.name in shared and node.name not in already:
-            code.append(Keep(node.name, _dtype(node), inner, outer=tuple(outer)))
+            code.append(Keep(node.name, dtype_of(node), inner, outer=tuple(outer)))
     return dataclasses.replace(sweep, code=tuple(code))
 
 
@@ -120,7 +117,7 @@ def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     """The sweep with kept values read, and without what nothing needs any more."""
     *outer, inner = sweep.axes
     code: list[Code] = [
-        Kept(node.name, _dtype(node), inner, outer=tuple(outer))
+        Kept(node.name, dtype_of(node), inner, outer=tuple(outer))
         if isinstance(node, Made) and node.name in shared
         else node
         for node in sweep.code

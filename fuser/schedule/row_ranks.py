@@ -19,9 +19,8 @@ from fuser.schedule.folds import is_extreme
 from fuser.schedule.names import rank_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in, nodes_read
 from fuser.schedule.statements import Let
+from fuser.schedule.vectors import FLOATS_OF_16
 from fuser.schedule.widening import unwidened, widened_in
-
-_RANKED = (DataType.Half, DataType.BFloat16)
 
 
 def fold_ranks(body: RowBody, *, but: Sweep | None = None) -> RowBody:
@@ -58,4 +57,4 @@ def by_rank(sweep: Sweep) -> list[Sweep]:
 
 def _is_ranked(fold: Fold, source: Expression) -> bool:
     """Whether a fold finds a row's extreme, and `source`, of which it does, is of 16 bits."""
-    return is_extreme(fold.operation) and fold.slots is None and source.dtype in _RANKED
+    return is_extreme(fold.operation) and fold.slots is None and source.dtype in FLOATS_OF_16

@@ -11,12 +11,13 @@ the row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import kept_dtype, neutral
-from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.lane_calls import LaneLoop
+from fuser.schedule.loop_tree import Node
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of, names_in
 from fuser.schedule.row_statements import Carry, Keep, Kept, Running, ScanLanes
@@ -24,7 +25,6 @@ from fuser.schedule.statements import Lanes, Let, Store
 from fuser.schedule.vectors import lanes_to_store, step_along
 
 Phase = tuple[Code, ...]
-LaneLoop = Callable[[tuple[Node, ...]], Loop]
 
 
 def carry_of(scan: Running) -> Carry:

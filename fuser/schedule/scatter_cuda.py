@@ -142,7 +142,7 @@ def _lanes(
 
 def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: int) -> WarpPoints:
     store, dtype = body.store, body.store.tensor.dtype
-    along, place = _divided(store.at, inner)
+    along = Index(0, tuple(part for part in store.at.terms if part[0] == inner))
     nodes = in_lanes(body.sweep, _no_folds, inner, Vectors(lanes))
     source = next(node.source for node in reversed(nodes) if isinstance(node, Store))
     elsewhere = dataclasses.replace(store, at=Index())
@@ -152,18 +152,11 @@ def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: in
     return WarpPoints(
         axes=axes,
         code=body.code_for(names_in((nowhere,))),
-        place=place,
+        place=store.at.without(inner),
         columns=Loop(inner, Binding.TEAM, (*of_source, *each), lanes, whole=True),
         store=dataclasses.replace(store, at=along, source=source, lanes=lanes),
         fill=Literal(zero_to_add(dtype), dtype),
     )
-
-
-def _divided(at: Index, inner: Axis) -> tuple[Index, Index]:
-    """What of an index follows `inner`, and the rest."""
-    along = tuple(part for part in at.terms if part[0] == inner)
-    rest = tuple(part for part in at.terms if part[0] != inner)
-    return Index(0, along), Index(at.constant, rest)
 
 
 def _no_folds(fold: Fold, sweep: Sweep) -> Accumulate:

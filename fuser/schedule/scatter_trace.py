@@ -16,7 +16,7 @@ from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Sweep, names_in
+from fuser.schedule.row_body import Code, Sweep, nodes_read
 from fuser.schedule.scatter_elements import Axes, ScatterTracer, atoms_of, axes_of
 from fuser.schedule.statements import CheckedIndex, Let, Store
 from fuser.segmenter import Segment
@@ -46,12 +46,7 @@ class PointBody:
 
     def code_for(self, wanted: Iterable[str]) -> tuple[Code, ...]:
         """What of `code` makes these names, and all that they need."""
-        names, found = set(wanted), list[Code]()
-        for node in reversed(self.code):
-            if node.name in names:
-                names.update(names_in((node,)))
-                found.insert(0, node)
-        return tuple(found)
+        return nodes_read(self.code, set(wanted), reporting=False)
 
 
 def trace_points(segment: Segment) -> PointBody:

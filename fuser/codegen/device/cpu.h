@@ -1037,7 +1037,7 @@ static inline long long index_in_range(long long index, long long size, bool wra
   return index_or_zero(index_from_start(index, size, wraps), size);
 }
 
-//@ report_index: index_from_start
+//@ report_index
 // Reports an index, counted from the start, that is out of range. The first thread reports.
 static inline void report_index(unsigned long long at, long long size, bool wraps, long long check,
                                 long long* errors) {

@@ -32,17 +32,16 @@ def _index_select(b: Lowering, self: Any, dim: int, index: Any) -> Handle:
 
 
 def _embedding(b: Lowering, weight: Any, indices: Any) -> Handle:
-    return _at(b, b.tensor(weight), 0, b.tensor(indices))
+    return _rows_at(b, b.tensor(weight), b.tensor(indices))
 
 
-def _at(b: Lowering, x: Handle, dim: int, index: Handle) -> Handle:
-    """The slices of `x` at an index of any rank, whose dimensions take the place of `dim`."""
+def _rows_at(b: Lowering, x: Handle, index: Handle) -> Handle:
+    """The rows of `x` at an index of any rank, whose dimensions take the place of the first."""
     if index.ndim == 1:
-        return b.ops.index_select(x, index, dim)
+        return b.ops.index_select(x, index, 0)
     flat = b.ops.reshape(index, [-1]) if index.ndim else b.ops.broadcast(index, [True])
-    read = b.ops.index_select(x, flat, dim)
-    sizes = b.sizes(x)
-    return b.ops.reshape(read, [*sizes[:dim], *b.sizes(index), *sizes[dim + 1 :]])
+    read = b.ops.index_select(x, flat, 0)
+    return b.ops.reshape(read, [*b.sizes(index), *b.sizes(x)[1:]])
 
 
 # -- indices in several dimensions ---------------------------------------------------------------
@@ -131,7 +130,7 @@ def _product(b: Lowering, sizes: Sequence[int | Handle]) -> int | Handle:
 def _index(b: Lowering, self: Any, indices: Sequence[Any]) -> Handle:
     x = b.tensor(self)
     found = _indexed(b, x, indices, "index")
-    read = _at(b, found.rows, 0, found.place)
+    read = _rows_at(b, found.rows, found.place)
     rank, before = found.place.ndim, found.before
     if before == 0:
         return read
