@@ -63,7 +63,9 @@ def schedule_cuda(
     inner_bindings = (Binding.THREAD_X, Binding.THREAD_Y)
     for depth, axis in enumerate(reversed(body.axes)):
         binding = inner_bindings[depth] if depth < 2 else Binding.BLOCK
-        nodes = (Loop(axis, binding, nodes, lanes if depth == 0 else 1),)
+        step = lanes if depth == 0 else 1
+        whole = step > 1 and axis.extent % step == 0
+        nodes = (Loop(axis, binding, nodes, step, whole=whole),)
     return LoopNest(
         name=kernel_name("pointwise", segment),
         axes=body.axes,
