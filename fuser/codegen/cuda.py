@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cuda_tiles import CudaTilePrinter
+from fuser.codegen.cuda_tiles import BlockNumber, CudaTilePrinter
 from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.target import CUDA
 from fuser.codegen.tiles import tiled_nest
@@ -121,19 +121,13 @@ class CudaPrinter(CudaTilePrinter):
         if len(nest) == 1:
             self._place_along_one_axis(nest[0])
             return
-        index = self.index
-        self.out.line("unsigned int tile = blockIdx.x;")
         checks: list[str] = []
-        for loop in reversed(nest):
-            name = self.sizes.axis(loop.axis)
-            if loop.binding in _THREAD_BINDINGS:
-                self._place_within_tile(loop, name, index, last=loop is nest[0])
-                checks.insert(0, f"{name} >= {self.sizes.extent(loop.axis)}")
-            elif loop is nest[0]:
-                self.out.line(f"const {index} {name} = tile;")
-            else:
-                extent = self.sizes.extent(loop.axis)
-                self.out.line(f"const {index} {name} = tile % {extent}; tile /= {extent};")
+        for number in self.block_numbers(nest, self._blocks_along):
+            name, place = self.sizes.axis(number.loop.axis), number.text
+            if number.loop.binding in _THREAD_BINDINGS:
+                place = self._within_block(number)
+                checks.insert(0, f"{name} >= {self.sizes.extent(number.loop.axis)}")
+            self.out.line(f"const {self.index} {name} = {place};{number.rest}")
         self.out.line(f"if ({' || '.join(checks)}) return;")
 
     def _place_along_one_axis(self, loop: Loop) -> None:
@@ -145,16 +139,24 @@ class CudaPrinter(CudaTilePrinter):
         self.out.line(f"const {index} {name} = {thread};")
         self.out.line(f"if ({name} >= {self.sizes.extent(loop.axis)}) return;")
 
-    def _place_within_tile(self, loop: Loop, name: str, index: str, *, last: bool) -> None:
-        letter = "x" if loop.binding is Binding.THREAD_X else "y"
-        width = self.nest.launch.block[0 if letter == "x" else 1] * loop.step
-        tiles = ceil_div(loop.axis.extent, width)
-        count = "" if last else self.sizes.parameter(f"{letter}_tiles", tiles)
-        tile = "tile" if last else f"tile % {count}"
-        position = f"{index}({tile}) * blockDim.{letter} + threadIdx.{letter}"
-        position = f"({position}) * {loop.step}" if loop.step > 1 else position
-        divide = "" if last else f" tile /= {count};"
-        self.out.line(f"const {index} {name} = {position};{divide}")
+    def _within_block(self, number: BlockNumber) -> str:
+        """Where a thread's points begin along an axis that the threads of a block share."""
+        letter, step = _letter(number.loop), number.loop.step
+        place = f"{self.index}({number.text}) * blockDim.{letter} + threadIdx.{letter}"
+        return f"({place}) * {step}" if step > 1 else place
+
+    def _blocks_along(self, loop: Loop) -> str:
+        """How many blocks there are along an axis."""
+        if loop.binding not in _THREAD_BINDINGS:
+            return self.sizes.extent(loop.axis)
+        letter = _letter(loop)
+        width = self.nest.launch.block["xy".index(letter)] * loop.step
+        return self.sizes.parameter(f"{letter}_tiles", ceil_div(loop.axis.extent, width))
+
+
+def _letter(loop: Loop) -> str:
+    """The dimension of a block along which its threads share an axis."""
+    return "x" if loop.binding is Binding.THREAD_X else "y"
 
 
 def _group(text: str) -> str:

@@ -89,10 +89,10 @@ FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-pointwise_set(const float* __restrict__ T2_in, float* __restrict__ T3_out, const int32 x_tiles, const int32 n3, const int32 y_tiles, const int32 n2, const int32 n1, const int32 T2_stride_1, const int32 T2_stride_2) {
-  unsigned int tile = blockIdx.x;
-  const int32 i3 = (int32(tile % x_tiles) * blockDim.x + threadIdx.x) * 4; tile /= x_tiles;
-  const int32 i2 = int32(tile % y_tiles) * blockDim.y + threadIdx.y; tile /= y_tiles;
+pointwise_set(const float* __restrict__ T2_in, float* __restrict__ T3_out, const int32 n3, const int32 n2, const int32 n1, const int32 T2_stride_1, const int32 T2_stride_2) {
+  const int32 i3 = (int32(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
+  const int32 i2 = int32(blockIdx.y) * blockDim.y + threadIdx.y;
+  unsigned int tile = blockIdx.z;
   const int32 i1 = tile % n1; tile /= n1;
   const int32 i0 = tile;
   if (i2 >= n2 || i3 >= n3) return;

@@ -204,10 +204,9 @@ FUSER_DEVICE void drain_tile(const T (&tile)[Columns][Pitch], Index first, Index
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, float* __restrict__ T6_out, float* __restrict__ T8_out, const int32 n0, const int32 tiles_0, const int32 n1, const int32 T1_stride_1, const int32 T6_stride_1) {
-  unsigned int tile = blockIdx.x;
-  const int32 first_0 = int32(tile % tiles_0) * 64; tile /= tiles_0;
-  const int32 first_1 = int32(tile) * 64;
+pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, float* __restrict__ T6_out, float* __restrict__ T8_out, const int32 n0, const int32 n1, const int32 T1_stride_1, const int32 T6_stride_1) {
+  const int32 first_0 = int32(blockIdx.x) * 64;
+  const int32 first_1 = int32(blockIdx.y) * 64;
   __shared__ float T1_tile[64][65];
   __shared__ float T6_tile[64][65];
   fill_tile<256, 4, 64>(T1_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
