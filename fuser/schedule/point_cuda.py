@@ -14,6 +14,7 @@ from fuser.schedule.cuda_blocks import block_shape, grid_shape
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.in_place import points_refusal, rows_refusal
+from fuser.schedule.index import Axis
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
@@ -56,22 +57,15 @@ def schedule_cuda(
         rows = use_facts(rows, by_inverse=True)
         nest = map_rows(segment, rows, None, alignments, row_parameters)
         return dataclasses.replace(nest, name=kernel_name("pointwise", segment))
-    nodes = _lanes_of_thread(segment, body, lanes, alignments)
     extents = [axis.extent for axis in body.axes]
     block = block_shape(extents, lanes, parameters)
     grid, numbered = grid_shape(_blocks(extents, lanes, block))
-    inner_bindings = (Binding.THREAD_X, Binding.THREAD_Y)
-    for depth, axis in enumerate(reversed(body.axes)):
-        binding = inner_bindings[depth] if depth < 2 else Binding.BLOCK
-        step = lanes if depth == 0 else 1
-        whole = step > 1 and axis.extent % step == 0
-        nodes = (Loop(axis, binding, nodes, step, whole=whole),)
     threads = parameters.threads * (1 if len(extents) <= 1 else 2)
     return LoopNest(
         name=kernel_name("pointwise", segment),
         axes=body.axes,
         prologue=body.prologue,
-        body=nodes,
+        body=_over_threads(body.axes, _lanes_of_thread(segment, body, lanes, alignments), lanes),
         launch=Launch(grid, block, threads, numbered=numbered),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
         mapping=f"cuda pointwise, {lanes} lane(s), block {block[0]} x {block[1]}",
@@ -114,6 +108,17 @@ def _tiled_cuda(
         parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
+
+
+def _over_threads(axes: Sequence[Axis], inside: tuple[Node, ...], lanes: int) -> tuple[Node, ...]:
+    """Loops around what a thread does of its lanes."""
+    bindings = (Binding.THREAD_X, Binding.THREAD_Y)
+    for depth, axis in enumerate(reversed(axes)):
+        binding = bindings[depth] if depth < 2 else Binding.BLOCK
+        step = lanes if depth == 0 else 1
+        whole = step > 1 and axis.extent % step == 0
+        inside = (Loop(axis, binding, inside, step, whole=whole),)
+    return inside
 
 
 def _lanes_of_thread(
