@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from fuser.codegen.cuda_tiles import CudaTilePrinter
+from fuser.codegen.cuda_tiles import BlockNumber, CudaTilePrinter
 from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.target import CUDA
 from fuser.codegen.tiles import tiled_nest
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop
-from fuser.schedule.statements import Drawn, Load, Prefetch, Store
+from fuser.schedule.statements import Drawn, Let, Load, Prefetch, Store
+from fuser.segmenter import Segment
 
 _THREAD_BINDINGS = (Binding.THREAD_X, Binding.THREAD_Y)
 
@@ -20,16 +22,23 @@ class CudaPrinter(CudaTilePrinter):
 
     target = CUDA
 
+    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+        super().__init__(segment, nest)
+        self._sharing: Loop | None = None
+        """The loop in which threads have points of their own, so that all of them store."""
+
     def signature(self, parameters: str) -> str:
         bounds = launch_bounds(self.nest.launch.max_threads)
         return f'extern "C" __global__ void {bounds}\n{self.nest.name}({parameters})'
 
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.LANES:
-            self._lane_loop(loop)
+            self._over_lanes(loop)
             return
         if loop.binding is Binding.TILE_LINES:
+            self._sharing = loop
             self.tile_lines(loop)
+            self._sharing = None
             return
         if tiled_nest(loop):
             self.tiled_loops(loop)
@@ -38,22 +47,22 @@ class CudaPrinter(CudaTilePrinter):
         while isinstance(nest[-1].body[0], Loop) and nest[-1].body[0].binding is not Binding.LANES:
             nest.append(nest[-1].body[0])
         self._place_thread(nest)
+        self._sharing = nest[-1]
         self.nodes(nest[-1].body)
+        self._sharing = None
+
+    # -- memory ----------------------------------------------------------------------------------
 
     def load(self, load: Load) -> None:
         if load.lanes == 1:
             super().load(load)
             return
-        self.expressions.lane_arrays.add(load.name)
-        type_ = self.expressions.type(load.tensor.dtype)
-        at = self.sizes.index(load.at, load.tensor.name)
-        self.out.line(f"{type_} {load.name}[{load.lanes}];")
+        self._declare_lanes(load.name, load.tensor.dtype, load.lanes)
         if load.drawn is not None:
             self.draw_vector(load, load.drawn)
             return
-        read = self.expressions.use("load_part_pieces" if load.piece else "load_part")
-        read += f"<{load.piece}>" if load.piece else ""
-        self.out.line(f"{read}({load.name}, {load.tensor}_in + {_group(at)}, {self._valid()});")
+        at = self.sizes.index(load.at, load.tensor.name)
+        self._move("load", load.name, f"{load.tensor}_in + {_group(at)}", load.piece)
 
     def draw_vector(self, load: Load, drawn: Drawn) -> None:
         """Fill the lanes of a load that draws them; their first number is a multiple of a piece."""
@@ -65,10 +74,26 @@ class CudaPrinter(CudaTilePrinter):
         if store.lanes == 1:
             super().store(store)
             return
+        self._store_lanes(store)
+
+    def _store_lanes(self, store: Store) -> None:
         at = self.sizes.index(store.at, store.tensor.name)
-        source = self.lanes_of(store)
-        write = self.expressions.use("store_part")
-        self.out.line(f"{write}({source}, {store.tensor}_out + {_group(at)}, {self._valid()});")
+        place = f"{store.tensor}_out + {_group(at)}"
+        self._move("store", self.lanes_of(store), place, store.piece)
+
+    def _declare_lanes(self, name: str, dtype: DataType, lanes: int) -> None:
+        self.expressions.lane_arrays.add(name)
+        self.out.line(f"{self.expressions.type(dtype)} {name}[{lanes}];")
+
+    def _move(self, verb: str, lanes: str, place: str, piece: int = 0) -> None:
+        """Between lanes and memory, in pieces or at once; as many of them as there are."""
+        assert self._sharing is not None
+        if self._sharing.whole:
+            function, valid = "pieces" if piece else "vector", ""
+        else:
+            function, valid = "part_pieces" if piece else "part", f", {self._valid()}"
+        call = self.expressions.use(f"{verb}_{function}") + (f"<{piece}>" if piece else "")
+        self.out.line(f"{call}({lanes}, {place}{valid});")
 
     def prefetch(self, prefetch: Prefetch) -> None:
         raise AssertionError("other warps hide the latency of loads on a GPU: nothing to prefetch")
@@ -78,12 +103,16 @@ class CudaPrinter(CudaTilePrinter):
         inner = self.nest.axes[-1]
         return f"{self.sizes.extent(inner)} - {self.sizes.axis(inner)}"
 
-    def _lane_loop(self, loop: Loop) -> None:
+    # -- threads and their lanes -----------------------------------------------------------------
+
+    def _over_lanes(self, loop: Loop) -> None:
+        assert self._sharing is not None
         self.sizes.name_axis(loop.axis, "lane")
         self.out.line("#pragma unroll")
-        count = loop.axis.extent
-        with self.out.block(f"for (int lane = 0; lane < {count}; ++lane)"):
-            if any(isinstance(node, Load | Store) for node in loop.body):
+        with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
+            in_order = self._sharing.binding is Binding.SCAN
+            lets = not in_order and all(isinstance(node, Let) for node in loop.body)
+            if not self._sharing.whole and not lets:
                 self.out.line(f"if (lane >= {self._valid()}) break;")
             self.nodes(loop.body)
 
@@ -92,19 +121,13 @@ class CudaPrinter(CudaTilePrinter):
         if len(nest) == 1:
             self._place_along_one_axis(nest[0])
             return
-        index = self.index
-        self.out.line("unsigned int tile = blockIdx.x;")
         checks: list[str] = []
-        for loop in reversed(nest):
-            name = self.sizes.axis(loop.axis)
-            if loop.binding in _THREAD_BINDINGS:
-                self._place_within_tile(loop, name, index, last=loop is nest[0])
-                checks.insert(0, f"{name} >= {self.sizes.extent(loop.axis)}")
-            elif loop is nest[0]:
-                self.out.line(f"const {index} {name} = tile;")
-            else:
-                extent = self.sizes.extent(loop.axis)
-                self.out.line(f"const {index} {name} = tile % {extent}; tile /= {extent};")
+        for number in self.block_numbers(nest, self._blocks_along):
+            name, place = self.sizes.axis(number.loop.axis), number.text
+            if number.loop.binding in _THREAD_BINDINGS:
+                place = self._within_block(number)
+                checks.insert(0, f"{name} >= {self.sizes.extent(number.loop.axis)}")
+            self.out.line(f"const {self.index} {name} = {place};{number.rest}")
         self.out.line(f"if ({' || '.join(checks)}) return;")
 
     def _place_along_one_axis(self, loop: Loop) -> None:
@@ -116,16 +139,24 @@ class CudaPrinter(CudaTilePrinter):
         self.out.line(f"const {index} {name} = {thread};")
         self.out.line(f"if ({name} >= {self.sizes.extent(loop.axis)}) return;")
 
-    def _place_within_tile(self, loop: Loop, name: str, index: str, *, last: bool) -> None:
-        letter = "x" if loop.binding is Binding.THREAD_X else "y"
-        width = self.nest.launch.block[0 if letter == "x" else 1] * loop.step
-        tiles = ceil_div(loop.axis.extent, width)
-        count = "" if last else self.sizes.parameter(f"{letter}_tiles", tiles)
-        tile = "tile" if last else f"tile % {count}"
-        position = f"{index}({tile}) * blockDim.{letter} + threadIdx.{letter}"
-        position = f"({position}) * {loop.step}" if loop.step > 1 else position
-        divide = "" if last else f" tile /= {count};"
-        self.out.line(f"const {index} {name} = {position};{divide}")
+    def _within_block(self, number: BlockNumber) -> str:
+        """Where a thread's points begin along an axis that the threads of a block share."""
+        letter, step = _letter(number.loop), number.loop.step
+        place = f"{self.index}({number.text}) * blockDim.{letter} + threadIdx.{letter}"
+        return f"({place}) * {step}" if step > 1 else place
+
+    def _blocks_along(self, loop: Loop) -> str:
+        """How many blocks there are along an axis."""
+        if loop.binding not in _THREAD_BINDINGS:
+            return self.sizes.extent(loop.axis)
+        letter = _letter(loop)
+        width = self.nest.launch.block["xy".index(letter)] * loop.step
+        return self.sizes.parameter(f"{letter}_tiles", ceil_div(loop.axis.extent, width))
+
+
+def _letter(loop: Loop) -> str:
+    """The dimension of a block along which its threads share an axis."""
+    return "x" if loop.binding is Binding.THREAD_X else "y"
 
 
 def _group(text: str) -> str:

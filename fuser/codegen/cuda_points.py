@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 from fuser.codegen.cuda_teams import CudaTeamPrinter, nest_of
-from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Peel
 from fuser.schedule.row_statements import Keep, Kept, Place, RowArray
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.statements import Load, Store
 from fuser.segmenter import Segment
 
 
@@ -157,25 +156,12 @@ class CudaPointPrinter(CudaTeamPrinter):
             self.nodes(loop.body)
         self._sharing = None
 
-    # -- lanes -----------------------------------------------------------------------------------
-
-    def _over_lanes(self, loop: Loop) -> None:
-        assert self._sharing is not None
-        self.sizes.name_axis(loop.axis, "lane")
-        self.out.line("#pragma unroll")
-        with self.out.block(f"for (int lane = 0; lane < {loop.axis.extent}; ++lane)"):
-            in_order = self._sharing.binding is Binding.SCAN
-            lets = not in_order and all(isinstance(node, Let) for node in loop.body)
-            if not self._sharing.whole and not lets:
-                self.out.line(f"if (lane >= {self._valid()}) break;")
-            self.nodes(loop.body)
+    # -- memory ----------------------------------------------------------------------------------
 
     def _valid(self) -> str:
         assert self._sharing is not None
         axis = self._sharing.axis
         return f"{self.sizes.extent(axis)} - {self.sizes.axis(axis)}"
-
-    # -- memory ----------------------------------------------------------------------------------
 
     def load(self, load: Load) -> None:
         if self._is_copied(load.name):
@@ -184,23 +170,13 @@ class CudaPointPrinter(CudaTeamPrinter):
             place = f"{load.tensor}_in + ({at})"
             self.out.line(f"{call}({self._kept_address(load.name)}, {place});")
             return
-        if load.lanes == 1:
-            super().load(load)
-            return
-        self._declare_lanes(load.name, load.tensor.dtype, load.lanes)
-        if load.drawn is not None:
-            self.draw_vector(load, load.drawn)
-            return
-        at = self.sizes.index(load.at, load.tensor.name)
-        self._move("load", load.name, f"{load.tensor}_in + ({at})", load.piece)
+        super().load(load)
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:
             super().store(store)
-            return
-        at = self.sizes.index(store.at, store.tensor.name)
-        place = f"{store.tensor}_out + ({at})"
-        self._move("store", self.lanes_of(store), place, store.piece)
+        else:
+            self._store_lanes(store)
 
     def row_array(self, node: Keep | Kept | RowArray) -> None:
         """What a row keeps between sweeps."""
@@ -223,22 +199,6 @@ class CudaPointPrinter(CudaTeamPrinter):
         else:
             self._declare_lanes(node.name, node.dtype, node.lanes)
             self.out.line(f"{self.expressions.use('load_vector')}({node.name}, {place});")
-
-    def _declare_lanes(self, name: str, dtype: DataType, lanes: int) -> None:
-        self.expressions.lane_arrays.add(name)
-        self.out.line(f"{self.expressions.type(dtype)} {name}[{lanes}];")
-
-    def _move(self, verb: str, lanes: str, place: str, piece: int = 0) -> None:
-        """Between lanes and memory, as many of them as the row has."""
-        assert self._sharing is not None
-        if piece:
-            call = f"{self.expressions.use(f'{verb}_pieces')}<{piece}>"
-            self.out.line(f"{call}({lanes}, {place});")
-        elif self._sharing.whole:
-            self.out.line(f"{self.expressions.use(f'{verb}_vector')}({lanes}, {place});")
-        else:
-            call = self.expressions.use(f"{verb}_part")
-            self.out.line(f"{call}({lanes}, {place}, {self._valid()});")
 
     def _declare_room(self, array: RowArray, type_: str) -> None:
         name, lanes = f"{array.name}_kept", array.lanes

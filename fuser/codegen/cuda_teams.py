@@ -37,8 +37,6 @@ class CudaTeamPrinter(CudaPrinter):
         self._joined_so_far = 0
         self._in_rows = False
         """Whether a row is at hand, rather than all of them."""
-        self._sharing: Loop | None = None
-        """The loop in which threads have points of their own, so that all of them store."""
         self._row = "0"
         self._row_axes: list[Axis] = []
         self._thread = "thread"

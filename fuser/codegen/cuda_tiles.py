@@ -1,8 +1,10 @@
-"""CUDA C++ for tiles: a block turns them in shared memory."""
+"""CUDA C++ for tiles: which of them a block has, and how it turns it in shared memory."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from fuser.codegen.printer import KernelPrinter
@@ -18,7 +20,7 @@ _UNROLLED = 4
 
 
 class CudaTilePrinter(KernelPrinter):
-    """Blocks over tiles."""
+    """Blocks over tiles, or over axes."""
 
     def tile(self, node: TileNode) -> None:
         match node:
@@ -40,9 +42,8 @@ class CudaTilePrinter(KernelPrinter):
     def tiled_loops(self, loop: Loop) -> None:
         """Print which tile a block has, and what it does with it."""
         nest = tiled_nest(loop)
-        self.out.line("unsigned int tile = blockIdx.x;")
-        for loop in reversed(nest):
-            self._place_tile(loop, last=loop is nest[0])
+        for number in self.block_numbers(nest, self._tiles_along):
+            self._place_tile(number)
         before: Node | None = None
         for node in nest[-1].body:
             if _crosses_threads(before, node):
@@ -100,17 +101,59 @@ class CudaTilePrinter(KernelPrinter):
         call = f"{self.expressions.use('keep_line')}({keep.source.name}, {keep.tile}_tile"
         self.out.line(f"{call}, line, column, {valid});")
 
-    def _place_tile(self, loop: Loop, *, last: bool) -> None:
-        """One of the indices of a block's tile; the outermost is what is left of its number."""
-        name, count, scale = self.sizes.axis(loop.axis), "", ""
+    def _place_tile(self, number: BlockNumber) -> None:
+        """One of the indices of a block's tile."""
+        loop, name, place = number.loop, self.sizes.axis(number.loop.axis), number.text
         if loop.binding is Binding.TILED:
-            name, scale = side(self.sizes, loop.axis).first, f" * {loop.step}"
-        if not last:
-            count = tiles_along(self.sizes, loop) if scale else self.sizes.extent(loop.axis)
-        number = f"tile % {count}" if count else "tile"
-        number = f"{self.index}({number}){scale}" if scale else number
-        divide = f" tile /= {count};" if count else ""
-        self.out.line(f"const {self.index} {name} = {number};{divide}")
+            name = side(self.sizes, loop.axis).first
+            place = f"{self.index}({place}) * {loop.step}"
+        self.out.line(f"const {self.index} {name} = {place};{number.rest}")
+
+    def _tiles_along(self, loop: Loop) -> str:
+        is_tiled = loop.binding is Binding.TILED
+        return tiles_along(self.sizes, loop) if is_tiled else self.sizes.extent(loop.axis)
+
+    # -- blocks ----------------------------------------------------------------------------------
+
+    def block_numbers(
+        self, nest: Sequence[Loop], blocks: Callable[[Loop], str]
+    ) -> Iterator[BlockNumber]:
+        """Which of the `blocks` along each axis of a nest this one is, from the innermost.
+
+        The two innermost axes have a dimension of the grid each, and all others share the third; or
+        all share the first.
+        """
+        if self.nest.launch.numbered:
+            yield from self._numbers_along("x", nest, blocks)
+            return
+        *others, y, x = nest
+        yield BlockNumber(x, "blockIdx.x")
+        yield BlockNumber(y, "blockIdx.y")
+        yield from self._numbers_along("z", others, blocks)
+
+    def _numbers_along(
+        self, dimension: str, nest: Sequence[Loop], blocks: Callable[[Loop], str]
+    ) -> Iterator[BlockNumber]:
+        """Those of axes that share a dimension of the grid: the number along it is divided."""
+        number = f"blockIdx.{dimension}"
+        if len(nest) > 1:
+            self.out.line(f"unsigned int tile = {number};")
+            number = "tile"
+        for loop in reversed(nest[1:]):
+            count = blocks(loop)
+            yield BlockNumber(loop, f"tile % {count}", f" tile /= {count};")
+        if nest:
+            yield BlockNumber(nest[0], number)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockNumber:
+    """Which of the blocks along the axis of a loop is at hand; `rest` leaves the number of the
+    block along the others."""
+
+    loop: Loop
+    text: str
+    rest: str = ""
 
 
 def _crosses_threads(before: Node | None, node: Node) -> bool:

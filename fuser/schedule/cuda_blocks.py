@@ -1,11 +1,28 @@
-"""How the threads of a CUDA block are laid out over axes."""
+"""How the threads of a CUDA block, and the blocks of a grid, are laid out over axes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.cuda_parameters import CudaParameters
+
+MOST_BLOCKS = 65535
+"""Blocks along the second dimension of a grid, and along the third, at most."""
+
+
+def grid_shape(blocks: Sequence[int]) -> tuple[tuple[int, int, int], bool]:
+    """The grid for so many blocks along each axis, from the outermost.
+
+    The two innermost have a dimension each, and all others the third. Where one would have too
+    many, blocks are numbered along the first, as the second result says.
+    """
+    *others, y, x = (1, 1, *blocks)
+    grid = (x, y, math.prod(others))
+    if max(grid[1:]) > MOST_BLOCKS:
+        return (math.prod(grid), 1, 1), True
+    return grid, False
 
 
 def block_shape(

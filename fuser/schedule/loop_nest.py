@@ -23,16 +23,19 @@ class Launch:
     any size may have; on the CPU, whether on several threads, and whether chunks of rows are stored
     past the cache.
 
-    `resident`: blocks that a multiprocessor is to run at once, which limits their registers.
-    `cluster`: blocks along the second dimension of the grid that see each other's shared memory.
-    `shared_bytes`: what a block has beside what its text declares. `elastic`: the dimension of the
-    grid along which there may be fewer blocks, which do more each; None if there is none.
+    `numbered`: whether blocks over points are numbered along the first dimension of the grid, which
+    has room for more than the others. `resident`: blocks that a multiprocessor is to run at once,
+    which limits their registers. `cluster`: blocks along the second dimension of the grid that see
+    each other's shared memory. `shared_bytes`: what a block has beside what its text declares.
+    `elastic`: the dimension of the grid along which there may be fewer blocks, which do more each;
+    None if there is none.
     """
 
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     max_threads: int = 1
     threaded: bool = False
+    numbered: bool = False
     resident: int = 1
     cluster: int = 1
     shared_bytes: int = 0

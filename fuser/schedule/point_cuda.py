@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, trace
 from fuser.schedule.carried import Lane, carry
-from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.cuda_blocks import block_shape
+from fuser.schedule.counts import ceil_div
+from fuser.schedule.cuda_blocks import block_shape, grid_shape
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
 from fuser.schedule.in_place import points_refusal, rows_refusal
+from fuser.schedule.index import Axis
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
@@ -57,23 +57,16 @@ def schedule_cuda(
         rows = use_facts(rows, by_inverse=True)
         nest = map_rows(segment, rows, None, alignments, row_parameters)
         return dataclasses.replace(nest, name=kernel_name("pointwise", segment))
-    nodes = _lanes_of_thread(segment, body, lanes, alignments)
     extents = [axis.extent for axis in body.axes]
     block = block_shape(extents, lanes, parameters)
-    inner_bindings = (Binding.THREAD_X, Binding.THREAD_Y)
-    for depth, axis in enumerate(reversed(body.axes)):
-        binding = inner_bindings[depth] if depth < 2 else Binding.BLOCK
-        nodes = (Loop(axis, binding, nodes, lanes if depth == 0 else 1),)
+    grid, numbered = grid_shape(_blocks(extents, lanes, block))
+    threads = parameters.threads * (1 if len(extents) <= 1 else 2)
     return LoopNest(
         name=kernel_name("pointwise", segment),
         axes=body.axes,
         prologue=body.prologue,
-        body=nodes,
-        launch=Launch(
-            grid=(_blocks(extents, lanes, block), 1, 1),
-            block=block,
-            max_threads=parameters.threads * (1 if len(extents) <= 1 else 2),
-        ),
+        body=_over_threads(body.axes, _lanes_of_thread(segment, body, lanes, alignments), lanes),
+        launch=Launch(grid, block, threads, numbered=numbered),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
         mapping=f"cuda pointwise, {lanes} lane(s), block {block[0]} x {block[1]}",
         parameters=parameters,
@@ -101,20 +94,31 @@ def _tiled_cuda(
         turned, _lanes_of_thread(segment, turned.work(lanes), lanes, alignments), lanes, moved
     )
     threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
-    blocks = point_count(turned.outer)
-    blocks *= ceil_div(along.extent, shape.lines) * ceil_div(turned.across.extent, shape.columns)
+    tiles = ceil_div(turned.across.extent, shape.columns), ceil_div(along.extent, shape.lines)
+    grid, numbered = grid_shape((*(axis.extent for axis in turned.outer), *tiles))
     described = f"{lanes} lane(s), tiles of {shape.lines} x {shape.columns}"
     return LoopNest(
         name=kernel_name("pointwise", segment),
         axes=body.axes,
         prologue=body.prologue,
         body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
-        launch=Launch(grid=(blocks, 1, 1), block=(threads, 1, 1), max_threads=threads),
+        launch=Launch(grid, (threads, 1, 1), threads, numbered=numbered),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
         mapping=f"cuda pointwise, {described}",
         parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
+
+
+def _over_threads(axes: Sequence[Axis], inside: tuple[Node, ...], lanes: int) -> tuple[Node, ...]:
+    """Loops around what a thread does of its lanes."""
+    bindings = (Binding.THREAD_X, Binding.THREAD_Y)
+    for depth, axis in enumerate(reversed(axes)):
+        binding = bindings[depth] if depth < 2 else Binding.BLOCK
+        step = lanes if depth == 0 else 1
+        whole = step > 1 and axis.extent % step == 0
+        inside = (Loop(axis, binding, inside, step, whole=whole),)
+    return inside
 
 
 def _lanes_of_thread(
@@ -166,12 +170,11 @@ def _vector_lanes(
     return min(aligned_lanes(segment, store, inner, lanes, alignments) for store in stores)
 
 
-def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> int:
-    """Thread blocks for the whole domain, numbered in one dimension."""
-    outer = list(extents)
-    blocks = 1
-    if outer:
-        blocks *= ceil_div(outer.pop(), block[0] * lanes)
-    if outer:
-        blocks *= ceil_div(outer.pop(), block[1])
-    return blocks * math.prod(outer)
+def _blocks(extents: Sequence[int], lanes: int, block: tuple[int, int, int]) -> list[int]:
+    """Thread blocks along each axis."""
+    sizes = (block[0] * lanes, block[1])
+    along = [
+        ceil_div(extent, sizes[depth]) if depth < 2 else extent
+        for depth, extent in enumerate(reversed(extents))
+    ]
+    return along[::-1]

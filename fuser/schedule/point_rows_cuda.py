@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from fuser.schedule.body import Body
 from fuser.schedule.counts import arithmetic, ceil_div, power_of_two
+from fuser.schedule.cuda_blocks import MOST_BLOCKS
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_body import RowBody, Sweep, indices_in
@@ -22,9 +23,6 @@ from fuser.schedule.row_vectors import Vectors, divided, vectors_for
 from fuser.schedule.statements import Load
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments, step_along
 from fuser.segmenter import Segment
-
-_MOST_PARTS = 65535
-"""Blocks along the second dimension of a grid."""
 
 
 def as_rows(
@@ -105,4 +103,4 @@ def may_stream(body: RowBody, parameters: CudaRowParameters) -> bool:
 
 def _is_long(axis: Axis, lanes: int, parameters: CudaRowParameters) -> bool:
     """Whether a warp finds something to do in a row, and a grid has blocks enough for its parts."""
-    return 32 <= ceil_div(axis.extent, lanes) <= _MOST_PARTS * parameters.grid_threads
+    return 32 <= ceil_div(axis.extent, lanes) <= MOST_BLOCKS * parameters.grid_threads

@@ -186,7 +186,9 @@ def tile_nodes(
     arrays = [Lanes(_lanes(s), s.source.dtype, lanes) for s in turned.stores if lanes > 1]
     keeps = [TileKeep(s.tensor.name, _kept(s, lanes), lanes) for s in turned.stores]
     each = (*lines, *arrays, *work, *keeps)
-    return (*rooms, *fills, Loop(turned.along, Binding.TILE_LINES, each, lanes), *drains)
+    whole = turned.across.extent % lanes == 0
+    over_lines = Loop(turned.along, Binding.TILE_LINES, each, lanes, whole=whole)
+    return (*rooms, *fills, over_lines, *drains)
 
 
 def loops_over_tiles(

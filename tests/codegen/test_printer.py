@@ -143,7 +143,7 @@ def test_cuda_threads_leave_where_the_tensor_ends():
     given = torch.empty(64, 48, device="meta")[:, :32]
     text = body_of(kernel_of(exp_of(given), given, target="cuda:sm_90"))
     assert "if (i0 >= n0 || i1 >= n1) return;" in text
-    assert "load_part(T0, T0_in + (" in text
+    assert "load_vector(T0, T0_in + (" in text
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ pointwise_mul_erf_add(const float* __restrict__ T1_in, float* __restrict__ T9_ou
     const int32 i0 = (round * 256 + thread) * 4;
     if (i0 >= n0) continue;
     float T1[4];
-    load_vector(T1, T1_in + (i0));
+    load_vector(T1, T1_in + i0);
     store_vector(T1, T1_kept[round]);
   }
   #pragma unroll
@@ -149,6 +149,6 @@ pointwise_mul_erf_add(const float* __restrict__ T1_in, float* __restrict__ T9_ou
       const float T9 = T3 * T8;
       T9_lanes[lane] = T9;
     }
-    store_vector(T9_lanes, T9_out + (i0));
+    store_vector(T9_lanes, T9_out + i0);
   }
 }

@@ -234,7 +234,7 @@ rows_sub_mul_sum_truediv(const float* __restrict__ T0_in, const float* __restric
       float T0[4];
       load_vector(T0, T0_kept[round]);
       float T7[4];
-      load_vector(T7, T7_in + (i1));
+      load_vector(T7, T7_in + i1);
       float T1[4];
       load_vector(T1, T1_kept[round]);
       #pragma unroll
@@ -261,7 +261,7 @@ rows_sub_mul_sum_truediv(const float* __restrict__ T0_in, const float* __restric
       float T0[4];
       load_vector(T0, T0_kept[round]);
       float T7[4];
-      load_vector(T7, T7_in + (i1));
+      load_vector(T7, T7_in + i1);
       float T1[4];
       load_vector(T1, T1_kept[round]);
       float T15_lanes[4];

@@ -56,17 +56,6 @@ FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
   }
 }
 
-// Reads the first `valid` of N elements, all at once where valid >= N; the others are T().
-template <int N, typename T, typename Index>
-FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
-  if (valid >= N) {
-    load_vector(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
-}
-
 // A packet of lanes; see `unpack`.
 template <int Bytes, typename T>
 FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
@@ -99,33 +88,20 @@ FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
   }
 }
 
-// Writes the first `valid` of N elements, all at once where valid >= N.
-template <int N, typename T, typename Index>
-FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
-  if (valid >= N) {
-    store_vector(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) {
-    if (lane < valid) at[lane] = lanes[lane];
-  }
-}
-
 extern "C" __global__ void __launch_bounds__(256)
-pointwise_set(const float* __restrict__ T2_in, float* __restrict__ T3_out, const int32 x_tiles, const int32 n3, const int32 y_tiles, const int32 n2, const int32 n1, const int32 T2_stride_1, const int32 T2_stride_2) {
-  unsigned int tile = blockIdx.x;
-  const int32 i3 = (int32(tile % x_tiles) * blockDim.x + threadIdx.x) * 4; tile /= x_tiles;
-  const int32 i2 = int32(tile % y_tiles) * blockDim.y + threadIdx.y; tile /= y_tiles;
+pointwise_set(const float* __restrict__ T2_in, float* __restrict__ T3_out, const int32 n3, const int32 n2, const int32 n1, const int32 T2_stride_1, const int32 T2_stride_2) {
+  const int32 i3 = (int32(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
+  const int32 i2 = int32(blockIdx.y) * blockDim.y + threadIdx.y;
+  unsigned int tile = blockIdx.z;
   const int32 i1 = tile % n1; tile /= n1;
   const int32 i0 = tile;
   if (i2 >= n2 || i3 >= n3) return;
   float T2[4];
-  load_part(T2, T2_in + (i0 * n1 * n2 * n3 + i1 * T2_stride_1 + i2 * T2_stride_2 + i3), n3 - i3);
+  load_vector(T2, T2_in + (i0 * n1 * n2 * n3 + i1 * T2_stride_1 + i2 * T2_stride_2 + i3));
   float T3_lanes[4];
   #pragma unroll
   for (int lane = 0; lane < 4; ++lane) {
     T3_lanes[lane] = T2[lane];
   }
-  store_part(T3_lanes, T3_out + (i0 * n1 * n2 * n3 + i1 * n2 * n3 + i2 * n3 + i3), n3 - i3);
+  store_vector(T3_lanes, T3_out + (i0 * n1 * n2 * n3 + i1 * n2 * n3 + i2 * n3 + i3));
 }

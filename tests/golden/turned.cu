@@ -50,27 +50,54 @@ FUSER_DEVICE void unpack(T* lanes, packet<Bytes> moved) {
   }
 }
 
-// Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
-// `at` is aligned to the access.
-template <int N, typename T>
-FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
-  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
-  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
+// A packet of lanes; see `unpack`.
+template <int Bytes, typename T>
+FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
+  packet<Bytes> moved;
+  if constexpr (sizeof(T) == 2 && Bytes >= 4) {
+    unsigned int words[Bytes / 4];
 #pragma unroll
-  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
-    unpack(lanes + i * (bytes / (int)sizeof(T)), reinterpret_cast<const packet<bytes>*>(at)[i]);
+    for (int i = 0; i < Bytes / 4; ++i) {
+      unsigned short low, high;
+      copy_bytes<2>(&low, lanes + 2 * i);
+      copy_bytes<2>(&high, lanes + 2 * i + 1);
+      words[i] = low | (unsigned int)high << 16;
+    }
+    copy_bytes<Bytes>(&moved, words);
+  } else {
+    copy_bytes<Bytes>(&moved, lanes);
   }
+  return moved;
+}
+
+// Reads the first `valid` of N elements; all N, `piece` of them at a time, where valid >= N; the
+// others are T(). Lanes are unpacked after the branch: inside of it, that would wait for memory
+// before the next tensor's loads are on their way.
+template <int piece, int N, typename T, typename Index>
+FUSER_DEVICE void load_part_pieces(T (&lanes)[N], const T* at, Index valid) {
+  constexpr int bytes = piece * sizeof(T) < 16 ? piece * sizeof(T) : 16;
+  constexpr int each = bytes / sizeof(T);
+  packet<bytes> moved[N / each];
+  if (valid >= N) {
+#pragma unroll
+    for (int i = 0; i < N / each; ++i) moved[i] = reinterpret_cast<const packet<bytes>*>(at)[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < N / each; ++i) {
+      T part[each];
+#pragma unroll
+      for (int j = 0; j < each; ++j) part[j] = i * each + j < valid ? at[i * each + j] : T();
+      moved[i] = packed<bytes>(part);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N / each; ++i) unpack(lanes + i * each, moved[i]);
 }
 
 // Reads the first `valid` of N elements, all at once where valid >= N; the others are T().
 template <int N, typename T, typename Index>
 FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
-  if (valid >= N) {
-    load_vector(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
+  load_part_pieces<N>(lanes, at, valid);
 }
 
 // Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
@@ -108,24 +135,16 @@ FUSER_DEVICE void take_line(T (&lanes)[Lanes], const T (&tile)[Columns][Pitch], 
   for (int lane = 0; lane < Lanes; ++lane) lanes[lane] = tile[column + lane][line];
 }
 
-// A packet of lanes; see `unpack`.
-template <int Bytes, typename T>
-FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
-  packet<Bytes> moved;
-  if constexpr (sizeof(T) == 2 && Bytes >= 4) {
-    unsigned int words[Bytes / 4];
+// Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
+// `at` is aligned to the access.
+template <int N, typename T>
+FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
 #pragma unroll
-    for (int i = 0; i < Bytes / 4; ++i) {
-      unsigned short low, high;
-      copy_bytes<2>(&low, lanes + 2 * i);
-      copy_bytes<2>(&high, lanes + 2 * i + 1);
-      words[i] = low | (unsigned int)high << 16;
-    }
-    copy_bytes<Bytes>(&moved, words);
-  } else {
-    copy_bytes<Bytes>(&moved, lanes);
+  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
+    unpack(lanes + i * (bytes / (int)sizeof(T)), reinterpret_cast<const packet<bytes>*>(at)[i]);
   }
-  return moved;
 }
 
 // Writes N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
@@ -140,6 +159,16 @@ FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
   }
 }
 
+// Leaves the first `valid` lanes as neighbouring columns of a line of a tile.
+template <int Lanes, int Columns, int Pitch, typename T, typename Index>
+FUSER_DEVICE void keep_line(const T (&lanes)[Lanes], T (&tile)[Columns][Pitch], int line,
+                            int column, Index valid) {
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) {
+    if (lane < valid) tile[column + lane][line] = lanes[lane];
+  }
+}
+
 // Writes the first `valid` of N elements, all at once where valid >= N.
 template <int N, typename T, typename Index>
 FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
@@ -150,16 +179,6 @@ FUSER_DEVICE void store_part(const T (&lanes)[N], T* at, Index valid) {
 #pragma unroll
   for (int lane = 0; lane < N; ++lane) {
     if (lane < valid) at[lane] = lanes[lane];
-  }
-}
-
-// Leaves the first `valid` lanes as neighbouring columns of a line of a tile.
-template <int Lanes, int Columns, int Pitch, typename T, typename Index>
-FUSER_DEVICE void keep_line(const T (&lanes)[Lanes], T (&tile)[Columns][Pitch], int line,
-                            int column, Index valid) {
-#pragma unroll
-  for (int lane = 0; lane < Lanes; ++lane) {
-    if (lane < valid) tile[column + lane][line] = lanes[lane];
   }
 }
 
@@ -185,10 +204,9 @@ FUSER_DEVICE void drain_tile(const T (&tile)[Columns][Pitch], Index first, Index
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, float* __restrict__ T6_out, float* __restrict__ T8_out, const int32 n0, const int32 tiles_0, const int32 n1, const int32 T1_stride_1, const int32 T6_stride_1) {
-  unsigned int tile = blockIdx.x;
-  const int32 first_0 = int32(tile % tiles_0) * 64; tile /= tiles_0;
-  const int32 first_1 = int32(tile) * 64;
+pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, float* __restrict__ T6_out, float* __restrict__ T8_out, const int32 n0, const int32 n1, const int32 T1_stride_1, const int32 T6_stride_1) {
+  const int32 first_0 = int32(blockIdx.x) * 64;
+  const int32 first_1 = int32(blockIdx.y) * 64;
   __shared__ float T1_tile[64][65];
   __shared__ float T6_tile[64][65];
   fill_tile<256, 4, 64>(T1_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
@@ -203,7 +221,7 @@ pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const fl
     take_line(T1, T1_tile, line, column);
     float T6_lanes[4];
     float T2[4];
-    load_part(T2, T2_in + (i0 * n1 + i1), n1 - i1);
+    load_vector(T2, T2_in + (i0 * n1 + i1));
     float T8_lanes[4];
     #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
@@ -212,7 +230,7 @@ pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const fl
       T6_lanes[lane] = T5;
       T8_lanes[lane] = T5;
     }
-    store_part(T8_lanes, T8_out + (i0 * n1 + i1), n1 - i1);
+    store_vector(T8_lanes, T8_out + (i0 * n1 + i1));
     keep_line(T6_lanes, T6_tile, line, column, n1 - i1);
   }
   __syncthreads();

@@ -47,7 +47,7 @@ def test_every_segment_has_a_nest_and_a_text():
 def test_buffers_made_in_between_are_as_aligned_as_the_allocator_makes_them():
     misaligned = torch.empty(4097)[1:]
     first, second = backend_of("cuda", misaligned).sources.values()
-    assert "load_part_pieces<1>(T0" in first.code
+    assert "load_pieces<1>(T0" in first.code
     assert "load_vector(T2, T2_in" in second.code
 
 
@@ -67,7 +67,7 @@ def test_a_slice_of_an_aligned_buffer_is_read_as_its_offset_allows():
             part = fd.ops.slice(fd.from_pytorch(given), [start], [start + 2048])
             fd.add_output(fd.ops.neg(part))
         (source,) = backend_of("cuda", given, fd.fusion).sources.values()
-        assert ("load_part_pieces" in source.code) != wide
+        assert ("load_pieces" in source.code) != wide
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])

@@ -1,9 +1,10 @@
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuser.schedule.cuda_blocks import block_shape
+from fuser.schedule.cuda_blocks import MOST_BLOCKS, block_shape, grid_shape
 from fuser.schedule.cuda_parameters import CudaParameters
 
 PARAMETERS = CudaParameters()
@@ -41,3 +42,26 @@ def test_no_axes_is_one_thread():
 
 def test_an_empty_axis_has_a_shape():
     assert math.prod(block_shape([0, 0], 1, PARAMETERS)) >= 1
+
+
+@pytest.mark.parametrize(
+    ("blocks", "grid"),
+    [
+        ([], (1, 1, 1)),
+        ([1 << 30], (1 << 30, 1, 1)),
+        ([MOST_BLOCKS, 7], (7, MOST_BLOCKS, 1)),
+        ([3, 5, 7], (7, 5, 3)),
+        ([2, 3, 5, 7], (7, 5, 6)),
+    ],
+)
+def test_the_innermost_axes_have_a_dimension_of_the_grid_each(
+    blocks: list[int], grid: tuple[int, int, int]
+):
+    assert grid_shape(blocks) == (grid, False)
+
+
+@pytest.mark.parametrize(
+    "blocks", [[MOST_BLOCKS + 1, 7], [MOST_BLOCKS + 1, 5, 7], [1 << 8, 1 << 8, 5, 7]]
+)
+def test_blocks_are_numbered_where_a_dimension_has_no_room_for_them(blocks: list[int]):
+    assert grid_shape(blocks) == ((math.prod(blocks), 1, 1), True)

@@ -248,7 +248,7 @@ def test_a_tile_asks_for_the_next_where_no_cache_holds_them_all(side: int, ahead
 
 def test_a_block_has_a_tile():
     nest = cuda(transposed, matrix(8192, 100))
-    assert nest.launch.grid == (128 * 2, 1, 1)
+    assert nest.launch.grid == (2, 128, 1)
     assert nest.launch.block == (256, 1, 1)
 
 

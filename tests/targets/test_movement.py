@@ -106,7 +106,7 @@ def test_halves_of_whole_vectors_are_read_as_vectors(
 ):
     (kernel,) = run(define(128), *rotary_inputs(128), target="emulator").kernels
     assert "_in[" not in kernel.source
-    assert kernel.source.count("load_part(") >= 5
+    assert kernel.source.count("load_vector(T") >= 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

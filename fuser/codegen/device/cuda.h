@@ -397,16 +397,36 @@ FUSER_DEVICE void store_vector(const T (&lanes)[N], T* at) {
   }
 }
 
-//@ load_part: FUSER_DEVICE, load_vector
+//@ load_part_pieces: FUSER_DEVICE, unpack, packed
+// Reads the first `valid` of N elements; all N, `piece` of them at a time, where valid >= N; the
+// others are T(). Lanes are unpacked after the branch: inside of it, that would wait for memory
+// before the next tensor's loads are on their way.
+template <int piece, int N, typename T, typename Index>
+FUSER_DEVICE void load_part_pieces(T (&lanes)[N], const T* at, Index valid) {
+  constexpr int bytes = piece * sizeof(T) < 16 ? piece * sizeof(T) : 16;
+  constexpr int each = bytes / sizeof(T);
+  packet<bytes> moved[N / each];
+  if (valid >= N) {
+#pragma unroll
+    for (int i = 0; i < N / each; ++i) moved[i] = reinterpret_cast<const packet<bytes>*>(at)[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < N / each; ++i) {
+      T part[each];
+#pragma unroll
+      for (int j = 0; j < each; ++j) part[j] = i * each + j < valid ? at[i * each + j] : T();
+      moved[i] = packed<bytes>(part);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N / each; ++i) unpack(lanes + i * each, moved[i]);
+}
+
+//@ load_part: FUSER_DEVICE, load_part_pieces
 // Reads the first `valid` of N elements, all at once where valid >= N; the others are T().
 template <int N, typename T, typename Index>
 FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
-  if (valid >= N) {
-    load_vector(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
+  load_part_pieces<N>(lanes, at, valid);
 }
 
 //@ store_part: FUSER_DEVICE, store_vector
@@ -438,18 +458,6 @@ FUSER_DEVICE void load_pieces(T (&lanes)[N], const T* at) {
       for (int j = 0; j < piece; ++j) lanes[i + j] = part[j];
     }
   }
-}
-
-//@ load_part_pieces: FUSER_DEVICE, load_pieces
-// Reads the first `valid` of N elements; all N, `piece` of them at a time, where valid >= N.
-template <int piece, int N, typename T, typename Index>
-FUSER_DEVICE void load_part_pieces(T (&lanes)[N], const T* at, Index valid) {
-  if (valid >= N) {
-    load_pieces<piece>(lanes, at);
-    return;
-  }
-#pragma unroll
-  for (int lane = 0; lane < N; ++lane) lanes[lane] = lane < valid ? at[lane] : T();
 }
 
 //@ store_pieces: FUSER_DEVICE, store_vector
