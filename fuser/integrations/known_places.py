@@ -220,7 +220,8 @@ def _zeros(shape: Sequence[int | Node], like: Node) -> Node:
     tensor = tensor_of(like)
     options: Any = {"dtype": tensor.dtype, "device": tensor.device}
     zeros = like.graph.call_function(_aten.full.default, (shape, 0), options)
-    zeros.meta["val"] = tensor.new_zeros(map_arg(shape, meta_of))
+    sizes: Any = map_arg(shape, _made)
+    zeros.meta["val"] = tensor.new_zeros(sizes)
     return zeros
 
 
@@ -229,5 +230,9 @@ def _call(target: Any, *args: Any, **options: Any) -> Node:
     read: list[Node] = []
     map_arg(args, lambda node: read.append(node) or node)
     new = read[0].graph.call_function(target, args, options)
-    new.meta["val"] = target(*map_arg(args, meta_of), **options)
+    new.meta["val"] = target(*map_arg(args, _made), **options)
     return new
+
+
+def _made(node: Node) -> Any:
+    return meta_of(node)
