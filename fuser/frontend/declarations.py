@@ -28,7 +28,7 @@ from fuser.frontend.recorder import Recorder
 from fuser.frontend.tensor_forms import declared_tensor
 from fuser.ir import dtypes
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cast, Number, StrideOrder, Value
+from fuser.ir.nodes import Cast, Number, StrideOrder, Value, python_number
 from fuser.ir.types import DYNAMIC, ScalarType, TensorType
 
 
@@ -212,14 +212,15 @@ class Declarations:
     def _constant(
         self, operation: str, value: object, dtype: DataType | None, argument: str = "value"
     ) -> Handle:
-        if not isinstance(value, bool | int | float | complex):
+        number = python_number(value)
+        if number is None:
             raise ArgumentTypeError(
                 operation=operation,
                 argument=argument,
                 expected="a Python number",
                 got=type(value).__name__,
             )
-        return self._recorder.constant(operation, value, dtype or dtypes.of_literal(value))
+        return self._recorder.constant(operation, number, dtype or dtypes.of_literal(number))
 
 
 _dtype = dtype

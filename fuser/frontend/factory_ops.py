@@ -9,7 +9,7 @@ from fuser.frontend.arguments import Shape, dtype, extent, extents, one_of
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Extent, Full, Iota, Value
+from fuser.ir.nodes import Extent, Full, Iota, Value, python_number
 
 
 class FactoryOps(OperationGroup):
@@ -49,13 +49,13 @@ class FactoryOps(OperationGroup):
     def _real(self, argument: str, given: object) -> Value:
         """The start or the step of iota. A scalar may turn out to be any number, a constant too:
         passes make some."""
-        value = self._recorder.scalar("iota", argument, given)
+        value, number = self._recorder.scalar("iota", argument, given), python_number(given)
         expected = ""
         if value.dtype.is_complex:
             expected = "expected a real number"
-        elif isinstance(given, float) and not math.isfinite(given):
+        elif isinstance(number, float) and not math.isfinite(number):
             expected = "expected a finite number"
-        elif argument == "step" and isinstance(given, int | float) and given == 0:
+        elif argument == "step" and number == 0:
             expected = "expected a number that is not 0; fd.ops.full repeats one number"
         if expected:
             raise ArgumentError(operation="iota", argument=argument, got=given, expected=expected)

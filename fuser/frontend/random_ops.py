@@ -8,7 +8,7 @@ from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtype_rules import refused
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Extent, GeneratorState, Random, SizeOf, Value
+from fuser.ir.nodes import Extent, GeneratorState, Random, SizeOf, Value, python_number
 from fuser.ir.types import DYNAMIC
 
 
@@ -40,7 +40,7 @@ class RandomOps(OperationGroup):
     ) -> Handle:
         """Random numbers in [minval, maxval), of `shape` and `dtype`. Raises ArgumentError if the
         bounds are numbers in the other order."""
-        ends = [end for end in (minval, maxval) if isinstance(end, int | float)]
+        ends = [end for end in map(python_number, (minval, maxval)) if isinstance(end, int | float)]
         if len(ends) == 2 and ends[0] > ends[1]:
             raise ArgumentError(
                 operation="uniform",

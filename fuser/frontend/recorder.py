@@ -16,7 +16,16 @@ from fuser.frontend.handles import Handle, Scalar, Tensor
 from fuser.ir import dtypes
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import Category, DataType
-from fuser.ir.nodes import Constant, Fusion, Number, Operation, Pointwise, SizeOf, Value
+from fuser.ir.nodes import (
+    Constant,
+    Fusion,
+    Number,
+    Operation,
+    Pointwise,
+    SizeOf,
+    Value,
+    python_number,
+)
 from fuser.ir.shapes import wrap_dim
 from fuser.ir.types import ValueType
 
@@ -99,8 +108,9 @@ class Recorder:
         """A tensor, a scalar or a literal. Raises ArgumentTypeError, ForeignValueError."""
         if isinstance(given, Handle):
             return self._own(operation, given)
-        if isinstance(given, bool | int | float | complex):
-            return self.constant(operation, given, dtypes.of_literal(given)).value
+        number = python_number(given)
+        if number is not None:
+            return self.constant(operation, number, dtypes.of_literal(number)).value
         raise _wrong_type(operation, argument, "a tensor, a scalar or a Python number", given)
 
     def tensor(self, operation: str, argument: str, given: object) -> Value:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from fuser.frontend.version import VERSION
-from fuser.ir.nodes import Fusion, Number
+from fuser.ir.nodes import Fusion, Number, python_number
 from fuser.ir.printer import print_fusion, print_number
 
 Inputs = Sequence["torch.Tensor | Number | Inputs"]
@@ -73,10 +73,8 @@ def form_of(given: object, *, numbers: bool = False) -> Form:
         return _with_numbers(form, given) if numbers else form
     if isinstance(given, list | tuple):
         return [form_of(part, numbers=numbers) for part in given]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(given, bool | int | float | complex):
-        plain: Number = getattr(given, "item", lambda: given)()  # numpy's are floats too
-        return print_number(plain)
-    return _literal(given)
+    number = python_number(given)
+    return _literal(given) if number is None else print_number(number)
 
 
 def _literal(given: object) -> str:

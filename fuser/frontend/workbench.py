@@ -22,7 +22,7 @@ from fuser.frontend.validating import (
     without_updates,
 )
 from fuser.ir.comparison import check_results
-from fuser.ir.nodes import Fusion, Number
+from fuser.ir.nodes import Fusion, Number, python_number
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.profile import Profile
 
@@ -258,6 +258,8 @@ def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
     for given in inputs:
         if isinstance(given, torch.Tensor | bool | int | float | complex):
             flat.append(given)
+        elif (number := python_number(given)) is not None:
+            flat.append(number)
         else:
             flat.extend(flattened(given))
     return flat

@@ -51,6 +51,12 @@ def is_pointwise(node: Node) -> bool:
     return torch.Tag.pointwise in getattr(node.target, "tags", ())
 
 
+def is_floating(argument: object) -> bool:
+    """Whether an argument is a float, or the node of one."""
+    value = meta_of(argument) if isinstance(argument, Node) else argument
+    return isinstance(value, float | torch.SymFloat)
+
+
 def is_number(value: object) -> bool:
     """Whether a node's result is a number, perhaps a symbolic one."""
     symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
@@ -92,10 +98,19 @@ def is_one(size: int | torch.SymInt) -> bool:
 
 def hint(size: int | torch.SymInt) -> int:
     """A size, or an example of it where it was left open."""
-    if not isinstance(size, torch.SymInt):
-        return size
-    example: Any = cast("Any", size).node.hint
-    return int(example) if example is not None else 2
+    return int(example(size))
+
+
+def example(number: Any) -> Any:
+    """A number, or one of its kind that it may be where it was left open."""
+    for symbolic, kind in _KINDS:
+        if isinstance(number, symbolic):
+            known: Any = cast("Any", number).node.hint
+            return kind(2 if known is None else known)
+    return number
+
+
+_KINDS = ((torch.SymInt, int), (torch.SymFloat, float), (torch.SymBool, bool))
 
 
 def hints(sizes: Iterable[int | torch.SymInt]) -> tuple[int, ...]:

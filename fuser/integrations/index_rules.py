@@ -17,7 +17,14 @@ import torch
 from torch.fx import Node
 
 from fuser.integrations.aten.row import arguments
-from fuser.integrations.fx_types import is_known, is_static, meta_of, same_numbers, tensor_of
+from fuser.integrations.fx_types import (
+    is_floating,
+    is_known,
+    is_static,
+    meta_of,
+    same_numbers,
+    tensor_of,
+)
 from fuser.integrations.known_places import (
     Piece,
     added,
@@ -49,6 +56,8 @@ def _range_of(index: object, size: Any) -> _Range | None:
     given = arguments(index)
     start, end, step = given.get("start", 0), given["end"], given.get("step", 1)
     if not isinstance(step, int) or step < 1 or tensor_of(index).is_floating_point():
+        return None
+    if is_floating(start) or is_floating(end):
         return None
     first, last = map(_value, (start, end))
     ordered = all(map(is_known, (first >= 0, first <= last, last <= size)))

@@ -105,7 +105,7 @@ def _full_like(node: Node) -> Node | None:
     if not new.is_contiguous():
         return None
     options: Any = {"dtype": new.dtype, "device": new.device, "pin_memory": False}
-    args = (list(new.shape), node.args[1])
+    args = (list(map(int, new.shape)), node.args[1])
     return node.graph.call_function(_aten.full.default, args, options)
 
 

@@ -28,6 +28,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.fx.node import map_arg
 
 from fuser.integrations.fx_types import is_static, meta_of, tensor_of
+from fuser.integrations.open_sizes import sizes_of
 
 _aten: Any = torch.ops.aten
 
@@ -154,10 +155,11 @@ def _piece_taken(x: Node, dim: int, piece: Piece) -> Node:
     if piece.repeats == 1:
         return part
     apart = _call(_aten.unsqueeze.default, part, dim + 1)
-    shape = list(tensor_of(apart).shape)
-    shape[dim + 1] = piece.repeats
-    repeated = _call(_aten.expand.default, apart, shape)
-    whole = [*shape[:dim], piece.length, *shape[dim + 2 :]]
+    shape = sizes_of(x)
+    before, behind = shape[:dim], shape[dim + 1 :]
+    wide = [*before, piece.count, piece.repeats, *behind]
+    repeated = _call(_aten.expand.default, apart, wide)
+    whole = [*before, piece.length, *behind]
     copied = _call(_aten.clone.default, repeated, memory_format=torch.contiguous_format)
     return _call(_aten.view.default, copied, whole)
 
@@ -179,7 +181,7 @@ def added(source: Node, dim: int, pieces: Sequence[Piece], size: int) -> Node:
 
 
 def _piece_placed(part: Node, dim: int, piece: Piece, size: int, *, alone: bool) -> Node:
-    shape = list(tensor_of(part).shape)
+    shape = sizes_of(part)
     if 1 < piece.repeats <= _FEW and not alone:
         part = _added_up(part, dim, piece)
     elif piece.repeats > 1:
@@ -213,12 +215,13 @@ def _added_up(part: Node, dim: int, piece: Piece) -> Node:
     return total
 
 
-def _zeros(shape: Sequence[Any], like: Node) -> Node:
+def _zeros(shape: Sequence[int | Node], like: Node) -> Node:
     """Zeros of another node's type, where that is."""
     tensor = tensor_of(like)
     options: Any = {"dtype": tensor.dtype, "device": tensor.device}
     zeros = like.graph.call_function(_aten.full.default, (shape, 0), options)
-    zeros.meta["val"] = tensor.new_zeros(shape)
+    sizes: Any = map_arg(shape, _made)
+    zeros.meta["val"] = tensor.new_zeros(sizes)
     return zeros
 
 
@@ -227,6 +230,9 @@ def _call(target: Any, *args: Any, **options: Any) -> Node:
     read: list[Node] = []
     map_arg(args, lambda node: read.append(node) or node)
     new = read[0].graph.call_function(target, args, options)
-    fakes = map_arg(args, tensor_of)
-    new.meta["val"] = target(*fakes, **options)
+    new.meta["val"] = target(*map_arg(args, _made), **options)
     return new
+
+
+def _made(node: Node) -> Any:
+    return meta_of(node)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from fuser.integrations.fx_types import hint, hints
+from fuser.integrations.fx_types import example, hints
 from fuser.ir.concretize import concretize, size_inputs
 from fuser.ir.nodes import Fusion, Number, Value
 from fuser.ir.strided import Strided
@@ -31,9 +31,7 @@ def wanted_orders(
     shapes = {value: hints(tensor.shape) for value, tensor in tensors.items()}
     sized = size_inputs(fusion)
     scalars: dict[Value, Number] = {
-        value: hint(number)
-        for value, number in given.items()
-        if value in sized and isinstance(number, int | torch.SymInt)
+        value: example(number) for value, number in given.items() if value in sized
     }
     with unset_fake_temporarily():  # tracing's mode, which scalars would go through
         static = concretize(fusion, shapes, scalars)

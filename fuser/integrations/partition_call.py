@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import cast
 from weakref import WeakValueDictionary
 
 import torch
@@ -18,7 +17,7 @@ from fuser import debug
 from fuser.errors import FuserError, PartitionError
 from fuser.frontend.definition import FusionDefinition
 from fuser.integrations.aten import TABLE
-from fuser.integrations.fx_types import hint, hints, meta_of, tensor_of
+from fuser.integrations.fx_types import example, hints, meta_of, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.integrations.repro import write_script
 from fuser.ir.nodes import Fusion
@@ -159,12 +158,12 @@ def examples(graph: Graph, device: str) -> list[torch.Tensor | int]:
     inputs: list[torch.Tensor | int] = []
     for node in graph.nodes:
         if node.op == "placeholder":
-            value = cast("torch.Tensor | int | torch.SymInt", meta_of(node))
+            value = meta_of(node)
             if isinstance(value, torch.Tensor):
                 sizes, strides = hints(value.shape), hints(value.stride())
                 inputs.append(torch.empty_strided(sizes, strides, dtype=value.dtype, device=device))
             else:
-                inputs.append(hint(value))
+                inputs.append(example(value))
     return inputs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 
+import numpy as np
 import torch
 
 from fuser.errors import (
@@ -61,7 +62,7 @@ def check_updates(fusion: Fusion, inputs: Inputs) -> None:
 
 
 def _check_scalar(position: int, value: Value, given: object) -> None:
-    if not isinstance(given, numbers.Number):
+    if not isinstance(given, _NUMBERS):
         expected = f"a number for the {value.dtype.name} scalar"
         raise InputKindError(
             position=position, name=value.name, expected=expected, got=_kind(given)
@@ -72,10 +73,16 @@ def _check_scalar(position: int, value: Value, given: object) -> None:
         )
 
 
+_NUMBERS: tuple[type, ...] = (numbers.Number, np.bool_)
+"""The second is one of NumPy's that Python does not know to be a number."""
+
+
 def _scalar_fits(given: object, dtype: DataType) -> bool:
     match dtype.category:
         case Category.BOOL:
-            return isinstance(given, bool)
+            return isinstance(given, bool | np.bool_)
+        case _ if isinstance(given, np.bool_):
+            return True
         case Category.INTEGER:
             return isinstance(given, numbers.Integral) and dtypes.holds(dtype, int(given))
         case Category.FLOAT:

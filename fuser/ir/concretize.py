@@ -203,7 +203,7 @@ class _Concretizer:
 
     def _size(self, extent: Extent) -> int:
         if isinstance(extent, Value) and extent not in self._known:
-            reason = "it comes of torch's generator, and a size must be known before"
+            reason = "it is made while the fusion runs, and a size must be known before"
             raise ScalarEvaluationError(statement=extent, reason=reason)
         return int(self._known[extent].item()) if isinstance(extent, Value) else extent
 

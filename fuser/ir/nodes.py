@@ -33,7 +33,7 @@ from fuser.ir.operations import (
     StrideOrder,
     View,
 )
-from fuser.ir.values import Extent, Inputs, Number, Value, scalar, static
+from fuser.ir.values import Extent, Inputs, Number, Value, python_number, scalar, static
 
 __all__ = [
     "Broadcast",
@@ -72,6 +72,7 @@ __all__ = [
     "View",
     "map_operands",
     "operands",
+    "python_number",
     "scalar",
     "static",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
+import numpy as np
 import torch
 
 from fuser.ir.dtypes import DataType
@@ -15,6 +17,12 @@ Number = bool | int | float | complex
 
 Inputs = Sequence[torch.Tensor | Number]
 """What a fusion is run with: a tensor or a number for each of its inputs."""
+
+
+def python_number(given: object) -> Number | None:
+    """A number of Python's, or of NumPy's as Python's; None for anything else."""
+    plain = cast("object", given.item()) if isinstance(given, np.bool_ | np.number) else given
+    return plain if isinstance(plain, bool | int | float | complex) else None
 
 
 @dataclass(frozen=True, slots=True)

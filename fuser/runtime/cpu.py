@@ -76,7 +76,7 @@ def compile_cpu(source: KernelSource) -> CpuKernel:
 
 
 def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
-    machine = (processor(), compiler.path, compiler.version)
+    machine = (processor(), compiler.name, compiler.version)
     options, linked = flags(source), compiler.without_language_libraries()
     key = "\n".join(("cpu", *machine, *options, *linked, source.name, source.code))
 

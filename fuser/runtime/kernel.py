@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 
 from fuser.codegen import Argument, KernelSource, Pointer, Scalar, Workspace
@@ -76,4 +77,5 @@ def scalar_argument(value: complex, dtype: DataType) -> object:
         return Complex128(value.real, value.imag)
     if dtype.compute is not dtype:
         return torch.tensor(value, dtype=dtype.torch, device="cpu").item()
-    return value
+    # Of NumPy's numbers, those of integers alone are taken for integers.
+    return bool(value) if isinstance(value, np.bool_) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import shutil
 import subprocess
 import threading
@@ -22,10 +23,15 @@ _C = "-lc"
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C++ compiler on this machine."""
+    """A C++ compiler on this machine: what it is called by, before all other arguments."""
 
-    path: str
+    command: tuple[str, ...]
     version: str
+
+    @property
+    def name(self) -> str:
+        """The command as a shell would read it."""
+        return shlex.join(self.command)
 
     def takes(self, option: str) -> bool:
         """Whether the compiler knows an option of the command line."""
@@ -49,10 +55,11 @@ class Compiler:
         Raises CompilationError with the compiler's messages and the path of the source.
         """
         ends = ["-shared", "-fPIC", "-o", str(library), str(source), *linked]
-        command = [self.path, *flags, *ends]
+        command = [*self.command, *flags, *ends]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise CompilationError(compiler=self.path, source=str(source), log=done.stderr)
+        if done.returncode != 0 or not library.exists():
+            log = done.stderr or f"it ended with {done.returncode}, and wrote nothing"
+            raise CompilationError(compiler=self.name, source=str(source), log=log)
 
     def image(self, source: Path, flags: tuple[str, ...], linked: tuple[str, ...] = ()) -> bytes:
         """The bytes of the shared library that `source` compiles to. Raises CompilationError."""
@@ -82,21 +89,47 @@ def find_compiler() -> Compiler | None:
     """The compiler named by CXX, else the first of g++, clang++, c++; None where there is none."""
     named = os.environ.get("CXX")
     for candidate in (named,) if named else _CANDIDATES:
-        path = shutil.which(candidate)
-        if path is not None:
-            return Compiler(path, _kept_version(path))
+        command = _command(candidate)
+        if command is not None:
+            return Compiler(command, _kept_version(command))
     return None
 
 
-def _kept_version(path: str) -> str:
-    """The version, asked for once for each file that `path` has led to: a process takes longer."""
+def _command(named: str) -> tuple[str, ...] | None:
+    """The path of a program, and the arguments that it is named with; None if it is not there.
+
+    A name that is a program's as a whole has no arguments, though it may have spaces.
+    """
+    whole = shutil.which(named)
+    if whole is not None:
+        return (whole,)
+    try:
+        program, *arguments = shlex.split(named)
+    except ValueError:  # nothing but spaces, or a quotation without an end
+        return None
+    path = shutil.which(program)
+    return None if path is None else (path, *arguments)
+
+
+def _kept_version(command: tuple[str, ...]) -> str:
+    """The version, asked for once for the files that a command has led to: a process takes
+    longer."""
+    key = "\n".join(("compiler", *map(_identity, command)))
+    return kept(key, lambda: _version(command).encode(), bytes.decode)
+
+
+def _identity(word: str) -> str:
+    """What tells a word of a command from others: of a program, as `ccache` is given, its file."""
+    path = shutil.which(word)
+    if path is None:
+        return word
     file = os.stat(path)
-    key = f"compiler\n{os.path.realpath(path)}\n{file.st_mtime_ns}\n{file.st_size}"
-    return kept(key, lambda: _version(path).encode(), bytes.decode)
+    return f"{os.path.realpath(path)}\n{file.st_mtime_ns}\n{file.st_size}"
 
 
-def _version(path: str) -> str:
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+def _version(command: tuple[str, ...]) -> str:
+    asked = [*command, "--version"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
     return done.stdout.partition("\n")[0]
 
 
@@ -105,10 +138,10 @@ def _takes(compiler: Compiler, option: str) -> bool:
     """Asked once, and kept on disk as the version is."""
 
     def ask() -> bytes:
-        command = [compiler.path, option, "-E", "-x", "c++", os.devnull]
+        command = [*compiler.command, option, "-E", "-x", "c++", os.devnull]
         return b"" if subprocess.run(command, capture_output=True, check=False).returncode else b"1"
 
-    return kept(f"option\n{compiler.path}\n{compiler.version}\n{option}", ask, bool)
+    return kept(f"option\n{compiler.name}\n{compiler.version}\n{option}", ask, bool)
 
 
 @functools.cache
@@ -127,7 +160,7 @@ def _links(compiler: Compiler, linked: tuple[str, ...]) -> bool:
             source.unlink()
         return b"1"
 
-    return kept("\n".join(("linked", compiler.path, compiler.version, *linked)), ask, bool)
+    return kept("\n".join(("linked", compiler.name, compiler.version, *linked)), ask, bool)
 
 
 _PARALLEL = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,6 +81,33 @@ def test_numpy_scalars_on_the_left_defer() -> None:
     with FusionDefinition() as fd:
         t = fd.define_tensor(shape=[-1])
         assert repr(np.float64(2.0) * t) == "Tensor(T2: Float[-1])"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (np.bool_(True), True),
+        (np.int64(3), 3),
+        (np.uint8(3), 3),
+        (np.float32(0.5), 0.5),
+        (np.complex64(2j), 2j),
+    ],
+)
+def test_numbers_of_numpy_are_literals(given: Any, meant: complex) -> None:
+    def defined(number: Any) -> str:
+        with FusionDefinition() as fd:
+            t = fd.define_tensor(shape=[-1], dtype=DataType.ComplexFloat)
+            fd.add_output(fd.ops.where(np.bool_(True), t * number, number * t))
+            fd.add_output(t + fd.define_scalar(number))
+        return repr(fd)
+
+    assert defined(given) == defined(meant)
+
+
+@pytest.mark.parametrize("given", [np.float32("inf"), np.float64("nan")])
+def test_ranges_have_numbers_of_numpy_that_are_finite(given: Any) -> None:
+    with pytest.raises(errors.ArgumentError, match="a finite number"), FusionDefinition() as fd:
+        fd.ops.iota(3, given, dtype=DataType.Float)
 
 
 def test_introspection() -> None:

@@ -143,7 +143,8 @@ def test_a_scalar_keeps_its_number(number: complex):
 
 
 def test_a_number_of_numpy_becomes_pythons():
-    assert form_of(np.float64(0.5)) == "0.5"
+    assert [form_of(n) for n in (np.float64(0.5), np.float32(0.5))] == ["0.5", "0.5"]
+    assert [form_of(n) for n in (np.bool_(True), np.int64(3))] == ["True", "3"]
 
 
 @pytest.mark.parametrize("wrong", [None, "a", object(), torch.ones(2).to_sparse(), {1: [2]}])

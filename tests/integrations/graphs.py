@@ -79,7 +79,17 @@ def rewritten(function: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
     """The overloads of a function's graph after the rewrites; results are compared."""
     module = make_fx(function, tracing_mode="fake")(*inputs)
     rewrite_graph(module.graph)
+    check_arguments(module.graph)
     module.recompile()
     torch.testing.assert_close(module(*inputs), function(*inputs))
     targets = [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
     return [name.split(".")[1] for name in targets]
+
+
+def check_arguments(graph: Graph) -> None:
+    """No node may have a symbolic number among its arguments: code would print its name."""
+    symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
+    for node in graph.nodes:
+        given, _ = pytree.tree_flatten((node.args, node.kwargs))
+        raw = [argument for argument in given if isinstance(argument, symbolic)]
+        assert not raw, f"{node.format_node()} has {raw} as arguments"

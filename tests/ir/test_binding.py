@@ -165,6 +165,8 @@ def test_devices() -> None:
         (DataType.Int, np.int64(3)),
         (DataType.Float, np.float32(3)),
         (DataType.Bool, False),
+        (DataType.Bool, np.bool_(True)),
+        (DataType.Int, np.bool_(True)),
         (DataType.ComplexDouble, 2.0),
         (DataType.ComplexFloat, 1j),
     ],

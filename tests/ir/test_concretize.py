@@ -73,6 +73,15 @@ def test_more_bytes_than_can_be_addressed_are_refused() -> None:
         concretized(fd.fusion, [torch.ones(3)])
 
 
+def test_a_size_that_is_drawn_is_refused() -> None:
+    with FusionDefinition() as fd:
+        seed, _ = fd.ops.generator_state()
+        fd.add_output(fd.ops.full([seed], 1.0, DataType.Float))
+    words = "S0: the scalar has no value: it is made while the fusion runs, and a size"
+    with pytest.raises(errors.ScalarEvaluationError, match=words):
+        concretized(fd.fusion, [])
+
+
 @given(definitions((*POINTWISE, *METADATA, *FACTORIES, *SLICES, *REDUCTIONS)))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_definition_keeps_its_numbers(definition: Definition) -> None:

@@ -296,7 +296,7 @@ def test_another_processor_option_or_compiler_has_kernels_of_its_own(
     if name == "find_compiler":
         ours = find_compiler()
         assert ours is not None
-        newer = type(ours)(ours.path, ours.version + ".1")
+        newer = type(ours)(ours.command, ours.version + ".1")
         value = lambda: newer  # noqa: E731
     monkeypatch.setattr(cpu, name, value)
     assert counted(lambda: compile_anew(source, monkeypatch)) == (1, 0)

@@ -382,3 +382,17 @@ def test_numbers_of_numpy_are_numbers(target: str):
         fd.add_output(fd.ops.full([n], s, DataType.Float) * n)
     (got,) = fd.execute([np.float32(0.5), np.int64(3)], target=target)  # pyright: ignore[reportArgumentType]
     assert got.tolist() == [1.5, 1.5, 1.5]
+
+
+@TARGETS
+def test_truth_values_of_numpy_choose(target: str):
+    with FusionDefinition() as fd:
+        t, s, n = fd.define_tensor(shape=[-1]), *fd.define_vector(2)
+        fd.add_output(fd.ops.where(fd.ops.cast(s, DataType.Bool), t, 2.0) + n)
+        s = fd.define_scalar(DataType.Bool)
+        fd.add_output(fd.ops.where(s, t, 2.0))
+    for chosen in (np.bool_(True), np.bool_(False), True):
+        given = [torch.ones(2), [chosen, np.int64(1)], chosen]
+        added, got = fd.execute(given, target=target)  # pyright: ignore[reportArgumentType]
+        assert got.tolist() == [1.0 if chosen else 2.0] * 2
+        assert torch.equal(added, got + 1)

@@ -9,8 +9,9 @@ import torch
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Kind, Row, row
-from fuser.integrations.fx_types import is_static
+from fuser.integrations.fx_types import is_floating, is_static, tensor_of
 from fuser.integrations.lowering import Lowering
+from fuser.ir.dtypes import DataType
 
 _aten: Any = torch.ops.aten
 _prims: Any = torch.ops.prims
@@ -29,15 +30,23 @@ def _scalar_tensor(b: Lowering, s: Any) -> Handle:
 
 
 def _arange(b: Lowering, start: Any, end: Any, step: Any) -> Handle:
-    first, last = b.operand(start), b.operand(end)
-    known = b.out.shape[0]
+    first, last, known = b.operand(start), b.operand(end), b.out.shape[0]
     if is_static(known):
-        return b.ops.iota(int(known), first, b.operand(step), b.dtype)
+        count: Any = int(known)
+    elif _counts(start, end, step):
+        count = _steps(b, first, last, int(step))
+    else:
+        span = b.ops.sub(b.ops.cast(last, DataType.Double), first)
+        count = b.ops.cast(b.ops.ceil(b.ops.truediv(span, step)), DataType.Int)
+    length = count if isinstance(count, int) else b.ops.maximum(count, 0)
+    return b.ops.iota(length, first, b.operand(step), b.dtype)
+
+
+def _steps(b: Lowering, first: Any, last: Any, step: int) -> Handle:
+    """How many steps of a whole number there are between two."""
     span = b.ops.sub(last, first) if step > 0 else b.ops.sub(first, last)
-    pace = abs(int(step))
-    if pace > 1:
-        span = b.ops.div(b.ops.add(span, pace - 1), pace)
-    return b.ops.iota(b.ops.maximum(span, 0), first, b.operand(step), b.dtype)
+    pace = abs(step)
+    return b.ops.div(b.ops.add(span, pace - 1), pace) if pace > 1 else span
 
 
 def _arange_to(b: Lowering, end: Any) -> Handle:
@@ -49,12 +58,18 @@ def _arange_between(b: Lowering, start: Any, end: Any) -> Handle:
 
 
 def _open_length(node: Any, **given: Any) -> str | None:
-    step, ends = given.get("step", 1), (given.get("start", 0), given["end"])
-    whole = [end for end in ends if not isinstance(end, float)]
-    counted = isinstance(step, int | float) and step == int(step) != 0 and len(whole) == 2
-    if isinstance(node.meta["val"].shape[0], int) or counted:
+    result, step = tensor_of(node), given.get("step", 1)
+    if is_static(result.shape[0]) or _counts(given.get("start", 0), given["end"], step):
         return None
-    return "its length does not follow from whole numbers"
+    # torch cuts the ends of a range of integers before it counts.
+    known = isinstance(step, int | float) and step != 0 and result.is_floating_point()
+    return None if known else "its length does not follow from whole numbers"
+
+
+def _counts(start: Any, end: Any, step: Any) -> bool:
+    """Whether a range goes by a whole number between whole numbers."""
+    whole = isinstance(step, int | float) and step != 0 and float(step).is_integer()
+    return whole and not is_floating(start) and not is_floating(end)
 
 
 def _iota(b: Lowering, length: Any, start: Any, step: Any) -> Handle:

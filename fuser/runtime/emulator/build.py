@@ -179,7 +179,7 @@ def _build(source: str, kernel: str) -> EmulatedKernel:
 def key_of(flags: tuple[str, ...], text: str) -> str:
     """What compiled code depends on. The emulator's own files are part of every one."""
     compiler = compiler_or_raise()
-    machine = (platform.machine(), compiler.path, compiler.version)
+    machine = (platform.machine(), compiler.name, compiler.version)
     return "\n".join(("emulator", *machine, _own_text(), *flags, text))
 
 

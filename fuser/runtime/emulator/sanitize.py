@@ -159,10 +159,10 @@ def _compiled(source: Path, place: Path, flags: tuple[str, ...]) -> Path:
 
 def _run_compiler(source: Path, arguments: list[str], place: Path) -> None:
     compiler = compiler_or_raise()
-    command = [compiler.path, *arguments]
+    command = [*compiler.command, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
     if done.returncode != 0:
-        raise CompilationError(compiler=compiler.path, source=str(source), log=done.stderr)
+        raise CompilationError(compiler=compiler.name, source=str(source), log=done.stderr)
 
 
 def _run(program: Path, launch: Path) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,94 @@
+"""Places that are known in tensors of which other sizes are not: results, and where sizes come of.
+
+The first call of a function knows all sizes. At the second one the sizes that differ are left open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.functional import conv2d, interpolate, pad
+
+from fuser.integrations import dynamo
+from fuser.integrations.fx_types import meta_of, tensor_of
+from fuser.integrations.open_sizes import sizes_of
+
+aten: Any = torch.ops.aten
+Function = Callable[[torch.Tensor], torch.Tensor]
+KERNEL = torch.randn(3, 3, 3, 3)
+
+
+def resized(**options: Any) -> Function:
+    return lambda x: interpolate(x.sin(), **options)
+
+
+def after_convolution(x: torch.Tensor) -> torch.Tensor:
+    """Sizes that are no input's, but follow from one."""
+    return conv2d(x, KERNEL, stride=2).relu()[..., torch.arange(4) // 2].exp()
+
+
+READS: dict[str, tuple[Function, tuple[int, ...]]] = {
+    "nearest, 1-d": (resized(scale_factor=2, mode="nearest"), (3, 4)),
+    "nearest, 2-d": (resized(scale_factor=2, mode="nearest"), (3, 4, 4)),
+    "nearest, of a size": (resized(size=(8, 12), mode="nearest"), (3, 4, 4)),
+    "upsample": (nn.Upsample(scale_factor=3), (3, 4, 4)),
+    "bilinear": (resized(scale_factor=2, mode="bilinear"), (3, 4, 4)),
+    "bicubic": (resized(scale_factor=2, mode="bicubic"), (3, 4, 4)),
+    "replicated, 1-d": (lambda x: pad(x.sin(), (2, 2), mode="replicate"), (3, 4)),
+    "replicated, 2-d": (lambda x: pad(x.sin(), (2, 2, 1, 1), mode="replicate"), (3, 4, 5)),
+    "each twice": (lambda x: x[:, torch.arange(8) // 2] * 2, (4,)),
+    "every other": (lambda x: x[:, torch.arange(0, 8, 2) * 1] * 2, (8,)),
+    "of twice as many": (lambda x: torch.cat([x, x.cos()])[:, torch.arange(8) // 2] * 2, (4,)),
+}
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", READS)
+def test_batches_of_other_lengths_are_read_at_known_places(name: str, grad: bool) -> None:
+    function, sizes = READS[name]
+    images = [torch.randn(batch, *sizes, requires_grad=grad) for batch in (2, 3, 5)]
+    assert_same(function, images, dynamic=None)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_sizes_that_follow_from_others_are_read_off_what_has_them_first(grad: bool) -> None:
+    sizes = [(2, 3, 6, 6), (3, 3, 7, 6), (3, 3, 9, 6)]
+    images = [torch.randn(*each, requires_grad=grad) for each in sizes]
+    assert_same(after_convolution, images, dynamic=True)
+    forward = next(report for report in dynamo.reports() if "backward" not in report.graph)
+    assert len(forward.partitions) == 1
+
+
+def assert_same(
+    function: Function, images: Sequence[torch.Tensor], *, dynamic: bool | None
+) -> None:
+    """Compiled and not: the same results, and the same gradients where these are wanted."""
+    run = torch.compile(function, backend="fuser", dynamic=dynamic)
+    for image in images:
+        ours, theirs = run(image), function(image)
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        if image.requires_grad:
+            gradient = torch.randn_like(theirs)
+            mine, other = (torch.autograd.grad(y, image, gradient) for y in (ours, theirs))
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+
+
+def test_open_sizes_are_nodes_of_inputs_and_of_the_first_tensors_that_have_them() -> None:
+    def function(count: int, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x[:count], y]).exp().sin()
+
+    traced = make_fx(function, tracing_mode="symbolic")(3, torch.randn(5, 4), torch.randn(7, 4))
+    nodes = {str(node.target): node for node in traced.graph.nodes}
+    sine = nodes["aten.sin.default"]
+    with traced.graph.inserting_before(sine):
+        rows, columns = sizes_of(sine)
+        sliced, _ = sizes_of(nodes["aten.slice.Tensor"])
+    assert [rows.target, rows.args] == [aten.sym_size.int, (nodes["aten.cat.default"], 0)]
+    assert sliced is nodes["count_1"]
+    assert meta_of(rows) == tensor_of(sine).shape[0]
+    assert columns.args == (nodes["x_1"], 1)
