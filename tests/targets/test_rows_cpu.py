@@ -301,8 +301,9 @@ def test_any_fold_over_the_rows(fold: str, dtype: torch.dtype):
 @pytest.mark.parametrize(
     ("dtype", "fold"),
     [
-        *((torch.float32, fold) for fold in ("sum", "max", "min", "any", "all")),
-        *((dtype, fold) for dtype in (torch.int32, torch.bfloat16) for fold in ("sum", "any")),
+        *((torch.float32, fold) for fold in ("sum", "max", "all")),
+        *((dtype, "sum") for dtype in (torch.int32, torch.bfloat16)),
+        (torch.bfloat16, "any"),
     ],
     ids=str,
 )
