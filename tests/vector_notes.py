@@ -26,7 +26,7 @@ def assert_vectorized(kernel: KernelSource, folder: Path) -> None:
     source = folder / "kernel.cpp"
     source.write_text(kernel.text)
     options = ("-fopt-info-vec-all", "-c", source, "-o", "/dev/null")
-    command = [COMPILER.path, *flags(kernel), *options]
+    command = [*COMPILER.command, *flags(kernel), *options]
     notes = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     made = _lines(notes, "optimized: loop vectorized")
     lines = kernel.text.splitlines()

@@ -44,7 +44,7 @@ def build(source: str, directory: Path, *flags: str) -> Built:
     assert COMPILER is not None
     text, library = directory / "kernel.cpp", directory / "kernel.so"
     text.write_text(source)
-    command = [COMPILER.path, *FLAGS, *flags, "-shared", "-fPIC", "-o", str(library), str(text)]
+    command = [*COMPILER.command, *FLAGS, *flags, "-shared", "-fPIC", "-o", str(library), str(text)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Built(ctypes.CDLL(str(library)), done.stderr)
@@ -638,7 +638,7 @@ def test_every_section_names_what_it_needs(tmp_path: Path, processor: tuple[str,
     parts = itertools.starmap(by_itself, enumerate(sorted(LIBRARY.sections)))
     (tmp_path / "sections.cpp").write_text("".join(parts))
     wanted = ["-fsyntax-only", str(tmp_path / "sections.cpp")]
-    command = [COMPILER.path, *FLAGS, *processor, *wanted]
+    command = [*COMPILER.command, *FLAGS, *processor, *wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

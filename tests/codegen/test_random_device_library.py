@@ -49,7 +49,7 @@ def compiled(code: str, to: Path, *flags: str) -> Path:
     assert COMPILER is not None
     text = to.with_suffix(".cpp")
     text.write_text(code)
-    command = [COMPILER.path, *FLAGS, *flags, "-o", str(to), str(text)]
+    command = [*COMPILER.command, *FLAGS, *flags, "-o", str(to), str(text)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return to

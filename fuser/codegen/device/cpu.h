@@ -803,34 +803,6 @@ FUSER_DEVICE bool signbit(double x) { return bits_of(x) < 0; }
 //@ rsqrt(double): FUSER_DEVICE
 FUSER_DEVICE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 
-//@ erfcinv(double): FUSER_DEVICE
-// Halley's iteration for erfc(z) = x with x <= 1, from an estimate good to 2e-3.
-FUSER_DEVICE double erfcinv(double x) {
-  const double near = x < 1.0 ? x : 2.0 - x;
-  const double w = -__builtin_log(near * (2.0 - near)), k = 4.3307467508 + 0.5 * -w;
-  double z = __builtin_sqrt(__builtin_sqrt(k * k + 6.8027210884 * w) - k);
-  for (int step = 0; step < 4; ++step) {
-    const double error = __builtin_erfc(z) - near;
-    const double root = __builtin_exp(0.5 * z * z);  // twice: its square may overflow
-    const double newton = -0.88622692545275801 * (error * root) * root;
-    z -= newton / (1.0 + z * newton);
-  }
-  const double positive = near == 0.0 ? __builtin_inf() : near == 1.0 ? 0.0 : z;
-  return x > 1.0 ? -positive : positive;
-}
-
-//@ erfinv(double): FUSER_DEVICE, erfcinv(double)
-// Above 1/2 by erfcinv, whose argument 1 - |x| is exact; else Newton steps on erf.
-FUSER_DEVICE double erfinv(double x) {
-  const double a = __builtin_fabs(x);
-  double z = 0.88622692545275801 * a * (1.0 + 0.26179938779914943 * a * a);
-  for (int step = 0; step < 4; ++step) {
-    const double newton = 0.88622692545275801 * (__builtin_erf(z) - a) * __builtin_exp(z * z);
-    z -= newton / (1.0 + z * newton);
-  }
-  return __builtin_copysign(a > 0.5 ? erfcinv(1.0 - a) : z, x);
-}
-
 //@ abs(float): FUSER_DEVICE
 FUSER_DEVICE float abs(float x) { return __builtin_fabsf(x); }
 

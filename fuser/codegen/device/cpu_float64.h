@@ -140,7 +140,8 @@ FUSER_DEVICE double log2(double x) {
 // At most 1.8 ulp. log10(2) is in two parts, the first of which n multiplies exactly.
 FUSER_DEVICE double log10(double x) {
   const log_parts parts = log_parts_of(x);
-  const double low = parts.n * 1.1451100898021838e-10 + log_of_parts(parts.r, 0) * 0.4342944819032518;
+  const double rest = log_of_parts(parts.r, 0) * 0.4342944819032518;
+  const double low = parts.n * 1.1451100898021838e-10 + rest;
   return log_or_limit(x, parts.n * 0.3010299955494702 + low);
 }
 
@@ -180,7 +181,7 @@ FUSER_DEVICE double atanh(double x) {
   return __builtin_copysign(0.5 * log1p(2 * a / (1 - a)), x);
 }
 
-// -- error functions of float64 --------------------------------------------------------------------
+// -- error functions of float64 -------------------------------------------------------------------
 
 //@ erf_near: FUSER_DEVICE, polynomial
 // erf(x) for |x| <= 1/2; error of the fit 2.2e-17 of it.
@@ -193,7 +194,7 @@ FUSER_DEVICE double erf_near(double x) {
 }
 
 //@ erfc_far: FUSER_DEVICE, polynomial, bits_of, double_of, nearest_whole, exp_rest, scaled_up
-// erfc(x) for x >= 1/2: e^(-x^2) / (x + 2) and a polynomial of (x - 2) / (x + 2), fitted to 3.1e-17.
+// erfc(x) for x >= 1/2: e^(-x^2) / (x + 2) and a polynomial of (x - 2) / (x + 2), good to 3.1e-17.
 // The square has two parts, the first of which, of x without its last 27 bits, is exact.
 FUSER_DEVICE double erfc_far(double x) {
   x = x > 28.0 ? 28.0 : x;
@@ -229,7 +230,51 @@ FUSER_DEVICE double erfc(double x) {
   return __builtin_fabs(x) < 0.5 ? 1 - erf_near(x) : beyond;
 }
 
-// -- trigonometry of float64 -----------------------------------------------------------------------
+//@ halley_step: FUSER_DEVICE, exp(double)
+// What is nearer to where erfc is x, given how much it is more than x at z. The power is taken
+// twice: its square may overflow.
+FUSER_DEVICE double halley_step(double z, double error) {
+  const double root = exp(0.5 * z * z);
+  const double newton = -0.88622692545275801 * (error * root) * root;
+  return z - newton / (1.0 + z * newton);
+}
+
+//@ erfinv_near: FUSER_DEVICE, erf_near, halley_step, polynomial
+// A step to where erf is 0 <= x <= 1/2, from an estimate good to 2.4e-7.
+FUSER_DEVICE double erfinv_near(double x) {
+  const double z = x * polynomial(x * x, 0.8862270998645442, 0.231978930921472, 0.12864318839178632,
+                                  0.07496427246329342, 0.11237953235109617);
+  return halley_step(z, x - erf_near(z));
+}
+
+//@ erfcinv_far: FUSER_DEVICE, erfc(double), halley_step, log(double), polynomial
+// Two steps to where erfc is 0 <= x <= 1/2, from an estimate good to 6.2e-5.
+FUSER_DEVICE double erfcinv_far(double x) {
+  const double root = __builtin_sqrt(-log(x * (2.0 - x))), u = (root - 3) / (root + 3);
+  double z = root * polynomial(u, 0.9442384, 0.1171857, -0.03103187, -0.1410646, 0.1364223,
+                               0.1681635, -0.2540002, -0.1074897, 0.1794041);
+  z = halley_step(z, erfc(z) - x);
+  z = halley_step(z, erfc(z) - x);
+  return x == 0.0 ? __builtin_inf() : z;
+}
+
+//@ erfinv(double): FUSER_DEVICE, erfcinv_far, erfinv_near
+// At most 2 ulp.
+FUSER_DEVICE double erfinv(double x) {
+  const double a = __builtin_fabs(x);
+  const double near = erfinv_near(a > 0.5 ? 0.5 : a), far = erfcinv_far(a > 0.5 ? 1.0 - a : 0.5);
+  return __builtin_copysign(a > 0.5 ? far : near, x);
+}
+
+//@ erfcinv(double): FUSER_DEVICE, erfcinv_far, erfinv_near
+// At most 2 ulp.
+FUSER_DEVICE double erfcinv(double x) {
+  const double rest = 1.0 - x, a = __builtin_fabs(rest), least = x < 1.0 ? x : 2.0 - x;
+  const double near = erfinv_near(a > 0.5 ? 0.5 : a), far = erfcinv_far(a > 0.5 ? least : 0.5);
+  return __builtin_copysign(a > 0.5 ? far : near, rest);
+}
+
+// -- trigonometry of float64 ----------------------------------------------------------------------
 
 //@ two_parts: FUSER_DEVICE
 // Sums and products with what rounding took from them. A product that is added to must not become
@@ -449,6 +494,7 @@ FUSER_DEVICE double atan2(double y, double x) {
   const double z = least == most ? 1.0 : least / most;
   const double value = atan_unit(most == 0 ? 0.0 : z);
   const double first = steep ? 1.5707963267948966 - (value - 6.123233995736766e-17) : value;
-  const double upper = bits_of(x) < 0 ? 3.141592653589793 - (first - 1.2246467991473532e-16) : first;
+  const double back = 3.141592653589793 - (first - 1.2246467991473532e-16);
+  const double upper = bits_of(x) < 0 ? back : first;
   return x != x || y != y ? x + y : __builtin_copysign(upper, y);
 }
