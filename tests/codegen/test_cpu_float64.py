@@ -24,6 +24,8 @@ ULP = {
     "cosh": 3.4,
     "erf": 2.5,
     "erfc": 4.0,
+    "erfcinv": 2.8,
+    "erfinv": 2.8,
     "exp": 1.1,
     "exp2": 1.2,
     "expm1": 2.3,
@@ -41,12 +43,38 @@ ULP = {
 LEAST_UNITS = {"sigmoid": 2.0**-1022, "silu": 2.0**-1013}
 """What results may be off by where e^-x is infinite; elsewhere, units are of the last place."""
 REFERENCES = {
+    "erfcinv": "refined_erfcinv(x)",
+    "erfinv": "refined_erfinv(x)",
     "sigmoid": "1 / (1 + __builtin_expl(-x))",
     "silu": "x / (1 + __builtin_expl(-x))",
 }
 
 NEAR_TURNS = [6381956970095103 * 2.0**797, 6411027962775774 * 2.0**-47]
 """The two float64 that are nearest to a multiple of pi/2, for their size."""
+
+REFINED = """
+// Of what the library gives, what two steps in long double make, as far as there are digits.
+static inline long double step(long double z, long double error) {
+  return z - error * 0.886226925452758013649L * __builtin_expl(z * z);
+}
+static inline long double refined_erfinv(long double x) {
+  long double z = erfinv(double(x));
+  if (!(__builtin_fabsl(x) < 1) || x == 0) return z;
+  for (int time = 0; time < 2; ++time) {
+    const long double a = __builtin_fabsl(x), at = __builtin_fabsl(z);
+    const long double error = a < 0.5L ? __builtin_erfl(at) - a : 1 - a - __builtin_erfcl(at);
+    z = __builtin_copysignl(step(at, error), z);
+  }
+  return z;
+}
+static inline long double refined_erfcinv(long double x) {
+  if (x > 0.25L) return refined_erfinv(1 - x);
+  long double z = erfcinv(double(x));
+  if (!(x > 1e-290L)) return z;  // near the least double, erfc has few digits
+  for (int time = 0; time < 2; ++time) z = step(z, x - __builtin_erfcl(z));
+  return z;
+}
+"""
 
 APPLY = """
 extern "C" void apply_{name}(const double* in, double* out, long long count) {{
@@ -93,7 +121,7 @@ def processor(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture(scope="module")
 def functions(tmp_path_factory: pytest.TempPathFactory, processor: list[str]) -> Built:
-    parts = [LIBRARY.text([f"{name}(double)" for name in ULP])]
+    parts = [LIBRARY.text([f"{name}(double)" for name in ULP]), REFINED]
     for name in ULP:
         reference = REFERENCES.get(name, f"__builtin_{name}l(x)")
         parts += [APPLY.format(name=name), MEASURE.format(name=name, reference=reference)]

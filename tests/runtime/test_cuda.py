@@ -33,13 +33,13 @@ def row(fd: FusionDefinition, x: Handle) -> Handle:
     ("define", "columns", "bounds"),
     [
         (dear, 1024, ["(128)"]),
-        (point, 1024, ["(256, 8)", "(256, 1)"]),
-        (row, 1024, ["(128, 8)", "(128, 1)"]),
-        (row, 98304, ["(512, 2)", "(512, 1)"]),
-        (row, 262144, ["(1024, 1)"]),
+        (point, 1024, [f"(256, {blocks})" for blocks in (8, 6, 5, 4, 3, 2, 1)]),
+        (row, 1024, [f"(128, {blocks})" for blocks in (16, 12, 10, 8, 6, 4, 1)]),
+        (row, 98304, [f"(512, {blocks})" for blocks in (4, 3, 2, 1)]),
+        (row, 262144, ["(1024, 2)", "(1024, 1)"]),
     ],
 )
-def test_a_kernel_that_spills_is_compiled_again_with_more_registers_if_there_are_more(
+def test_a_kernel_that_spills_is_compiled_again_for_fewer_blocks_at_once(
     define: Define, columns: int, bounds: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FusionDefinition() as fd:
