@@ -7,6 +7,7 @@ import sys
 
 import cpu
 import dims
+import elementwise
 import function_cases
 import functions
 import models
@@ -60,6 +61,21 @@ def test_dimensions_have_a_row_for_each_operation_and_type(
     assert len(rows) == 3 * len(dims.OPERATIONS) + len(integers)
     assert all(float(row[2]) > 0 for row in rows)
     assert {row[0]: row[3] for row in rows}["softmax"] == "-"
+
+
+def test_functions_of_one_number_have_a_row_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(elementwise, "keep_freed", lambda: None)  # of this process, for good
+    monkeypatch.setattr(elementwise, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(elementwise, "SIZES", {"long": 5000, "short": 70})
+    monkeypatch.setattr(elementwise, "FUNCTIONS", ["erfinv", "log", "silu"])
+    elementwise.main(["--rounds", "1", "--no-save"])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = {row[0]: row[1:] for row in rows if row and row[0] in elementwise.FUNCTIONS}
+    assert list(found) == elementwise.FUNCTIONS
+    assert all(float(cell) > 0 for cells in found.values() for cell in cells)
+    assert all(len(cells) == 6 for cells in found.values())
 
 
 def test_peers_on_the_processor_have_both_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
