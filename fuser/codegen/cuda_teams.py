@@ -56,12 +56,15 @@ class CudaTeamPrinter(CudaPrinter):
                     self.nodes(loop.body)
 
     def checked_index(self, node: CheckedIndex) -> None:
-        """An index that is 0 where it is out of range."""
+        """An index that is 0 where it is out of range. That of a row that is not there, which may
+        be made of what nothing was folded to, is not reported."""
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
+        index = self.index_in_range(node)
         if self._reports_indices and node.reports:
-            self.out.line(f"{name} = {self.reported_index(node)};")
-            return
-        self.out.line(f"{name} = {self.index_in_range(node)};")
+            idles = self._in_rows and self._may_idle
+            reported = self.reported_index(node)
+            index = f"active ? {reported} : {index}" if idles else reported
+        self.out.line(f"{name} = {index};")
 
     def store(self, store: Store) -> None:
         conditions = ["active"] if self._in_rows and self._may_idle else []

@@ -15,7 +15,7 @@ _EIGHTHS = (8, 6, 5, 4, 3, 2)
 """Of the threads that a multiprocessor may run at once, how many are tried: there are 32 registers
 for each of all, and 8 more for each step at first."""
 
-_LEAST_THREADS = 64
+_LEAST_THREADS = 96
 """Of a block, as far as that counts: a multiprocessor runs no more blocks of fewer."""
 
 

@@ -123,3 +123,17 @@ def test_an_index_is_checked_in_every_part_of_a_row(rows: int, folded: bool) -> 
         bad[rows - 1, column] = 12
         with pytest.raises(IndexOutOfRangeError, match="gather: index 12 is out of range"):
             fd.execute([x, bad, y])
+
+
+@pytest.mark.parametrize("shape", [(5, 64), (5, 100), (70, 128)], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_are_not_there_report_nothing(target: str, shape: tuple[int, int]):
+    """Their threads fold nothing, so that an index made of a fold is none."""
+    x = torch.rand(shape) * 7
+    with FusionDefinition() as fd:
+        data = fd.from_pytorch(x)
+        place = fd.ops.cast(fd.ops.max(data, [1], keepdim=True), DataType.Int)
+        fd.add_output(fd.ops.take_along_axis(exponentials(fd, data), place, 1))
+    (got,) = fd.execute([x], target=target)
+    expected = (x - x.amax(1, keepdim=True)).exp().gather(1, x.amax(1, keepdim=True).long())
+    torch.testing.assert_close(got, expected)
