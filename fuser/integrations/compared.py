@@ -22,7 +22,9 @@ _EXACT = (
     *(_aten.unsqueeze.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims),
     *(_aten.expand.default, _aten.permute.default, _aten.alias.default, _aten.clone.default),
     *(_aten._to_copy.default, torch.ops.prims.convert_element_type.default),
+    *(_aten.abs.default, _aten.neg.default),
 )
+"""Formulas of derivatives may make these again of what the forward has."""
 
 
 def save_compared(graph: Graph) -> None:
@@ -36,7 +38,7 @@ def save_compared(graph: Graph) -> None:
 
 
 def _source(node: Node) -> Node:
-    """What makes the numbers of a node, which may have another type or shape."""
+    """What makes the numbers of a node, which may have another type, shape or sign."""
     while node.target in _EXACT:
         node = cast("Node", node.args[0])
     return node

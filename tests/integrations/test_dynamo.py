@@ -334,3 +334,23 @@ def test_gradients_go_to_what_equals_an_extreme(name: str, extreme: str) -> None
     assert x.grad is not None
     assert x.grad.isfinite().all()
     torch.testing.assert_close(added.grad.abs().sum(), torch.tensor(float(found.numel())))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_what_is_compared_in_16_bits_is_rounded_as_eager_does(dtype: torch.dtype) -> None:
+    """By a gradient's formula, which makes the absolute values again, and across a graph break."""
+
+    def norm(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.vector_norm(x * scale, math.inf, dim=-1)
+
+    def equal(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        largest = (x * scale).abs().amax(-1, keepdim=True)
+        torch._dynamo.graph_break()
+        return ((x * scale).abs() == largest).sum(-1)
+
+    x, scale = torch.randn(64, 96).to(dtype), torch.randn(96).to(dtype)
+    for ours, theirs in zip(
+        gradients(compiled(norm), x, scale), gradients(norm, x, scale), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+    assert torch.equal(compiled(equal)(x, scale), equal(x, scale))

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from fuser.frontend.handles import Handle, Operand
 from fuser.integrations.aten.row import Lower, Row, parameters, row, schema
-from fuser.integrations.fx_types import tensor_of
+from fuser.integrations.fx_types import meta_of, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.ir.pointwise import TABLE
 
@@ -46,6 +46,20 @@ def _all_operands(name: str, taken: list[str]) -> Lower:
     return lower
 
 
+def _equal(name: str, taken: list[str]) -> Lower:
+    """Two operands in their own types. Whether they are equal shows what rounding to 16 bits does:
+    another graph may have rounded one of them, as a largest element."""
+
+    def own(b: Lowering, argument: object) -> Operand:
+        is_tensor = isinstance(argument, Node) and isinstance(meta_of(argument), torch.Tensor)
+        return b.exact(argument) if is_tensor else b.operand(argument)
+
+    def lower(b: Lowering, **given: object) -> Handle:
+        return getattr(b.ops, name)(*(own(b, given[parameter]) for parameter in taken))
+
+    return lower
+
+
 def _plain_rows() -> list[Row]:
     """Overloads whose operands go to one row of the pointwise table, as many as it takes."""
     names = {name: name for name in TABLE if name not in _OTHERWISE and hasattr(_aten, name)}
@@ -56,7 +70,8 @@ def _plain_rows() -> list[Row]:
             taken = parameters(overload)
             of_tensors = any(str(given.type) == "Tensor" for given in schema(overload))
             if of_tensors and len(taken) == TABLE[ours].arity:
-                rows.append(Row(overload, _all_operands(ours, taken), frozenset(taken)))
+                lower = _equal if ours in ("eq", "ne") else _all_operands
+                rows.append(Row(overload, lower(ours, taken), frozenset(taken)))
     return rows
 
 
