@@ -29,6 +29,7 @@ from fuser import FusionDefinition
 from fuser.errors import FuserError
 from fuser.frontend.repro import form_of, repro_script
 from fuser.ir.comparison import check_results
+from fuser.ir.concretize import concretize_for
 from fuser.ir.nodes import Fusion, Output
 from fuser.pipeline import Executor
 from fuser.runtime.backend import EmulatorBackend
@@ -157,7 +158,7 @@ def check(target: str, seed: int) -> str:
     definition = definition_of(seed)
     with FusionDefinition() as fd:
         definition.build(fd)
-    if _most_elements(fd.fusion) > TOO_MANY:
+    if _most_elements(concretize_for(fd.fusion, definition.inputs)) > TOO_MANY:
         return ""
     with mapped(target, seed):
         error = failure(fd.fusion, definition.inputs, target)
