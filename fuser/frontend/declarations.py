@@ -27,6 +27,7 @@ from fuser.frontend.handles import Handle, Operand, Tensor, Vector
 from fuser.frontend.recorder import Recorder
 from fuser.frontend.tensor_forms import declared_tensor
 from fuser.ir import dtypes
+from fuser.ir.binding import is_strided
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Cast, Number, StrideOrder, Value, python_number
 from fuser.ir.types import DYNAMIC, ScalarType, TensorType
@@ -140,7 +141,7 @@ class Declarations:
         The other sizes are dynamic unless `static_sizes`. Only metadata is read, so meta and fake
         tensors will do. Raises ArgumentTypeError, OperandDtypeError.
         """
-        if not isinstance(tensor, torch.Tensor) or not _is_strided(tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(tensor, torch.Tensor) or not is_strided(tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(
                 operation="from_pytorch",
                 argument="tensor",
@@ -224,10 +225,6 @@ class Declarations:
 
 
 _dtype = dtype
-
-
-def _is_strided(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_nested
 
 
 def _layout_of(given: object) -> str:

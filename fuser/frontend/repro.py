@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from fuser.frontend.version import VERSION
+from fuser.ir.binding import is_strided
 from fuser.ir.nodes import Fusion, Number, python_number
 from fuser.ir.printer import print_fusion, print_number
 
@@ -68,7 +69,7 @@ def form_of(given: object, *, numbers: bool = False) -> Form:
 
     With `numbers`, those of tensors are kept too.
     """
-    if isinstance(given, torch.Tensor) and given.layout is torch.strided:
+    if isinstance(given, torch.Tensor) and is_strided(given):
         form = _tensor_form(given)
         return _with_numbers(form, given) if numbers else form
     if isinstance(given, list | tuple):

@@ -97,7 +97,7 @@ def _is_no_huge_integer(given: object) -> bool:
 
 
 def _check_tensor(position: int, value: Value, type_: TensorType, given: object) -> None:
-    if not isinstance(given, torch.Tensor) or not _is_strided(given):
+    if not isinstance(given, torch.Tensor) or not is_strided(given):
         raise InputKindError(
             position=position, name=value.name, expected="a strided tensor", got=_kind(given)
         )
@@ -123,7 +123,7 @@ def _check_tensor(position: int, value: Value, type_: TensorType, given: object)
         raise InputDeviceError(position=position, name=value.name, expected="cpu", got=given.device)
 
 
-def _is_strided(tensor: torch.Tensor) -> bool:
+def is_strided(tensor: torch.Tensor) -> bool:
     """Whether a tensor's elements lie at its strides; those of a nested one may not."""
     return tensor.layout is torch.strided and not tensor.is_nested
 

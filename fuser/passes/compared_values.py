@@ -94,9 +94,8 @@ def _extreme(value: Value, definitions: _Definitions) -> Value | None:
 
 def _is_constant(value: Value, definitions: _Definitions) -> bool:
     statement = _source(value, definitions)
-    if statement is None:
-        return not value.is_tensor
-    return isinstance(statement.op, Constant | Full) or not value.is_tensor
+    is_made = statement is not None and isinstance(statement.op, Constant | Full)
+    return is_made or not value.is_tensor
 
 
 def _source(value: Value, definitions: _Definitions) -> Statement | None:

@@ -22,13 +22,14 @@ def compile_cuda(source: KernelSource, arch: str) -> Cubin:
     As many blocks run at once as have registers for what it needs. Raises CompilationError, or
     TargetError where NVRTC is not installed.
     """
-    texts = list(by_residency(source, threads_at_once(arch)))
-
-    def make() -> bytes:
-        compiled = (compile_cubin(text, source.name, arch, options(source)) for text in texts)
-        return pack_cubin(_first_without_spills(compiled))
 
     def make_or_load() -> Cubin:
+        texts = list(by_residency(source, threads_at_once(arch)))
+
+        def make() -> bytes:
+            compiled = (compile_cubin(text, source.name, arch, options(source)) for text in texts)
+            return pack_cubin(_first_without_spills(compiled))
+
         made_by = ("cubin", nvrtc_version(), arch, *options(source), source.name)
         key = "\n".join((*made_by, *texts))
         return kept_kernel(key, make, lambda packed: unpack_cubin(packed, source.name, arch))

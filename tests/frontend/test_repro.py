@@ -147,7 +147,13 @@ def test_a_number_of_numpy_becomes_pythons():
     assert [form_of(n) for n in (np.bool_(True), np.int64(3))] == ["True", "3"]
 
 
-@pytest.mark.parametrize("wrong", [None, "a", object(), torch.ones(2).to_sparse(), {1: [2]}])
+def nested() -> torch.Tensor:
+    return torch.nested.as_nested_tensor([torch.ones(2)])
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, "a", object(), torch.ones(2).to_sparse(), nested(), {1: [2]}]
+)
 def test_a_script_says_what_is_no_input(wrong: object):
     x = torch.ones(3)
     fd = defined(lambda fd, t: fd.ops.exp(t), x)

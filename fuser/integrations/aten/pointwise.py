@@ -37,27 +37,24 @@ _RENAMED: Mapping[str, str] = {
 _OVERLOADS = ("default", "Tensor", "Scalar", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
 
 
+_EQUALITIES = ("eq", "ne")
+"""These show what rounding to 16 bits does: another graph may have rounded an operand, as a largest
+element. So they have tensors in their own types."""
+
+
 def _all_operands(name: str, taken: list[str]) -> Lower:
     """All operands in order to one row of the pointwise table."""
+    read = _in_its_own_type if name in _EQUALITIES else Lowering.operand
 
     def lower(b: Lowering, **given: object) -> Handle:
-        return getattr(b.ops, name)(*(b.operand(given[parameter]) for parameter in taken))
+        return getattr(b.ops, name)(*(read(b, given[parameter]) for parameter in taken))
 
     return lower
 
 
-def _equal(name: str, taken: list[str]) -> Lower:
-    """Two operands in their own types. Whether they are equal shows what rounding to 16 bits does:
-    another graph may have rounded one of them, as a largest element."""
-
-    def own(b: Lowering, argument: object) -> Operand:
-        is_tensor = isinstance(argument, Node) and isinstance(meta_of(argument), torch.Tensor)
-        return b.exact(argument) if is_tensor else b.operand(argument)
-
-    def lower(b: Lowering, **given: object) -> Handle:
-        return getattr(b.ops, name)(*(own(b, given[parameter]) for parameter in taken))
-
-    return lower
+def _in_its_own_type(b: Lowering, argument: object) -> Operand:
+    is_tensor = isinstance(argument, Node) and isinstance(meta_of(argument), torch.Tensor)
+    return b.exact(argument) if is_tensor else b.operand(argument)
 
 
 def _plain_rows() -> list[Row]:
@@ -70,8 +67,7 @@ def _plain_rows() -> list[Row]:
             taken = parameters(overload)
             of_tensors = any(str(given.type) == "Tensor" for given in schema(overload))
             if of_tensors and len(taken) == TABLE[ours].arity:
-                lower = _equal if ours in ("eq", "ne") else _all_operands
-                rows.append(Row(overload, lower(ours, taken), frozenset(taken)))
+                rows.append(Row(overload, _all_operands(ours, taken), frozenset(taken)))
     return rows
 
 
