@@ -34,7 +34,7 @@ class CpuCheckPrinter(CpuPrinter):
         """Of indices that are checked side by side: where the largest of each is held."""
 
     def checked_index(self, node: CheckedIndex) -> None:
-        """An index that is 0, and reported, where it is out of range."""
+        """An index that is another number, and reported, where it is out of range."""
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
         if node.skips:
             self._checked_or_skipped(node)
@@ -46,7 +46,8 @@ class CpuCheckPrinter(CpuPrinter):
             self.out.line(f"const unsigned long long {at} = {call};")
             self.out.line(f"{held} = {at} > {held} ? {at} : {held};")
             size = self.sizes.parameter(f"{node.name}_size", node.size)
-            self.out.line(f"{name} = {self.expressions.use('index_or_zero')}({at}, {size});")
+            index = f"{self.expressions.use('index_or')}({node.outside}, {at}, {size})"
+            self.out.line(f"{name} = {index};")
         else:
             self.out.line(f"{name} = {self.reported_index(node)};")
 

@@ -182,14 +182,13 @@ class KernelPrinter(ABC):
         return join(store.joins, Ref(f"{store.tensor}_out[{at}]", store.tensor.dtype), store.source)
 
     def reported_index(self, node: CheckedIndex) -> str:
-        """An index that is reported where it is out of range, and 0 then."""
-        return (
-            f"{self.expressions.use('checked_index')}({self.given_index(node)}, {self.check(node)})"
-        )
+        """An index that is reported where it is out of range."""
+        given = f"{self.given_index(node)}, {node.outside}, {self.check(node)}"
+        return f"{self.expressions.use('checked_index')}({given})"
 
     def index_in_range(self, node: CheckedIndex) -> str:
-        """An index that is 0 where it is out of range, and not reported."""
-        return f"{self.expressions.use('index_in_range')}({self.given_index(node)})"
+        """An index that is not reported where it is out of range."""
+        return f"{self.expressions.use('index_in_range')}({self.given_index(node)}, {node.outside})"
 
     def given_index(self, node: CheckedIndex) -> str:
         """What a check is told of an index: its value, the size, and whether it wraps."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Scatter, Statement, Value
@@ -19,6 +20,9 @@ from fuser.segmenter.atoms import AtomSet
 
 Key = tuple[Value | Variable, Coordinates]
 """An element of a value, or an index that a gather computes."""
+
+_NO_PLACE = -1
+"""What an index that places are compared with is where it is out of range: none is written then."""
 
 
 class Elements(Emitter):
@@ -90,7 +94,10 @@ class Elements(Emitter):
         match statement.op:
             case CheckIndex(arg, size, operation):
                 name = self.name(value, at)
-                return self._checked(name, self.get(arg, at), size, operation, wraps=False)
+                index = self.get(arg, at)
+                return self._checked(
+                    CheckedIndex(name, index, size, operation, wraps=False, outside=_NO_PLACE)
+                )
             case Scan() as op if at[op.dim].terms:
                 return self._scanned_to(value, op, at)
             case _:
@@ -118,16 +125,16 @@ class Elements(Emitter):
         assert isinstance(index, Value)
         wraps = op.mode in ("select", "take_along_axis", "index_put_accumulate")
         value = self.get(index, at)
-        return self._checked(variable.name, value, variable.extent, op.mode, wraps)
+        return self._checked(
+            CheckedIndex(variable.name, value, variable.extent, op.mode, wraps=wraps)
+        )
 
-    def _checked(
-        self, name: str, value: Expression, size: int, operation: str, wraps: bool
-    ) -> Expression:
+    def _checked(self, check: CheckedIndex) -> Expression:
         """An index in range. Later sweeps that make it again need not report it again."""
-        reports = name not in self._reported
-        self._reported.add(name)
-        self._target.append(CheckedIndex(name, value, size, operation, wraps, reports))
-        return Ref(name, DataType.Int)
+        reports = check.name not in self._reported
+        self._reported.add(check.name)
+        self._target.append(replace(check, reports=reports))
+        return Ref(check.name, DataType.Int)
 
     def _lasts(self, key: Key) -> bool:
         """Whether an element is the same all along the row."""

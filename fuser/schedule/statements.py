@@ -72,7 +72,7 @@ class Store:
 @dataclass(frozen=True, slots=True)
 class CheckedIndex:
     """`name` = an index as a number from 0 to `size` - 1; another one is an error of `operation`,
-    and 0. With `wraps`, negative numbers count from the end.
+    and `outside`: where memory is read, 0. With `wraps`, negative numbers count from the end.
 
     One that `reports` nothing is the same as an earlier one at every point. One that `skips` leaves
     out what else is done at a point whose index is out of range.
@@ -86,6 +86,7 @@ class CheckedIndex:
     reports: bool = True
     in_lanes: bool = False
     skips: bool = False
+    outside: int = 0
 
 
 @dataclass(frozen=True, slots=True)

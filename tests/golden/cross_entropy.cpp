@@ -241,14 +241,15 @@ static inline unsigned long long index_from_start(long long index, long long siz
   return static_cast<unsigned long long>(wraps && index < 0 ? index + size : index);
 }
 
-// An index counted from the start, 0 in place of one that is out of range.
-static inline long long index_or_zero(unsigned long long at, long long size) {
-  return at < static_cast<unsigned long long>(size) ? static_cast<long long>(at) : 0;
+// An index counted from the start, `outside` in place of one that is out of range.
+static inline long long index_or(long long outside, unsigned long long at, long long size) {
+  return at < static_cast<unsigned long long>(size) ? static_cast<long long>(at) : outside;
 }
 
-// An index in range; 0 in place of one that is not.
-static inline long long index_in_range(long long index, long long size, bool wraps) {
-  return index_or_zero(index_from_start(index, size, wraps), size);
+// An index in range; `outside` in place of one that is not.
+static inline long long index_in_range(long long index, long long size, bool wraps,
+                                       long long outside) {
+  return index_or(outside, index_from_start(index, size, wraps), size);
 }
 
 // Reports an index, counted from the start, that is out of range. The first thread reports.
@@ -262,11 +263,11 @@ static inline void report_index(unsigned long long at, long long size, bool wrap
   }
 }
 
-// An index in range; one that is not is reported, and 0 taken instead.
-static inline long long checked_index(long long index, long long size, bool wraps, long long check,
-                                      long long* errors) {
+// An index in range; one that is not is reported, and `outside` taken instead.
+static inline long long checked_index(long long index, long long size, bool wraps,
+                                      long long outside, long long check, long long* errors) {
   report_index(index_from_start(index, size, wraps), size, wraps, check, errors);
-  return index_in_range(index, size, wraps);
+  return index_in_range(index, size, wraps, outside);
 }
 
 // x = m 2^exponent with m in [sqrt(1/2), sqrt(2)), for positive finite x.
@@ -381,7 +382,7 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
       }
       const float T5 = float(T5_part[0]);
       const int64 T11 = where(T9, T1, 0LL);
-      const long long T22_index = checked_index(T11, T22_index_size, false, 1, errors);
+      const long long T22_index = checked_index(T11, T22_index_size, false, 0, 1, errors);
       const float T0_1 = T0_in[i0 * n1 + T22_index];
       const float T23 = T0_1 - T2;
       const float T6 = log(T5);

@@ -137,3 +137,25 @@ def test_rows_that_are_not_there_report_nothing(target: str, shape: tuple[int, i
     (got,) = fd.execute([x], target=target)
     expected = (x - x.amax(1, keepdim=True)).exp().gather(1, x.amax(1, keepdim=True).long())
     torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("mode", ["scatter", "scatter_add"])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("shape", [(70, 12), (5, 300), (3, 20000)], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_point_out_of_range_changes_no_element(
+    target: str, shape: tuple[int, int], dim: int, mode: str
+):
+    """A cache that is updated in place keeps its first row when a position runs over its end."""
+    cache, rows = torch.randn(shape), [1 if d == dim else size for d, size in enumerate(shape)]
+    source = torch.randn(rows)
+    with FusionDefinition() as fd:
+        data, at, new = map(fd.from_pytorch, (cache, torch.zeros(rows).long(), source))
+        fd.add_output(getattr(fd.ops, mode)(data, at, new, dim), alias_input=data)
+    for wrong in (-1, shape[dim]):
+        after = cache.clone()
+        with pytest.raises(IndexOutOfRangeError, match=f"^{mode}: index {wrong} "):
+            fd.execute([after, torch.full(rows, wrong), source], target=target)
+        assert torch.equal(after, cache)
+    fd.execute([after, torch.full(rows, 2), source], target=target)
+    assert torch.equal(after, getattr(cache, mode)(dim, torch.full(rows, 2), source))

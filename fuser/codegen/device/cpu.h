@@ -997,16 +997,17 @@ static inline unsigned long long index_from_start(long long index, long long siz
   return static_cast<unsigned long long>(wraps && index < 0 ? index + size : index);
 }
 
-//@ index_or_zero
-// An index counted from the start, 0 in place of one that is out of range.
-static inline long long index_or_zero(unsigned long long at, long long size) {
-  return at < static_cast<unsigned long long>(size) ? static_cast<long long>(at) : 0;
+//@ index_or
+// An index counted from the start, `outside` in place of one that is out of range.
+static inline long long index_or(long long outside, unsigned long long at, long long size) {
+  return at < static_cast<unsigned long long>(size) ? static_cast<long long>(at) : outside;
 }
 
-//@ index_in_range: index_from_start, index_or_zero
-// An index in range; 0 in place of one that is not.
-static inline long long index_in_range(long long index, long long size, bool wraps) {
-  return index_or_zero(index_from_start(index, size, wraps), size);
+//@ index_in_range: index_from_start, index_or
+// An index in range; `outside` in place of one that is not.
+static inline long long index_in_range(long long index, long long size, bool wraps,
+                                       long long outside) {
+  return index_or(outside, index_from_start(index, size, wraps), size);
 }
 
 //@ report_index
@@ -1032,11 +1033,11 @@ static inline void report_largest(const unsigned long long (&largest)[lanes], lo
 }
 
 //@ checked_index: index_in_range, report_index
-// An index in range; one that is not is reported, and 0 taken instead.
-static inline long long checked_index(long long index, long long size, bool wraps, long long check,
-                                      long long* errors) {
+// An index in range; one that is not is reported, and `outside` taken instead.
+static inline long long checked_index(long long index, long long size, bool wraps,
+                                      long long outside, long long check, long long* errors) {
   report_index(index_from_start(index, size, wraps), size, wraps, check, errors);
-  return index_in_range(index, size, wraps);
+  return index_in_range(index, size, wraps, outside);
 }
 
 //@ list_points

@@ -603,21 +603,23 @@ FUSER_DEVICE void keep_line(const T (&lanes)[Lanes], T (&tile)[Columns][Pitch], 
 }
 
 //@ index_in_range: FUSER_DEVICE
-// An index in range; 0 in place of one that is not.
-FUSER_DEVICE long long index_in_range(long long index, long long size, bool wraps) {
+// An index in range; `outside` in place of one that is not.
+FUSER_DEVICE long long index_in_range(long long index, long long size, bool wraps,
+                                      long long outside) {
   const long long at = wraps && index < 0 ? index + size : index;
-  return at >= 0 && at < size ? at : 0;
+  return at >= 0 && at < size ? at : outside;
 }
 
 //@ checked_index: FUSER_DEVICE
-// An index in range; one that is not is reported, and 0 taken instead. The first thread reports.
-FUSER_DEVICE long long checked_index(long long index, long long size, bool wraps, long long check,
-                                     long long* errors) {
+// An index in range; one that is not is reported, and `outside` taken instead. The first thread
+// reports.
+FUSER_DEVICE long long checked_index(long long index, long long size, bool wraps,
+                                     long long outside, long long check, long long* errors) {
   const long long at = wraps && index < 0 ? index + size : index;
   if (at >= 0 && at < size) return at;
   unsigned long long* const claim = reinterpret_cast<unsigned long long*>(errors);
   if (atomicCAS(claim, 0ull, static_cast<unsigned long long>(check)) == 0ull) errors[1] = index;
-  return 0;
+  return outside;
 }
 
 //@ lane_across: FUSER_DEVICE
