@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeGuard, TypeVar
+from typing import TypeVar, cast
+
+import numpy as np
 
 from fuser.errors import ArgumentError, ArgumentTypeError, DimensionError, OriginalShapeError
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
 from fuser.ir.dtypes import Category, DataType, holds
-from fuser.ir.nodes import Cast, Extent, Value
+from fuser.ir.nodes import Cast, Extent, Value, python_number
 from fuser.ir.types import (
     DYNAMIC,
-    Layout,
-    compute_tensor_descriptor,
-    dims_slowest_first,
-    row_major_order,
 )
 
 Shape = Sequence[int | Handle]
@@ -71,21 +69,27 @@ def original_and(
     return original, one_of(operation, **{argument: current})
 
 
-def is_int(given: object) -> TypeGuard[int]:
-    """Whether it is an int and no bool."""
-    return isinstance(given, int) and not isinstance(given, bool)
+def is_int(given: object) -> bool:
+    """Whether it is an int, of Python or NumPy, and no bool."""
+    number = python_number(given)
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def is_sequence(given: object) -> bool:
+    """Whether it is a list, or what stands for one: a tuple, a range, an array."""
+    return isinstance(given, Sequence | np.ndarray) and not isinstance(given, str | bytes)
 
 
 def sequence(operation: str, argument: str, given: object) -> list[object]:
-    """A list or tuple as a list. Raises ArgumentTypeError."""
-    if not isinstance(given, list | tuple):
+    """A list, or what stands for one, as a list. Raises ArgumentTypeError."""
+    if not is_sequence(given):
         raise ArgumentTypeError(
             operation=operation,
             argument=argument,
             expected="a list or tuple",
             got=type(given).__name__,
         )
-    return list(given)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return list(cast("Sequence[object]", given))
 
 
 def ints(operation: str, argument: str, given: object) -> list[int]:
@@ -95,31 +99,34 @@ def ints(operation: str, argument: str, given: object) -> list[int]:
 
 
 def integer(operation: str, argument: str, given: object) -> int:
-    """An int of at most 64 bits. Raises ArgumentTypeError, ArgumentError."""
-    if not is_int(given):
+    """An int of at most 64 bits, also of NumPy. Raises ArgumentTypeError, ArgumentError."""
+    whole = python_number(given)
+    if not isinstance(whole, int) or isinstance(whole, bool):
         raise _wrong_type(operation, argument, "an int", given)
-    if not holds(DataType.Int, given):
+    if not holds(DataType.Int, whole):
         raise ArgumentError(
             operation=operation,
             argument=argument,
             got=given,
             expected="expected a number that fits Int",
         )
-    return given
+    return whole
 
 
 def number(operation: str, argument: str, given: object) -> float:
-    """An int or float, as a float. Raises ArgumentTypeError."""
-    if not is_int(given) and not isinstance(given, float):
+    """An int or float, also of NumPy, as a float. Raises ArgumentTypeError."""
+    plain = python_number(given)
+    if isinstance(plain, bool) or not isinstance(plain, int | float):
         raise _wrong_type(operation, argument, "a Python number", given)
-    return float(given)
+    return float(plain)
 
 
 def boolean(operation: str, argument: str, given: object) -> bool:
-    """A bool, also as 0 or 1. Raises ArgumentTypeError."""
-    if not isinstance(given, int) or given not in (0, 1):
+    """A bool, also as 0 or 1, or of NumPy. Raises ArgumentTypeError."""
+    plain = python_number(given)
+    if not isinstance(plain, int) or plain not in (0, 1):
         raise _wrong_type(operation, argument, "a bool", given)
-    return bool(given)
+    return bool(plain)
 
 
 def string(operation: str, argument: str, given: object) -> str:
@@ -227,72 +234,3 @@ def check_original_shape(operation: str, operand: Value, given: object) -> None:
         raise OriginalShapeError(
             operation=operation, got=original, operand=operand.name, expected=list(operand.shape)
         )
-
-
-# -- layouts of inputs ---------------------------------------------------------------------------
-
-
-def declared_shape(given: object) -> tuple[int, ...]:
-    """The shape of an input: -1 dynamic, 1 broadcast, others static. Raises ArgumentError."""
-    shape = ints("define_tensor", "shape", given)
-    for dim, size in enumerate(shape):
-        if size < DYNAMIC:
-            raise ArgumentError(
-                operation="define_tensor",
-                argument=f"shape[{dim}]",
-                got=size,
-                expected="a size is -1 (any), 0 or more",
-            )
-    return tuple(shape)
-
-
-def declared_layout(shape: tuple[int, ...], contiguity: object, stride_order: object) -> Layout:
-    """The layout of an input. `contiguity` runs from the slowest to the fastest dimension."""
-    order = declared_order("define_tensor", stride_order, len(shape))
-    sizes = [shape[dim] for dim in dims_slowest_first(order)]
-    if isinstance(contiguity, int):
-        everywhere = boolean("define_tensor", "contiguity", contiguity)
-        return Layout(tuple(None if size == 1 else everywhere for size in sizes), order)
-    flags = sequence("define_tensor", "contiguity", contiguity)
-    if len(flags) != len(shape) or any(flag not in (None, 0, 1) for flag in flags):
-        raise ArgumentError(
-            operation="define_tensor",
-            argument="contiguity",
-            got=flags,
-            expected=f"expected True, False or None for each of {len(shape)} dimension(s)",
-        )
-    paired = zip(flags, sizes, strict=True)
-    return Layout(tuple(None if f is None or size == 1 else bool(f) for f, size in paired), order)
-
-
-def declared_order(operation: str, given: object, rank: int) -> tuple[int, ...]:
-    """A stride order, negative entries wrapped; row-major when it is None or empty."""
-    order = [] if given is None else ints(operation, "stride_order", given)
-    if not order:
-        return row_major_order(rank)
-    wrapped = tuple(position + rank if position < 0 else position for position in order)
-    if sorted(wrapped) != list(range(rank)):
-        raise ArgumentError(
-            operation=operation,
-            argument="stride_order",
-            got=order,
-            expected=f"expected each of 0 to {rank - 1} once, {rank - 1} the slowest dimension",
-        )
-    return wrapped
-
-
-def described(
-    sizes: object, strides: object, *, static_sizes: bool
-) -> tuple[tuple[int, ...], Layout]:
-    """The shape and layout of an input like a tensor of these sizes and strides, in elements."""
-    actual, steps = declared_shape(sizes), ints("define_tensor", "strides", strides)
-    if len(actual) != len(steps) or min((*actual, *steps), default=0) < 0:
-        raise ArgumentError(
-            operation="define_tensor",
-            argument="strides",
-            got=steps,
-            expected=f"expected a stride of 0 or more for each of the sizes {list(actual)}",
-        )
-    contiguity, order = compute_tensor_descriptor(actual, steps)
-    shape = actual if static_sizes else tuple(1 if size == 1 else DYNAMIC for size in actual)
-    return shape, Layout(contiguity, order)

@@ -13,17 +13,9 @@ from fuser.errors import (
     ScalarOutputError,
     UndefinedOutputError,
 )
-from fuser.frontend.arguments import (
-    boolean,
-    declared_order,
-    described,
-    dtype,
-    integer,
-    is_int,
-    one_of,
-    sequence,
-)
+from fuser.frontend.arguments import boolean, dtype, integer, is_int, one_of, sequence
 from fuser.frontend.handles import Handle, Operand, Tensor, Vector
+from fuser.frontend.input_layouts import declared_order, described
 from fuser.frontend.recorder import Recorder
 from fuser.frontend.tensor_forms import declared_tensor
 from fuser.ir import dtypes

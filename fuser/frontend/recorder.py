@@ -127,11 +127,12 @@ class Recorder:
 
     def dim(self, operation: str, value: Value, given: object) -> int:
         """A dimension of `value`, negative ones counted from the end. Raises DimensionError."""
-        if not isinstance(given, int) or isinstance(given, bool):
+        dim = python_number(given)
+        if not isinstance(dim, int) or isinstance(dim, bool):
             raise _wrong_type(operation, "dim", "an int", given)
         if not value.shape:
-            raise DimensionError(operation=operation, dim=given, operand=value.name, rank=0)
-        return wrap_dim(operation, value.name, given, len(value.shape))
+            raise DimensionError(operation=operation, dim=dim, operand=value.name, rank=0)
+        return wrap_dim(operation, value.name, dim, len(value.shape))
 
     def _own(self, operation: str, handle: Handle) -> Value:
         if handle.owner is not self:

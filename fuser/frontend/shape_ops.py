@@ -9,7 +9,6 @@ from fuser.frontend.arguments import (
     Shape,
     boolean,
     check_original_shape,
-    declared_order,
     dtype,
     extents,
     integer,
@@ -22,6 +21,7 @@ from fuser.frontend.arguments import (
 )
 from fuser.frontend.expanded import is_expanded
 from fuser.frontend.handles import Handle, Operand, Vector
+from fuser.frontend.input_layouts import declared_order
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fuser.errors import ArgumentError, ArgumentTypeError
-from fuser.frontend.arguments import (
-    boolean,
-    declared_layout,
-    declared_shape,
-    described,
-    dtype,
-    integer,
-    is_int,
-    one_of,
-)
+from fuser.frontend.arguments import boolean, dtype, integer, is_int, is_sequence, one_of, sequence
+from fuser.frontend.input_layouts import declared_layout, declared_shape, described
 from fuser.ir.dtypes import DataType
 from fuser.ir.types import DYNAMIC, Layout, TensorType
 
@@ -60,7 +52,7 @@ def _by_position(given: Sequence[object]) -> dict[str, object]:
     first, second = (*given, None, None)[:2]
     if is_int(first):
         names = _FORMS["ndims"]
-    elif isinstance(second, list | tuple) and any(map(is_int, second)):  # pyright: ignore[reportUnknownArgumentType]
+    elif is_sequence(second) and any(map(is_int, sequence("define_tensor", "strides", second))):
         names = _FORMS["sizes"]
     else:
         names = _FORMS["shape"]
