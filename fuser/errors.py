@@ -88,7 +88,7 @@ class UnknownOperationError(FuserError, AttributeError):
 
 
 class UnknownMemberError(FuserError, AttributeError):
-    template = "a FusionDefinition has no {name!r}{hint}"
+    template = "a {owner} has no {name!r}{hint}"
 
 
 class UnknownDataTypeError(FuserError, AttributeError):
