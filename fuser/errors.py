@@ -275,6 +275,13 @@ class ReferenceOutputError(FuserError):
     template = "reference output {output}: expected {expected}, got {got}"
 
 
+class ReferenceRefusedError(FuserError):
+    template = (
+        "torch refuses to compute what the outputs are compared with: {reason}; give "
+        "reference_outputs"
+    )
+
+
 class GeneratorError(FuserError):
     template = (
         "no seed can be drawn from torch's generator while a CUDA graph is captured: every replay "
