@@ -88,7 +88,7 @@ class UnknownOperationError(FuserError, AttributeError):
 
 
 class UnknownMemberError(FuserError, AttributeError):
-    template = "a FusionDefinition has no {name!r}{hint}"
+    template = "a {owner} has no {name!r}{hint}"
 
 
 class UnknownDataTypeError(FuserError, AttributeError):
@@ -273,6 +273,13 @@ class NothingSavedError(FuserError, ValueError):
 
 class ReferenceOutputError(FuserError):
     template = "reference output {output}: expected {expected}, got {got}"
+
+
+class ReferenceRefusedError(FuserError):
+    template = (
+        "torch refuses to compute what the outputs are compared with: {reason}; give "
+        "reference_outputs"
+    )
 
 
 class GeneratorError(FuserError):

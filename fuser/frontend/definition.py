@@ -217,7 +217,7 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
         hint = f"; {MEMBERS[name]}" if name in MEMBERS else ""
         if name in TABLE or hasattr(Operations, name):
             hint = f"; did you mean fd.ops.{name}?"
-        raise UnknownMemberError(name=name, hint=hint)
+        raise UnknownMemberError(owner="FusionDefinition", name=name, hint=hint)
 
     def inputs(self) -> list[Handle]:
         """The tensors and scalars that `execute` takes, in order."""

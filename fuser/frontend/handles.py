@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NoReturn, Protocol
 
-from fuser.errors import HandleTruthError
+from fuser.errors import HandleTruthError, UnknownMemberError
+from fuser.frontend.left_out import HANDLES
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number, Value
 
@@ -59,6 +60,11 @@ class Handle:
     def shape(self) -> Vector:
         """The size of every dimension, as Int scalars."""
         return Vector(self.owner.size(self, dim) for dim in range(self.ndim))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises UnknownMemberError, which is an AttributeError; it tells where operations are."""
+        hint = HANDLES.get(name, "operations are on a definition, as fd.ops.sum")
+        raise UnknownMemberError(owner=type(self).__name__, name=name, hint=f"; {hint}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name}: {self.value.type})"

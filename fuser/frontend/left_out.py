@@ -22,6 +22,36 @@ MEMBERS = {
 }
 """Of a definition."""
 
+HANDLES = dict.fromkeys(
+    (
+        "axis",
+        "cache_after",
+        "cache_before",
+        "cache_fork",
+        "domain",
+        "get_allocation_domain",
+        "get_logical_domain",
+        "get_loop_domain",
+        "get_maybe_allocation_domain",
+        "get_maybe_root_domain",
+        "get_root_domain",
+        "inline_at",
+        "inner_split",
+        "merge",
+        "num_loop_dims",
+        "outer_split",
+        "reorder",
+        "rfactor",
+        "set_allocation_domain",
+        "set_loop_domain",
+        "set_memory_type",
+        "split",
+        "swizzle",
+    ),
+    _SCHEDULES,
+) | {"has_device_mesh": _DEVICES, "set_device_mesh": _DEVICES}
+"""Of what a definition's operations return."""
+
 OPERATIONS = {
     "cutlass_nvfp4_grouped_mm": f"{_FOUR_BITS}, and fd.ops.grouped_mm multiplies groups of floats",
     "nv_block_quantize": f"{_FOUR_BITS}, and fd.ops.max over a dimension finds a block's scale",

@@ -128,7 +128,8 @@ class Workbench(ABC):
         Two results may differ by what roundings of the coarsest type on the way, and as many as
         there are on the way, make of them; integers must be equal. Both have the same random
         numbers; those of `sdpfa_fwd` if no other thread draws meanwhile. Raises
-        OutputDifferenceError, ReferenceOutputError, and what `execute` raises.
+        OutputDifferenceError, ReferenceOutputError, ReferenceRefusedError, and what `execute`
+        raises.
         """
         fusion = with_updates_shown(self.finished("validate"))
         flat = flattened(inputs)

@@ -6,7 +6,7 @@ import pytest
 
 import fuser
 from fuser import DataType, FusionDefinition, errors
-from fuser.frontend.left_out import MEMBERS, NAMES, OPERATIONS
+from fuser.frontend.left_out import HANDLES, MEMBERS, NAMES, OPERATIONS
 from fuser.ir.dtypes import LEFT_OUT
 
 
@@ -17,6 +17,25 @@ def test_members_of_definitions(name: str) -> None:
         getattr(fd, name)
     assert MEMBERS[name] in str(caught.value)
     assert not hasattr(fd, name)
+
+
+@pytest.mark.parametrize("name", HANDLES)
+def test_members_of_handles(name: str) -> None:
+    with FusionDefinition() as fd:
+        handle = fd.define_tensor([-1])
+        with pytest.raises(errors.UnknownMemberError) as caught:
+            getattr(handle, name)
+        fd.add_output(handle)
+    assert f"a Tensor has no '{name}'; {HANDLES[name]}" in str(caught.value)
+    assert not hasattr(handle, name)
+
+
+def test_operations_that_are_looked_for_on_handles() -> None:
+    with FusionDefinition() as fd:
+        number = fd.define_scalar(2.0)
+        with pytest.raises(AttributeError, match=r"a Scalar has no 'exp'; operations are on"):
+            _ = number.exp
+        fd.add_output(fd.ops.full([2], number, DataType.Float))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -52,6 +52,15 @@ def test_what_is_not_finite_must_be_the_same(got: float, want: float):
     check_results(fd.fusion, [x], [same], [same.clone()])
 
 
+def test_what_torch_refuses_needs_references():
+    x = torch.tensor([4, 0])
+    fd = defined(lambda fd, x: fd.ops.div(8, x), x)
+    (got,) = fd.execute([x])
+    with pytest.raises(errors.ReferenceRefusedError, match=r"ZeroDivisionError; give reference_"):
+        fd.validate([x])
+    check_results(fd.fusion, [x], [got], [torch.tensor([2, 0])])
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float64], ids=str)
 def test_copies_and_integers_are_equal(dtype: torch.dtype):
     x = torch.tensor([0, 1, 1]).to(dtype)
