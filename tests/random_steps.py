@@ -119,8 +119,8 @@ def select(writer: Writer) -> None:
 
 
 def divide(writer: Writer) -> None:
-    """A division by a literal: of integers the truncated quotient or the remainder."""
-    name = writer.pick(("truediv", "div", "remainder", "mod"))
+    """A division by a literal: of integers a quotient without its fraction, or the remainder."""
+    name = writer.pick(("truediv", "div", "floor_divide", "remainder", "mod"))
     integral = name != "truediv"
     position = writer.operand(
         lambda h, k: not integral or (h.dtype().is_integral and h.dtype() is not DataType.Bool)

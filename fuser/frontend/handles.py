@@ -21,9 +21,9 @@ class Owner(Protocol):
 class Handle:
     """A value of a definition. Operators append operations to the definition and return handles.
 
-    `/` is true division (`truediv`: integers give Float) and `%` takes the divisor's sign
-    (`remainder`), as in Python and torch; nvFuser's truncating ones are `fd.ops.div` and
-    `fd.ops.mod`. `==` compares elements and gives a handle.
+    `/` is true division (`truediv`: integers give Float), `//` rounds down (`floor_divide`) and `%`
+    takes the divisor's sign (`remainder`), as in Python and torch; nvFuser's truncating ones are
+    `fd.ops.div` and `fd.ops.mod`. `==` compares elements and gives a handle.
     """
 
     __slots__ = ("owner", "value")
@@ -128,6 +128,12 @@ class Handle:
 
     def __rtruediv__(self, other: Operand) -> Handle:
         return self.owner.pointwise("truediv", other, self)
+
+    def __floordiv__(self, other: Operand) -> Handle:
+        return self.owner.pointwise("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Handle:
+        return self.owner.pointwise("floor_divide", other, self)
 
     def __mod__(self, other: Operand) -> Handle:
         return self.owner.pointwise("remainder", self, other)

@@ -161,6 +161,7 @@ _BINARY = (
         "div", "ifc", arithmetic, references.trunc_div, "{0} / {1}", cost=4, i="trunc_div({0}, {1})"
     ),
     _binary("eq", "bifc", comparison, torch.eq, "{0} == {1}"),
+    _binary("floor_divide", "if", arithmetic, torch.floor_divide, "floor_div({0}, {1})", cost=30),
     _binary("fmod", "if", arithmetic, torch.fmod, cost=20, i="trunc_mod({0}, {1})"),
     _binary("gcd", "i", arithmetic, torch.gcd, cost=60),
     _binary("ge", "bif", comparison, torch.ge, "{0} >= {1}"),

@@ -17,6 +17,7 @@ BINARY = [
     (operator.sub, "sub"),
     (operator.mul, "mul"),
     (operator.truediv, "truediv"),
+    (operator.floordiv, "floor_divide"),
     (operator.mod, "remainder"),
     (operator.pow, "pow"),
     (operator.eq, "eq"),

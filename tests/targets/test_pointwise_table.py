@@ -104,12 +104,12 @@ def accepted(dtype: DataType) -> list[PointwiseOp]:
 CANCELLING = {"add_alpha", "sub_alpha", "addcmul", "erfcinv", "lerp", "lgamma"}
 """Rows whose result may be small where the operands are not: they get the absolute tolerance."""
 
-INTEGER_DIVISIONS = {"div", "fmod", "mod", "remainder"}
+INTEGER_DIVISIONS = {"div", "floor_divide", "fmod", "mod", "remainder"}
 
 
 def untested(name: str, dtype: DataType, args: list[torch.Tensor]) -> torch.Tensor | bool:
     """Where torch has no answer to compare with."""
-    if name in ("fmod", "mod", "remainder") and dtype.is_floating:
+    if name in ("floor_divide", "fmod", "mod", "remainder") and dtype.is_floating:
         return (args[0] / args[1]).abs() > 1e6  # torch's vector code loses the remainder
     return False
 

@@ -77,6 +77,14 @@ FUSER_DEVICE T floor_mod(T x, T y) {
   return rest != 0 && (rest < 0) != (y < 0) ? T(rest + y) : rest;
 }
 
+//@ floor_div: FUSER_DEVICE, trunc_div, trunc_mod
+// Rounds down; x / 0 is 0.
+template <class T>
+FUSER_DEVICE T floor_div(T x, T y) {
+  const T rest = trunc_mod(x, y);
+  return T(trunc_div(x, y) - T(rest != 0 && (rest < 0) != (y < 0)));
+}
+
 //@ shift_left: FUSER_DEVICE
 // A shift by less than 0, or by the width or more, gives 0.
 template <class T>
@@ -169,6 +177,25 @@ FUSER_DEVICE double floor_mod(double x, double y) {
   const double rest = fmod(x, y);
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
+
+//@ floor_div_real: FUSER_DEVICE
+// The floor of the exact quotient: 1 / 0.1 is 10, but 0.1, which is a little more than a tenth, is in
+// 1 only 9 times. `rest` is the rest of x that has its sign; without it, the quotient is a whole number
+// but for rounding.
+template <class T>
+FUSER_DEVICE T floor_div_real(T x, T y, T rest) {
+  const T cut = (x - rest) / y, exact = x / y;
+  const T whole = rest != T(0) && (rest < T(0)) != (y < T(0)) ? cut - T(1) : cut;
+  const T below = floor(whole);
+  const T found = whole - below > T(0.5) ? below + T(1) : below;
+  return y == T(0) ? exact : whole == T(0) ? copysign(T(0), exact) : found;
+}
+
+//@ floor_div(float): FUSER_DEVICE, fmod(float), floor(float), copysign(float), floor_div_real
+FUSER_DEVICE float floor_div(float x, float y) { return floor_div_real(x, y, fmod(x, y)); }
+
+//@ floor_div(double): FUSER_DEVICE, fmod(double), floor(double), copysign(double), floor_div_real
+FUSER_DEVICE double floor_div(double x, double y) { return floor_div_real(x, y, fmod(x, y)); }
 
 //@ lerp: FUSER_DEVICE
 // From the nearer end, so that both ends are met exactly.
@@ -579,11 +606,14 @@ FUSER_DEVICE complex64 atan(complex64 z) { return complex64(atan(complex128(z)))
 //@ asinh(double)
 //@ atan2(double)
 //@ copysign(double)
+//@ copysign(float)
 //@ cos(double)
 //@ cosh(double)
 //@ exp(double)
 //@ exp(float)
 //@ expm1(double)
+//@ floor(double)
+//@ floor(float)
 //@ fmod(double)
 //@ fmod(float)
 //@ hypot(double)

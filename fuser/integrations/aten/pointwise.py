@@ -97,27 +97,11 @@ def _div_mode(b: Lowering, self: Any, other: Any, rounding_mode: Any) -> Handle:
     left, right = b.operand(self), b.operand(other)
     if rounding_mode is None:
         return b.ops.truediv(left, right)
-    if b.dtype.is_integral:
-        if rounding_mode == "floor":
-            left = b.ops.sub(left, b.ops.remainder(left, right))
-        return b.ops.div(left, right)
     if rounding_mode == "floor":
-        return _floor_quotient(b, left, right)
+        return b.ops.floor_divide(left, right)
+    if b.dtype.is_integral:
+        return b.ops.div(left, right)
     return b.ops.trunc(b.ops.truediv(left, right))
-
-
-def _floor_quotient(b: Lowering, left: Operand, right: Operand) -> Handle:
-    """The floor of the exact quotient, as Python has it: 1 // 0.1 is 9, though 1 / 0.1 is 10."""
-    ops, quotient = b.ops, b.ops.truediv(left, right)
-    rest = ops.fmod(left, right)
-    whole = ops.truediv(ops.sub(left, rest), right)
-    below = ops.logical_and(ops.ne(rest, 0), ops.ne(ops.lt(right, 0), ops.lt(rest, 0)))
-    whole = ops.where(below, ops.sub(whole, 1), whole)
-    floored = ops.floor(whole)  # of what is a whole number but for rounding
-    floored = ops.where(ops.gt(ops.sub(whole, floored), 0.5), ops.add(floored, 1), floored)
-    zero = ops.where(ops.signbit(quotient), -0.0, 0.0)
-    floored = ops.where(ops.eq(whole, 0), zero, floored)
-    return ops.where(ops.eq(right, 0), quotient, floored)
 
 
 def _power(b: Lowering, self: Any, exponent: Any) -> Handle:
