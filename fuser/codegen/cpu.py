@@ -14,7 +14,7 @@ from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
 from fuser.schedule.lane_loads import widens_vectors
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode
+from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode, every_node
 from fuser.schedule.row_body import variables_of
 from fuser.schedule.statements import CheckedIndex, Drawn, Let, Load, Prefetch, Store
 from fuser.segmenter import Segment
@@ -246,17 +246,10 @@ class CpuPrinter(CpuTilePrinter):
         self.out.line(f"{copy}({row});")
 
 
-def _innermost(loop: Loop) -> list[Loop]:
-    """The loops inside a loop, or itself, that hold no others but of a chunk's lanes."""
-    if loop.binding is not Binding.PARALLEL:
-        return [loop]
-    return [inner for node in loop.body if isinstance(node, Loop) for inner in _innermost(node)]
-
-
 def _in_chunks(node: Node) -> bool:
     """Whether rows are copied, or done in chunks."""
-    assert isinstance(node, Loop)
-    return any(loop.binding in (Binding.STREAM, Binding.CHUNKS) for loop in _innermost(node))
+    loops = (inside for inside in every_node((node,)) if isinstance(inside, Loop))
+    return any(loop.binding in (Binding.STREAM, Binding.CHUNKS) for loop in loops)
 
 
 def _collapse(loop: Loop) -> str:

@@ -20,6 +20,7 @@ from fuser.schedule.loop_tree import (
     RowNode,
     UnlistedRows,
     WhichPoints,
+    every_node,
 )
 from fuser.schedule.row_statements import KeepAt
 
@@ -132,7 +133,4 @@ class CpuScatterPrinter(CpuRowPrinter):
 
 
 def _has_lists(nodes: tuple[Node, ...]) -> bool:
-    return any(
-        isinstance(node, IfListed) or (isinstance(node, Loop) and _has_lists(node.body))
-        for node in nodes
-    )
+    return any(isinstance(node, IfListed) for node in every_node(nodes))

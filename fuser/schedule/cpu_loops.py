@@ -16,11 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuser.schedule.bindings import Binding
+from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Loop, Node, Region
-
-_SHARED_ITERATIONS = 128
-"""Iterations from which a loop around several pieces keeps all threads busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +29,13 @@ class Row:
     inner: Loop
 
 
-def loops_around(rows: Sequence[Row]) -> tuple[Node, ...]:
+def loops_around(rows: Sequence[Row], parameters: CpuParameters) -> tuple[Node, ...]:
     """The loops of one piece; of several, in a region whose threads share out each of the loops
     at its top."""
     roots = _shared(rows)
     if len(rows) == 1:
         return roots
-    return (Region((), tuple(_busy(roots)), ()),)
+    return (Region((), tuple(_busy(roots, parameters.shared_iterations)), ()),)
 
 
 def axes_in_order(rows: Sequence[Row]) -> tuple[Axis, ...]:
@@ -58,11 +56,11 @@ def _shared(rows: Sequence[Row]) -> tuple[Loop, ...]:
     return tuple(made)
 
 
-def _busy(roots: Sequence[Loop]) -> list[Loop]:
-    """Loops at the top; one of few iterations around several is one around each of them."""
+def _busy(roots: Sequence[Loop], iterations: int) -> list[Loop]:
+    """Loops at the top; one of fewer `iterations` around several is one around each of them."""
     made: list[Loop] = []
     for root in roots:
-        if len(_children(root)) > 1 and root.axis.extent < _SHARED_ITERATIONS:
+        if len(_children(root)) > 1 and root.axis.extent < iterations:
             made += [Loop(root.axis, root.binding, (inside,)) for inside in _children(root)]
         else:
             made.append(root)

@@ -29,6 +29,12 @@ class ProcessorParameters:
     """Elements of an innermost loop below which those that read truth values, or compute much, go
     in vectors too: masks of 7 to 60 elements a row were done one by one."""
 
+    much_computed: int = 12
+    """Statements from which that is much."""
+
+    most_statements: int = 1000
+    """The most of an iteration: more take long to compile, and are kept in no registers."""
+
 
 @dataclass(frozen=True, slots=True)
 class CpuParameters:
@@ -36,16 +42,22 @@ class CpuParameters:
 
     processor: ProcessorParameters = ProcessorParameters()
 
-    # -- rows that are copied ------------------------------------------------------------------
+    # -- chunks --------------------------------------------------------------------------------
 
     stream_row_bytes: int = 256
     """Bytes of the shortest row that a pure copy streams as a whole."""
+
+    least_chunks: int = 16
+    """Elements for each one that may be done twice, where the last chunk is moved back."""
 
     # -- what is asked for ---------------------------------------------------------------------
 
     held_bytes: int = 4 << 20
     """The most bytes of what is read over and over, as the angles of a rotary embedding are, of
     which nothing is asked for ahead: it is in a cache by itself."""
+
+    ahead_bytes: int = 8192
+    """Bytes ahead at which rows with gaps between them are asked for."""
 
     # -- tiles, where memory is turned ---------------------------------------------------------
 
@@ -69,6 +81,9 @@ class CpuParameters:
     pieces: int = PROCESSOR.most_pieces
     """The most that a domain is cut into where pads and concatenations change what they read: each
     is text of its own."""
+
+    shared_iterations: int = 128
+    """Iterations from which a loop around several pieces keeps all threads busy."""
 
     interleaved: int = 8
     """The most neighbouring elements that one iteration does where the innermost axes are short: a
@@ -141,12 +156,10 @@ class CpuRowParameters:
     """As `unrolled`, of such strips."""
 
     strip_block: int = 64
-    """Elements of each row of a strip that are folded in their own type before they are joined to a
-    wider one."""
+    """As `block`, of each row of a strip."""
 
     row_block: int = 32
-    """Rows that are folded into each other in their own type before they are joined to a wider
-    one."""
+    """As `block`, of rows that are folded into each other."""
 
     # -- what is kept and asked for ------------------------------------------------------------
 
@@ -192,6 +205,9 @@ class CpuRowParameters:
     work_of_byte: float = 0.33
     """The least instructions for every byte that is moved: rows whose memory takes longer would
     wait for it in batches."""
+
+    work_of_join: int = 20
+    """Instructions for which the lanes of a fold are joined, roughly."""
 
     least_batches: int = 8
     """Rows for each one that may be done twice, where the last batch is moved back."""
@@ -253,6 +269,9 @@ class CpuRowParameters:
 
     tile_elements: int = 256
     """The most elements of each row of a tile."""
+
+    fewest_turned: int = 4
+    """Rows of a tile from which reading it as blocks of vectors pays."""
 
     smallest_tile: int = 1024
     """The fewest elements of a tile that are worth its turning."""

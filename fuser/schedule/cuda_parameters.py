@@ -156,6 +156,10 @@ class CudaRowParameters:
     kept_words: int = 32
     """The most registers that a thread keeps, of 4 bytes each; longer rows are in shared memory."""
 
+    column_rounds: int = 16
+    """The most elements of a column that each of its threads keeps: all have addresses of their
+    own, which compilers hold on to, too."""
+
     block_bytes: int = 32 << 10
     """Bytes that each block of a cluster keeps."""
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from fuser.schedule.expressions import IndexValue
+from fuser.schedule.expressions import IndexValue, refs
 from fuser.schedule.index import Axis, Clamped, Index, clamp, of_axis
-from fuser.schedule.resolve import comparisons, refs
+from fuser.schedule.resolve import comparisons
 from fuser.schedule.statements import Let, Load
 from fuser.schedule.vectors import Access, Alignments, alignment_of, is_aligned, step_along
 from fuser.segmenter import Segment

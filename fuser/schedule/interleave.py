@@ -15,18 +15,20 @@ import itertools
 from collections.abc import Sequence
 
 from fuser.schedule.body import Body
+from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.pieces import part_of, refined
 from fuser.schedule.statements import Let, Load
-from fuser.schedule.straight_line import MOST_STATEMENTS, StraightLine
+from fuser.schedule.straight_line import StraightLine
 from fuser.schedule.vectors import step_along
 
 
-def interleaved(parts: Sequence[Body], most: int) -> list[Body]:
-    """`parts` in the same order, with up to `most` neighbouring elements in the body of a loop."""
+def interleaved(parts: Sequence[Body], parameters: CpuParameters) -> list[Body]:
+    """`parts` in the same order, with some neighbouring elements in the body of a loop."""
     groups: list[list[Body]] = []
+    most = parameters.interleaved
     for part in parts:
-        units = _units(part, most)
+        units = _units(part, parameters)
         if groups and _fit(groups[-1][-1], units[0], most) and len(groups[-1] + units) <= most:
             groups[-1] += units
         else:
@@ -34,12 +36,12 @@ def interleaved(parts: Sequence[Body], most: int) -> list[Body]:
     return [_side_by_side(group) for group in groups]
 
 
-def _units(part: Body, most: int) -> list[Body]:
-    """A part cut into the elements of its innermost axes, as many as are no more than `most`."""
+def _units(part: Body, parameters: CpuParameters) -> list[Body]:
+    """A part cut into the elements of its innermost axes, as many as may be interleaved."""
     units, statements = [part], len(part.loads) + len(part.lets)
     if any(load.drawn for load in part.loads):
         return units
-    most = min(most, MOST_STATEMENTS // max(statements, 1))
+    most = min(parameters.interleaved, parameters.processor.most_statements // max(statements, 1))
     while len(part.axes) > 1 and 0 < len(units) * part.axes[-1].extent <= most:
         inner = part.axes[-1]
         cuts = [[_element(unit, inner, place) for place in range(inner.extent)] for unit in units]

@@ -33,9 +33,6 @@ MOST_FLAGS = 32
 _WIDE = 4
 """Bytes of an element from which types are not narrow."""
 
-_MUCH = 12
-"""Statements from which computing an element is much."""
-
 _VECTOR_BYTES = 64
 """Bytes of the widest vectors: so many of a narrow type fill one."""
 
@@ -80,19 +77,19 @@ def done_in_vectors(
     loads = [node for node in code if isinstance(node, Load) and node.drawn is None]
     reads_flags = any(_is_flag(load, inner) for load in loads)
     moved = [node.tensor.dtype.itemsize for node in (*loads, *stores)]
-    if reads_flags or _computes_much(code, inner):
+    if reads_flags or _computes_much(code, inner, parameters.much_computed):
         most = parameters.short_run
     else:
         most = 2 * parameters.vector if min(moved, default=_WIDE) < _WIDE else 0
     return parameters.vector <= inner.extent < most
 
 
-def _computes_much(code: Sequence[Code], inner: Axis) -> bool:
+def _computes_much(code: Sequence[Code], inner: Axis, much: int) -> bool:
     """Whether elements one by one would cost more than memory does. Of what is read in steps, a
     compiler makes better loads itself."""
     loads = (node for node in code if isinstance(node, Load))
     lets = [node for node in code if isinstance(node, Let)]
-    return len(lets) >= _MUCH and all(step_along(load.at, inner) in (-1, 0, 1) for load in loads)
+    return len(lets) >= much and all(step_along(load.at, inner) in (-1, 0, 1) for load in loads)
 
 
 def _is_flag(load: Load, inner: Axis) -> bool:

@@ -30,12 +30,6 @@ from fuser.schedule.vectors import step_along, unrounded
 _LINE_BYTES = 64
 """Bytes of a cache line."""
 
-_REPEATED = 16
-"""One element in so many may be computed twice, by chunks that are moved back to end in range."""
-
-_AHEAD_BYTES = 8192
-"""How far ahead rows with gaps between them are asked for."""
-
 
 def in_chunks(body: Body, parameters: CpuParameters, past_cache: bool) -> Loop | None:
     """The loop in chunks, or, of a copied row, as a whole; None where neither gains anything.
@@ -99,7 +93,7 @@ def chunk_of(
     read = [load for load in body.loads if load.drawn is None]
     consecutive = [load for load in read if step_along(load.at, inner) == 1]
     asked = tuple(
-        _asked_ahead(load, body, count)
+        _asked_ahead(load, body, count, parameters.ahead_bytes)
         for load in consecutive
         if not _stays_in_cache(load, body.axes, parameters)
     )
@@ -145,7 +139,7 @@ def _repeating_little(chunk: int, body: Body, parameters: CpuParameters) -> int:
         return chunk
     extent = body.axes[-1].extent
     shortest = max(_line_elements(body), parameters.processor.vector)
-    while chunk > shortest and _REPEATED * (-extent % chunk) > extent:
+    while chunk > shortest and parameters.least_chunks * (-extent % chunk) > extent:
         chunk //= 2
     return chunk
 
@@ -171,13 +165,13 @@ def _stays_in_cache(load: Load, axes: Sequence[Axis], parameters: CpuParameters)
     return again and point_count(walked) * load.tensor.dtype.itemsize <= parameters.held_bytes
 
 
-def _asked_ahead(load: Load, body: Body, count: int) -> Prefetch:
+def _asked_ahead(load: Load, body: Body, count: int, ahead_bytes: int) -> Prefetch:
     """What a chunk asks for: what comes soon in memory, or, where rows have gaps between them, the
-    same of a later row: what is in the gaps would be read for nothing."""
+    same of a later row, so far ahead: what is in the gaps would be read for nothing."""
     *outer, inner = body.axes
     row = load.at.coefficient(outer[-1]) if outer else 0
     if row in (0, inner.extent):
         return Prefetch(load.name, load.tensor, load.at, count)
-    axis, rows = later(outer, _AHEAD_BYTES / (inner.extent * load.tensor.dtype.itemsize))
+    axis, rows = later(outer, ahead_bytes / (inner.extent * load.tensor.dtype.itemsize))
     further = Index(load.at.coefficient(axis) * rows)
     return Prefetch(load.name, load.tensor, load.at + further, count, there=True)

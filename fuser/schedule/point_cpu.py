@@ -73,7 +73,7 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
 def _pieces(body: Body, parameters: CpuParameters) -> list[Body]:
     """The body cut where its operands change, its short axes done together."""
     cut = map(points_in_32_bits, pieces(body, parameters.pieces))
-    return interleaved(list(cut), parameters.interleaved)
+    return interleaved(list(cut), parameters)
 
 
 def _in_parts(
@@ -88,7 +88,7 @@ def _in_parts(
         if part.axes
     ]
     axes = axes_in_order(rows)
-    nodes = loops_around(rows) if rows else scalar_nodes(parts[0])
+    nodes = loops_around(rows, parameters) if rows else scalar_nodes(parts[0])
     return _Mapped(axes, parts[0].prologue, nodes, f"{len(axes)} loop(s), {len(parts)} piece(s)")
 
 
@@ -101,7 +101,7 @@ def _taken_apart(body: Body, turned: Turned, parameters: CpuParameters) -> list[
     if along.extent > most or turned.stores or not all(step == along.extent for step in steps):
         return None
     axes = (*(axis for axis in body.axes if axis != along), along)
-    parts = interleaved([dataclasses.replace(body, axes=axes)], most)
+    parts = interleaved([dataclasses.replace(body, axes=axes)], parameters)
     return None if any(along in part.axes for part in parts) else parts
 
 

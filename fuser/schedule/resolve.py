@@ -25,9 +25,9 @@ from fuser.schedule.expressions import (
     Literal,
     Ref,
     SizeValue,
-    refs,
 )
 from fuser.schedule.index import Index
+from fuser.schedule.row_body import names_in, nodes_read
 from fuser.schedule.statements import Let
 from fuser.schedule.zero_sums import is_unsigned, without_zero
 
@@ -123,11 +123,7 @@ def _chosen(args: tuple[Expression, ...]) -> Expression | None:
 
 def only_read(body: Body) -> Body:
     """`body` without lets and loads that no store needs."""
-    needed = {name for store in body.stores for name in refs(store.source)}
-    lets: list[Let] = []
-    for let in reversed(body.lets):
-        if let.name in needed:
-            needed.update(refs(let.expression))
-            lets.append(let)
+    needed = set(names_in(body.stores))
+    lets = nodes_read(body.lets, needed)
     loads = tuple(load for load in body.loads if load.name in needed)
-    return dataclasses.replace(body, loads=loads, lets=tuple(reversed(lets)))
+    return dataclasses.replace(body, loads=loads, lets=lets)

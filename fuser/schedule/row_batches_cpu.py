@@ -30,9 +30,6 @@ from fuser.schedule.row_statements import Combine, Keep, KeepLanes, Kept, RowArr
 from fuser.schedule.statements import Let, Load, Store
 from fuser.segmenter.rows import Refusal
 
-_JOIN = 20
-"""Instructions for which the lanes of a fold are joined, roughly."""
-
 Stage = tuple[Sweep, Sequence[Node]]
 """A stage and the nodes that do it for one row."""
 
@@ -68,7 +65,7 @@ def in_batches(body: RowBody, parameters: CpuRowParameters) -> Batched | Refusal
         return Refusal("a row is scanned")
     if not all(_is_short(sweep, parameters) for sweep in swept):
         return Refusal(f"a row does not have {batch} to {parameters.batched_row} elements")
-    if _work(body, batch) * point_count(body.rows) < parameters.work_of_byte * _bytes(body):
+    if _work(body, parameters) * point_count(body.rows) < parameters.work_of_byte * _bytes(body):
         return Refusal("the memory of rows takes longer than their arithmetic")
     return Batched(body)
 
@@ -83,11 +80,11 @@ def _work_once(body: RowBody) -> int:
     return sum(cost(sweep) for sweep in body.stages if not sweep.axes)
 
 
-def _work(body: RowBody, lanes: int) -> float:
+def _work(body: RowBody, parameters: CpuRowParameters) -> float:
     """Instructions for a row, done one at a time, roughly."""
     swept = sum(cost(sweep) * point_count(sweep.axes) for sweep in body.stages if sweep.axes)
     joins = sum(len(sweep.folds_of_row) for sweep in body.stages)
-    return swept / lanes + _JOIN * joins + _work_once(body)
+    return swept / parameters.batch + parameters.work_of_join * joins + _work_once(body)
 
 
 def _bytes(body: RowBody) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.coordinates import Coordinates
@@ -44,6 +44,7 @@ class Fold:
 
 
 Code = Load | Let | CheckedIndex | Keep | Kept | Running
+AnyCode = TypeVar("AnyCode", bound=Code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +178,22 @@ def names_in(nodes: Iterable[Code | Fold | Store | Accumulate]) -> Iterable[str]
 
 
 def nodes_read(
-    code: Sequence[Code], needed: set[str], *, reporting: bool = True
-) -> tuple[Code, ...]:
+    code: Sequence[AnyCode], needed: set[str], *, reporting: bool = True
+) -> tuple[AnyCode, ...]:
     """The nodes that make what is `needed`, and those that keep or report something, if `reporting`
     ones are. What they read is needed then, too."""
-    read: list[Code] = []
+    read: list[AnyCode] = []
     for node in reversed(code):
         if node.name in needed or (reporting and _reports(node)):
             needed.update(names_in((node,)))
             read.append(node)
     return tuple(reversed(read))
+
+
+def without_dead_code(sweep: Sweep) -> Sweep:
+    """A sweep without what none of its folds and stores needs."""
+    needed = set(names_in((*sweep.folds, *sweep.stores)))
+    return dataclasses.replace(sweep, code=nodes_read(sweep.code, needed))
 
 
 def _reports(node: Code) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.expressions import Call
-from fuser.schedule.row_body import Code, RowBody, Sweep, dtype_of, names_in, nodes_read
+from fuser.schedule.row_body import Code, RowBody, Sweep, dtype_of, names_in, without_dead_code
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.statements import CheckedIndex, Let, Load
 
@@ -116,11 +116,10 @@ def _keeping(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
 def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     """The sweep with kept values read, and without what nothing needs any more."""
     *outer, inner = sweep.axes
-    code: list[Code] = [
+    code = (
         Kept(node.name, dtype_of(node), inner, outer=tuple(outer))
         if isinstance(node, Made) and node.name in shared
         else node
         for node in sweep.code
-    ]
-    needed = set(names_in((*sweep.folds, *sweep.stores)))
-    return dataclasses.replace(sweep, code=nodes_read(code, needed))
+    )
+    return without_dead_code(dataclasses.replace(sweep, code=tuple(code)))

@@ -25,6 +25,7 @@ from fuser.schedule.body import Body
 from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import Code, RowBody, Sweep
+from fuser.schedule.row_powers import sums_in
 from fuser.schedule.statements import Let
 from fuser.schedule.widening import unwidened, widened_in
 
@@ -76,14 +77,12 @@ class _Facts:
         code = tuple(map(self._node, sweep.code)) if sweep.axes else sweep.code
         if not sweep.axes:
             self._of_row.update(node.name for node in code if isinstance(node, Let))
-        for fold in sweep.folds:
-            if fold.slots is not None:
-                continue
+        for fold in sweep.folds_of_row:
             self._of_row.add(fold.name)
             if fold.operation == "maximum":
                 self._maxima[fold.name] = unwidened(fold.value, self._widened), sweep.axes
-            elif fold.operation == "add" and self._is_power(fold.value, sweep.axes):
-                self._from_one.add(fold.name)
+        powers = {name for name, axes in self._powers.items() if axes == sweep.axes}
+        self._from_one.update(sums_in(sweep, powers))
         new = tuple(let for name, let in self._once_a_row.items() if name not in before)
         row = [Sweep((), new, (), ())] if new else []
         return [*row, dataclasses.replace(sweep, code=code)]
@@ -115,10 +114,6 @@ class _Facts:
             case _:
                 pass
         return dataclasses.replace(node, expression=call)
-
-    def _is_power(self, value: Expression, axes: tuple[Axis, ...]) -> bool:
-        """Whether a value is e to the difference from the largest one over `axes`."""
-        return isinstance(value, Ref) and self._powers.get(value.name) == axes
 
     def _corrected(self, value: Expression, divisor: Ref) -> Call:
         """A quotient by what is known of a divisor from once a row."""

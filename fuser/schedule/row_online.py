@@ -26,7 +26,7 @@ from fuser.schedule.row_buffers import keep_in_row
 from fuser.schedule.row_folds_cpu import in_own_type
 from fuser.schedule.row_memory import ask_for, consecutive
 from fuser.schedule.row_parts import Part, parts_of
-from fuser.schedule.row_powers import powers_of, powers_pair
+from fuser.schedule.row_powers import powers_in, powers_pair
 from fuser.schedule.row_ranks import by_rank
 from fuser.schedule.row_statements import Accumulate, Finish, Raise
 from fuser.schedule.row_sweeps_cpu import Ways, block_of, once_a_row, partials_of, sweep_along
@@ -51,7 +51,7 @@ def keep_or_sum_online(
     it is read once then, and they are made twice."""
     pair = online_pair(body, parameters)
     if pair and _read_bytes(pair[1]) + _kept_bytes(pair[1]) > parameters.cached_bytes:
-        again = keep_in_row(body, parameters.kept_bytes, but=powers_of(*pair))
+        again = keep_in_row(body, parameters.kept_bytes, but=powers_in(pair[1].code))
         if pair := online_pair(again, parameters):
             return again, pair
     kept = keep_in_row(body, parameters.kept_bytes)

@@ -18,7 +18,7 @@ from fuser.schedule.index import Axis, Index, of_axis
 from fuser.schedule.pieces import deciding, thresholds
 from fuser.schedule.resolve import decided, replaced
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Sweep, names_in, nodes_read, variables_of
+from fuser.schedule.row_body import Code, Sweep, variables_of, without_dead_code
 from fuser.schedule.row_statements import Keep
 from fuser.schedule.statements import CheckedIndex, Let, Load
 from fuser.segmenter.profit import MOST_PARTS
@@ -94,6 +94,5 @@ def _resolved(sweep: Sweep) -> Sweep:
                 code.append(node)
     folds = (dataclasses.replace(f, value=replaced(f.value, known)) for f in sweep.folds)
     stores = (dataclasses.replace(s, source=replaced(s.source, known)) for s in sweep.stores)
-    changed = dataclasses.replace(sweep, folds=tuple(folds), stores=tuple(stores))
-    needed = set(names_in((*changed.folds, *changed.stores)))
-    return dataclasses.replace(changed, code=nodes_read(code, needed))
+    changed = dataclasses.replace(sweep, code=tuple(code), folds=tuple(folds), stores=tuple(stores))
+    return without_dead_code(changed)

@@ -13,10 +13,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.lane_calls import are_narrow, read_exactly
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, contents, names_in
+from fuser.schedule.row_powers import powers_in, sums_in
 from fuser.schedule.row_statements import Kept
 from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.widening import unwidened, widened_in
@@ -51,12 +51,7 @@ def _added(sweep: Sweep, narrow_but: set[str] | None) -> Sweep:
 
     powers = _powers(sweep)
     read = Counter(names_in(contents([sweep])))
-    added = {
-        fold.name: fold.value.name
-        for fold in sweep.folds_of_row
-        if fold.operation == "add" and isinstance(fold.value, Ref) and fold.value.name in powers
-    }
-    added = {name: power for name, power in added.items() if read[power] == 1}
+    added = {name: power for name, power in sums_in(sweep, powers).items() if read[power] == 1}
     folds = (
         dataclasses.replace(fold, value=made(added[fold.name])) if fold.name in added else fold
         for fold in sweep.folds
@@ -96,16 +91,7 @@ def _powers(sweep: Sweep) -> dict[str, Call]:
     """By name, the powers of what a sweep reads less something."""
     widened = widened_in(sweep.code)
     given = {node.name for node in sweep.code if isinstance(node, Load | Kept)}
-    less: set[str] = set()
-    powers: dict[str, Call] = {}
-    for node in sweep.code:
-        match node:
-            case Let(name, expression=Call("sub", (value, _))):
-                if isinstance(of := unwidened(value, widened), Ref) and of.name in given:
-                    less.add(name)
-            case Let(name, DataType.Float, Call("exp_nonpositive", (Ref(of),)) as power):
-                if of in less:
-                    powers[name] = power
-            case _:
-                pass
-    return powers
+    powers = powers_in(sweep.code)
+    of = {name: unwidened(power.value, widened) for name, power in powers.items()}
+    read = (name for name, value in of.items() if isinstance(value, Ref) and value.name in given)
+    return {name: powers[name].call for name in read}

@@ -1,17 +1,20 @@
-"""The two sweeps of a softmax: a row's largest number, and a sum of powers less it.
+"""Powers of a softmax, and its two sweeps: a row's largest number, and a sum of powers less it.
 
     sweep   T1 folds T0 by maximum
-    sweep   T3 = exp(T0 - T1); T4 folds T3 by add
+    sweep   T3 = exp_nonpositive(T0 - T1); T4 folds T3 by add
 
-What is summed less another number is as good, once it is scaled: the second sweep need not wait for
-the first. Source: M. Milakov, N. Gimelshein, Online normalizer calculation for softmax, 2018.
+That an exponent is not positive is found by `row_facts.py` alone; the operation says so to all that
+come after. What is summed less another number is as good, once it is scaled: the second sweep need
+not wait for the first. Source: M. Milakov, N. Gimelshein, Online normalizer calculation for
+softmax, 2018.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Call, Expression, Ref
@@ -19,6 +22,41 @@ from fuser.schedule.resolve import replaced
 from fuser.schedule.row_body import Code, Fold, Sweep, names_in
 from fuser.schedule.row_statements import Kept
 from fuser.schedule.statements import Let, Load
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """What a `call` makes: e to the `difference` of `value` and `largest`."""
+
+    call: Call
+    difference: str
+    value: Expression
+    largest: Expression
+
+
+def powers_in(code: Iterable[Code]) -> dict[str, Power]:
+    """By name, the powers of softmaxes that code makes."""
+    differences: dict[str, tuple[Expression, ...]] = {}
+    powers: dict[str, Power] = {}
+    for node in code:
+        match node:
+            case Let(name, expression=Call("sub", args)):
+                differences[name] = args
+            case Let(name, expression=Call("exp_nonpositive", (Ref(of),)) as call):
+                if of in differences:
+                    powers[name] = Power(call, of, *differences[of])
+            case _:
+                pass
+    return powers
+
+
+def sums_in(sweep: Sweep, powers: Container[str]) -> dict[str, str]:
+    """The folds of a sweep that are sums of `powers`, by name, and of which power each is."""
+    return {
+        fold.name: fold.value.name
+        for fold in sweep.folds_of_row
+        if fold.operation == "add" and isinstance(fold.value, Ref) and fold.value.name in powers
+    }
 
 
 def powers_pair(stages: Sequence[Sweep]) -> tuple[Sweep, Sweep] | None:
@@ -30,13 +68,6 @@ def powers_pair(stages: Sequence[Sweep]) -> tuple[Sweep, Sweep] | None:
         if between.isdisjoint(names_in(sums.code)) and _are_pair(largest, sums):
             return largest, sums
     return None
-
-
-def powers_of(largest: Sweep, sums: Sweep) -> set[str]:
-    """The powers that the second of such sweeps makes."""
-    (fold,) = largest.folds
-    differences = {node.name for node in sums.code if _is_difference(node, fold.name)}
-    return {node.name for node in sums.code if _is_power(node, differences)}
 
 
 def less_another(sums: Sweep, largest: Ref, other: Ref) -> Sweep:
@@ -64,33 +95,9 @@ def _are_pair(largest: Sweep, sums: Sweep) -> bool:
 
 def _only_powers(largest: Fold, sums: Sweep) -> bool:
     """Whether all that a sweep makes of a row's largest value is sums of powers less it."""
-    differences = {node.name for node in sums.code if _is_difference(node, largest.name)}
-    powers = {node.name for node in sums.code if _is_power(node, differences)}
-    others = (node for node in sums.code if node.name not in differences | powers)
-    held = {largest.name, *differences, *powers}
-    return held.isdisjoint(names_in(others)) and all(
-        fold.operation == "add" and fold.slots is None and _is_one_of(fold.value, powers)
-        for fold in sums.folds
-    )
-
-
-def _is_difference(node: Code, largest: str) -> bool:
-    """Whether a node is something less the largest value."""
-    match node:
-        case Let(expression=Call("sub", (Ref(name), Ref(subtracted)))):
-            return subtracted == largest and name != largest
-        case _:
-            return False
-
-
-def _is_power(node: Code, differences: set[str]) -> bool:
-    """Whether a node is e to a difference that is not positive."""
-    match node:
-        case Let(expression=Call("exp_nonpositive", (Ref(name),))):
-            return name in differences
-        case _:
-            return False
-
-
-def _is_one_of(value: Expression, names: set[str]) -> bool:
-    return isinstance(value, Ref) and value.name in names
+    less, found = Ref(largest.name, largest.dtype), powers_in(sums.code).items()
+    powers = {name: p for name, p in found if p.largest == less and isinstance(p.value, Ref)}
+    held = {*powers, *(power.difference for power in powers.values())}
+    others = (node for node in sums.code if node.name not in held)
+    own = {largest.name, *held}.isdisjoint(names_in(others))
+    return own and len(sums_in(sums, powers)) == len(sums.folds)

@@ -17,7 +17,7 @@ from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.names import rank_name
-from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in, nodes_read
+from fuser.schedule.row_body import Fold, RowBody, Sweep, without_dead_code
 from fuser.schedule.statements import Let
 from fuser.schedule.vectors import FLOATS_OF_16
 from fuser.schedule.widening import unwidened, widened_in
@@ -50,8 +50,7 @@ def by_rank(sweep: Sweep) -> list[Sweep]:
         numbers.append(Let(fold.name, fold.dtype, convert(number, fold.dtype)))
     if not numbers:
         return [sweep]
-    code = nodes_read(sweep.code, set(names_in((*folds, *sweep.stores))))
-    ranked = dataclasses.replace(sweep, code=code, folds=tuple(folds))
+    ranked = without_dead_code(dataclasses.replace(sweep, folds=tuple(folds)))
     return [ranked, Sweep((), tuple(numbers), (), ())]
 
 

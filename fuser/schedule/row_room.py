@@ -22,9 +22,6 @@ _STATIC_BYTES = 1 << 10
 _EXCHANGED_BYTES = 8
 """Of a value that a thread, or a warp, hands to others."""
 
-_COLUMN_ROUNDS = 16
-"""Of a column, whose rounds have addresses of their own: compilers hold on to these, too."""
-
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -112,7 +109,7 @@ def _fits_column(demand: Demand, threads: int, parameters: CudaRowParameters) ->
     """Whether so many threads keep a column in their registers."""
     rounds = _column_rounds(demand, threads)
     fits = fits_registers(rounds * demand.words, threads * 32, parameters)
-    return fits and rounds <= _COLUMN_ROUNDS
+    return fits and rounds <= parameters.column_rounds
 
 
 def block_room(

@@ -19,7 +19,16 @@ from fuser.schedule.folds import kept_dtype, neutral
 from fuser.schedule.lane_calls import LaneLoop
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.row_axes import turned_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, dtype_of, names_in
+from fuser.schedule.row_body import (
+    Code,
+    Fold,
+    RowBody,
+    Sweep,
+    as_lane,
+    dtype_of,
+    names_in,
+    nodes_read,
+)
 from fuser.schedule.row_statements import Carry, Keep, Kept, Running, ScanLanes
 from fuser.schedule.statements import Lanes, Let, Store
 from fuser.schedule.vectors import lanes_to_store, step_along
@@ -155,13 +164,8 @@ def totals_of(sweep: Sweep) -> Sweep:
 
 def _before_scans(sweep: Sweep) -> tuple[Code, ...]:
     """The code that leads to what independent scans join."""
-    needed = set(names_in(sweep.scans))
-    live: list[Code] = []
-    for node in reversed(sweep.code):
-        if not isinstance(node, Running) and node.name in needed:
-            live.insert(0, node)
-            needed.update(names_in((node,)))
-    return tuple(live)
+    others = [node for node in sweep.code if not isinstance(node, Running)]
+    return nodes_read(others, set(names_in(sweep.scans)), reporting=False)
 
 
 def _phases(code: Sequence[Code]) -> list[Phase]:

@@ -25,9 +25,6 @@ from fuser.schedule.statements import CheckedIndex, Load, Store
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 
-_FEWEST_TURNED = 4
-"""Rows of a tile from which reading it as blocks pays."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tiled:
@@ -94,7 +91,7 @@ def _turned_blocks(
 ) -> tuple[int, int] | None:
     """Rows, and elements of each, that are turned at once in whole blocks of vectors."""
     rows = math.gcd(row_count, parameters.tile_rows)
-    if rows < _FEWEST_TURNED or extent % rows:
+    if rows < parameters.fewest_turned or extent % rows:
         return None
     elements = rows * _divisor(extent // rows, parameters.tile_elements // rows)
     return (rows, elements) if rows * elements >= parameters.smallest_tile else None

@@ -25,7 +25,7 @@ from fuser.schedule.row_folds_cpu import in_own_type, widened_blocks
 from fuser.schedule.row_statements import Running
 from fuser.schedule.row_sweeps_cpu import Ways, sweep_along
 from fuser.schedule.statements import CheckedIndex, Let, Load, Store
-from fuser.schedule.straight_line import MOST_STATEMENTS, Line, StraightLine
+from fuser.schedule.straight_line import Line, StraightLine
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 
@@ -60,8 +60,9 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
         return Refusal(f"{inner.extent} rows are neighbours, fewer than {parameters.whole_rows}")
     if not any(sweep.axes for sweep in body.stages):
         return Refusal("nothing is swept")
-    if sum(point_count(s.axes) * len(s.code) for s in body.stages) > MOST_STATEMENTS:
-        return Refusal(f"a row would be more than {MOST_STATEMENTS} statements")
+    statements = parameters.processor.most_statements
+    if sum(point_count(sweep.axes) * len(sweep.code) for sweep in body.stages) > statements:
+        return Refusal(f"a row would be more than {statements} statements")
     nodes = (node for sweep in body.stages for node in sweep.code)
     if not all(isinstance(node, Load | Let | CheckedIndex | Running) for node in nodes):
         return Refusal("a row is more than straight-line code")

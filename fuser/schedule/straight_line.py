@@ -12,10 +12,6 @@ from fuser.schedule.resolve import replaced
 from fuser.schedule.row_body import variables_of
 from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 
-MOST_STATEMENTS = 1000
-"""More than that in an iteration take long to compile, and are kept in no registers."""
-
-
 Line = Load | Let | CheckedIndex
 
 

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.body import Body
-from fuser.schedule.expressions import Call, Literal, Ref
-from fuser.schedule.resolve import refs
+from fuser.schedule.expressions import Call, Literal, Ref, refs
 from fuser.schedule.row_body import Code, RowBody, names_in, rewrite_alike
 from fuser.schedule.statements import Let
 

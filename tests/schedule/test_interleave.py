@@ -11,6 +11,7 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
+from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.pieces import pieces
 from tests.schedule.one_thread import OneThread
@@ -23,7 +24,7 @@ X, Y = torch.randn(64), torch.randn(64)
 def together(define: Define, *inputs: torch.Tensor, most: int = 8) -> list[Body]:
     """What becomes of the pieces of a definition; they store what the oracle says."""
     segment = segment_of(define, *inputs)
-    parts = interleaved(pieces(arrange(trace(segment)), 24), most)
+    parts = interleaved(pieces(arrange(trace(segment)), 24), CpuParameters(interleaved=most))
     thread = OneThread(segment, inputs)
     for part in parts:
         thread.run(part.prologue)

@@ -10,9 +10,9 @@ from fuser import FusionDefinition
 from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange, map_indices
 from fuser.schedule.body import Body, trace
-from fuser.schedule.expressions import Call, Literal, Ref
+from fuser.schedule.expressions import Call, Literal, Ref, refs
 from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.resolve import comparisons, refs, resolve
+from fuser.schedule.resolve import comparisons, resolve
 from tests.segmented import segment_for
 
 

@@ -92,6 +92,8 @@ def test_long_columns_have_more_threads():
     assert column_room(Demand(512, 1, (4,)), NEW) == Room(32, 1, Place.REGISTERS, 16)
     assert column_room(Demand(1024, 1, (4,)), NEW) == Room(32, 1, Place.SHARED, 32)
     assert column_room(Demand(4096, 1, (4,)), NEW) is None
+    few = replace(NEW, column_rounds=8)
+    assert column_room(Demand(256, 1, (4,)), few) == Room(32, 1, Place.REGISTERS, 8)
 
 
 @pytest.mark.parametrize(

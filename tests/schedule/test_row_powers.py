@@ -1,0 +1,46 @@
+"""Which powers of a row are those of a softmax, and which folds sum them."""
+
+from __future__ import annotations
+
+import torch
+
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
+from fuser.schedule.expressions import Ref
+from fuser.schedule.row_axes import arrange_rows
+from fuser.schedule.row_body import RowBody
+from fuser.schedule.row_facts import use_facts
+from fuser.schedule.row_powers import powers_in, powers_pair, sums_in
+from tests.definitions import Define
+from tests.schedule.rows import body_of, softmax
+
+
+def known_of(define: Define) -> RowBody:
+    return use_facts(arrange_rows(body_of(define, torch.empty(20, 96))))
+
+
+def test_powers_tell_what_they_are_less() -> None:
+    first, second, *_ = (sweep for sweep in known_of(softmax).stages if sweep.axes)
+    ((name, power),) = powers_in(second.code).items()
+    assert power.value == first.folds[0].value
+    assert isinstance(power.largest, Ref)
+    assert power.largest.name == first.folds[0].name
+    assert sums_in(second, {name}) == {second.folds[0].name: name}
+    assert not sums_in(second, ())
+    assert not sums_in(first, {name})
+
+
+def of_something_else(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.sum(fd.ops.exp(x * 0.5 - fd.ops.max(x, [1], keepdim=True)), [1])
+
+
+def test_powers_that_may_be_above_one_are_none_of_a_softmax() -> None:
+    body = known_of(of_something_else)
+    assert not any(powers_in(sweep.code) for sweep in body.stages)
+    assert powers_pair(body.stages) is None
+
+
+def test_two_sweeps_are_a_pair() -> None:
+    body = known_of(softmax)
+    swept = [sweep for sweep in body.stages if sweep.axes]
+    assert powers_pair(body.stages) == tuple(swept[:2])
