@@ -6,6 +6,7 @@ partition or its type is asked for, so values in between are not rounded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -163,3 +164,12 @@ class Lowering:
 
     def sizes(self, handle: Handle) -> list[int | Handle]:
         return [self.size(handle, dim) for dim in range(handle.ndim)]
+
+    def product(self, sizes: Iterable[int | Handle]) -> int | Handle:
+        """Sizes multiplied: a number where all are known."""
+        listed = list(sizes)
+        total: int | Handle = math.prod(size for size in listed if isinstance(size, int))
+        for size in listed:
+            if isinstance(size, Handle):
+                total = self.ops.mul(size, total)
+        return total

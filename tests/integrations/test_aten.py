@@ -1,6 +1,7 @@
 """Every row of the ATen table means what torch computes, in type and sizes too."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,3 +96,32 @@ def test_the_pointwise_table_is_reached_through_aten() -> None:
     ours = {"erfcinv", "mod", "segment_set", "set", "logical_right_shift", "add_alpha", "sub_alpha"}
     ours |= {"truediv", "isreal", "imag", "real"}
     assert POINTWISE.keys() - names == ours
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: torch.nn.functional.leaky_relu(x, 1 / n),
+        torch.nn.functional.elu,
+        lambda x, n: torch.nn.functional.elu(x, n / 2) * x.var(0, correction=n - 1),
+    ],
+    ids=["leaky_relu", "elu", "var"],
+)
+def test_numbers_are_known_at_the_call_only(function: Any) -> None:
+    run = torch.compile(function, backend="fuser", dynamic=True)
+    for rows, number in ((5, 2), (7, 3), (6, 4)):
+        x = f(rows, 4)
+        torch.testing.assert_close(run(x, number), function(x, number))
+
+
+def test_torch_computes_what_a_row_fails_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> Any:
+        raise TypeError("a mistake")
+
+    broken = replace(TABLE[torch.ops.aten.erf.default], lower=failing)
+    monkeypatch.setitem(TABLE, torch.ops.aten.erf.default, broken)
+    with pytest.raises(TypeError, match="a mistake"):
+        support_of(torch.ops.aten.erf.default, f(3))
+    monkeypatch.delenv("FUSER_STRICT")
+    found = support_of(torch.ops.aten.erf.default, f(3))
+    assert (found.role, found.reason) == (Role.TORCH, "TypeError: a mistake")

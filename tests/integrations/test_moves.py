@@ -59,6 +59,13 @@ def test_repeats_are_a_view_of_what_is_expanded(repeats: tuple[int, ...]):
     assert placed_by(lambda x: x.repeat(repeats), ODD) == set()
 
 
+def test_repeats_that_are_known_at_the_call():
+    def repeated(x: torch.Tensor, down: int, across: int) -> torch.Tensor:
+        return (x * 2).repeat(down, across, 2)
+
+    agree_at(repeated, (ODD, 2, 3), (ODD, 4, 5), (ODD[:7], 5, 2))
+
+
 @pytest.mark.parametrize("dims", [(0,), (0, -1), ()])
 def test_flips(dims: tuple[int, ...]):
     placed_by(lambda x: torch.flip(x, dims), IMAGE)
@@ -77,6 +84,13 @@ def test_pads_whose_widths_are_known_at_the_call_are_reads_at_clamped_places():
         return torch.nn.functional.pad(x, (before, 1, 2, after), value=-1.0) * 2
 
     agree_at(padded, (ODD, 2, 3), (ODD, 4, 6), (ODD[:7], 5, 2))
+
+
+def test_of_what_is_empty_a_pad_of_any_widths_is_its_filler():
+    def padded(x: torch.Tensor, before: int, after: int) -> torch.Tensor:
+        return torch.nn.functional.pad(x * 2, (before, after), value=-1.0)
+
+    agree_at(padded, (ODD[:, :0], 2, 3), (ODD[:7, :0], 4, 6))
 
 
 # -- slices that are written ---------------------------------------------------------------------
@@ -135,6 +149,13 @@ def test_slices_whose_bounds_are_known_at_the_call():
         return aten.slice_scatter(x + 1, x[start:end] * -2, 0, start, end) * 2
 
     agree_at(written, (ODD, 2, 7), (ODD, 3, 10), (ODD[:9], 4, 9))
+
+
+def test_an_empty_slice_changes_nothing_whatever_the_sizes():
+    def written(x: torch.Tensor, by: int) -> torch.Tensor:
+        return aten.slice_scatter(x * by, x[:0], 0, 0, 0)
+
+    agree_at(written, (ODD, 2), (ODD[:7], 3))
 
 
 def test_slices_whose_steps_are_known_at_the_call():

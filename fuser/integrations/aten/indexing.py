@@ -6,7 +6,6 @@ computed from the indices by row-major strides.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,7 +69,7 @@ def _indexed(
     sizes = b.sizes(x)
     order = [*dims, *others]
     rows = x if order == list(range(x.ndim)) else b.ops.permute(x, order)
-    count = _product(b, [sizes[dim] for dim in dims])
+    count = b.product(sizes[dim] for dim in dims)
     if len(dims) > 1:
         rows = b.ops.reshape(rows, [count, *(sizes[dim] for dim in others)])
     place: Handle | None = None
@@ -118,15 +117,6 @@ _RELABELLED = (
 )
 
 
-def _product(b: Lowering, sizes: Sequence[int | Handle]) -> int | Handle:
-    known = math.prod(size for size in sizes if isinstance(size, int))
-    total: int | Handle = known
-    for size in sizes:
-        if isinstance(size, Handle):
-            total = b.ops.mul(size, total)
-    return total
-
-
 def _index(b: Lowering, self: Any, indices: Sequence[Any]) -> Handle:
     x = b.tensor(self)
     found = _indexed(b, x, indices, "index")
@@ -158,7 +148,7 @@ def _index_put(
         order = [*range(before, before + rank), *range(before), *range(before + rank, len(whole))]
         value = b.ops.permute(value, order)
     place = b.ops.reshape(found.place, [-1]) if rank != 1 else found.place
-    value = b.ops.reshape(value, [_product(b, at), *others]) if rank != 1 else value
+    value = b.ops.reshape(value, [b.product(at), *others]) if rank != 1 else value
     written = _written(b, found.rows, place, value, accumulate)
     return _back(b, written, x, indices)
 

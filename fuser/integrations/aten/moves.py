@@ -15,7 +15,7 @@ import torch
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.row import Row, row
 from fuser.integrations.aten.views import bounds, from_start, sliced, wrapped
-from fuser.integrations.fx_types import NO_END
+from fuser.integrations.fx_types import NO_END, static_sizes, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.ir.dtypes import DataType
 
@@ -35,17 +35,14 @@ def _flip(b: Lowering, self: Any, dims: Sequence[int]) -> Handle:
     return b.ops.set(b.ops.flip(x, dims)) if dims and x.ndim else b.ops.set(x)
 
 
-def _repeat(b: Lowering, self: Any, repeats: Sequence[int]) -> Handle:
+def _repeat(b: Lowering, self: Any, repeats: Sequence[Any]) -> Handle:
     x, new = b.tensor(self), len(repeats) - b.tensor(self).ndim
     if new:
         x = b.ops.broadcast(x, [dim < new for dim in range(len(repeats))])
-    sizes = b.sizes(x)
-    apart = b.ops.broadcast(x, [at % 2 == 0 for at in range(2 * len(repeats))])
-    wide = [part for pair in zip(repeats, sizes, strict=True) for part in pair]
-    joined = [
-        times * size if isinstance(size, int) else b.ops.mul(size, times)
-        for times, size in zip(repeats, sizes, strict=True)
-    ]
+    pairs = list(zip(b.extents(repeats), b.sizes(x), strict=True))
+    apart = b.ops.broadcast(x, [at % 2 == 0 for at in range(2 * len(pairs))])
+    wide = [part for pair in pairs for part in pair]
+    joined = [b.product(pair) for pair in pairs]
     return b.ops.reshape(b.ops.expand(apart, wide), joined) if repeats else b.ops.set(x)
 
 
@@ -64,6 +61,10 @@ def padded(b: Lowering, x: Handle, dim: int, before: Any, after: Any, value: Any
     if isinstance(before, int) and isinstance(after, int):
         widths = [*([0, 0] * (x.ndim - 1 - dim)), before, after]
         return b.ops.pad(x, widths, b.operand(value)) if before or after else x
+    if x.value.shape[dim] == 0:  # no place in it to clamp to
+        sizes = b.sizes(x)
+        sizes[dim] = b.ops.add(before, after)
+        return b.ops.full(sizes, b.operand(value), x.dtype())
     size = b.ops.size(x, dim)
     place = b.ops.sub(b.ops.iota(b.ops.add(b.ops.add(size, before), after)), before)
     read = b.ops.index_select(x, b.ops.clamp(place, 0, b.ops.sub(size, 1)), dim)
@@ -80,6 +81,8 @@ def _slice_scatter(
     b: Lowering, self: Any, src: Any, dim: int, start: Any, end: Any, step: Any
 ) -> Handle:
     x, source, dim = b.tensor(self), b.tensor(src), dim % b.tensor(self).ndim
+    if static_sizes(tensor_of(src))[dim] == 0:  # no place in it to clamp to
+        return b.ops.set(x)
     low, high = bounds(b, x, dim, start, end)
     place = b.ops.sub(b.ops.iota(b.ops.size(x, dim)), low)
     inside = b.ops.logical_and(b.ops.ge(place, 0), b.ops.lt(place, b.ops.sub(high, low)))

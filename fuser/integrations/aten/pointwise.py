@@ -141,13 +141,14 @@ def _hardtanh(b: Lowering, self: Any, min_val: Any, max_val: Any) -> Handle:
 
 def _leaky_relu(b: Lowering, self: Any, negative_slope: Any) -> Handle:
     x = b.tensor(self)
-    return b.ops.where(b.ops.gt(x, 0), x, b.ops.mul(x, negative_slope))
+    return b.ops.where(b.ops.gt(x, 0), x, b.ops.mul(x, b.operand(negative_slope)))
 
 
 def _elu(b: Lowering, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Handle:
-    x = b.tensor(self)
-    below = b.ops.mul(b.ops.expm1(b.ops.mul(x, input_scale)), alpha * scale)
-    return b.ops.where(b.ops.gt(x, 0), b.ops.mul(x, scale), below)
+    x, slope = b.tensor(self), b.operand(scale)
+    least = b.ops.mul(b.operand(alpha), slope)
+    below = b.ops.mul(b.ops.expm1(b.ops.mul(x, b.operand(input_scale))), least)
+    return b.ops.where(b.ops.gt(x, 0), b.ops.mul(x, slope), below)
 
 
 def _multiply_add(lowering: Lowering, a: Any, b: Any, c: Any) -> Handle:

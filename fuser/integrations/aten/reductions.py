@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.moves import along
@@ -70,6 +71,8 @@ def _var_mean(b: Lowering, self: Any, dim: Dims, correction: Any, keepdim: bool)
 
 def _whole_correction(node: Any, **given: Any) -> str | None:
     less = given["correction"]
+    if isinstance(less, Node):
+        return "correction is not known before the call"
     return None if less is None or less == int(less) else f"correction={less} is no whole number"
 
 
