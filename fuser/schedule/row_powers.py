@@ -96,7 +96,7 @@ def _are_pair(largest: Sweep, sums: Sweep) -> bool:
 def _only_powers(largest: Fold, sums: Sweep) -> bool:
     """Whether all that a sweep makes of a row's largest value is sums of powers less it."""
     less, found = Ref(largest.name, largest.dtype), powers_in(sums.code).items()
-    powers = {name: p for name, p in found if p.largest == less and isinstance(p.value, Ref)}
+    powers = {name: p for name, p in found if p.largest == less}
     held = {*powers, *(power.difference for power in powers.values())}
     others = (node for node in sums.code if node.name not in held)
     own = {largest.name, *held}.isdisjoint(names_in(others))

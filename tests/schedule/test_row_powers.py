@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from fuser import FusionDefinition
@@ -15,8 +16,8 @@ from tests.definitions import Define
 from tests.schedule.rows import body_of, softmax
 
 
-def known_of(define: Define) -> RowBody:
-    return use_facts(arrange_rows(body_of(define, torch.empty(20, 96))))
+def known_of(define: Define, dtype: torch.dtype = torch.float32) -> RowBody:
+    return use_facts(arrange_rows(body_of(define, torch.empty(20, 96, dtype=dtype))))
 
 
 def test_powers_tell_what_they_are_less() -> None:
@@ -40,7 +41,9 @@ def test_powers_that_may_be_above_one_are_none_of_a_softmax() -> None:
     assert powers_pair(body.stages) is None
 
 
-def test_two_sweeps_are_a_pair() -> None:
-    body = known_of(softmax)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_two_sweeps_are_a_pair(dtype: torch.dtype) -> None:
+    """Also where numbers are converted as they are used."""
+    body = known_of(softmax, dtype)
     swept = [sweep for sweep in body.stages if sweep.axes]
     assert powers_pair(body.stages) == tuple(swept[:2])

@@ -39,6 +39,17 @@ def test_infinities_and_nan_are_as_in_torch(
             check(defined(define, x), [x], length)
 
 
+@EVERYWHERE
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_floats_of_16_bits_that_nothing_casts_are_joined_once(dtype: torch.dtype, place: str):
+    x = special_rows(517).to(dtype)
+    with placed(place):
+        fd = defined(softmax, x)
+        (kernel,) = fd.plan([x], target="emulator").kernels
+        assert (" = join_cluster_powers<" in kernel.source) == ("cluster" in place)
+        check(fd, [x], 517)
+
+
 def test_one_thread_has_the_only_finite_number():
     """All others have a largest number that no power may be less."""
     x = torch.full((4, 4096), -torch.inf)
