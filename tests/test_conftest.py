@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
+from pathlib import Path
 
 import pytest
 import torch
 
+ROOT = Path(__file__).parents[1]
 DRAWN = torch.rand(4)
 
 
@@ -19,3 +23,14 @@ def test_inputs_depend_on_the_name_and_on_the_seed(
         name, found = name.partition("::")[0], DRAWN
     seed = zlib.crc32(name.encode()) + request.config.getoption("--seed")
     assert torch.equal(found, torch.rand(4, generator=torch.Generator().manual_seed(seed)))
+
+
+def test_tests_are_found_without_optional_packages() -> None:
+    """A machine with a GPU has what `benchmarks/gpu_all.py` lists, and `pytest -m gpu` runs there:
+    one module that could not be imported would keep all others from running."""
+    missing = ("transformers", "thunder", "matplotlib")
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({missing}))"
+    found = f"{hidden}; import pytest; sys.exit(pytest.main(['-q', '--co', '-m', 'gpu', 'tests']))"
+    command = (sys.executable, "-c", found)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-2000:]

@@ -226,7 +226,7 @@ def test_compiling_is_timed_once_and_kept():
         fd.add_output(fd.ops.sin(fd.from_pytorch(x)) * 0.7312)
     fd.execute([x])
     first, second = (fd.profile([x], runs=1).compile_time_ms for _ in range(2))
-    assert first == second > 1.0
+    assert first == second > 0
 
 
 def test_the_table_names_steps_and_says_what_caches_hold():

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
-import transformers
 from torch import nn
+
+transformers = pytest.importorskip("transformers")
 
 WORDS = 96
 Inputs = dict[str, torch.Tensor]
