@@ -95,6 +95,7 @@ def test_peers_on_the_processor_have_both_regimes(monkeypatch: pytest.MonkeyPatc
 
 
 def test_models_have_a_row_for_each_step(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers")
     models.main(["--small", "--rounds", "1"])
     *_, training, inference, shift = capsys.readouterr().out.splitlines()[:-1]
     assert training.split()[:2] == ["small", "training"]

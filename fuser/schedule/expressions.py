@@ -84,16 +84,17 @@ Expression = Leaf | Convert | Call
 
 def leaves(expression: Expression) -> Iterator[Leaf]:
     """What an expression is made of, from left to right."""
-    match expression:
-        case Convert():
-            yield from leaves(expression.of)
-        case Call():
-            for arg in expression.args:
-                yield from leaves(arg)
-        case Ref() | Literal() | SizeValue() | IndexValue():
-            yield expression
-        case _:
-            assert_never(expression)
+    rest = [expression]
+    while rest:
+        match part := rest.pop():
+            case Convert():
+                rest.append(part.of)
+            case Call():
+                rest.extend(reversed(part.args))
+            case Ref() | Literal() | SizeValue() | IndexValue():
+                yield part
+            case _:
+                assert_never(part)
 
 
 def refs(expression: Expression) -> Iterator[str]:

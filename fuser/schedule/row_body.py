@@ -164,7 +164,8 @@ def names_in(nodes: Iterable[Code | Fold | Store | Accumulate]) -> Iterable[str]
     """Every name that expressions and indices refer to."""
     for node in nodes:
         expression, at = _read_by(node)
-        yield from _variable_names(at)
+        if at.terms:
+            yield from _variable_names(at)
         for leaf in leaves(expression) if expression is not None else ():
             match leaf:
                 case Ref():

@@ -10,17 +10,30 @@ computes what only led to it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container
+from collections import defaultdict
+from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.expressions import Call
-from fuser.schedule.row_body import Code, RowBody, Sweep, dtype_of, names_in, without_dead_code
+from fuser.schedule.row_body import (
+    Code,
+    Fold,
+    RowBody,
+    Sweep,
+    contents,
+    dtype_of,
+    names_in,
+    without_dead_code,
+)
 from fuser.schedule.row_statements import Keep, Kept
-from fuser.schedule.statements import CheckedIndex, Let, Load
+from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 
 Made = Let | Load
+
+Readers = Mapping[str, list[Code | Fold | Store]]
+"""By name, what of a sweep reads it."""
 
 COSTLY = 8
 """Instructions from which a value is kept: storing and loading it takes a few."""
@@ -38,14 +51,16 @@ def keep_in_row(body: RowBody, max_bytes: int, but: Container[str] = ()) -> RowB
     room = max_bytes
     kept: set[str] = set()
     for late in range(len(stages)):
+        readers = _readers(stages[late])
         for early in range(late):
-            shared = _shared(stages[early], stages[late], room, kept, but)
+            shared = _shared(stages[early], stages[late], readers, room, kept, but)
             if shared:
                 new = [let for name, let in shared.items() if name not in kept]
                 room -= sum(_kept_bytes(stages[late], let) for let in new)
                 kept.update(shared)
                 stages[early] = _keeping(stages[early], shared)
                 stages[late] = _reading(stages[late], shared)
+                readers = _readers(stages[late])
     return dataclasses.replace(body, stages=tuple(stages))
 
 
@@ -66,7 +81,12 @@ def _is_costly(node: Made, sweep: Sweep) -> bool:
 
 
 def _shared(
-    earlier: Sweep, later: Sweep, room: int, kept: set[str], but: Container[str]
+    earlier: Sweep,
+    later: Sweep,
+    readers: Readers,
+    room: int,
+    kept: set[str],
+    but: Container[str],
 ) -> dict[str, Made]:
     """Costly values that both sweeps compute, `but` not these, as far as there is room for what is
     not `kept`, and that the later one still needs when it reads the others."""
@@ -78,7 +98,7 @@ def _shared(
         if not isinstance(costly, Made) or costly.name not in made or costly.name in but:
             continue
         if _is_costly(costly, later):
-            node = _last_of_chain(costly, later, made)
+            node = _last_of_chain(costly, readers, made)
             needed = 0 if node.name in kept else _kept_bytes(later, node)
             if needed <= room:
                 shared[node.name] = node
@@ -87,13 +107,19 @@ def _shared(
     return {name: node for name, node in shared.items() if name in read}
 
 
-def _last_of_chain(node: Made, later: Sweep, made: AbstractSet[str]) -> Made:
+def _readers(sweep: Sweep) -> Readers:
+    readers = defaultdict[str, list[Code | Fold | Store]](list)
+    for part in contents((sweep,)):
+        for name in set(names_in((part,))):
+            readers[name].append(part)
+    return readers
+
+
+def _last_of_chain(node: Made, readers: Readers, made: AbstractSet[str]) -> Made:
     """What a value leads to, as long as only one other of its type reads it, which the earlier
     sweep has `made` as well: it takes the same room."""
-    contents = (*later.code, *later.folds, *later.stores)
     while True:
-        readers = [reader for reader in contents if node.name in names_in((reader,))]
-        match readers:
+        match readers.get(node.name):
             case [Let(name=name, dtype=dtype) as reader] if name in made and dtype is dtype_of(
                 node
             ):

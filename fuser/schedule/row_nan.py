@@ -10,12 +10,14 @@ On a processor, a fold that keeps NaN takes three instructions an element, one t
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from fuser.schedule.expressions import Call, Convert, Expression, Ref, refs
 from fuser.schedule.folds import is_extreme, takes_each_once
 from fuser.schedule.index import Axis
-from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
-from fuser.schedule.statements import Let
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, contents, names_in
+from fuser.schedule.statements import Let, Store
 
 PASS_NAN_ON = frozenset(
     (
@@ -30,11 +32,12 @@ PASS_NAN_ON = frozenset(
 
 def drop_repeated_nan(body: RowBody) -> RowBody:
     """`body` with folds marked that need not keep NaN."""
+    walk = [(sweep, [*map(_Reading.of, contents((sweep,)))]) for sweep in body.sweeps]
 
     def marked(fold: Fold, axes: tuple[Axis, ...]) -> Fold:
         if fold.slots is not None or not (is_extreme(fold.operation) and fold.dtype.is_floating):
             return fold
-        return dataclasses.replace(fold, keeps_nan=not _is_repeated(body, fold, axes))
+        return dataclasses.replace(fold, keeps_nan=not _is_repeated(walk, fold, axes))
 
     stages = (
         dataclasses.replace(sweep, folds=tuple(marked(fold, sweep.axes) for fold in sweep.folds))
@@ -43,10 +46,32 @@ def drop_repeated_nan(body: RowBody) -> RowBody:
     return dataclasses.replace(body, stages=tuple(stages))
 
 
-def _is_repeated(body: RowBody, extreme: Fold, axes: tuple[Axis, ...]) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a part of a sweep reads, and of that, by `passing` it on, is NaN whenever one is."""
+
+    part: Code | Fold | Store
+    read: frozenset[str]
+    passing: frozenset[str]
+
+    @classmethod
+    def of(cls, part: Code | Fold | Store) -> _Reading:
+        match part:
+            case Let(expression=value) | Fold(value=value) | Store(source=value):
+                passing = frozenset(_passed_on(value))
+            case _:
+                passing = frozenset[str]()
+        return cls(part, frozenset(names_in((part,))), passing)
+
+
+Walk = Sequence[tuple[Sweep, Sequence[_Reading]]]
+"""The sweeps of a row, with what each of their parts reads."""
+
+
+def _is_repeated(walk: Walk, extreme: Fold, axes: tuple[Axis, ...]) -> bool:
     """Whether all that leaves a row is the same whether or not an extreme keeps NaN."""
     reach = _Reach(extreme, axes)
-    return all(map(reach.walked, body.sweeps))
+    return all(reach.walked(sweep, parts) for sweep, parts in walk)
 
 
 class _Reach:
@@ -62,58 +87,68 @@ class _Reach:
         self._unsure: set[str] = set()
         """What depends on the extreme, and is not of those."""
 
-    def walked(self, sweep: Sweep) -> bool:
+    def walked(self, sweep: Sweep, parts: Sequence[_Reading]) -> bool:
         """Notes what a sweep makes; whether nothing unsure leaves the row there."""
-        for node in sweep.code:
-            if isinstance(node, Let):
-                self._let(node)
-            elif not self._unsure.isdisjoint(names_in((node,))):
-                return False
-        for fold in sweep.folds:
-            if not self._fold(fold, sweep.axes):
-                return False
-        return all(
-            _follows(store.source, self._of_row) or self._unsure.isdisjoint(names_in((store,)))
-            for store in sweep.stores
-        )
+        return all(self._part(part, sweep.axes) for part in parts)
 
-    def _let(self, let: Let) -> None:
+    def _part(self, reading: _Reading, axes: tuple[Axis, ...]) -> bool:
+        match reading.part:
+            case Let() as let:
+                self._let(let, reading)
+                return True
+            case Fold() as fold:
+                return self._fold(fold, reading, axes)
+            case Store():
+                return self._follows_row(reading) or not self._is_unsure(reading)
+            case _:
+                return not self._is_unsure(reading)
+
+    def _let(self, let: Let, reading: _Reading) -> None:
         if let.name in self._of_element and _is_copy(let.expression):
             self._of_element.update(refs(let.expression))
-        if _follows(let.expression, self._of_element):
+        if self._follows_element(reading):
             self._of_element.add(let.name)
-        if _follows(let.expression, self._of_row):
+        if self._follows_row(reading):
             self._of_row.add(let.name)
-        elif not self._unsure.isdisjoint(names_in((let,))):
+        elif self._is_unsure(reading):
             self._unsure.add(let.name)
 
-    def _fold(self, fold: Fold, axes: tuple[Axis, ...]) -> bool:
+    def _fold(self, fold: Fold, reading: _Reading, axes: tuple[Axis, ...]) -> bool:
         if fold.name == self._extreme.name:
             self._unsure.add(fold.name)
             return True
         if takes_each_once(fold.operation) and (
-            _follows(fold.value, self._of_row)
-            or (axes == self._axes and _follows(fold.value, self._of_element))
+            self._follows_row(reading) or (axes == self._axes and self._follows_element(reading))
         ):
             self._of_row.add(fold.name)
             return True
-        if not self._unsure.isdisjoint(names_in((fold,))):
+        if self._is_unsure(reading):
             self._unsure.add(fold.name)
             return fold.slots is None
         return True
 
+    def _follows_element(self, reading: _Reading) -> bool:
+        return not self._of_element.isdisjoint(reading.passing)
 
-def _follows(expression: Expression, names: set[str]) -> bool:
-    """Whether an expression is NaN whenever one of `names` is."""
+    def _follows_row(self, reading: _Reading) -> bool:
+        return not self._of_row.isdisjoint(reading.passing)
+
+    def _is_unsure(self, reading: _Reading) -> bool:
+        return not self._unsure.isdisjoint(reading.read)
+
+
+def _passed_on(expression: Expression) -> Iterator[str]:
+    """The names of which an expression is NaN whenever one is."""
     match expression:
         case Ref(name):
-            return name in names
-        case Convert(of, dtype):
-            return dtype.is_floating and _follows(of, names)
-        case Call(op, args):
-            return op in PASS_NAN_ON and any(_follows(arg, names) for arg in args)
+            yield name
+        case Convert(of, dtype) if dtype.is_floating:
+            yield from _passed_on(of)
+        case Call(op, args) if op in PASS_NAN_ON:
+            for arg in args:
+                yield from _passed_on(arg)
         case _:
-            return False
+            pass
 
 
 def _is_copy(expression: Expression) -> bool:
