@@ -47,7 +47,7 @@ class PartitionCall:
         self.definition: FusionDefinition | None = None
         try:
             self.definition = _shared(define(graph))
-        except FuserError as error:
+        except Exception as error:  # our failure is not to be the model's
             self._fail(error, [])
 
     def __call__(self, *inputs: torch.Tensor | int) -> Sequence[torch.Tensor]:
@@ -56,7 +56,7 @@ class PartitionCall:
             return self._in_torch(inputs)
         try:
             outputs = self.definition.execute(inputs, **self._options)
-        except Exception as error:  # our compiler's failure is not to be the model's
+        except Exception as error:
             outputs = self._in_torch(inputs)  # raises what the user's mistakes raise in torch
             self._fail(error, inputs)
             return outputs

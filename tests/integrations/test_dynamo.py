@@ -234,6 +234,20 @@ def failing(*_: object, **__: object) -> None:
     raise fuser.errors.LaunchError(kernel="k", reason="made to fail")
 
 
+def test_torch_takes_over_where_no_definition_can_be_written(monkeypatch, tmp_path) -> None:
+    def mistaken(_: object) -> None:
+        raise TypeError("a mistake")
+
+    monkeypatch.delenv("FUSER_STRICT")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("fuser.integrations.partition_call.define", mistaken)
+    x = torch.randn(4, 8)
+    with pytest.warns(RuntimeWarning, match="TypeError: a mistake"):
+        torch.testing.assert_close(compiled(torch.exp)(x), x.exp())
+    (report,) = dynamo.reports()
+    assert len(report.failed) == 1
+
+
 def test_torch_takes_over_where_the_compiler_fails(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("FUSER_STRICT")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
