@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import assert_never
 
 from fuser.codegen.cpu_rows import CpuRowPrinter
@@ -23,6 +24,7 @@ from fuser.schedule.loop_tree import (
     every_node,
 )
 from fuser.schedule.row_statements import KeepAt
+from fuser.schedule.statements import Store
 
 _SHARES, _MOST_SHARED = 64, 256
 """Rows with lists are shared out in so many shares, or more if these are too large: rows have more
@@ -35,6 +37,11 @@ class CpuScatterPrinter(CpuRowPrinter):
     `rows` has the row of every point; the points of row r are elements `first[r]` to
     `first[r + 1] - 1` of `points`.
     """
+
+    def store(self, store: Store) -> None:
+        exists = self.place_exists(store.at)
+        with self.out.block(f"if ({exists})") if exists else nullcontext():
+            super().store(store)
 
     def row_node(self, node: RowNode) -> None:
         match node:

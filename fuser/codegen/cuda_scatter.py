@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from fuser.codegen.cuda_rows import CudaRowPrinter
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Loop, RowNode, WarpElements, WarpPoints
 from fuser.schedule.statements import Store
 
@@ -21,6 +21,11 @@ class CudaScatterPrinter(CudaRowPrinter):
     """
 
     def store(self, store: Store) -> None:
+        exists = self.place_exists(store.at)
+        with self.out.block(f"if ({exists})") if exists else nullcontext():
+            self._store(store)
+
+    def _store(self, store: Store) -> None:
         if store.joins is None:
             super().store(store)
             return
@@ -62,7 +67,8 @@ class CudaScatterPrinter(CudaRowPrinter):
         with self.out.block(f"if (point < {points})"):
             self._unravel_point(node.axes, "point")
             self.nodes(node.code)
-            self.out.line(f"{name}_place = {name}_out + ({self.sizes.index(store.at, name)});")
+            place = f"{name}_out + ({self.sizes.index(store.at, name)})"
+            self.out.line(f"{name}_place = {self._or(place, store.at, 'nullptr')};")
             self.out.line(f"{name}_added = {self.expressions.print(store.source, name)};")
         self.out.line(f"{self.expressions.use('add_of_warp')}({name}_place, {name}_added);")
 
@@ -82,7 +88,8 @@ class CudaScatterPrinter(CudaRowPrinter):
         with self.out.block(f"if ({own} < {points})"):
             self._unravel_point(node.axes, own)
             self.nodes(node.code)
-            self.out.line(f"{name}_place = {self.sizes.index(node.place, name)};")
+            place = self.sizes.index(node.place, name)
+            self.out.line(f"{name}_place = {self._or(place, node.place, '-1')};")
         self.out.line("bool is_last;")
         turn = f"{self.expressions.use('turn_of_lane')}({name}_place, is_last)"
         self.out.line(f"const int turn = {turn};")
@@ -116,10 +123,10 @@ class CudaScatterPrinter(CudaRowPrinter):
             last = f"__shfl_sync({everyone}, int(is_last), lane_at_turn)"
             self.out.line(f"const bool ends = {last} != 0;")
             self._each_lane(node, f"{name}_sum[lane] += {name}_added[ahead][lane];")
-            self.out.line(f"if (!ends || {name}_at < 0 || own >= {extent}) continue;")
-            at = self.sizes.index(node.store.at, name)
-            call = self.expressions.use("add_vector")
-            self.out.line(f"{call}({name}_sum, {name}_out + ({name}_at + {at}));")
+            self.out.line("if (!ends) continue;")
+            at, call = self.sizes.index(node.store.at, name), self.expressions.use("add_vector")
+            added = f"{call}({name}_sum, {name}_out + ({name}_at + {at}));"
+            self.out.line(f"if ({name}_at >= 0 && own < {extent}) {added}")
             fill = self.expressions.print(node.fill, name)
             self._each_lane(node, f"{name}_sum[lane] = {fill};")
 
@@ -130,6 +137,11 @@ class CudaScatterPrinter(CudaRowPrinter):
             ballot = "__ballot_sync(0xffffffffu, turn == step + ahead)"
             self.out.line(f"const int lane_at_turn = __ffs({ballot}) - 1;")
             yield
+
+    def _or(self, place: str, at: Index, none: str) -> str:
+        """A place, or `none` if there is none."""
+        exists = self.place_exists(at)
+        return f"{exists} ? {place} : {none}" if exists else place
 
     def _each_lane(self, node: WarpPoints, line: str) -> None:
         self.out.line("#pragma unroll")

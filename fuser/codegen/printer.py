@@ -23,8 +23,10 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Expression, Ref
+from fuser.schedule.index import Index
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, RowNode, every_node
+from fuser.schedule.row_body import variables_of
 from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import (
     CheckedIndex,
@@ -60,6 +62,8 @@ class KernelPrinter(ABC):
         self.out = Writer()
         self.checks: list[IndexCheck] = []
         self.workspaces: list[Workspace] = []
+        self._may_miss: set[str] = set()
+        """Checked indices that are -1 where they are out of range."""
 
     def run(self) -> KernelSource:
         for value in self._scalars():
@@ -181,6 +185,12 @@ class KernelPrinter(ABC):
             return store.source
         return join(store.joins, Ref(f"{store.tensor}_out[{at}]", store.tensor.dtype), store.source)
 
+    def place_exists(self, at: Index) -> str:
+        """Whether no index by which a scatter finds a place is -1, out of range; empty if none can
+        be."""
+        found = (variable.name for variable in variables_of((at,)))
+        return " && ".join(f"{name} >= 0" for name in found if name in self._may_miss)
+
     def reported_index(self, node: CheckedIndex) -> str:
         """An index that is reported where it is out of range."""
         given = f"{self.given_index(node)}, {node.outside}, {self.check(node)}"
@@ -192,6 +202,8 @@ class KernelPrinter(ABC):
 
     def given_index(self, node: CheckedIndex) -> str:
         """What a check is told of an index: its value, the size, and whether it wraps."""
+        if node.outside < 0:
+            self._may_miss.add(node.name)
         value = self.expressions.print(convert(node.value, DataType.Int), node.name)
         return f"{value}, {self.range_of_index(node)}"
 

@@ -22,7 +22,8 @@ Key = tuple[Value | Variable, Coordinates]
 """An element of a value, or an index that a gather computes."""
 
 _NO_PLACE = -1
-"""What an index that places are compared with is where it is out of range: none is written then."""
+"""What the index of a scatter is where it is out of range: nothing is written then, also where
+places are compared with it."""
 
 
 class Elements(Emitter):
@@ -125,8 +126,9 @@ class Elements(Emitter):
         assert isinstance(index, Value)
         wraps = op.mode in ("select", "take_along_axis", "index_put_accumulate")
         value = self.get(index, at)
+        check = CheckedIndex(variable.name, value, variable.extent, op.mode, wraps)
         return self._checked(
-            CheckedIndex(variable.name, value, variable.extent, op.mode, wraps=wraps)
+            replace(check, outside=_NO_PLACE) if isinstance(op, Scatter) else check
         )
 
     def _checked(self, check: CheckedIndex) -> Expression:

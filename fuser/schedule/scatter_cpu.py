@@ -37,14 +37,14 @@ from fuser.schedule.loop_tree import (
 from fuser.schedule.names import kernel_name
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Sweep
+from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.row_statements import Kept, RowArray
 from fuser.schedule.scatter_elements import at_once, scatter_of
 from fuser.schedule.scatter_lists import ListBody, trace_lists
 from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
 from fuser.schedule.scatter_trace import PointBody, trace_points
-from fuser.schedule.statements import Prefetch
+from fuser.schedule.statements import CheckedIndex, Prefetch
 from fuser.segmenter import Segment
 
 BLOCK = 256
@@ -73,7 +73,7 @@ def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> Loop
 
 def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> LoopNest:
     sweep = body.sweep
-    inside: tuple[Node, ...] = (*sweep.code, *sweep.stores)
+    inside: tuple[Node, ...] = (*map(_at_first, sweep.code), *sweep.stores)
     shared = point_count(body.outside) > 1
     in_blocks = not shared and bool(sweep.axes) and sweep.axes[-1].extent > BLOCK
     if sweep.axes:
@@ -99,6 +99,12 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),
     )
+
+
+def _at_first(node: Code) -> Code:
+    """An index that each column has to itself, which is 0 where it is out of range, and reported:
+    to ask for each element whether it was would keep lanes from being vectors."""
+    return replace(node, outside=0) if isinstance(node, CheckedIndex) else node
 
 
 # -- rows ------------------------------------------------------------------------------------------

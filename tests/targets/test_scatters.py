@@ -327,6 +327,37 @@ def test_an_index_out_of_range_is_named(target: str, mode: str, columns: int, wr
     compare(got, exactly(mode, 0, base, good, values), 40)
 
 
+@pytest.mark.parametrize("wrong", [-8, 5])
+@pytest.mark.parametrize("columns", [1, 4, 16, 40, 300])
+@pytest.mark.parametrize("mode", ["index_add", "scatter_add", "index_put_accumulate", "scatter"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_point_out_of_range_changes_nothing(
+    target: str, mode: str, columns: int, wrong: int
+) -> None:
+    """The processor raises then, and what is updated in place has points in range at most."""
+    base, at = torch.randn(5, columns), torch.tensor([1, 4, 2])
+    values = torch.randn(3, columns)
+    bad = torch.tensor([1, wrong, 2])
+    if mode.startswith("scatter"):
+        at, bad = (index[:, None].repeat(1, columns) for index in (at, bad))
+    with FusionDefinition() as fd:
+        handles = [fd.from_pytorch(x) for x in (base, at, values)]
+        fd.add_output(added(mode, 0)(fd, *handles), alias_input=handles[0])
+    after = base.clone()
+    if target == "cpu":
+        with pytest.raises(IndexOutOfRangeError, match=f"index {wrong} is out of range"):
+            fd.execute([after, bad, values], target=target)
+    else:
+        fd.execute([after, bad, values], target=target)
+    points = torch.tensor([1, 2])
+    new = values[[0, 2]] if mode == "scatter" else base[points] + values[[0, 2]]
+    assert torch.equal(after[[3, 4]], base[[3, 4]])
+    kept = torch.equal(after[[0]], base[[0]])
+    assert kept or (target == "cpu" and mode.startswith("scatter"))  # columns of their own
+    if target != "cpu":
+        torch.testing.assert_close(after[points], new)
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("shape", [(1, 40), (1, 3, 20), (7, 1, 33), (300, 1, 127)], ids=str)
 def test_a_dimension_of_one_element_is_added_to(shape: tuple[int, ...], dim: int) -> None:

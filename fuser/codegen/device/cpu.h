@@ -1042,13 +1042,16 @@ static inline long long checked_index(long long index, long long size, bool wrap
 
 //@ list_points
 // Which of `points` go to each of `rows`, in order: those of row r are elements first[r] to
-// first[r + 1] - 1 of `listed`. `first` has room for two more than there are rows.
+// first[r + 1] - 1 of `listed`; those of row -1 are left out. `first` has room for two more than there
+// are rows.
 static inline void list_points(const int* __restrict row_of, long long points, long long rows,
                                int* __restrict first, int* __restrict listed) {
   for (long long row = 0; row < rows + 2; ++row) first[row] = 0;
-  for (long long point = 0; point < points; ++point) ++first[row_of[point] + 2];
+  for (long long point = 0; point < points; ++point) {
+    if (row_of[point] >= 0) ++first[row_of[point] + 2];
+  }
   for (long long row = 2; row < rows + 2; ++row) first[row] += first[row - 1];
   for (long long point = 0; point < points; ++point) {
-    listed[first[row_of[point] + 1]++] = int(point);
+    if (row_of[point] >= 0) listed[first[row_of[point] + 1]++] = int(point);
   }
 }
