@@ -7,6 +7,7 @@ other there. A graph without a backward is rewritten by the same rules.
     full_like(x, 0)                                        -> full(sizes of x, 0)
     clone(x), where that copies what lies the same         -> x
     copy(y, x), which has no element of y                  -> x, or clone(x)
+    slice_scatter(y, x, ...), which has no element of y    -> x, or clone(x)
     as_strided(x, ...), all of x in its order              -> view(x)
     as_strided_scatter(y, x, ...), all of y in its order   -> view(x)
     addmm(bias, a, b), where only partitions read it       -> mm(a, b) + bias
@@ -91,7 +92,18 @@ def _clone(node: Node) -> Node | None:
 def _copy(node: Node) -> Node | None:
     """What is copied, as `clone` is: gradients of writes to a part of a tensor are copied into
     memory that torch allocates, or that was computed for nothing else."""
-    source = cast("Node", node.args[1])
+    return _instead(node, cast("Node", node.args[1]))
+
+
+def _slice_scatter(node: Node) -> Node | None:
+    """What is written, where that is to all places: `x[:, at] = y` writes to all of the first
+    dimension, whose size may be open. Places compared with sizes would be a gather."""
+    given = arguments(node)
+    return _instead(node, given["src"]) if given["step"] == 1 else None
+
+
+def _instead(node: Node, source: Node) -> Node | None:
+    """A tensor in the place of another one that has its elements, if sizes and types agree."""
     old, new = tensor_of(source), tensor_of(node)
     if old.dtype != new.dtype or old.device != new.device or not same_numbers(old.shape, new.shape):
         return None
@@ -182,6 +194,7 @@ _RULES: Mapping[Any, Rule] = {
     _aten.clone.default: _clone,
     _aten.copy.default: _copy,
     _aten.full_like.default: _full_like,
+    _aten.slice_scatter.default: _slice_scatter,
     _aten.as_strided.default: _as_strided,
     _aten.as_strided_scatter.default: _as_strided_scatter,
 }

@@ -23,6 +23,9 @@ X = torch.randn(4, 6)
         (lambda x: aten.copy(x.sin(), x.exp()), ["exp", "clone"]),
         (lambda x: aten.copy(x.new_empty(6, 4), x.t()) + 1, ["t", "clone", "add"]),
         (lambda x: aten.copy(x.sin(), x[0]) + 1, ["sin", "select", "copy", "add"]),
+        (lambda x: aten.slice_scatter(x.sin(), x.exp(), 1) + 1, ["exp", "add"]),
+        (lambda x: aten.slice_scatter(x, x.exp(), 0, -4, 9), ["exp", "clone"]),
+        (lambda x: aten.slice_scatter(x, x[:2], 0, 0, 2) + 1, ["slice", "slice_scatter", "add"]),
     ],
 )
 def test_copies_go_and_sizes_are_numbers(function: Any, expected: list[str]) -> None:
@@ -110,3 +113,22 @@ def test_the_mean_of_an_image_whose_channels_lie_together(dynamic: bool) -> None
     (got,) = torch.autograd.grad(compiled(x).sum(), x)
     torch.testing.assert_close(got, wanted)
     assert not [entry for report in dynamo.reports() for entry in report.uncovered]
+
+
+def test_writes_at_a_place_of_a_batch_of_any_size() -> None:
+    """Each is a slice of all of the batch; by comparisons of places it would be a gather that makes
+    the writes before it once more."""
+
+    def written(x: torch.Tensor) -> torch.Tensor:
+        y = torch.zeros_like(x)
+        for at in range(3):
+            y[:, at] = x[:, at].sin()
+        return y * 2
+
+    compiled = torch.compile(written, backend="fuser", dynamic=True)
+    x = torch.randn(3, 4, 5)
+    torch.testing.assert_close(compiled(x), written(x))
+    (report,) = dynamo.reports()
+    (call,) = report.partitions
+    assert "index_select" not in str(call.definition)
+    assert not report.uncovered
