@@ -7,19 +7,23 @@ other there. A graph without a backward is rewritten by the same rules.
     full_like(x, 0)                                        -> full(sizes of x, 0)
     clone(x), where that copies what lies the same         -> x
     copy(y, x), which has no element of y                  -> x, or clone(x)
+    slice_scatter(y, x, ...), which has no element of y    -> x, or clone(x)
+    as_strided(x, ...), all of x in its order              -> view(x)
+    as_strided_scatter(y, x, ...), all of y in its order   -> view(x)
     addmm(bias, a, b), where only partitions read it       -> mm(a, b) + bias
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch.fx import Graph, Node
 
 from fuser.integrations.aten.row import arguments
-from fuser.integrations.fx_types import is_static, meta_of, same_numbers, tensor_of
+from fuser.integrations.fx_types import is_one, is_static, meta_of, same_numbers, tensor_of
 from fuser.integrations.index_rules import INDEX_RULES, Rule
 from fuser.integrations.readers import is_returned, readers_of
 
@@ -88,13 +92,68 @@ def _clone(node: Node) -> Node | None:
 def _copy(node: Node) -> Node | None:
     """What is copied, as `clone` is: gradients of writes to a part of a tensor are copied into
     memory that torch allocates, or that was computed for nothing else."""
-    source = cast("Node", node.args[1])
+    return _instead(node, cast("Node", node.args[1]))
+
+
+def _slice_scatter(node: Node) -> Node | None:
+    """What is written, where that is to all places: `x[:, at] = y` writes to all of the first
+    dimension, whose size may be open. Places compared with sizes would be a gather."""
+    given = arguments(node)
+    return _instead(node, given["src"]) if given["step"] == 1 else None
+
+
+def _instead(node: Node, source: Node) -> Node | None:
+    """A tensor in the place of another one that has its elements, if sizes and types agree."""
     old, new = tensor_of(source), tensor_of(node)
     if old.dtype != new.dtype or old.device != new.device or not same_numbers(old.shape, new.shape):
         return None
     if same_numbers(old.stride(), new.stride()) and not is_returned(node):
         return source
     return node.graph.call_function(_aten.clone.default, (source,))
+
+
+def _as_strided(node: Node) -> Node | None:
+    """A reshape where that is what it does. torch ends a mean over all of an image so, for images
+    whose channels lie together in memory, to give strides to dimensions of one element."""
+    given = arguments(node)
+    source = given["self"]
+    if is_returned(node) or not _is_all_of(tensor_of(source), given):
+        return None
+    return node.graph.call_function(_aten.view.default, (source, given["size"]))
+
+
+def _as_strided_scatter(node: Node) -> Node | None:
+    """The gradient of `as_strided`: all of memory, in one dimension, is written to."""
+    given = arguments(node)
+    source, whole = given["src"], tensor_of(given["self"])
+    rows = _in_rows(tensor_of(source).shape, tensor_of(source).stride())
+    if is_returned(node) or not rows or whole.dim() != 1 or not _is_all_of(whole, given):
+        return None
+    return node.graph.call_function(_aten.view.default, (source, [-1]))
+
+
+def _is_all_of(x: torch.Tensor, given: Mapping[str, Any]) -> bool:
+    """Whether sizes and strides are those of all elements of `x`, as they lie one after another."""
+    sizes, strides = (list(map(_value, given[name])) for name in ("size", "stride"))
+    begins = given["storage_offset"] is None or same_numbers(
+        [_value(given["storage_offset"])], [x.storage_offset()]
+    )
+    as_many = same_numbers([math.prod(sizes)], [x.numel()])
+    return begins and as_many and _in_rows(x.shape, x.stride()) and _in_rows(sizes, strides)
+
+
+def _in_rows(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
+    """Whether strides are a contiguous tensor's; those of one element may be any."""
+    inner: Any = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if not is_one(size) and not same_numbers([stride], [inner]):
+            return False
+        inner = inner * size
+    return True
+
+
+def _value(argument: Any) -> Any:
+    return meta_of(argument) if isinstance(argument, Node) else argument
 
 
 def _full_like(node: Node) -> Node | None:
@@ -135,6 +194,9 @@ _RULES: Mapping[Any, Rule] = {
     _aten.clone.default: _clone,
     _aten.copy.default: _copy,
     _aten.full_like.default: _full_like,
+    _aten.slice_scatter.default: _slice_scatter,
+    _aten.as_strided.default: _as_strided,
+    _aten.as_strided_scatter.default: _as_strided_scatter,
 }
 _AFTERWARDS: Mapping[Any, Rule] = {_aten.addmm.default: _addmm}
 """Of graphs whose copies that copy nothing are gone: they would stand between products."""

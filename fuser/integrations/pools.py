@@ -80,9 +80,9 @@ class _Axis:
 def _axes(
     x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
 ) -> list[_Axis] | None:
-    """Height and width; None where windows are too large, or sizes are not known."""
+    """Height and width; None where windows are too large, or these sizes are not known."""
     sizes = x.shape[-2:]
-    if not all(type(size) is int for size in x.shape):
+    if not all(type(size) is int for size in sizes):
         return None
     kernels, strides, paddings = (_pair(given) for given in (kernel, stride or kernel, padding))
     given = zip((x.dim() - 2, x.dim() - 1), sizes, kernels, strides, paddings, strict=True)

@@ -142,10 +142,13 @@ def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repe
 def _reads_apart(body: Body, parameters: CpuParameters) -> bool:
     """Whether neighbours read and store so much far apart that lanes would not help: the edges of
     a stencil, down the rows. A vector of such loads is an instruction or two for each of its
-    elements, over which compilers take seconds."""
+    elements, over which compilers take seconds. A few others beside them, such as a number of each
+    row, make up for it only where lanes are called for."""
     inner = body.axes[-1]
     accesses = (*(load.at for load in body.loads), *(store.at for store in body.stores))
     steps = [step_along(at, inner) for at in accesses]
     apart = [step for step in steps if step is None or abs(step) > parameters.interleaved]
     neighbours = [step for step in steps if step in (-1, 1)]
-    return len(apart) >= parameters.apart and not neighbours
+    if neighbours and gains_by_chunks((*body.loads, *body.lets)):
+        return False
+    return len(apart) >= parameters.apart * (1 + len(neighbours))

@@ -164,6 +164,19 @@ def test_what_neighbours_share_is_loaded_and_computed_once() -> None:
     assert [f"i0 * 3{place}] = " in text for place in ("", " + 1", " + 2")] == [True] * 3
 
 
+@pytest.mark.parametrize("function", ["neg", "exp"])
+def test_a_number_of_each_row_is_no_reason_for_lanes_over_rows(function: str) -> None:
+    """Compilers take seconds over vectors of elements far apart; functions of lanes make up for it.
+    The zeros are a loop of their own."""
+    x, number = torch.randn(ROWS, 20)[:, :8], torch.randn(ROWS, 1)
+    with FusionDefinition() as fd:
+        y = fd.from_pytorch(x) * fd.from_pytorch(number)
+        fd.add_output(fd.ops.pad(getattr(fd.ops, function)(y), [2, 0, 0, 0]))
+    fd.validate([x, number])
+    (kernel,) = fd.plan([x, number]).kernels
+    assert kernel.source.count("omp for simd") == (2 if function == "exp" else 1)
+
+
 def test_zeros_of_both_signs_stay_apart() -> None:
     x = torch.randn(ROWS, COLUMNS)
     with FusionDefinition() as fd:

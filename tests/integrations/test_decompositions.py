@@ -159,6 +159,22 @@ def test_pools_and_their_gradients(pool: Any, options: dict[str, Any]) -> None:
     forward_and_backward(lambda x: pool(x, **options), torch.randn(2, 3, 9, 11))
 
 
+@pytest.mark.parametrize("pool", [F.max_pool2d, F.avg_pool2d])
+def test_pools_of_batches_of_any_size(pool: Any) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return pool(x.sin(), kernel_size=3, stride=2, padding=1)
+
+    compiled = torch.compile(function, backend="fuser")
+    for batch in (2, 3, 5):
+        x = torch.randn(batch, 3, 9, 11, requires_grad=True)
+        (wanted,) = torch.autograd.grad(function(x).square().sum(), x)
+        (got,) = torch.autograd.grad(compiled(x).square().sum(), x)
+        torch.testing.assert_close(got, wanted)
+    reports = dynamo.reports()
+    assert len(reports) == 4, reports
+    assert not [entry for report in reports for entry in report.uncovered]
+
+
 def test_averages_without_padding_and_with_another_divisor() -> None:
     x = torch.randn(3, 9, 8)
     options: dict[str, Any] = {"kernel_size": 3, "stride": 2, "padding": 1}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from fuser.integrations import dynamo
 from tests.integrations.graphs import rewritten
 
 aten: Any = torch.ops.aten
@@ -22,6 +23,9 @@ X = torch.randn(4, 6)
         (lambda x: aten.copy(x.sin(), x.exp()), ["exp", "clone"]),
         (lambda x: aten.copy(x.new_empty(6, 4), x.t()) + 1, ["t", "clone", "add"]),
         (lambda x: aten.copy(x.sin(), x[0]) + 1, ["sin", "select", "copy", "add"]),
+        (lambda x: aten.slice_scatter(x.sin(), x.exp(), 1) + 1, ["exp", "add"]),
+        (lambda x: aten.slice_scatter(x, x.exp(), 0, -4, 9), ["exp", "clone"]),
+        (lambda x: aten.slice_scatter(x, x[:2], 0, 0, 2) + 1, ["slice", "slice_scatter", "add"]),
     ],
 )
 def test_copies_go_and_sizes_are_numbers(function: Any, expected: list[str]) -> None:
@@ -70,3 +74,61 @@ def test_biases_are_added_where_partitions_read(function: Any, expected: list[st
 )
 def test_other_biases_stay_with_their_product(function: Any) -> None:
     assert "addmm" in rewritten(function, BIAS, LEFT, RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: aten.as_strided(x, [4, 1, 6], [6, 9, 1]).exp(), ["view", "exp"]),
+        (lambda x: aten.as_strided(x, [24], [1], 0).exp(), ["view", "exp"]),
+        (
+            lambda x: aten.as_strided_scatter(x.new_zeros(24), x.exp(), [4, 6], [6, 1]).sin(),
+            ["exp", "view", "sin"],
+        ),
+        # A part, another order, a start within memory, and what is returned.
+        (lambda x: aten.as_strided(x, [4, 5], [6, 1]).exp(), ["as_strided", "exp"]),
+        (lambda x: aten.as_strided(x, [6, 4], [1, 6]).exp(), ["as_strided", "exp"]),
+        (lambda x: aten.as_strided(x, [23], [1], 1).exp(), ["as_strided", "exp"]),
+        (lambda x: aten.as_strided(x, [24], [1]), ["as_strided"]),
+        (
+            lambda x: aten.as_strided_scatter(x.new_zeros(30), x.exp(), [4, 6], [6, 1]).sin(),
+            ["new_zeros", "exp", "as_strided_scatter", "sin"],
+        ),
+    ],
+)
+def test_all_of_memory_is_a_reshape(function: Any, expected: list[str]) -> None:
+    assert rewritten(function, X) == expected
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_mean_of_an_image_whose_channels_lie_together(dynamic: bool) -> None:
+    """torch gives the mean strides, and its gradient is a write to memory."""
+
+    def pooled(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.adaptive_avg_pool2d(x.exp(), 1).flatten(1).sin()
+
+    compiled = torch.compile(pooled, backend="fuser", dynamic=dynamic)
+    x = torch.randn(3, 8, 5, 4).to(memory_format=torch.channels_last)
+    (wanted,) = torch.autograd.grad(pooled(x.requires_grad_()).sum(), x)
+    (got,) = torch.autograd.grad(compiled(x).sum(), x)
+    torch.testing.assert_close(got, wanted)
+    assert not [entry for report in dynamo.reports() for entry in report.uncovered]
+
+
+def test_writes_at_a_place_of_a_batch_of_any_size() -> None:
+    """Each is a slice of all of the batch; by comparisons of places it would be a gather that makes
+    the writes before it once more."""
+
+    def written(x: torch.Tensor) -> torch.Tensor:
+        y = torch.zeros_like(x)
+        for at in range(3):
+            y[:, at] = x[:, at].sin()
+        return y * 2
+
+    compiled = torch.compile(written, backend="fuser", dynamic=True)
+    x = torch.randn(3, 4, 5)
+    torch.testing.assert_close(compiled(x), written(x))
+    (report,) = dynamo.reports()
+    (call,) = report.partitions
+    assert "index_select" not in str(call.definition)
+    assert not report.uncovered
