@@ -76,8 +76,10 @@ def is_int(given: object) -> bool:
 
 
 def is_sequence(given: object) -> bool:
-    """Whether it is a list, or what stands for one: a tuple, a range, an array."""
-    return isinstance(given, Sequence | np.ndarray) and not isinstance(given, str | bytes)
+    """Whether it is a list, or what stands for one: a tuple, a range, an array with dimensions."""
+    if isinstance(given, np.ndarray):
+        return np.ndim(given) > 0  # pyright: ignore[reportUnknownArgumentType]
+    return isinstance(given, Sequence) and not isinstance(given, str | bytes)
 
 
 def sequence(operation: str, argument: str, given: object) -> list[object]:

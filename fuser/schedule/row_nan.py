@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Call, Convert, Expression, Ref, refs
 from fuser.schedule.folds import is_extreme, takes_each_once
 from fuser.schedule.index import Axis
@@ -152,11 +153,14 @@ def _passed_on(expression: Expression) -> Iterator[str]:
 
 
 def _is_copy(expression: Expression) -> bool:
-    """Whether an expression is a named value, perhaps in another floating-point type."""
+    """Whether an expression is a named value, perhaps in another floating-point type.
+
+    It is NaN only where that is, so not in Float8_e8m0fnu, where what is too large is NaN too.
+    """
     match expression:
         case Ref(_, dtype):
             return dtype.is_floating
         case Convert(of, dtype):
-            return dtype.is_floating and _is_copy(of)
+            return dtype.is_floating and dtype is not DataType.Float8_e8m0fnu and _is_copy(of)
         case _:
             return False

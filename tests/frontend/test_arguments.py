@@ -34,7 +34,9 @@ def test_numbers_of_numpy_stand_wherever_pythons_do() -> None:
     assert repr(again) == repr(fd)
 
 
-@pytest.mark.parametrize("given", ["01", b"01", np.array([[0], [1]]), {0, 1}, np.array([0.0, 1.0])])
+@pytest.mark.parametrize(
+    "given", ["01", b"01", np.array(0), np.array([[0], [1]]), {0, 1}, np.array([0.0, 1.0])]
+)
 def test_what_is_no_list_of_ints_is_refused(given: Any) -> None:
     with FusionDefinition() as fd:
         a = fd.define_tensor(shape=[-1, -1])

@@ -158,6 +158,21 @@ def test_an_empty_slice_changes_nothing_whatever_the_sizes():
     agree_at(written, (ODD, 2), (ODD[:7], 3))
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_gradients_of_slices_that_are_empty_at_the_call(step: int):
+    def gradient(x: torch.Tensor, start: int) -> torch.Tensor:
+        x = x.clone().requires_grad_()
+        run(x, start).square().sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    run = torch.compile(lambda x, start: x[:, start::step] * 2, backend="fuser", dynamic=True)
+    for x, start in ((ODD.T, 2), (ODD.T, 11), (ODD.T[:2, :9], 9)):
+        expected = torch.zeros_like(x)
+        expected[:, start::step] = x[:, start::step] * 8
+        torch.testing.assert_close(gradient(x, start), expected)
+
+
 def test_slices_whose_steps_are_known_at_the_call():
     def written(x: torch.Tensor, start: int, step: int) -> torch.Tensor:
         return aten.slice_scatter(x + 1, x[start::step] * -2, 0, start, END, step) * 2

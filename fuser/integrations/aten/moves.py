@@ -81,8 +81,10 @@ def _slice_scatter(
     b: Lowering, self: Any, src: Any, dim: int, start: Any, end: Any, step: Any
 ) -> Handle:
     x, source, dim = b.tensor(self), b.tensor(src), dim % b.tensor(self).ndim
-    if static_sizes(tensor_of(src))[dim] == 0:  # no place in it to clamp to
+    if (size := static_sizes(tensor_of(src))[dim]) == 0:  # no place in it to clamp to
         return b.ops.set(x)
+    if size < 0:  # nor perhaps here
+        source = b.ops.pad(source, [0, 0] * (x.ndim - 1 - dim) + [0, 1])
     low, high = bounds(b, x, dim, start, end)
     place = b.ops.sub(b.ops.iota(b.ops.size(x, dim)), low)
     inside = b.ops.logical_and(b.ops.ge(place, 0), b.ops.lt(place, b.ops.sub(high, low)))
