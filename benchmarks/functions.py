@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 for row in rows_of(case, given.rounds):
                     rows.append(row)
                     print(*row.cells(), sep="  ", file=sys.stderr, flush=True)
-    foot = _summary(rows)
+    foot = _summary(rows) if rows else ""
     keep = not (given.no_save or given.only)
     report("functions-cpu", facts, HEAD, [row.cells() for row in rows], foot=foot, keep=keep)
 

@@ -10,6 +10,7 @@ import platform
 import resource
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -187,7 +188,12 @@ def report(
     foot: str = "",
     keep: bool,
 ) -> None:
-    """Print a table with facts of the machine above it, and `keep` it in a file of their date."""
+    """Print a table with facts of the machine above it, and `keep` it in a file of their date.
+
+    Ends the script where no case has the name that was asked for.
+    """
+    if not rows:
+        sys.exit("nothing has this name")
     text = f"{description(facts)}\n\n{table(head, rows)}\n{foot}"
     print(text)
     if keep:
