@@ -61,6 +61,13 @@ CASES = [
     case(aten.div.Tensor_mode, f(5) * 9, f(5), rounding_mode="floor"),
     case(aten.div.Tensor_mode, QUOTIENTS[:, None], QUOTIENTS, rounding_mode="floor"),
     case(aten.div.Tensor_mode, f(5) * 9, f(5), rounding_mode="trunc"),
+    case(
+        aten.div.Tensor_mode,
+        QUOTIENTS[:, None].bfloat16(),
+        QUOTIENTS.bfloat16(),
+        rounding_mode="trunc",
+    ),
+    case(aten.div.Tensor_mode, QUOTIENTS[:, None].half(), QUOTIENTS.half(), rounding_mode="trunc"),
     case(aten.div.Tensor_mode, i(9, low=-9, high=9), i(9, low=1), rounding_mode="floor"),
     case(aten.div.Tensor_mode, i(9, low=-9, high=9), i(9, low=1), rounding_mode="trunc"),
     case(aten.div.Scalar_mode, i(9, low=-9, high=9), -4, rounding_mode="floor"),

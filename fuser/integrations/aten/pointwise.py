@@ -101,7 +101,10 @@ def _div_mode(b: Lowering, self: Any, other: Any, rounding_mode: Any) -> Handle:
         return b.ops.floor_divide(left, right)
     if b.dtype.is_integral:
         return b.ops.div(left, right)
-    return b.ops.trunc(b.ops.truediv(left, right))
+    quotient = b.ops.truediv(left, right)
+    if b.dtype.is_floating and b.dtype.itemsize < quotient.dtype().itemsize:
+        quotient = b.ops.cast(quotient, b.dtype)  # torch rounds it, and that may make it whole
+    return b.ops.trunc(quotient)
 
 
 def _power(b: Lowering, self: Any, exponent: Any) -> Handle:
