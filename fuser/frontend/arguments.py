@@ -12,7 +12,7 @@ from fuser.errors import ArgumentError, ArgumentTypeError, DimensionError, Origi
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
 from fuser.ir.dtypes import Category, DataType, holds
-from fuser.ir.nodes import Cast, Extent, Value, python_number
+from fuser.ir.nodes import Cast, Extent, Value, python_int, python_number
 from fuser.ir.types import (
     DYNAMIC,
 )
@@ -71,8 +71,7 @@ def original_and(
 
 def is_int(given: object) -> bool:
     """Whether it is an int, of Python or NumPy, and no bool."""
-    number = python_number(given)
-    return isinstance(number, int) and not isinstance(number, bool)
+    return python_int(given) is not None
 
 
 def is_sequence(given: object) -> bool:
@@ -102,8 +101,8 @@ def ints(operation: str, argument: str, given: object) -> list[int]:
 
 def integer(operation: str, argument: str, given: object) -> int:
     """An int of at most 64 bits, also of NumPy. Raises ArgumentTypeError, ArgumentError."""
-    whole = python_number(given)
-    if not isinstance(whole, int) or isinstance(whole, bool):
+    whole = python_int(given)
+    if whole is None:
         raise _wrong_type(operation, argument, "an int", given)
     if not holds(DataType.Int, whole):
         raise ArgumentError(

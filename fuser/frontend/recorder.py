@@ -24,6 +24,7 @@ from fuser.ir.nodes import (
     Pointwise,
     SizeOf,
     Value,
+    python_int,
     python_number,
 )
 from fuser.ir.shapes import wrap_dim
@@ -127,8 +128,8 @@ class Recorder:
 
     def dim(self, operation: str, value: Value, given: object) -> int:
         """A dimension of `value`, negative ones counted from the end. Raises DimensionError."""
-        dim = python_number(given)
-        if not isinstance(dim, int) or isinstance(dim, bool):
+        dim = python_int(given)
+        if dim is None:
             raise _wrong_type(operation, "dim", "an int", given)
         if not value.shape:
             raise DimensionError(operation=operation, dim=dim, operand=value.name, rank=0)

@@ -33,7 +33,16 @@ from fuser.ir.operations import (
     StrideOrder,
     View,
 )
-from fuser.ir.values import Extent, Inputs, Number, Value, python_number, scalar, static
+from fuser.ir.values import (
+    Extent,
+    Inputs,
+    Number,
+    Value,
+    python_int,
+    python_number,
+    scalar,
+    static,
+)
 
 __all__ = [
     "Broadcast",
@@ -72,6 +81,7 @@ __all__ = [
     "View",
     "map_operands",
     "operands",
+    "python_int",
     "python_number",
     "scalar",
     "static",

@@ -25,6 +25,12 @@ def python_number(given: object) -> Number | None:
     return plain if isinstance(plain, bool | int | float | complex) else None
 
 
+def python_int(given: object) -> int | None:
+    """An int of Python's, or of NumPy's as Python's; None for anything else, bools among it."""
+    number = python_number(given)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A tensor or a scalar, assigned once. Ids count up through a definition: T0, S1, T2."""
