@@ -33,7 +33,8 @@ def trace_rows(segment: Segment, *, of_store: bool = False) -> RowBody:
 
 
 def _stored_rows(segment: Segment) -> AtomSet:
-    """All atoms of the last store but the one along which it is consecutive, if there is one."""
+    """All atoms of the last store but the one along which it is consecutive, if there is one. None
+    where another store has not all of these: it would be made anew for each row."""
     if any(isinstance(s.op, Scan) for s in segment.fusion.statements):  # of one element
         return NONE
     last, atoms = segment.stores[-1], segment.atoms
@@ -41,7 +42,8 @@ def _stored_rows(segment: Segment) -> AtomSet:
     inner = [dim[-1] for dim, stride in dims if dim and stride == 1]
     if not inner or atoms.size(inner[-1]) <= 1:
         return NONE
-    return atoms.of(last) - {inner[-1]}
+    rows = atoms.of(last) - {inner[-1]}
+    return rows if all(rows <= atoms.of(store) for store in segment.stores) else NONE
 
 
 class _RowTracer(Elements):

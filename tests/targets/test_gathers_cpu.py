@@ -264,3 +264,18 @@ def test_an_error_in_one_of_many_rows_is_found_on_any_thread():
         with pytest.raises(IndexOutOfRangeError, match=r"^gather: index 100 "):
             fd.execute([x, bad])
     fd.execute([x, target])
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_two_results_of_one_gather_that_lie_otherwise_are_made_one_after_the_other(target: str):
+    """Each would be made whole for each row of the other."""
+    x, at = torch.randn(90, 2, 2, 2), torch.randint(0, 2, (1, 40, 1, 1))
+    with FusionDefinition() as fd:
+        chosen = fd.ops.take_along_axis(fd.from_pytorch(x), fd.from_pytorch(at), 1)
+        fd.add_output(fd.ops.neg(fd.ops.flip(chosen, [3, 2, 1, 0])))
+        fd.add_output(fd.ops.exp(chosen))
+    (kernel,) = fd.plan([x, at], target=target).kernels
+    assert kernel.source.count("for (index64 i0 = 0;") == (target == "cpu")
+    if target == "cpu":
+        assert kernel.source.count("\n  #pragma omp parallel for") == 2
+    fd.validate([x, at], target=target)
