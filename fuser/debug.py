@@ -160,3 +160,8 @@ def _names(listed: str) -> list[str]:
 def verifying() -> bool:
     """Whether FUSER_VERIFY=1 asks for the fusion to be checked before and after every pass."""
     return os.environ.get("FUSER_VERIFY") == "1"
+
+
+def strict() -> bool:
+    """Whether FUSER_STRICT=1 asks for an error where torch would else take over."""
+    return os.environ.get("FUSER_STRICT") == "1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import assert_never
 
 from fuser.codegen.cpu_rows import CpuRowPrinter
@@ -39,8 +38,7 @@ class CpuScatterPrinter(CpuRowPrinter):
     """
 
     def store(self, store: Store) -> None:
-        exists = self.place_exists(store.at)
-        with self.out.block(f"if ({exists})") if exists else nullcontext():
+        with self.if_place_exists(store.at):
             super().store(store)
 
     def row_node(self, node: RowNode) -> None:

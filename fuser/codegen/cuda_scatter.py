@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 from fuser.codegen.cuda_rows import CudaRowPrinter
 from fuser.schedule.bindings import Binding
@@ -21,8 +21,7 @@ class CudaScatterPrinter(CudaRowPrinter):
     """
 
     def store(self, store: Store) -> None:
-        exists = self.place_exists(store.at)
-        with self.out.block(f"if ({exists})") if exists else nullcontext():
+        with self.if_place_exists(store.at):
             self._store(store)
 
     def _store(self, store: Store) -> None:

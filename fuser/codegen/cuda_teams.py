@@ -56,8 +56,8 @@ class CudaTeamPrinter(CudaPrinter):
                     self.nodes(loop.body)
 
     def checked_index(self, node: CheckedIndex) -> None:
-        """An index that is 0 where it is out of range. That of a row that is not there, which may
-        be made of what nothing was folded to, is not reported."""
+        """An index that is another number where it is out of range. That of a row that is not
+        there, which may be made of what nothing was folded to, is not reported."""
         name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
         index = self.index_in_range(node)
         if self._reports_indices and node.reports:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from fuser.codegen.expressions import ExpressionPrinter
 from fuser.codegen.kernel_source import (
@@ -62,8 +63,6 @@ class KernelPrinter(ABC):
         self.out = Writer()
         self.checks: list[IndexCheck] = []
         self.workspaces: list[Workspace] = []
-        self._may_miss: set[str] = set()
-        """Checked indices that are -1 where they are out of range."""
 
     def run(self) -> KernelSource:
         for value in self._scalars():
@@ -188,8 +187,15 @@ class KernelPrinter(ABC):
     def place_exists(self, at: Index) -> str:
         """Whether no index by which a scatter finds a place is -1, out of range; empty if none can
         be."""
+        checks = (node for node in every_node(self.nest.body) if isinstance(node, CheckedIndex))
+        may_miss = {node.name for node in checks if node.outside < 0}
         found = (variable.name for variable in variables_of((at,)))
-        return " && ".join(f"{name} >= 0" for name in found if name in self._may_miss)
+        return " && ".join(f"{name} >= 0" for name in found if name in may_miss)
+
+    def if_place_exists(self, at: Index) -> AbstractContextManager[None]:
+        """Print, meanwhile, what is done only where there is such a place."""
+        exists = self.place_exists(at)
+        return self.out.block(f"if ({exists})") if exists else nullcontext()
 
     def reported_index(self, node: CheckedIndex) -> str:
         """An index that is reported where it is out of range."""
@@ -202,8 +208,6 @@ class KernelPrinter(ABC):
 
     def given_index(self, node: CheckedIndex) -> str:
         """What a check is told of an index: its value, the size, and whether it wraps."""
-        if node.outside < 0:
-            self._may_miss.add(node.name)
         value = self.expressions.print(convert(node.value, DataType.Int), node.name)
         return f"{value}, {self.range_of_index(node)}"
 

@@ -13,9 +13,7 @@ from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
 from fuser.ir.dtypes import Category, DataType, holds
 from fuser.ir.nodes import Cast, Extent, Value, python_int, python_number
-from fuser.ir.types import (
-    DYNAMIC,
-)
+from fuser.ir.types import DYNAMIC
 
 Shape = Sequence[int | Handle]
 T = TypeVar("T")

@@ -93,7 +93,7 @@ class PartitionCall:
         else:
             text = self.definition.repro_script_for(inputs)
         path = write_script(text, self.failure)
-        if os.environ.get("FUSER_STRICT") == "1":
+        if debug.strict():
             raise PartitionError(name=self.__name__, reason=self.failure, path=path) from error
         warnings.warn(
             f"{self.__name__} is run by torch, because fuser failed: {self.failure}\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import operator
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,6 +12,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
+from fuser import debug
 from fuser.errors import FuserError
 from fuser.frontend.definition import FusionDefinition
 from fuser.integrations.aten import TABLE, Kind
@@ -127,7 +127,7 @@ def _refusal(node: Node, found: Mapping[Node, Support], trials: Trials) -> str |
     try:
         return refusal(node, found, trials)
     except Exception as error:  # a row's mistake is not to be the model's
-        if os.environ.get("FUSER_STRICT") == "1":
+        if debug.strict():
             raise
         return f"{type(error).__name__}: {error}"
 

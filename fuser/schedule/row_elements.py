@@ -126,9 +126,9 @@ class Elements(Emitter):
         assert isinstance(index, Value)
         wraps = op.mode in ("select", "take_along_axis", "index_put_accumulate")
         value = self.get(index, at)
-        check = CheckedIndex(variable.name, value, variable.extent, op.mode, wraps)
+        outside = _NO_PLACE if isinstance(op, Scatter) else 0
         return self._checked(
-            replace(check, outside=_NO_PLACE) if isinstance(op, Scatter) else check
+            CheckedIndex(variable.name, value, variable.extent, op.mode, wraps, outside=outside)
         )
 
     def _checked(self, check: CheckedIndex) -> Expression:

@@ -83,7 +83,7 @@ def _slice_scatter(
     x, source, dim = b.tensor(self), b.tensor(src), dim % b.tensor(self).ndim
     if (size := static_sizes(tensor_of(src))[dim]) == 0:  # no place in it to clamp to
         return b.ops.set(x)
-    if size < 0:  # nor perhaps here
+    if size < 0:  # perhaps none: one more, which nothing takes
         source = b.ops.pad(source, [0, 0] * (x.ndim - 1 - dim) + [0, 1])
     low, high = bounds(b, x, dim, start, end)
     place = b.ops.sub(b.ops.iota(b.ops.size(x, dim)), low)
