@@ -52,6 +52,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     --cache-clear` forgets them."""
     if "PYTEST_XDIST_WORKER" in os.environ:  # it has those of who started it
         return
+    if not session.config.pluginmanager.has_plugin("cacheprovider"):  # -p no:cacheprovider
+        return
     sources = sorted(path for path in COMPILING if path.suffix in (".py", ".h", ".cpp"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     held = session.config.cache.mkdir("kernels")

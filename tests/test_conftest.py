@@ -34,3 +34,10 @@ def test_tests_are_found_without_optional_packages() -> None:
     command = (sys.executable, "-c", found)
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-2000:]
+
+
+def test_tests_run_without_the_cache_of_pytest() -> None:
+    """A checkout that nobody writes to."""
+    command = (sys.executable, "-m", "pytest", "-q", "--co", "-p", "no:cacheprovider", "tests/gpu")
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-2000:]

@@ -65,6 +65,20 @@ def test_a_case_that_fails_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatc
     assert "permute [24, 8, 4] f32: ValueError: of no use\n" in report.text()
 
 
+def test_a_kernel_that_breaks_the_device_is_a_row_that_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After an address out of range, all that is asked of the device fails."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(gpu_steps, "_own", refuse)
+    monkeypatch.setattr(gpu_steps.torch.cuda, "empty_cache", refuse)
+    found = gpu_steps.measure_own(Found(case_of("sum all [8192, 3072] f32")), GPU, 1)
+    assert "illegal memory access" in found.row(GPU).failure
+
+
 def test_a_peer_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory(*_: object, **__: object) -> object:
         raise RuntimeError("no memory\nfor it")
