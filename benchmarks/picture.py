@@ -32,6 +32,9 @@ def draw(path: Path) -> None:
         return
     record = json.loads(path.read_text())
     rows = [row for row in record["rows"] if not row["failure"]]
+    if not any(row["ratios"] for row in rows):
+        print(f"no picture: {path} has nothing beside fuser")
+        return
     made = path.with_suffix(".png")
     _figure(record["machine"], rows, made)
     print(f"written: {made}")

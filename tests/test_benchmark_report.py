@@ -113,3 +113,16 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
     path.write_text(json.dumps(record))
     draw(path)
     assert path.with_suffix(".png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("failure", ["", "CUDA error"])
+def test_there_is_no_picture_without_peers(
+    failure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that had no time for them, or in which the first kernel broke the GPU."""
+    pytest.importorskip("matplotlib")
+    rows = [{**asdict(row), "ratios": {}, "failure": failure} for row in some_rows()]
+    path = tmp_path / "gpu.json"
+    path.write_text(json.dumps({"machine": {}, "rows": rows}))
+    draw(path)
+    assert "has nothing beside fuser" in capsys.readouterr().out
