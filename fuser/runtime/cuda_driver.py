@@ -80,6 +80,8 @@ class CudaKernel:
 
     def _raise_shared_limit(self, ordinal: int) -> int:
         driver, of = self.driver, self.driver.CUfunction_attribute
+        if not self._has_context():  # the driver may have to load the kernel, into one
+            self._bind_primary_context()
         status, device = driver.cuDeviceGet(ordinal)
         self._check(status)
         of_device = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
