@@ -124,16 +124,19 @@ def float8_product_takes(
     dtype: DataType,
 ) -> bool:
     """Whether `float8_product` multiplies these: 8-bit floats, not both e5m2, rows of the one and
-    columns of the other contiguous and of whole 16 bytes, with a scale for each or one for all."""
+    columns of the other contiguous and of whole 16 bytes, at addresses of as many, with one scale
+    for all, or one for each where the columns are e4m3."""
     dtypes = {mat1.dtype, mat2.dtype}
     if not dtypes <= {torch.float8_e4m3fn, torch.float8_e5m2} or dtypes == {torch.float8_e5m2}:
         return False
     (rows, inner), columns = mat1.shape, mat2.shape[1]
     aligned = inner % 16 == 0 and columns % 16 == 0 and rows > 0 and inner > 0
+    aligned = aligned and mat1.data_ptr() % 16 == mat2.data_ptr() % 16 == 0
     laid_out = mat1.is_contiguous() and mat2.t().is_contiguous()
     for_all = scale1.numel() == scale2.numel() == 1
     for_each = scale1.shape == (rows, 1) and scale2.shape == (1, columns)
-    scaled = for_all or (for_each and dtype is DataType.BFloat16)
+    each_fits = dtype is DataType.BFloat16 and mat2.dtype is torch.float8_e4m3fn
+    scaled = for_all or (for_each and each_fits)
     floats = scale1.dtype is scale2.dtype is torch.float32
     if not (aligned and laid_out and scaled and floats):
         return False

@@ -274,8 +274,19 @@ def test_torchs_product_of_8_bit_floats_is_ours(rowwise: bool) -> None:
         (a.to(torch.float8_e5m2), b.to(torch.float8_e5m2).t(), *scales, DataType.BFloat16),
         (a, b.t(), *(scale.double() for scale in scales), DataType.BFloat16),
         (a, b.t(), torch.rand(32, 1), torch.rand(()), DataType.BFloat16),
+        (_one_byte_on(a), b.t(), *scales, DataType.BFloat16),
+        (a, _one_byte_on(b).t(), *scales, DataType.BFloat16),
     ):
         assert not products.float8_product_takes(*changed)
+    e5m2 = b.to(torch.float8_e5m2).t()
+    takes = products.float8_product_takes(a, e5m2, *scales, DataType.BFloat16)
+    assert takes is not rowwise  # on some GPUs, torch refuses these columns with a scale for each
+
+
+def _one_byte_on(given: torch.Tensor) -> torch.Tensor:
+    """The same numbers, at an address that is no multiple of 16."""
+    memory = torch.empty(given.numel() + 1, dtype=given.dtype)[1:]
+    return memory.view(given.shape).copy_(given)
 
 
 # -- refusals ------------------------------------------------------------------------------------
