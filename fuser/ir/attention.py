@@ -33,6 +33,9 @@ _cuda_flash_backward = cast("Kernel", _aten._scaled_dot_product_flash_attention_
 HEAD_MULTIPLE = 8
 """CUDA's flash kernels take head sizes that are multiples of this; zeros fill up the others."""
 
+LARGEST_HEAD = 256
+"""The largest that they take."""
+
 
 # -- types ---------------------------------------------------------------------------------------
 
@@ -169,8 +172,8 @@ def forward(
     """Output, logsumexp and the state of the random numbers.
 
     Flash kernels compute it, for which all dimensions of batch are one. But they do not take empty
-    tensors, and on CUDA no bias or mask, which `sdpfa_bwd` does not take either. On the CPU, torch
-    refuses dropout.
+    tensors, and on CUDA no bias or mask, which `sdpfa_bwd` does not take either, nor what
+    `flash_takes` refuses. On the CPU, torch refuses dropout.
     """
     _check_dropout("sdpfa_fwd", dropout_p)
     added = _added(query, key, bias, mask)
@@ -185,7 +188,8 @@ def forward(
         return (*_in_batch(query, output, logsumexp), *state)
     drop, causal = dropout_p or 0.0, bool(is_causal)
     on_cpu = query.device.type in ("cpu", "meta")
-    if query.numel() == 0 or key.numel() == 0 or (added is not None and not on_cpu):
+    by_flash = on_cpu or (added is None and flash_takes(query, key, causal=causal))
+    if query.numel() == 0 or key.numel() == 0 or not by_flash:
         output, logsumexp = _plain(query, key, value, added, drop, causal, scale)
     elif on_cpu:
         output, logsumexp = _cpu_flash(
@@ -234,6 +238,8 @@ def backward(
     tensors = (grad_output, query, key, value, output)
     if query.device.type in ("cpu", "meta"):
         return _cpu_flash_backward(*tensors, logsumexp, drop, causal, scale=scale)
+    if not flash_takes(query, key, causal=causal):
+        return plain_backward(grad_output, query, key, value, drop, causal, scale)
     gradients = _cuda_flash_backward(
         *map(_filled_up, tensors),
         logsumexp,
@@ -244,6 +250,37 @@ def backward(
     )
     query_, key_, value_ = (gradient[..., :width] for gradient in gradients)
     return query_, key_, value_
+
+
+def flash_takes(query: torch.Tensor, key: torch.Tensor, *, causal: bool) -> bool:
+    """Whether CUDA's flash kernels compute what torch does: of 16-bit floats, in heads that are not
+    too large. Their causal mask ends with the last key, and torch's begins with the first."""
+    narrow = query.dtype in (torch.float16, torch.bfloat16)
+    same_mask = not causal or query.shape[-2] == key.shape[-2]
+    return narrow and same_mask and query.shape[-1] <= LARGEST_HEAD
+
+
+def plain_backward(
+    grad_output: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    drop: float,
+    causal: bool,
+    scale: float | None,
+) -> Results:
+    """The gradients of `_plain`, which keeps no state of random numbers. Raises ArgumentError for
+    dropout."""
+    if drop:
+        expected = "expected 0, but for 16-bit floats that flash kernels take"
+        raise ArgumentError(
+            operation="sdpfa_bwd", argument="dropout_p", got=drop, expected=expected
+        )
+    with torch.enable_grad():
+        leaves = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
+        first, second, third = leaves
+        output, _ = _plain(first, second, third, None, drop, causal, scale)
+    return torch.autograd.grad(output, leaves, grad_output)
 
 
 def _in_batch(query: torch.Tensor, *results: torch.Tensor) -> Results:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from fuser import errors
 from fuser.ir import attention
@@ -138,6 +141,59 @@ def test_several_dimensions_of_batch_are_torchs(batch: tuple[int, ...], masked: 
         gradients, torch.autograd.grad(expected, leaves, gradient), strict=True
     ):
         close(result, wanted, DataType.Float)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_without_flash_kernels_are_torchs(sizes: tuple[int, ...], causal: bool) -> None:
+    given = heads(sizes)
+    leaves = [tensor.clone().requires_grad_() for tensor in given]
+    expected = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
+    gradient = torch.randn_like(expected)
+    with torch.no_grad():
+        gradients = attention.plain_backward(gradient, *given, 0.0, causal, None)
+    for result, wanted in zip(
+        gradients, torch.autograd.grad(expected, leaves, gradient), strict=True
+    ):
+        close(result, wanted, DataType.Float)
+    with pytest.raises(errors.ArgumentError, match="dropout_p"):
+        attention.plain_backward(gradient, *given, 0.5, causal, None)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "causal", "taken"),
+    [
+        (DataType.Half, (2, 3, 5, 9, 7), False, True),
+        (DataType.BFloat16, (2, 3, 9, 9, 7), True, True),
+        (DataType.Half, (2, 3, 5, 9, 7), True, False),
+        (DataType.Float, (2, 3, 9, 9, 7), False, False),
+        (DataType.Half, (2, 3, 9, 9, 264), False, False),
+    ],
+)
+def test_what_flash_kernels_take(
+    dtype: DataType, sizes: tuple[int, ...], causal: bool, taken: bool
+) -> None:
+    query, key, _ = heads(sizes, dtype)
+    assert attention.flash_takes(query, key, causal=causal) is taken
+
+
+def test_float32_on_a_gpu_goes_past_the_flash_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of a GPU, without their numbers."""
+    gone: list[str] = []
+
+    def way(name: str, results: int) -> Callable[..., tuple[torch.Tensor, ...]]:
+        return lambda query, *_, **__: gone.append(name) or (query,) * results
+
+    monkeypatch.setattr(attention, "_plain", way("plain", 2))
+    monkeypatch.setattr(attention, "plain_backward", way("plain", 3))
+    monkeypatch.setattr(attention, "_cuda_flash", way("flash", 9))
+    monkeypatch.setattr(attention, "_cuda_flash_backward", way("flash", 3))
+    options = {"dropout_p": None, "is_causal": None, "scale": None}
+    with FakeTensorMode():
+        given = [torch.empty(2, 3, 5, 8, device="cuda") for _ in range(3)]
+        results = attention.forward(*given, None, None, **options)
+        attention.backward(results[0], *given, *results, **options)
+    assert gone == ["plain", "plain"]
 
 
 def test_dropout_is_refused_by_torch_on_the_cpu() -> None:
