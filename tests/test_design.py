@@ -49,11 +49,15 @@ def test_files_that_are_named_exist() -> None:
 
 
 def test_the_table_of_printers_is_complete() -> None:
-    table = dict(re.findall(r"^\| `(\w+Printer)` \| `(\w+\.py)` \|", TEXT, flags=re.MULTILINE))
+    table = dict(
+        re.findall(r"^\| `(\w+(?:Kernel|Printer))` \| `(\w+\.py)` \|", TEXT, flags=re.MULTILINE)
+    )
     classes = {
         name: path.name
         for path in CODEGEN.glob("*.py")
-        for name in re.findall(r"^class (\w+Printer)\(", path.read_text(), flags=re.MULTILINE)
+        for name in re.findall(
+            r"^class (\w+(?:Kernel|Printer))\(", path.read_text(), flags=re.MULTILINE
+        )
     }
     assert table == classes
 

@@ -2,7 +2,6 @@
 
 from fuser.codegen.cpu import CpuPrinter
 from fuser.codegen.cpu_rows import CpuRowPrinter
-from fuser.codegen.cpu_scatter import CpuScatterPrinter
 from fuser.codegen.cuda import CudaPrinter
 from fuser.codegen.cuda_rows import CudaRowPrinter
 from fuser.codegen.cuda_scatter import CudaScatterPrinter
@@ -21,7 +20,6 @@ __all__ = [
     "Argument",
     "CpuPrinter",
     "CpuRowPrinter",
-    "CpuScatterPrinter",
     "CudaPrinter",
     "CudaRowPrinter",
     "CudaScatterPrinter",

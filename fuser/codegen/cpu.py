@@ -5,41 +5,18 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_tiles import CpuTilePrinter
-from fuser.codegen.target import CPU
+from fuser.codegen.cpu_kernel import Chunk, CpuKernel
+from fuser.codegen.cpu_tiles import tile_lines, tile_node, tiled_loops
 from fuser.codegen.tiles import tiled_nest
-from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.lane_loads import widens_vectors
-from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode, every_node
-from fuser.schedule.row_body import variables_of
-from fuser.schedule.statements import CheckedIndex, Drawn, Let, Load, Prefetch, Store
-from fuser.segmenter import Segment
-
-_WORD = 4
-"""The bytes of the least numbers that processors gather."""
+from fuser.schedule.statements import Load, Store, TileNode
 
 
-class CpuPrinter(CpuTilePrinter):
-    """`extern "C" void name(..., const bool threaded)`."""
-
-    target = CPU
-    _stored_part = ""
-    """What is stored of the chunk at hand, if not all of it: a "part" between `first` and `last`,
-    or, of one that was "moved" into range, what no other chunk has."""
-    _in_region = False
-    """Whether pieces are at hand, whose loops the region shares out."""
-
-    def __init__(self, segment: Segment, nest: LoopNest) -> None:
-        super().__init__(segment, nest)
-        self._made: set[str] = set()
-        """What the loop at hand has computed, by name."""
-
-    def signature(self, parameters: str) -> str:
-        return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
+class CpuPrinter(CpuKernel):
+    """Kernels of points."""
 
     def row_node(self, node: RowNode) -> None:
         if isinstance(node, Region):
@@ -49,7 +26,7 @@ class CpuPrinter(CpuTilePrinter):
 
     def region(self, node: Region) -> None:
         """Pieces, whose loops are shared out one after the other without waiting."""
-        self.sizes.has_pieces = self._in_region = True
+        self.sizes.has_pieces = True
         self.out.line("#pragma omp parallel if (threaded)")
         with self.out.block(""):
             for loop in node.body:
@@ -58,30 +35,21 @@ class CpuPrinter(CpuTilePrinter):
                 self.out.line(f"#pragma omp for{simd}{_collapse(loop)} nowait")
                 self._for(loop) if simd else self._inner(loop)
             if any(map(_in_chunks, node.body)):
-                self._fence()
-
-    def node(self, node: Node) -> None:
-        outside = self._made
-        if isinstance(node, Loop):
-            self._made = set()
-        super().node(node)
-        self._made = outside
-        if isinstance(node, Let | CheckedIndex):
-            self._made.add(node.name)
+                self._fence_if_past_cache()
 
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.TILE_LINES:
-            self.tile_lines(loop)
+            tile_lines(self, loop)
         elif tiled_nest(loop):
-            self.tiled_loops(loop)
-        elif self._in_region or loop.axis != self.nest.axes[0]:
+            tiled_loops(self, loop)
+        elif self.sizes.has_pieces or loop.axis != self.nest.axes[0]:
             self._inner(loop)
         elif _in_chunks(loop):
             self.out.line("#pragma omp parallel if (threaded)")
             with self.out.block(""):
                 self.out.line(f"#pragma omp for{_collapse(loop)}")
                 self._inner(loop)
-                self._fence()
+                self._fence_if_past_cache()
         elif loop.binding is Binding.SIMD:
             self.out.line("#pragma omp parallel for simd if (parallel : threaded)")
             self._for(loop)
@@ -89,90 +57,23 @@ class CpuPrinter(CpuTilePrinter):
             self.out.line(f"#pragma omp parallel for{_collapse(loop)} if (threaded)")
             self._for(loop)
 
-    def load(self, load: Load) -> None:
-        if load.lanes == 1:
-            if not load.in_lanes:
-                self.expressions.lane_arrays.discard(load.name)
-            super().load(load)
-            return
-        if load.drawn is None:
-            self.out.line(f"{self.wide_room(load)};")
-            self.out.line(f"{self.wide_lanes(load)};")
-            return
-        type_ = self.expressions.type(load.tensor.dtype)
-        self.out.line(f"{self.draw_room(load, load.drawn)};")
-        self.out.line(f"const {type_}* const {self.drawn_lanes(load, load.drawn)};")
-
-    def read(self, load: Load, at: str) -> str:
-        """An element; by the word that it lies in, where its place is computed for each: of other
-        sizes, no vectors are gathered, nor made of the loop around them."""
-        dtype = load.tensor.dtype
-        is_narrow = dtype.is_floating and dtype.itemsize < _WORD
-        if is_narrow and any(v.name in self._made for v in variables_of((load.at,))):
-            return f"{self.expressions.use('gathered')}({load.tensor}_in, {at})"
-        return super().read(load, at)
-
-    def draw_room(self, load: Load, drawn: Drawn) -> str:
-        """The declaration of room for lanes that are drawn, which may begin within a block."""
-        type_, numbers = self.expressions.type(load.tensor.dtype), self.drawn_numbers(load, drawn)
-        return f"{type_} {load.name}_room[{load.lanes} + {numbers}::count]"
-
-    def drawn_lanes(self, load: Load, drawn: Drawn) -> str:
-        """The assignment of where lanes are that are drawn."""
-        self.expressions.lane_arrays.add(load.name)
-        draw, numbers = self.expressions.use("draw_lanes"), self.drawn_numbers(load, drawn)
-        given = f"{load.name}_room, {self.drawn_at(load, drawn)}"
-        return f"{load.name} = {draw}<{numbers}, {load.lanes}>({given})"
-
-    def wide_room(self, load: Load) -> str:
-        """The declaration of room for what lanes read at once, in 32 bits."""
-        type_ = "float" if load.tensor.dtype.is_floating else "int"
-        return f"alignas(64) {type_} {load.name}[{load.lanes}]"
-
-    def wide_lanes(self, load: Load) -> str:
-        """What reads truth values, narrow numbers or numbers in steps, of all lanes."""
-        dtype = load.tensor.dtype
-        self.expressions.loaded(load.name, dtype)
-        self.expressions.lane_arrays.add(load.name)
-        at = self.sizes.index(load.at, load.tensor.name)
-        if dtype is DataType.Bool:
-            read = f"{self.expressions.use('read_flags')}<{load.lanes}, {load.step}>"
-        elif load.step > 1:
-            read = f"{self.expressions.use('read_steps')}<{load.lanes}, {load.step}>"
-        elif widens_vectors(load, load.lanes):
-            read = self.expressions.use(f"read_{dtype.spelling}")
-        else:
-            self.expressions.type(dtype)
-            kind = "floats" if dtype.is_floating else "integers"
-            read = self.expressions.use(f"read_narrow_{kind}")
-        return f"{read}({load.name}, {load.tensor}_in + {at})"
+    def tile(self, node: TileNode) -> None:
+        tile_node(self, node)
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:
             super().store(store)
             return
-        at = self.sizes.index(store.at, store.tensor.name)
-        write = self.expressions.use(self.chunk_store(store))
-        rest = ", first, last" if self._stored_part else ""
-        if not self._stored_part and not self.nest.launch.past_cache:
-            rest = ", false"
-        self.out.line(f"{write}({store.tensor}_out + {at}, {self.lanes_of(store)}{rest});")
+        place, chunk = self.lanes_to_memory(store), self.around.chunk
+        if chunk is not None and chunk.stored == "part":
+            self.out.line(f"{self.chunk_store(store, 'part')}({place}, first, last);")
+        else:
+            rest = "" if self.nest.launch.past_cache else ", false"
+            self.out.line(f"{self.chunk_store(store)}({place}{rest});")
 
-    def chunk_store(self, store: Store) -> str:
-        """The function that stores a chunk, or a part of it: one that rounds it, if it is wider
-        than the tensor."""
-        dtype = store.tensor.dtype
-        if store.source.dtype is dtype:
-            return f"stream_{self._stored_part or 'chunk'}"
-        self.expressions.use(f"round_{dtype.spelling}")
-        return f"stream_rounded_{self._stored_part}" if self._stored_part else "stream_rounded"
-
-    def prefetch(self, prefetch: Prefetch) -> None:
-        self.ask("prefetch_lanes" if prefetch.there else "prefetch_ahead", prefetch)
-
-    def _fence(self) -> None:
+    def _fence_if_past_cache(self) -> None:
         if self.nest.launch.past_cache:
-            self.out.line(f"{self.expressions.use('stream_fence')}();")
+            self.fence()
 
     def _inner(self, loop: Loop) -> None:
         if loop.binding is Binding.STREAM:
@@ -199,7 +100,7 @@ class CpuPrinter(CpuTilePrinter):
         self.sizes.in_lanes(loop.axis)
         index = self.index
         name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-        owner = f"chunks_{name[1:]}" if self._in_region else "chunks"
+        owner = f"chunks_{name[1:]}" if self.sizes.has_pieces else "chunks"
         whole = ceil_div(loop.axis.extent, loop.step)
         chunks = self.sizes.parameter(owner, whole + (loop.peel is not None))
         last = f"{extent} - {loop.step}"
@@ -215,9 +116,8 @@ class CpuPrinter(CpuTilePrinter):
                 self.out.line(f"const {index} first = start < {name} ? 0 : start - {name};")
                 end = f"start + {loop.step} < {extent} ? start + {loop.step} : {extent}"
                 self.out.line(f"const {index} last = ({end}) - {name};")
-            self._stored_part = "part" if loop.peel else ""
-            self.nodes(loop.body)
-            self._stored_part = ""
+            with self.within(chunk=Chunk(loop.axis, "part" if loop.peel else "chunk")):
+                self.nodes(loop.body)
 
     def _start_at_line(self, peel: Peel, index: str, extent: str) -> None:
         """Where a chunk begins if those before it do at whole lines; it may be past the end."""

@@ -16,100 +16,91 @@ without a sign, an index that is out of range is larger than all that are in ran
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 
-from fuser.codegen.cpu import CpuPrinter
-from fuser.schedule.loop_nest import LoopNest
+from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.statements import CheckedIndex
-from fuser.segmenter import Segment
 
 
-class CpuCheckPrinter(CpuPrinter):
-    """Loops that check indices."""
+def checked_index(kernel: CpuKernel, node: CheckedIndex) -> None:
+    """An index that is another number, and reported, where it is out of range."""
+    name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
+    if node.skips:
+        _checked_or_skipped(kernel, node)
+    elif not node.reports:
+        kernel.out.line(f"{name} = {kernel.index_in_range(node)};")
+    elif node.name in kernel.around.largest:
+        at, held = f"{node.name}_at", kernel.around.largest[node.name]
+        call = f"{kernel.expressions.use('index_from_start')}({kernel.given_index(node)})"
+        kernel.out.line(f"const unsigned long long {at} = {call};")
+        kernel.out.line(f"{held} = {at} > {held} ? {at} : {held};")
+        size = kernel.sizes.parameter(f"{node.name}_size", node.size)
+        index = f"{kernel.expressions.use('index_or')}({node.outside}, {at}, {size})"
+        kernel.out.line(f"{name} = {index};")
+    else:
+        kernel.out.line(f"{name} = {kernel.reported_index(node)};")
 
-    def __init__(self, segment: Segment, nest: LoopNest) -> None:
-        super().__init__(segment, nest)
-        self._largest: dict[str, str] = {}
-        """Of indices that are checked side by side: where the largest of each is held."""
 
-    def checked_index(self, node: CheckedIndex) -> None:
-        """An index that is another number, and reported, where it is out of range."""
-        name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
-        if node.skips:
-            self._checked_or_skipped(node)
-        elif not node.reports:
-            self.out.line(f"{name} = {self.index_in_range(node)};")
-        elif node.name in self._largest:
-            at, held = f"{node.name}_at", self._largest[node.name]
-            call = f"{self.expressions.use('index_from_start')}({self.given_index(node)})"
-            self.out.line(f"const unsigned long long {at} = {call};")
-            self.out.line(f"{held} = {at} > {held} ? {at} : {held};")
-            size = self.sizes.parameter(f"{node.name}_size", node.size)
-            index = f"{self.expressions.use('index_or')}({node.outside}, {at}, {size})"
-            self.out.line(f"{name} = {index};")
-        else:
-            self.out.line(f"{name} = {self.reported_index(node)};")
+def _checked_or_skipped(kernel: CpuKernel, node: CheckedIndex) -> None:
+    """An index that ends its iteration, reported, where it is out of range: none is chosen
+    between then, and what adds to the place that it names need not wait for the choice."""
+    at, size = f"{node.name}_at", kernel.sizes.parameter(f"{node.name}_size", node.size)
+    call = f"{kernel.expressions.use('index_from_start')}({kernel.given_index(node)})"
+    kernel.out.line(f"const unsigned long long {at} = {call};")
+    with kernel.out.block(
+        f"if (__builtin_expect({at} >= static_cast<unsigned long long>({size}), 0))"
+    ):
+        _report(kernel, "report_index", node, at)
+        kernel.out.line("continue;")
+    kernel.out.line(f"const long long {node.name} = {at};")
 
-    def _checked_or_skipped(self, node: CheckedIndex) -> None:
-        """An index that ends its iteration, reported, where it is out of range: none is chosen
-        between then, and what adds to the place that it names need not wait for the choice."""
-        at, size = f"{node.name}_at", self.sizes.parameter(f"{node.name}_size", node.size)
-        call = f"{self.expressions.use('index_from_start')}({self.given_index(node)})"
-        self.out.line(f"const unsigned long long {at} = {call};")
-        with self.out.block(
-            f"if (__builtin_expect({at} >= static_cast<unsigned long long>({size}), 0))"
-        ):
-            self._report("report_index", node, at, "")
-            self.out.line("continue;")
-        self.out.line(f"const long long {node.name} = {at};")
 
-    @contextmanager
-    def side_by_side(self, loop: Loop, pragma: str, unless_empty: str = "") -> Generator[None]:
-        """Print a loop, meanwhile, whose iterations are done side by side. One that is empty has
-        checked nothing: that matters where the dimension is."""
-        nodes = _reporting(loop)
-        held = [f"{node.name}_largest" for node in nodes]
-        with self._room_for(held):
-            for name in held:
-                self.out.line(f"unsigned long long {name} = 0;")
-            reduction = f" reduction(max : {', '.join(held)})" if held else ""
-            self.out.line(f"#pragma omp {pragma}{reduction}")
-            with self._held(nodes, held):
-                yield
-            for node, name in zip(nodes, held, strict=True):
-                self._report("report_index", node, name, unless_empty)
-
-    @contextmanager
-    def in_own_lanes(self, loop: Loop, unless_empty: str) -> Generator[None]:
-        """Print a sweep, meanwhile, that does each element in one of its lanes."""
-        nodes = _reporting(loop)
-        held = [f"{node.name}_largest" for node in nodes]
-        with self._room_for(held):
-            for name in held:
-                self.out.line(f"unsigned long long {name}[{loop.step}];")
-                self.out.line(f"for (int lane = 0; lane < {loop.step}; ++lane) {name}[lane] = 0;")
-            with self._held(nodes, [f"{name}[lane]" for name in held]):
-                yield
-            for node, name in zip(nodes, held, strict=True):
-                self._report("report_largest", node, name, unless_empty)
-
-    def _room_for(self, held: list[str]) -> AbstractContextManager[None]:
-        """A block if anything is held: of a row in parts, each checks the same index."""
-        return self.out.block("") if held else nullcontext()
-
-    @contextmanager
-    def _held(self, nodes: list[CheckedIndex], held: list[str]) -> Generator[None]:
-        self._largest.update((node.name, name) for node, name in zip(nodes, held, strict=True))
+@contextmanager
+def side_by_side(
+    kernel: CpuKernel, loop: Loop, pragma: str, unless_empty: str = ""
+) -> Generator[None]:
+    """Print a loop, meanwhile, whose iterations are done side by side. One that is empty has
+    checked nothing: that matters where the dimension is."""
+    with _reported_after(kernel, loop, "report_index", unless_empty) as held:
+        for name in held:
+            kernel.out.line(f"unsigned long long {name} = 0;")
+        reduction = f" reduction(max : {', '.join(held)})" if held else ""
+        kernel.out.line(f"#pragma omp {pragma}{reduction}")
         yield
+
+
+@contextmanager
+def in_own_lanes(kernel: CpuKernel, loop: Loop) -> Generator[None]:
+    """Print a sweep, meanwhile, that does each element in one of its lanes."""
+    checked = _reported_after(kernel, loop, "report_largest", kernel.has_points(loop), "[lane]")
+    with checked as held:
+        for name in held:
+            kernel.out.line(f"unsigned long long {name}[{loop.step}];")
+            kernel.out.line(f"for (int lane = 0; lane < {loop.step}; ++lane) {name}[lane] = 0;")
+        yield
+
+
+@contextmanager
+def _reported_after(
+    kernel: CpuKernel, loop: Loop, report: str, unless_empty: str, place: str = ""
+) -> Generator[list[str]]:
+    """Print a loop, meanwhile, that finds the largest of each index which it checks, and then the
+    reports. Gives the variables of these, a number each or, at `place`, one of several."""
+    nodes = [node for node in loop.body if isinstance(node, CheckedIndex) and node.reports]
+    held = {node.name: f"{node.name}_largest" for node in nodes}
+    largest = {name: f"{variable}{place}" for name, variable in held.items()}
+    # A block if anything is held: of a row in parts, each checks the same index.
+    with kernel.out.block("") if held else nullcontext():
+        with kernel.within(largest={**kernel.around.largest, **largest}):
+            yield list(held.values())
         for node in nodes:
-            del self._largest[node.name]
-
-    def _report(self, function: str, node: CheckedIndex, held: str, unless_empty: str) -> None:
-        given = f"{held}, {self.range_of_index(node)}, {self.check(node)}"
-        condition = f"if ({unless_empty}) " if unless_empty else ""
-        self.out.line(f"{condition}{self.expressions.use(function)}({given});")
+            _report(kernel, report, node, held[node.name], unless_empty)
 
 
-def _reporting(loop: Loop) -> list[CheckedIndex]:
-    return [node for node in loop.body if isinstance(node, CheckedIndex) and node.reports]
+def _report(
+    kernel: CpuKernel, function: str, node: CheckedIndex, held: str, unless_empty: str = ""
+) -> None:
+    given = f"{held}, {kernel.range_of_index(node)}, {kernel.check(node)}"
+    condition = f"if ({unless_empty}) " if unless_empty else ""
+    kernel.out.line(f"{condition}{kernel.expressions.use(function)}({given});")

@@ -1,118 +1,130 @@
-"""C++ for loops over ranges of an axis on the CPU target: shared out over threads, or in blocks."""
+"""C++ for loops of rows on the CPU target, by what runs them: shared out over threads, in blocks,
+side by side, or one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
-from fuser.codegen.cpu_checks import CpuCheckPrinter
+from fuser.codegen.cpu_batches import over_batches, over_rows_of_batch
+from fuser.codegen.cpu_checks import side_by_side
+from fuser.codegen.cpu_chunks import over_chunks, over_lanes_of_chunk
+from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu_rounds import over_rounds
+from fuser.codegen.cpu_scans import over_scanned_chunks
+from fuser.codegen.cpu_scatter import block_size, shares
+from fuser.codegen.cpu_strips import (
+    choose_strip,
+    over_columns,
+    over_rows_of_strip,
+    over_strips,
+    over_unrolled,
+)
 from fuser.schedule.bindings import Binding
-from fuser.schedule.index import Axis
-from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop
-from fuser.segmenter import Segment
+from fuser.schedule.loop_tree import Loop, Share
 
 _OVER_THREADS = (Binding.PARALLEL, Binding.STRIP, Binding.BLOCKS, Binding.BATCHES)
 
 
-class CpuRangePrinter(CpuCheckPrinter):
-    """Loops over all of an axis or a range of it, each element by itself."""
+def over_axis(kernel: CpuKernel, loop: Loop) -> None:
+    """A loop over all of an axis, or a part of it."""
+    if any(isinstance(node, Share) for node in loop.body):
+        kernel.count_threads()
+    if loop.span is None:
+        _over_range(kernel, loop)
+        return
+    name = f"{kernel.sizes.extent(loop.axis)}_part"
+    first, end = (kernel.sizes.parameter(name, place) if place else "0" for place in loop.span)
+    with kernel.in_range(loop.axis, first, end):
+        _over_range(kernel, loop)
 
-    _threads_started = False
-    """Whether a parallel region is open, so that loops only share out their iterations."""
-    _dividing = False
-    """Whether loops are one thread's: an outer one is shared out, or there is one thread only."""
 
-    def __init__(self, segment: Segment, nest: LoopNest) -> None:
-        super().__init__(segment, nest)
-        self._ranges: dict[Axis, tuple[str, str]] = {}
-        """Where loops over an axis start and end, where that is not at its ends."""
+def _over_range(kernel: CpuKernel, loop: Loop) -> None:
+    """A loop over the range at hand, by its binding."""
+    match loop.binding:
+        case Binding.PARALLEL | Binding.BLOCKS | Binding.STRIP | Binding.BATCHES:
+            _over_threads(kernel, loop)
+        case Binding.SIMD:
+            _in_lanes(kernel, loop)
+        case Binding.SERIAL:
+            _in_turn(kernel, loop)
+        case Binding.CHUNKS:
+            over_chunks(kernel, loop)
+        case Binding.SWEEP | Binding.ROUNDS:
+            over_rounds(kernel, loop)
+        case Binding.SCAN:
+            over_scanned_chunks(kernel, loop)
+        case Binding.BATCH_LANES:
+            with side_by_side(kernel, loop, "simd"):
+                over_rows_of_batch(kernel, loop)
+        case Binding.BATCH_IN_TURN:
+            over_rows_of_batch(kernel, loop)
+        case Binding.COLUMNS:
+            over_columns(kernel, loop)
+        case Binding.STRIP_LANES:
+            with side_by_side(kernel, loop, "simd"):
+                over_rows_of_strip(kernel, loop)
+        case Binding.STRIP_IN_TURN:
+            over_rows_of_strip(kernel, loop)
+        case Binding.UNROLLED:
+            over_unrolled(kernel, loop)
+        case _:
+            raise AssertionError(f"no row of a processor is swept by {loop.binding.name}")
 
-    def loop(self, loop: Loop) -> None:
-        if loop.span is None:
-            self.bound(loop)
-            return
-        name = f"{self.sizes.extent(loop.axis)}_part"
-        first, end = (self.sizes.parameter(name, place) if place else "0" for place in loop.span)
-        with self.in_range(loop.axis, first, end):
-            self.bound(loop)
 
-    def bound(self, loop: Loop) -> None:
-        """A loop over the range at hand, by its binding."""
+def _over_threads(kernel: CpuKernel, loop: Loop) -> None:
+    """The outermost loop over threads shares out its iterations, with those of the next."""
+    around = kernel.around
+    if not around.divided:
+        choose_strip(kernel, loop)
+        start = "for" if around.threads_started else "parallel for"
+        condition = "" if around.threads_started else " if (threaded)"
+        collapse = " collapse(2)" if _holds_over_threads(loop) else ""
+        kernel.out.line(f"#pragma omp {start}{collapse}{shares(kernel, loop)}{condition}")
+    with kernel.within(divided=True):
         match loop.binding:
-            case Binding.PARALLEL | Binding.BLOCKS:
-                self.over_threads(loop)
-            case Binding.SIMD:
-                self.sizes.in_lanes(loop.axis)
-                alone = not self._dividing and not self._threads_started
-                threads = "parallel for simd if (parallel : threaded)" if alone else "simd"
-                with self.side_by_side(loop, threads, self.has_points(loop)):
-                    self.iterations(loop)
+            case Binding.BLOCKS:
+                _over_blocks(kernel, loop)
+            case Binding.STRIP:
+                over_strips(kernel, loop)
+            case Binding.BATCHES:
+                over_batches(kernel, loop)
             case _:
-                self.iterations(loop)
+                _in_turn(kernel, loop)
 
-    def over_threads(self, loop: Loop) -> None:
-        """The outermost loop over threads shares out its iterations, with those of the next."""
-        if not self._dividing:
-            depth = self._nested_over_threads(loop)
-            collapse = f" collapse({depth})" if depth > 1 else ""
-            start = "for" if self._threads_started else "parallel for"
-            condition = "" if self._threads_started else " if (threaded)"
-            self.out.line(f"#pragma omp {start}{collapse}{self.shares(loop)}{condition}")
-        outer, self._dividing = self._dividing, True
-        self.iterations(loop)
-        self._dividing = outer
 
-    def shares(self, loop: Loop) -> str:
-        """How threads share out the iterations of a loop, if not evenly."""
-        return ""
+def _holds_over_threads(loop: Loop) -> bool:
+    """Whether all that a loop does is another loop over threads."""
+    inside = loop.body[0]
+    return len(loop.body) == 1 and isinstance(inside, Loop) and inside.binding in _OVER_THREADS
 
-    @staticmethod
-    def _nested_over_threads(loop: Loop) -> int:
-        inside = loop.body[0]
-        nested = isinstance(inside, Loop) and inside.binding in _OVER_THREADS
-        return 2 if nested and len(loop.body) == 1 else 1
 
-    def iterations(self, loop: Loop) -> None:
-        """The loop itself, without what shares it out."""
-        if loop.binding is Binding.BLOCKS:
-            self._blocks(loop)
-            return
-        name, index = self.sizes.axis(loop.axis), self.index
-        first, end = self.range_of(loop.axis)
-        with self.out.block(f"for ({index} {name} = {first}; {name} < {end}; ++{name})"):
-            self.nodes(loop.body)
+def _in_lanes(kernel: CpuKernel, loop: Loop) -> None:
+    """Elements, or rows, in the lanes of vectors as a compiler arranges them."""
+    around = kernel.around
+    kernel.sizes.in_lanes(loop.axis)
+    if around.chunk is not None and loop.axis == around.chunk.axis:
+        over_lanes_of_chunk(kernel, loop, around.chunk)
+        return
+    alone = not around.divided and not around.threads_started
+    threads = "parallel for simd if (parallel : threaded)" if alone else "simd"
+    with side_by_side(kernel, loop, threads, kernel.has_points(loop)):
+        _in_turn(kernel, loop)
 
-    def _blocks(self, loop: Loop) -> None:
-        """Blocks of an axis, or of a block of it."""
-        index, (first, end) = self.index, self.range_of(loop.axis)
-        name = "block" if first == "0" else "inner_block"
-        size = self.block_size(loop)
-        head = f"for ({index} {name} = {first}; {name} < {end}; {name} += {size})"
-        with self.out.block(head):
-            left = f"{end} - {name}"
-            last = f"{name} + ({left} < {size} ? {left} : {size})"
-            self.out.line(f"const {index} {name}_end = {last};")
-            with self.in_range(loop.axis, name, f"{name}_end"):
-                self.nodes(loop.body)
 
-    def block_size(self, loop: Loop) -> str:
-        """How many elements a block of a loop has, the last but for what is left."""
-        return str(loop.step)
+def _in_turn(kernel: CpuKernel, loop: Loop) -> None:
+    name, index = kernel.sizes.axis(loop.axis), kernel.index
+    first, end = kernel.range_of(loop.axis)
+    with kernel.out.block(f"for ({index} {name} = {first}; {name} < {end}; ++{name})"):
+        kernel.nodes(loop.body)
 
-    def range_of(self, axis: Axis) -> tuple[str, str]:
-        """Where a sweep over an axis starts and ends."""
-        return self._ranges.get(axis) or ("0", self.sizes.extent(axis))
 
-    @contextmanager
-    def in_range(self, axis: Axis, first: str, end: str) -> Generator[None]:
-        """Sweeps over an axis do a part of it."""
-        outer = self._ranges
-        self._ranges = outer | {axis: (first, end)}
-        yield
-        self._ranges = outer
-
-    def has_points(self, loop: Loop) -> str:
-        """A condition that holds if a loop does anything."""
-        first, end = self.range_of(loop.axis)
-        return f"{first} < {end}"
+def _over_blocks(kernel: CpuKernel, loop: Loop) -> None:
+    """Blocks of an axis, or of a block of it."""
+    index, (first, end) = kernel.index, kernel.range_of(loop.axis)
+    name = "block" if first == "0" else "inner_block"
+    size = block_size(kernel, loop)
+    head = f"for ({index} {name} = {first}; {name} < {end}; {name} += {size})"
+    with kernel.out.block(head):
+        left = f"{end} - {name}"
+        last = f"{name} + ({left} < {size} ? {left} : {size})"
+        kernel.out.line(f"const {index} {name}_end = {last};")
+        with kernel.in_range(loop.axis, name, f"{name}_end"):
+            kernel.nodes(loop.body)

@@ -5,113 +5,108 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from fuser.codegen.cpu_chunks import CpuChunkPrinter
+from fuser.codegen.cpu_checks import in_own_lanes
+from fuser.codegen.cpu_kernel import Chunk, CpuKernel
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.statements import Load, Prefetch
 
 
-class CpuRoundPrinter(CpuChunkPrinter):
-    """Sweeps along a row, some lanes at a time."""
+def over_rounds(kernel: CpuKernel, loop: Loop) -> None:
+    """Sweeps along a row, some lanes at a time: one body for them and for what is left of it."""
+    kernel.sizes.in_lanes(loop.axis)
+    if any(isinstance(node, Loop) for node in loop.body):
+        _phased_rounds(kernel, loop)
+        return
+    has_flags = any(isinstance(node, Load) and not node.drawn for node in _of_round(loop))
+    room = kernel.out.block("") if has_flags else nullcontext()  # other sweeps have such names
+    with in_own_lanes(kernel, loop), room:
+        _rounds(kernel, loop)
 
-    def bound(self, loop: Loop) -> None:
-        if loop.binding in (Binding.SWEEP, Binding.ROUNDS):
-            self.sizes.in_lanes(loop.axis)
-            self._sweep(loop)
+
+def _rounds(kernel: CpuKernel, loop: Loop) -> None:
+    body, start, extent = element(kernel, loop)
+    may_repeat, step = loop.binding is Binding.ROUNDS, loop.step
+    lanes = f"for (int lane = 0; lane < {step}; ++lane)"
+    with kernel.out.block(f"for (; {start} + {step} <= {extent}; {start} += {step})"):
+        _begin_round(kernel, loop, start, _of_round(loop))
+        kernel.out.line("#pragma omp simd")
+        kernel.out.line(f"{lanes} {body}({start} + lane, lane{', false' if may_repeat else ''});")
+    if may_repeat:
+        with kernel.out.block(f"if ({start} < {extent})"):
+            kernel.out.line(f"const int done = int({start} + {step} - {extent});")
+            flags = [node for node in _of_round(loop) if isinstance(node, Load)]
+            _begin_round(kernel, loop, f"{extent} - {step}", flags)
+            kernel.out.line("#pragma omp simd")
+            kernel.out.line(f"{lanes} {body}({extent} - {step} + lane, lane, lane < done);")
+        return
+    each = f"for (int lane = 0; lane < {extent} - {start}; ++lane)"
+    call = f"{each} {body}({start} + lane, lane);"
+    if drawn := [node for node in _of_round(loop) if isinstance(node, Load)]:
+        with kernel.out.block(f"if ({start} < {extent})"):
+            _begin_round(kernel, loop, start, drawn)
+            kernel.out.line(call)
+    else:
+        kernel.out.line(call)
+
+
+def _phased_rounds(kernel: CpuKernel, loop: Loop) -> None:
+    """Rounds of lanes, each in phases with calls of all lanes between them. The last round is
+    moved back to end in range."""
+    number = next(kernel.numbers)
+    index, name, step = kernel.index, kernel.sizes.axis(loop.axis), loop.step
+    (begin, end), start, body = kernel.range_of(loop.axis), f"start{number}", f"round{number}"
+    with kernel.function(body, f"const {index} {name}, const int done"):
+        kernel.out.line(f"const {index} first = {name};")
+        with kernel.within(chunk=Chunk(loop.axis, "repeats")):
+            kernel.nodes(loop.body)
+    kernel.out.line(f"{index} {start} = {begin};")
+    whole = f"for (; {start} + {step} <= {end}; {start} += {step})"
+    kernel.out.line(f"{whole} {body}({start}, 0);")
+    rest = f"{body}({end} - {step}, int({start} + {step} - {end}))"
+    kernel.out.line(f"if ({start} < {end}) {rest};")
+
+
+def element(kernel: CpuKernel, loop: Loop) -> tuple[str, str, str]:
+    """A function that does one element in a lane, a variable for where it is done next, and
+    where the sweep ends."""
+    number = next(kernel.numbers)
+    index, name = kernel.index, kernel.sizes.axis(loop.axis)
+    first, extent = kernel.range_of(loop.axis)
+    body, start = f"sweep{number}", f"start{number}"
+    of_round = _of_round(loop)
+    for node in of_round:
+        if not isinstance(node, Load):
+            continue
+        kernel.expressions.loaded(node.name, node.tensor.dtype)
+        kernel.expressions.lane_arrays.add(node.name)
+        if node.drawn:
+            type_ = kernel.expressions.type(node.tensor.dtype)
+            kernel.out.line(f"{kernel.draw_room(node, node.drawn)};")
+            kernel.out.line(f"const {type_}* {node.name};")
         else:
-            super().bound(loop)
+            kernel.out.line(f"{kernel.wide_room(node)};")
+    repeats = f", const bool {REPEATED.name}" if loop.binding is Binding.ROUNDS else ""
+    with kernel.function(body, f"const {index} {name}, const int lane{repeats}"):
+        kernel.nodes(tuple(node for node in loop.body if node not in of_round))
+    kernel.out.line(f"{index} {start} = {first};")
+    return body, start, extent
 
-    def _sweep(self, loop: Loop) -> None:
-        """One body for the rounds of lanes and for what is left of the row."""
-        if any(isinstance(node, Loop) for node in loop.body):
-            self._phased_rounds(loop)
-            return
-        has_flags = any(isinstance(node, Load) and not node.drawn for node in _of_round(loop))
-        room = self.out.block("") if has_flags else nullcontext()  # other sweeps have such names
-        with self.in_own_lanes(loop, self.has_points(loop)), room:
-            self._rounds(loop)
 
-    def _rounds(self, loop: Loop) -> None:
-        body, start, extent = self.element(loop)
-        may_repeat, step = loop.binding is Binding.ROUNDS, loop.step
-        lanes = f"for (int lane = 0; lane < {step}; ++lane)"
-        with self.out.block(f"for (; {start} + {step} <= {extent}; {start} += {step})"):
-            self._begin_round(loop, start, _of_round(loop))
-            self.out.line("#pragma omp simd")
-            self.out.line(f"{lanes} {body}({start} + lane, lane{', false' if may_repeat else ''});")
-        if may_repeat:
-            with self.out.block(f"if ({start} < {extent})"):
-                self.out.line(f"const int done = int({start} + {step} - {extent});")
-                flags = [node for node in _of_round(loop) if isinstance(node, Load)]
-                self._begin_round(loop, f"{extent} - {step}", flags)
-                self.out.line("#pragma omp simd")
-                self.out.line(f"{lanes} {body}({extent} - {step} + lane, lane, lane < done);")
-            return
-        each = f"for (int lane = 0; lane < {extent} - {start}; ++lane)"
-        call = f"{each} {body}({start} + lane, lane);"
-        if drawn := [node for node in _of_round(loop) if isinstance(node, Load)]:
-            with self.out.block(f"if ({start} < {extent})"):
-                self._begin_round(loop, start, drawn)
-                self.out.line(call)
+def _begin_round(
+    kernel: CpuKernel, loop: Loop, start: str, nodes: Sequence[Load | Prefetch]
+) -> None:
+    """What a round of lanes draws, and what it asks for besides."""
+    if nodes:
+        index = kernel.index
+        kernel.out.line(f"const {index} {kernel.sizes.axis(loop.axis)} = {start};")
+    for node in nodes:
+        if isinstance(node, Load):
+            lanes = kernel.drawn_lanes(node, node.drawn) if node.drawn else kernel.wide_lanes(node)
+            kernel.out.line(f"{lanes};")
         else:
-            self.out.line(call)
-
-    def _phased_rounds(self, loop: Loop) -> None:
-        """Rounds of lanes, each in phases with calls of all lanes between them. The last round is
-        moved back to end in range."""
-        number, self._sweeps = self._sweeps, self._sweeps + 1
-        index, name, step = self.index, self.sizes.axis(loop.axis), loop.step
-        (begin, end), start, body = self.range_of(loop.axis), f"start{number}", f"round{number}"
-        head = f"const auto {body} = [&](const {index} {name}, const int done)"
-        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self.out.line(f"const {index} first = {name};")
-            self._chunk_axis, self._repeating = loop.axis, True
-            self.nodes(loop.body)
-            self._chunk_axis, self._repeating = None, False
-        self.out.line(f"{index} {start} = {begin};")
-        whole = f"for (; {start} + {step} <= {end}; {start} += {step})"
-        self.out.line(f"{whole} {body}({start}, 0);")
-        rest = f"{body}({end} - {step}, int({start} + {step} - {end}))"
-        self.out.line(f"if ({start} < {end}) {rest};")
-
-    def element(self, loop: Loop) -> tuple[str, str, str]:
-        """A function that does one element in a lane, a variable for where it is done next, and
-        where the sweep ends."""
-        number, self._sweeps = self._sweeps, self._sweeps + 1
-        index, name = self.index, self.sizes.axis(loop.axis)
-        first, extent = self.range_of(loop.axis)
-        body, start = f"sweep{number}", f"start{number}"
-        of_round = _of_round(loop)
-        for node in of_round:
-            if not isinstance(node, Load):
-                continue
-            self.expressions.loaded(node.name, node.tensor.dtype)
-            self.expressions.lane_arrays.add(node.name)
-            if node.drawn:
-                type_ = self.expressions.type(node.tensor.dtype)
-                self.out.line(f"{self.draw_room(node, node.drawn)};")
-                self.out.line(f"const {type_}* {node.name};")
-            else:
-                self.out.line(f"{self.wide_room(node)};")
-        repeats = f", const bool {REPEATED.name}" if loop.binding is Binding.ROUNDS else ""
-        head = f"const auto {body} = [&](const {index} {name}, const int lane{repeats})"
-        with self.out.block(f"{head} __attribute__((always_inline))", end="};"):
-            self.nodes(tuple(node for node in loop.body if node not in of_round))
-        self.out.line(f"{index} {start} = {first};")
-        return body, start, extent
-
-    def _begin_round(self, loop: Loop, start: str, nodes: Sequence[Load | Prefetch]) -> None:
-        """What a round of lanes draws, and what it asks for besides."""
-        if nodes:
-            index = self.index
-            self.out.line(f"const {index} {self.sizes.axis(loop.axis)} = {start};")
-        for node in nodes:
-            if isinstance(node, Load):
-                lanes = self.drawn_lanes(node, node.drawn) if node.drawn else self.wide_lanes(node)
-                self.out.line(f"{lanes};")
-            else:
-                self.node(node)
+            kernel.node(node)
 
 
 def _of_round(loop: Loop) -> list[Load | Prefetch]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from fuser.codegen.cpu_folds import CpuFoldPrinter
+from fuser.codegen import cpu_folds, cpu_scans, cpu_scatter
+from fuser.codegen.cpu_batches import kept_at, kept_count
+from fuser.codegen.cpu_checks import checked_index
+from fuser.codegen.cpu_chunks import store_lanes
+from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.cpu_ranges import over_axis
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import (
@@ -40,115 +45,149 @@ from fuser.schedule.row_statements import (
     ScanLanes,
     Widen,
 )
-from fuser.schedule.statements import CheckedIndex
+from fuser.schedule.statements import CheckedIndex, Store
 
 
-class CpuRowPrinter(CpuFoldPrinter):
-    """`extern "C" void name(..., const bool threaded)`."""
+class CpuRowPrinter(CpuKernel):
+    """Kernels of rows and of scatters."""
+
+    def loop(self, loop: Loop) -> None:
+        over_axis(self, loop)
+
+    def store(self, store: Store) -> None:
+        with self.if_place_exists(store.at):
+            if store.lanes == 1:
+                super().store(store)
+            else:
+                store_lanes(self, store)
 
     def row_node(self, node: RowNode) -> None:
         match node:
             case CheckedIndex():
-                self.checked_index(node)
+                checked_index(self, node)
             case Keep() | Kept() | RowArray():
-                self.row_array(node)
-            case RowTile() | RowOfTile():
-                self.row_tile(node)
+                _row_array(self, node)
+            case KeepAt():
+                cpu_scatter.keep_at(self, node)
+            case RowTile():
+                _row_tile(self, node)
+            case RowOfTile():
+                _row_of_tile(self, node)
             case Region():
-                self.region(node)
+                _region(self, node)
             case Combine():
-                self.combine(node)
+                cpu_folds.combine(self, node)
             case KeepLanes():
-                self.keep_lanes(node)
+                cpu_folds.keep_lanes(self, node)
             case JoinGroups():
-                self.join_groups(node)
+                cpu_folds.join_groups(self, node)
             case Accumulate():
-                self.accumulate(node)
+                cpu_folds.accumulate(self, node)
             case Widen():
-                self.widen(node)
+                cpu_folds.widen(self, node)
             case Raise():
-                self.raised(node)
+                cpu_folds.raise_largest(self, node)
             case Finish():
-                self.finish(node)
-            case Carry() | ScanLanes() | Share():
-                self.scan(node)
+                cpu_folds.finish(self, node)
+            case Carry():
+                cpu_scans.begin_carry(self, node)
+            case ScanLanes():
+                cpu_scans.scan_lanes(self, node)
+            case Share():
+                cpu_scans.share(self, node)
             case IfPastCache():
-                self._either(node)
-            case PointLists() | PointOf() | IfListed() | UnlistedRows() | ListLoop() | KeepAt():
-                super().row_node(node)
+                _either(self, node)
+            case PointLists():
+                cpu_scatter.make_lists(self, node)
+            case PointOf():
+                cpu_scatter.point_of(self, node)
+            case IfListed():
+                cpu_scatter.if_listed(self, node)
+            case UnlistedRows():
+                cpu_scatter.unlisted_rows(self, node)
+            case ListLoop():
+                cpu_scatter.each_point(self, node)
             case FinishPowers() | WarpPoints() | WarpElements():
                 super().row_node(node)
             case _:
                 assert_never(node)
 
-    def _either(self, node: IfPastCache) -> None:
-        """One way to do something, or the other."""
-        past_cache = self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
-        with self.out.block(f"if ({past_cache})"):
-            self.nodes(node.body)
-        with self.out.block("else"):
-            self.nodes(node.otherwise)
 
-    def region(self, node: Region) -> None:
-        if node.threaded and (node.partials or _streams(node.body)):
-            self._on_threads(node)
-            return
+def _either(kernel: CpuKernel, node: IfPastCache) -> None:
+    """One way to do something, or the other."""
+    with kernel.out.block(f"if ({kernel.past_cache()})"):
+        kernel.nodes(node.body)
+    with kernel.out.block("else"):
+        kernel.nodes(node.otherwise)
+
+
+def _region(kernel: CpuKernel, node: Region) -> None:
+    """What all threads do, or the one at hand, and then what follows from its folds."""
+    if node.threaded and (node.partials or _streams(node.body)):
+        _on_threads(kernel, node)
+        return
+    for partial in node.partials:
+        cpu_folds.only_part(kernel, partial)
+    around = kernel.around
+    alone = around.own_parts.union(partial.name for partial in node.partials)
+    with kernel.within(own_parts=alone):
+        with kernel.within(divided=around.divided or not node.threaded):
+            kernel.nodes(node.body)
+        if not around.divided and not node.threaded and _streams(node.body):
+            kernel.fence()
+        kernel.nodes(node.epilogue)
+
+
+def _on_threads(kernel: CpuKernel, node: Region) -> None:
+    """Every thread folds into a part of its own; the epilogue joins them."""
+    if node.partials:
+        cpu_folds.parts_of_threads(kernel, node.partials)
+    threads = "num_threads(threads)" if node.partials else "if (threaded)"
+    kernel.out.line(f"#pragma omp parallel {threads}")
+    with kernel.out.block(""):
         for partial in node.partials:
-            self._only_part(partial)
-        outer, self._dividing = self._dividing, self._dividing or not node.threaded
-        self.nodes(node.body)
-        self._dividing = outer
-        if not outer and not node.threaded and _streams(node.body):
-            self.out.line(f"{self.expressions.use('stream_fence')}();")
-        self.nodes(node.epilogue)
+            cpu_folds.own_part(kernel, partial)
+        cpu_folds.count_rows_of_blocks(kernel, node.body)
+        with kernel.within(threads_started=True):
+            kernel.nodes(node.body)
+        if _streams(node.body):
+            kernel.fence()
+    kernel.nodes(node.epilogue)
+    cpu_folds.free_parts(kernel, node.partials)
 
-    def _on_threads(self, node: Region) -> None:
-        """Every thread folds into a part of its own; the epilogue joins them."""
-        if node.partials:
-            self._parts_of_threads(node.partials)
-        threads = "num_threads(threads)" if node.partials else "if (threaded)"
-        self.out.line(f"#pragma omp parallel {threads}")
-        with self.out.block(""):
-            for partial in node.partials:
-                self._own_part(partial)
-            self._counters(node.body)
-            self._threads_started = True
-            self.nodes(node.body)
-            self._threads_started = False
-            if _streams(node.body):
-                self.out.line(f"{self.expressions.use('stream_fence')}();")
-        self.nodes(node.epilogue)
-        self._freed(node.partials)
 
-    def row_array(self, node: Keep | Kept | RowArray) -> None:
-        """What a row keeps between sweeps."""
-        array, type_ = f"{node.name}_row", self.expressions.type(node.dtype)
-        match node:
-            case RowArray():
-                self.out.line(f"{type_} {array}[{self.kept_count(node.axis, node.outer)}];")
-            case Keep():
-                source = node.source or Ref(node.name, node.dtype)
-                kept = self.expressions.print(source, node.name)
-                self.out.line(f"{array}[{self.kept_at(node.axis, node.outer)}] = {kept};")
-            case Kept():
-                self.expressions.lane_arrays.discard(node.name)
-                kept = f"{array}[{self.kept_at(node.axis, node.outer)}]"
-                self.out.line(f"const {type_} {node.name} = {kept};")
+def _row_array(kernel: CpuKernel, node: Keep | Kept | RowArray) -> None:
+    """What a row keeps between sweeps."""
+    array, type_ = f"{node.name}_row", kernel.expressions.type(node.dtype)
+    match node:
+        case RowArray():
+            kernel.out.line(f"{type_} {array}[{kept_count(kernel, node.axis, node.outer)}];")
+        case Keep():
+            source = node.source or Ref(node.name, node.dtype)
+            kept = kernel.expressions.print(source, node.name)
+            kernel.out.line(f"{array}[{kept_at(kernel, node.axis, node.outer)}] = {kept};")
+        case Kept():
+            kernel.expressions.lane_arrays.discard(node.name)
+            kept = f"{array}[{kept_at(kernel, node.axis, node.outer)}]"
+            kernel.out.line(f"const {type_} {node.name} = {kept};")
 
-    def row_tile(self, node: RowTile | RowOfTile) -> None:
-        """What is turned of some rows, or which of them is at hand."""
-        tile = f"{node.name}_tile"
-        if isinstance(node, RowOfTile):
-            row = f"const {self.expressions.type(node.dtype)}* const {node.name}_row"
-            self.out.line(f"{row} = {tile}[{self.sizes.axis(node.rows)}];")
-            return
-        type_, name = self.expressions.type(node.tensor.dtype), self.sizes.axis(node.axis)
-        # The sizes are numbers: the compiler unrolls the turning by them.
-        self.out.line(f"alignas(64) {type_} {tile}[{node.rows.extent}][{node.most}];")
-        at = f"{node.tensor}_in + {self.sizes.index(node.at, node.tensor.name)}"
-        columns = f"{self.index}(0), [&]({self.index} {name}) {{ return {at}; }}"
-        fill, count = self.expressions.use("fill_tile"), self.sizes.extent(node.axis)
-        self.out.line(f"{fill}({tile}, {columns}, int({count}));")
+
+def _row_of_tile(kernel: CpuKernel, node: RowOfTile) -> None:
+    """Which row of a tile is at hand."""
+    row = f"const {kernel.expressions.type(node.dtype)}* const {node.name}_row"
+    kernel.out.line(f"{row} = {node.name}_tile[{kernel.sizes.axis(node.rows)}];")
+
+
+def _row_tile(kernel: CpuKernel, node: RowTile) -> None:
+    """What is turned of some rows."""
+    tile = f"{node.name}_tile"
+    type_, name = kernel.expressions.type(node.tensor.dtype), kernel.sizes.axis(node.axis)
+    # The sizes are numbers: the compiler unrolls the turning by them.
+    kernel.out.line(f"alignas(64) {type_} {tile}[{node.rows.extent}][{node.most}];")
+    at = f"{node.tensor}_in + {kernel.sizes.index(node.at, node.tensor.name)}"
+    columns = f"{kernel.index}(0), [&]({kernel.index} {name}) {{ return {at}; }}"
+    fill, count = kernel.expressions.use("fill_tile"), kernel.sizes.extent(node.axis)
+    kernel.out.line(f"{fill}({tile}, {columns}, int({count}));")
 
 
 def _streams(nodes: tuple[Node, ...]) -> bool:

@@ -141,9 +141,9 @@ class KernelPrinter(ABC):
     def loop(self, loop: Loop) -> None:
         """Print a loop and its body."""
 
-    @abstractmethod
     def tile(self, node: TileNode) -> None:
-        """Print what is done with a tile, or a line of it."""
+        """Print what is done with a tile, or a line of it, which only kernels of points have."""
+        raise AssertionError(f"{type(self).__name__} has no {type(node).__name__}")
 
     def load(self, load: Load) -> None:
         """Print a load of one element."""
@@ -187,9 +187,10 @@ class KernelPrinter(ABC):
     def place_exists(self, at: Index) -> str:
         """Whether no index by which a scatter finds a place is -1, out of range; empty if none can
         be."""
-        checks = (node for node in every_node(self.nest.body) if isinstance(node, CheckedIndex))
+        found = [variable.name for variable in variables_of((at,))]
+        nodes = every_node(self.nest.body) if found else ()
+        checks = (node for node in nodes if isinstance(node, CheckedIndex))
         may_miss = {node.name for node in checks if node.outside < 0}
-        found = (variable.name for variable in variables_of((at,)))
         return " && ".join(f"{name} >= 0" for name in found if name in may_miss)
 
     def if_place_exists(self, at: Index) -> AbstractContextManager[None]:

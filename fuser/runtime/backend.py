@@ -14,7 +14,6 @@ from fuser import debug
 from fuser.codegen import (
     CpuPrinter,
     CpuRowPrinter,
-    CpuScatterPrinter,
     CudaPrinter,
     CudaRowPrinter,
     CudaScatterPrinter,
@@ -158,10 +157,8 @@ class CpuBackend(Backend):
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
         match scheduler_of(segment):
-            case Scheduler.ROWS:
+            case Scheduler.ROWS | Scheduler.SCATTER:
                 return CpuRowPrinter(segment, nest).run()
-            case Scheduler.SCATTER:
-                return CpuScatterPrinter(segment, nest).run()
             case _:
                 return CpuPrinter(segment, nest).run()
 

@@ -19,10 +19,10 @@ from fuser.codegen import (
 from fuser.codegen.kernel_source import Size
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
-from fuser.schedule.bindings import Team
+from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.expressions import Literal
 from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import Region, WarpElements
+from fuser.schedule.loop_tree import Loop, Region, WarpElements
 from fuser.schedule.row_statements import Partial
 from fuser.schedule.statements import Store
 from tests.definitions import Define, agrees, defined
@@ -241,7 +241,14 @@ def test_one_thread_alone_has_no_room_for_more():
     fill = Literal(0, DataType.Float)
     folds = Partial("T9", DataType.Float, DataType.Float, "add", 2, fill)
     with pytest.raises(AssertionError, match="T9 is 2 numbers"):
-        printer.region(Region((folds,), (), (), threaded=False))
+        printer.node(Region((folds,), (), (), threaded=False))
+
+
+def test_no_row_of_a_processor_is_swept_by_threads_of_a_gpu():
+    segment = segment_of(mean, empty(16, 5000))
+    nest = schedule_rows_cpu(segment, CpuRowParameters())
+    with pytest.raises(AssertionError, match="no row of a processor is swept by TEAM"):
+        CpuRowPrinter(segment, nest).node(Loop(nest.axes[0], Binding.TEAM, ()))
 
 
 def test_sums_over_the_rows_are_widened_every_32_rows_and_at_the_end():

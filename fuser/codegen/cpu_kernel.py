@@ -1,0 +1,220 @@
+"""A kernel of the CPU target while it is printed: what surrounds a node, and ways to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Literal
+
+from fuser.codegen.printer import KernelPrinter
+from fuser.codegen.target import CPU
+from fuser.ir.dtypes import DataType
+from fuser.schedule.index import Axis
+from fuser.schedule.lane_loads import widens_vectors
+from fuser.schedule.loop_nest import LoopNest
+from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.row_body import variables_of
+from fuser.schedule.statements import CheckedIndex, Drawn, Let, Load, Prefetch, Store
+from fuser.segmenter import Segment
+
+_WORD = 4
+"""The bytes of the least numbers that processors gather."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Elements along `axis` that are done side by side. `stored` says what is stored of them: the
+    whole "chunk"; a "part" between `first` and `last`; of one that was "moved" into range, what no
+    other chunk has; of one that "repeats" what was done before, all of it; or `count` elements."""
+
+    axis: Axis
+    stored: Literal["chunk", "part", "moved", "repeats", "count"]
+    turned: bool = False
+    """Whether lanes are from the last point to the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the loops and regions around a node say of it."""
+
+    ranges: Mapping[Axis, tuple[str, str]] = field(default_factory=dict[Axis, tuple[str, str]])
+    """Where loops over an axis start and end, where that is not at its ends."""
+    threads_started: bool = False
+    """Whether a parallel region is open, so that loops only share out their iterations."""
+    divided: bool = False
+    """Whether loops are one thread's: an outer one is shared out, or there is one thread only."""
+    chunk: Chunk | None = None
+    """The chunk at hand."""
+    lanes_used: str = ""
+    """How many lanes have a point, of a strip or of a chunk, if not all may."""
+    batch: Loop | None = None
+    """The loop over batches of rows of which one is at hand."""
+    row_of_batch: bool = False
+    """Whether one row of the batch is, or each of them side by side."""
+    largest: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of indices that are checked side by side: where the largest of each is held."""
+    own_parts: frozenset[str] = frozenset()
+    """Folds over the rows that one thread keeps for itself."""
+
+
+class CpuKernel(KernelPrinter):
+    """`extern "C" void name(..., const bool threaded)`.
+
+    Functions print nodes to it, a module for each kind of loop; a subclass says which function
+    prints which node. `around` changes by `within` only.
+    """
+
+    target = CPU
+
+    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+        super().__init__(segment, nest)
+        self.around = Surroundings()
+        self.numbers = count()
+        """Of loops that have variables of their own, whose names end in the number."""
+        self._made: set[str] = set()
+        """What the loop at hand has computed, by name."""
+        self._threads_counted = False
+
+    def signature(self, parameters: str) -> str:
+        return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
+
+    def node(self, node: Node) -> None:
+        outside = self._made
+        if isinstance(node, Loop):
+            self._made = set()
+        super().node(node)
+        self._made = outside
+        if isinstance(node, Let | CheckedIndex):
+            self._made.add(node.name)
+
+    @contextmanager
+    def within(self, **changes: object) -> Generator[None]:
+        """Print, meanwhile, what has other surroundings."""
+        outer = self.around
+        self.around = replace(outer, **changes)
+        yield
+        self.around = outer
+
+    def in_range(self, axis: Axis, first: str, end: str) -> AbstractContextManager[None]:
+        """Print, meanwhile, loops over an axis that do a part of it."""
+        return self.within(ranges={**self.around.ranges, axis: (first, end)})
+
+    def range_of(self, axis: Axis) -> tuple[str, str]:
+        """Where a loop over an axis starts and ends."""
+        return self.around.ranges.get(axis) or ("0", self.sizes.extent(axis))
+
+    def has_points(self, loop: Loop) -> str:
+        """A condition that holds if a loop does anything."""
+        first, end = self.range_of(loop.axis)
+        return f"{first} < {end}"
+
+    def function(self, name: str, parameters: str) -> AbstractContextManager[None]:
+        """Print, meanwhile, the body of a function that is called in several places."""
+        head = f"const auto {name} = [&]({parameters}) __attribute__((always_inline))"
+        return self.out.block(head, end="};")
+
+    def lanes_used(self, count: int) -> str:
+        return self.around.lanes_used or super().lanes_used(count)
+
+    def count_threads(self) -> None:
+        """Print how many threads there may be, once."""
+        if not self._threads_counted:
+            threads = self.expressions.use("thread_count")
+            self.out.line(f"const int threads = threaded ? {threads}() : 1;")
+            self._threads_counted = True
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def load(self, load: Load) -> None:
+        if load.lanes == 1:
+            if not load.in_lanes:
+                self.expressions.lane_arrays.discard(load.name)
+            super().load(load)
+            return
+        if load.drawn is None:
+            self.out.line(f"{self.wide_room(load)};")
+            self.out.line(f"{self.wide_lanes(load)};")
+            return
+        type_ = self.expressions.type(load.tensor.dtype)
+        self.out.line(f"{self.draw_room(load, load.drawn)};")
+        self.out.line(f"const {type_}* const {self.drawn_lanes(load, load.drawn)};")
+
+    def read(self, load: Load, at: str) -> str:
+        """An element; by the word that it lies in, where its place is computed for each: of other
+        sizes, no vectors are gathered, nor made of the loop around them."""
+        dtype = load.tensor.dtype
+        is_narrow = dtype.is_floating and dtype.itemsize < _WORD
+        if is_narrow and any(v.name in self._made for v in variables_of((load.at,))):
+            return f"{self.expressions.use('gathered')}({load.tensor}_in, {at})"
+        return super().read(load, at)
+
+    def draw_room(self, load: Load, drawn: Drawn) -> str:
+        """The declaration of room for lanes that are drawn, which may begin within a block."""
+        type_, numbers = self.expressions.type(load.tensor.dtype), self.drawn_numbers(load, drawn)
+        return f"{type_} {load.name}_room[{load.lanes} + {numbers}::count]"
+
+    def drawn_lanes(self, load: Load, drawn: Drawn) -> str:
+        """The assignment of where lanes are that are drawn."""
+        self.expressions.lane_arrays.add(load.name)
+        draw, numbers = self.expressions.use("draw_lanes"), self.drawn_numbers(load, drawn)
+        given = f"{load.name}_room, {self.drawn_at(load, drawn)}"
+        return f"{load.name} = {draw}<{numbers}, {load.lanes}>({given})"
+
+    def wide_room(self, load: Load) -> str:
+        """The declaration of room for what lanes read at once, in 32 bits."""
+        type_ = "float" if load.tensor.dtype.is_floating else "int"
+        return f"alignas(64) {type_} {load.name}[{load.lanes}]"
+
+    def wide_lanes(self, load: Load) -> str:
+        """What reads truth values, narrow numbers or numbers in steps, of all lanes."""
+        dtype = load.tensor.dtype
+        self.expressions.loaded(load.name, dtype)
+        self.expressions.lane_arrays.add(load.name)
+        at = self.sizes.index(load.at, load.tensor.name)
+        if dtype is DataType.Bool:
+            read = f"{self.expressions.use('read_flags')}<{load.lanes}, {load.step}>"
+        elif load.step > 1:
+            read = f"{self.expressions.use('read_steps')}<{load.lanes}, {load.step}>"
+        elif widens_vectors(load, load.lanes):
+            read = self.expressions.use(f"read_{dtype.spelling}")
+        else:
+            self.expressions.type(dtype)
+            kind = "floats" if dtype.is_floating else "integers"
+            read = self.expressions.use(f"read_narrow_{kind}")
+        return f"{read}({load.name}, {load.tensor}_in + {at})"
+
+    def lanes_to_memory(self, store: Store) -> str:
+        """What a function that stores lanes is called with: the place and the lanes."""
+        at = self.sizes.index(store.at, store.tensor.name)
+        return f"{store.tensor}_out + {at}, {self.lanes_of(store)}"
+
+    def chunk_store(self, store: Store, part: str = "") -> str:
+        """The function that stores a chunk, or a part of it: one that rounds it, if it is wider
+        than the tensor."""
+        dtype = store.tensor.dtype
+        if store.source.dtype is dtype:
+            return self.expressions.use(f"stream_{part or 'chunk'}")
+        self.expressions.use(f"round_{dtype.spelling}")
+        return self.expressions.use(f"stream_rounded_{part}" if part else "stream_rounded")
+
+    def past_cache(self) -> str:
+        """Whether stores bypass the cache, of which a call's sizes decide."""
+        return self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
+
+    def fence(self) -> None:
+        """Wait for stores that bypass the cache."""
+        self.out.line(f"{self.expressions.use('stream_fence')}();")
+
+    def prefetch(self, prefetch: Prefetch) -> None:
+        self.ask("prefetch_lanes" if prefetch.there else "prefetch_ahead", prefetch)
+
+    def ask(self, function: str, prefetch: Prefetch) -> None:
+        """Print a request for memory."""
+        at = self.sizes.index(prefetch.at, prefetch.tensor.name)
+        ask = self.expressions.use(function)
+        asked = f"{ask}<{prefetch.lanes}>({prefetch.tensor}_in + {at});"
+        if prefetch.pays is not None:
+            asked = f"if ({self.sizes.parameter('asks_ahead', int(prefetch.pays))}) {asked}"
+        self.out.line(asked)
