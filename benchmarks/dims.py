@@ -11,9 +11,9 @@ several.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pinned
 
@@ -21,9 +21,8 @@ if __name__ == "__main__":
     pinned.restart()
 
 import torch
-from buffers import keep_freed
 from checks import WrongResultError, error
-from harness import OURS, Call, alternate, at_least, machine, options, report
+from ratios import Cell, print_ratios, ratio
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
@@ -126,33 +125,19 @@ DTYPES = {
 }
 TOLERANCES = {torch.bfloat16: 2.0**-7, torch.float32: 1e-4}
 HEAD = ("operation", "dtype", *map(str, PLACES))
-LEAST_SECONDS = 2e-4
-"""Short calls are repeated for as long within a round."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = options(__doc__, rounds=11)
-    parser.add_argument("--only", default="", help="operations whose name contains this; not saved")
-    given = parser.parse_args(arguments)
-    keep_freed()
-    rows: list[Sequence[str]] = []
-    ratios: list[float] = []
+    print_ratios(__doc__, "dims-cpu", HEAD, _lines(), arguments, rounds=11)
+
+
+def _lines() -> Iterator[tuple[list[str], Sequence[Cell]]]:
     for name, operation in OPERATIONS.items():
+        places = [None if operation.one_dim and len(at.dims) > 1 else at for at in PLACES]
         for dtype_name, dtype in DTYPES.items():
-            if given.only not in name or not (operation.of_integers or dtype.is_floating_point):
-                continue
-            cells: list[str] = []
-            for place in PLACES:
-                if operation.one_dim and len(place.dims) > 1:
-                    cells.append("-")
-                    continue
-                ratios.append(measure(operation, place, dtype, given.rounds))
-                cells.append(f"{ratios[-1]:.2f}")
-            rows.append([name, dtype_name, *cells])
-            print(*rows[-1], file=sys.stderr, flush=True)
-    foot = f"\n{sum(ratio < 1 for ratio in ratios)} of {len(ratios)} are below 1\n"
-    keep = not (given.no_save or given.only)
-    report("dims-cpu", machine(), HEAD, rows, foot=foot, keep=keep)
+            if operation.of_integers or dtype.is_floating_point:
+                cells = [at and partial(measure, operation, at, dtype) for at in places]
+                yield [name, dtype_name], cells
 
 
 def measure(operation: Operation, place: Place, dtype: torch.dtype, rounds: int) -> float:
@@ -164,11 +149,8 @@ def measure(operation: Operation, place: Place, dtype: torch.dtype, rounds: int)
         made = operation.define(fd, wide, list(place.dims))
         fd.add_output(fd.ops.cast(made, given.dtype()) if made.dtype() is wide.dtype() else made)
     _check(operation, place, x, fd.execute([x])[0])
-    calls: dict[str, Call] = {
-        OURS: lambda: fd.execute([x]),
-        "eager": lambda: operation.eager(x, place.dims),
-    }
-    return alternate(at_least(LEAST_SECONDS, calls), rounds)["eager"].ratio
+    eager = {"eager": lambda: operation.eager(x, place.dims)}
+    return ratio(lambda: fd.execute([x]), eager, rounds)
 
 
 def _check(operation: Operation, place: Place, x: torch.Tensor, made: torch.Tensor) -> None:

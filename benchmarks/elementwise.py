@@ -10,8 +10,8 @@ eager's in float64. Below 1, eager is faster; the cells below are counted.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pinned
 
@@ -19,9 +19,8 @@ if __name__ == "__main__":
     pinned.restart()
 
 import torch
-from buffers import keep_freed
 from checks import WrongResultError, error
-from harness import OURS, Call, alternate, at_least, machine, options, report
+from ratios import Cell, print_ratios, ratio
 
 from fuser import DataType, FusionDefinition
 
@@ -37,27 +36,16 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
 TOLERANCES = {torch.bfloat16: 2.0**-7, torch.float32: 1e-5, torch.float64: 1e-13}
 SIZES = {"long": 4_000_000, "short": 50_000}
 HEAD = ("function", *(f"{dtype} {size}" for dtype in DTYPES for size in SIZES))
-LEAST_SECONDS = 2e-4
-"""Short calls are repeated for as long within a round."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = options(__doc__, rounds=11)
-    parser.add_argument("--only", default="", help="functions whose name contains this; not saved")
-    given = parser.parse_args(arguments)
-    keep_freed()
-    rows: list[Sequence[str]] = []
-    ratios: list[float] = []
+    print_ratios(__doc__, "elementwise-cpu", HEAD, _lines(), arguments, rounds=11)
+
+
+def _lines() -> Iterator[tuple[list[str], Sequence[Cell]]]:
+    pairs = [(dtype, size) for dtype in DTYPES.values() for size in SIZES.values()]
     for name in FUNCTIONS:
-        if given.only in name:
-            pairs = [(dtype, size) for dtype in DTYPES.values() for size in SIZES.values()]
-            found = [measure(name, dtype, size, given.rounds) for dtype, size in pairs]
-            rows.append([name, *(f"{ratio:.2f}" for ratio in found)])
-            ratios += found
-            print(*rows[-1], file=sys.stderr, flush=True)
-    foot = f"\n{sum(ratio < 1 for ratio in ratios)} of {len(ratios)} are below 1\n"
-    keep = not (given.no_save or given.only)
-    report("elementwise-cpu", machine(), HEAD, rows, foot=foot, keep=keep)
+        yield [name], [partial(measure, name, dtype, size) for dtype, size in pairs]
 
 
 def measure(name: str, dtype: torch.dtype, size: int, rounds: int) -> float:
@@ -71,8 +59,7 @@ def measure(name: str, dtype: torch.dtype, size: int, rounds: int) -> float:
     found = error(fd.execute([x]), [eager(x.double())])
     if not found <= TOLERANCES[dtype]:
         raise WrongResultError(f"{name}, {dtype}: error {found:.1e}")
-    calls: dict[str, Call] = {OURS: lambda: fd.execute([x]), "eager": lambda: eager(x)}
-    return alternate(at_least(LEAST_SECONDS, calls), rounds)["eager"].ratio
+    return ratio(lambda: fd.execute([x]), {"eager": lambda: eager(x)}, rounds)
 
 
 def draw(name: str, size: int) -> torch.Tensor:

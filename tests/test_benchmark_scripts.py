@@ -12,6 +12,7 @@ import function_cases
 import functions
 import models
 import pytest
+import ratios
 import shapes
 import torch
 from cases import cases, small
@@ -38,7 +39,7 @@ def test_a_tree_is_measured_beside_an_earlier_one() -> None:
 def test_small_and_odd_shapes_have_a_row_for_each_kind_and_type(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shapes, "keep_freed", lambda: None)  # of this process, for good
+    monkeypatch.setattr(ratios, "keep_freed", lambda: None)  # of this process, for good
     shapes.main(["--only", "sum all", "--rounds", "1", "--no-save"])
     text = capsys.readouterr().out
     rows = [line.split() for line in text.splitlines() if line.startswith("sum ")]
@@ -50,7 +51,7 @@ def test_small_and_odd_shapes_have_a_row_for_each_kind_and_type(
 def test_dimensions_have_a_row_for_each_operation_and_type(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(dims, "keep_freed", lambda: None)  # of this process, for good
+    monkeypatch.setattr(ratios, "keep_freed", lambda: None)  # of this process, for good
     tall, images = dims.Place((50, 4), (0,)), dims.Place((2, 3, 4, 5), (2, 3), channels_last=True)
     monkeypatch.setattr(dims, "PLACES", (tall, images))
     monkeypatch.setattr(dims, "HEAD", ("operation", "dtype", str(tall), str(images)))
@@ -66,8 +67,8 @@ def test_dimensions_have_a_row_for_each_operation_and_type(
 def test_functions_of_one_number_have_a_row_each(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(elementwise, "keep_freed", lambda: None)  # of this process, for good
-    monkeypatch.setattr(elementwise, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(ratios, "keep_freed", lambda: None)  # of this process, for good
+    monkeypatch.setattr(ratios, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(elementwise, "SIZES", {"long": 5000, "short": 70})
     monkeypatch.setattr(elementwise, "FUNCTIONS", ["erfinv", "log", "silu"])
     elementwise.main(["--rounds", "1", "--no-save"])
