@@ -62,7 +62,7 @@ class CudaPrinter(CudaTilePrinter):
             self.draw_vector(load, load.drawn)
             return
         at = self.sizes.index(load.at, load.tensor.name)
-        self._move("load", load.name, f"{load.tensor}_in + {_group(at)}", load.piece)
+        self._move("load", load.name, f"{load.tensor}_in + {grouped(at)}", load.piece)
 
     def draw_vector(self, load: Load, drawn: Drawn) -> None:
         """Fill the lanes of a load that draws them; their first number is a multiple of a piece."""
@@ -78,7 +78,7 @@ class CudaPrinter(CudaTilePrinter):
 
     def _store_lanes(self, store: Store) -> None:
         at = self.sizes.index(store.at, store.tensor.name)
-        place = f"{store.tensor}_out + {_group(at)}"
+        place = f"{store.tensor}_out + {grouped(at)}"
         self._move("store", self.lanes_of(store), place, store.piece)
 
     def _declare_lanes(self, name: str, dtype: DataType, lanes: int) -> None:
@@ -159,5 +159,6 @@ def _letter(loop: Loop) -> str:
     return "x" if loop.binding is Binding.THREAD_X else "y"
 
 
-def _group(text: str) -> str:
+def grouped(text: str) -> str:
+    """The text of an index, in parentheses if it has several words."""
     return f"({text})" if " " in text else text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fuser.codegen.cuda import grouped
 from fuser.codegen.cuda_slots import CudaSlotPrinter, joins_of_row
 from fuser.codegen.launch_bounds import launch_bounds
 from fuser.schedule.bindings import Team
@@ -264,9 +265,5 @@ class CudaRowPrinter(CudaSlotPrinter):
     def _finish_slot(self, partial: Partial, at: Index) -> None:
         slot, name = self.sizes.index(at, partial.name), partial.name
         type_ = self.expressions.type(partial.dtype)
-        part = f"{self.expressions.use('part_at')}({name}_parts + {_group(slot)})"
+        part = f"{self.expressions.use('part_at')}({name}_parts + {grouped(slot)})"
         self.out.line(f"const {type_} {name} = {part};")
-
-
-def _group(text: str) -> str:
-    return f"({text})" if " " in text else text

@@ -21,6 +21,11 @@ def meta_of(node: Node) -> object:
     return node.meta.get("val")
 
 
+def value_of(argument: Any) -> Any:
+    """What is known of an argument: of a node, what tracing says; else the argument itself."""
+    return meta_of(argument) if isinstance(argument, Node) else argument
+
+
 def tensors_of(value: object) -> list[torch.Tensor]:
     """The tensors in a node's result."""
     if isinstance(value, torch.Tensor):

@@ -21,9 +21,9 @@ from fuser.integrations.fx_types import (
     is_floating,
     is_known,
     is_static,
-    meta_of,
     same_numbers,
     tensor_of,
+    value_of,
 )
 from fuser.integrations.known_places import (
     Piece,
@@ -59,16 +59,12 @@ def _range_of(index: object, size: Any) -> _Range | None:
         return None
     if is_floating(start) or is_floating(end):
         return None
-    first, last = map(_value, (start, end))
+    first, last = map(value_of, (start, end))
     ordered = all(map(is_known, (first >= 0, first <= last, last <= size)))
     return _Range(start, end, step) if ordered else None
 
 
 _RANGES = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
-
-
-def _value(argument: Any) -> Any:
-    return meta_of(argument) if isinstance(argument, Node) else argument
 
 
 def _sliced(node: Node, x: Node, dim: int, index: object) -> Node | None:
@@ -81,7 +77,7 @@ def _sliced(node: Node, x: Node, dim: int, index: object) -> Node | None:
         return None
     args = (x, dim, found.start, found.end, found.step)
     new = x.graph.call_function(_aten.slice.Tensor, args)
-    steps = slice(_value(found.start), _value(found.end), found.step)
+    steps = slice(value_of(found.start), value_of(found.end), found.step)
     new.meta["val"] = tensor[(*[slice(None)] * (dim % tensor.dim()), steps)]
     return new
 
@@ -226,7 +222,7 @@ def _placed(node: Node, x: Node, dim: int, index: object, source: Node) -> Node 
     if found is None or read.dim() != tensor_of(x).dim() or read.dtype != tensor_of(x).dtype:
         return None
     place = torch.empty_like(tensor_of(x))
-    steps = slice(_value(found.start), _value(found.end), found.step)
+    steps = slice(value_of(found.start), value_of(found.end), found.step)
     place = place[(*[slice(None)] * (dim % place.dim()), steps)]
     if not same_numbers(place.shape, read.shape):
         return None

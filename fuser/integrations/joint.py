@@ -23,7 +23,14 @@ import torch
 from torch.fx import Graph, Node
 
 from fuser.integrations.aten.row import arguments
-from fuser.integrations.fx_types import is_one, is_static, meta_of, same_numbers, tensor_of
+from fuser.integrations.fx_types import (
+    is_one,
+    is_static,
+    meta_of,
+    same_numbers,
+    tensor_of,
+    value_of,
+)
 from fuser.integrations.index_rules import INDEX_RULES, Rule
 from fuser.integrations.readers import is_returned, readers_of
 
@@ -134,9 +141,9 @@ def _as_strided_scatter(node: Node) -> Node | None:
 
 def _is_all_of(x: torch.Tensor, given: Mapping[str, Any]) -> bool:
     """Whether sizes and strides are those of all elements of `x`, as they lie one after another."""
-    sizes, strides = (list(map(_value, given[name])) for name in ("size", "stride"))
+    sizes, strides = (list(map(value_of, given[name])) for name in ("size", "stride"))
     begins = given["storage_offset"] is None or same_numbers(
-        [_value(given["storage_offset"])], [x.storage_offset()]
+        [value_of(given["storage_offset"])], [x.storage_offset()]
     )
     as_many = same_numbers([math.prod(sizes)], [x.numel()])
     return begins and as_many and _in_rows(x.shape, x.stride()) and _in_rows(sizes, strides)
@@ -150,10 +157,6 @@ def _in_rows(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
             return False
         inner = inner * size
     return True
-
-
-def _value(argument: Any) -> Any:
-    return meta_of(argument) if isinstance(argument, Node) else argument
 
 
 def _full_like(node: Node) -> Node | None:

@@ -19,7 +19,7 @@ from fuser.errors import (
 from fuser.ir.concretize import concretize_for
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Inputs, Value
-from fuser.ir.rounding_noise import rounding_noise
+from fuser.ir.rounding_noise import in_widest, rounding_noise
 from fuser.ir.tolerance import tolerance_of
 
 _NOISE_UNITS = 8.0
@@ -81,15 +81,10 @@ def _type(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype} of sizes {list(tensor.shape)}"
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    """In a type where differences of floats are exact enough."""
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
-
-
 def _bound(allowed: tuple[float, float], want: torch.Tensor) -> torch.Tensor:
     """The difference allowed in each element."""
     relative, absolute = allowed
-    return (absolute + relative * _wide(want).abs()).nan_to_num(posinf=0.0)
+    return (absolute + relative * in_widest(want).abs()).nan_to_num(posinf=0.0)
 
 
 def _difference(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
@@ -97,7 +92,7 @@ def _difference(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
     NaN, or an infinity that the other is not."""
     if not want.dtype.is_floating_point and not want.dtype.is_complex:
         return (got != want).to(torch.float64)
-    got, want = _wide(got), _wide(want)
+    got, want = in_widest(got), in_widest(want)
     same = (got == want) | (got.isnan() & want.isnan())
     apart = (got - want).abs()
     apart = torch.where(got.isfinite() & want.isfinite(), apart, torch.inf)

@@ -52,8 +52,8 @@ def rounding_noise(fusion: Fusion, inputs: Inputs) -> dict[Value, torch.Tensor]:
     torch.set_rng_state(state)
     noise: dict[Value, torch.Tensor] = {}
     for value in fusion.output_values:
-        exact = _wide(runs[0][value])
-        changes = torch.stack([(_wide(run[value]) - exact).abs() for run in runs[1:]])
+        exact = in_widest(runs[0][value])
+        changes = torch.stack([(in_widest(run[value]) - exact).abs() for run in runs[1:]])
         largest = changes.amax(0).to(torch.float64)
         noise[value] = torch.zeros_like(largest) if value.dtype.is_integral else largest
     return noise
@@ -113,8 +113,9 @@ def _exactly(op: Operation, position: int, environment: Environment) -> torch.Te
     widest = map_operands(op, widened)
     if isinstance(widest, Cast | Reduce) and widest.dtype is not None:
         widest = dataclasses.replace(widest, dtype=_WIDE.get(widest.dtype, widest.dtype))
-    return _wide(evaluate(widest, wide, _CPU)[position])
+    return in_widest(evaluate(widest, wide, _CPU)[position])
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def in_widest(tensor: torch.Tensor) -> torch.Tensor:
+    """In a type where differences of floats are exact enough."""
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
