@@ -6,8 +6,8 @@ other there. A graph without a backward is rewritten by the same rules.
     index_select(x, 3, arange(n))                          -> slice(x, 3, 0, n): index_rules.py
     full_like(x, 0)                                        -> full(sizes of x, 0)
     clone(x), where that copies what lies the same         -> x
-    copy(y, x), which has no element of y                  -> x, or clone(x)
-    slice_scatter(y, x, ...), which has no element of y    -> x, or clone(x)
+    copy(y, x), which has no element of y                  -> x, or a copy that lies as y
+    slice_scatter(y, x, ...), which has no element of y    -> x, or a copy that lies as y
     as_strided(x, ...), all of x in its order              -> view(x)
     as_strided_scatter(y, x, ...), all of y in its order   -> view(x)
     addmm(bias, a, b), where only partitions read it       -> mm(a, b) + bias
@@ -21,9 +21,11 @@ from typing import Any, cast
 
 import torch
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
 
 from fuser.integrations.aten.row import arguments
 from fuser.integrations.fx_types import (
+    hints,
     is_one,
     is_static,
     meta_of,
@@ -114,9 +116,31 @@ def _instead(node: Node, source: Node) -> Node | None:
     old, new = tensor_of(source), tensor_of(node)
     if old.dtype != new.dtype or old.device != new.device or not same_numbers(old.shape, new.shape):
         return None
-    if same_numbers(old.stride(), new.stride()) and not is_returned(node):
-        return source
-    return node.graph.call_function(_aten.clone.default, (source,))
+    placed = source if same_numbers(old.stride(), new.stride()) else _laid_out(node, source)
+    if placed is None or not is_returned(node):
+        return placed
+    return node.graph.call_function(_aten.clone.default, (placed,))
+
+
+def _laid_out(node: Node, source: Node) -> Node | None:
+    """A copy of a tensor that lies as the node's: `clone` alone would lie as what it copies, and
+    where torch runs them, views of it fail. None where the node's is not dense."""
+    strides = hints(tensor_of(node).stride())
+    order = sorted(range(len(strides)), key=lambda dim: -strides[dim])
+    back = sorted(range(len(order)), key=order.__getitem__)
+    contiguous: dict[str, Any] = {"memory_format": torch.contiguous_format}
+    rows = _called(node, _aten.permute.default, (source, order), {})
+    copied = _called(node, _aten.clone.default, (rows,), contiguous)
+    new = _called(node, _aten.permute.default, (copied, back), {})
+    return new if same_numbers(tensor_of(new).stride(), tensor_of(node).stride()) else None
+
+
+def _called(node: Node, target: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Node:
+    """A new node of the same direction and line as another, with the tensor it makes."""
+    new = node.graph.call_function(target, args, options)
+    given: Any = map_arg(args, lambda n: n.meta["val"])
+    new.meta = {**node.meta, "val": target(*given, **options)}
+    return new
 
 
 def _as_strided(node: Node) -> Node | None:

@@ -21,7 +21,10 @@ X = torch.randn(4, 6)
         (lambda x: x.exp().clone() + 1, ["exp", "add"]),
         (lambda x: aten.copy(torch.empty_like(x), x.exp()) + 1, ["exp", "add"]),
         (lambda x: aten.copy(x.sin(), x.exp()), ["exp", "clone"]),
-        (lambda x: aten.copy(x.new_empty(6, 4), x.t()) + 1, ["t", "clone", "add"]),
+        (
+            lambda x: aten.copy(x.new_empty(6, 4), x.t()) + 1,
+            ["t", "permute", "clone", "permute", "add"],
+        ),
         (lambda x: aten.copy(x.sin(), x[0]) + 1, ["sin", "select", "copy", "add"]),
         (lambda x: aten.slice_scatter(x.sin(), x.exp(), 1) + 1, ["exp", "add"]),
         (lambda x: aten.slice_scatter(x, x.exp(), 0, -4, 9), ["exp", "clone"]),
@@ -43,6 +46,23 @@ def test_copies_go_and_sizes_are_numbers(function: Any, expected: list[str]) -> 
 )
 def test_other_copies_are_kept(function: Any) -> None:
     assert "clone" in rewritten(function, X)
+
+
+@pytest.mark.parametrize(
+    ("last", "end"),
+    [
+        (lambda flat: flat + 1, ["permute", "permute", "view", "add"]),
+        # What is returned is no view, which could not be written to.
+        (lambda flat: flat, ["permute", "clone", "permute", "view"]),
+    ],
+)
+def test_copies_lie_as_what_they_are_written_to(last: Any, end: list[str]) -> None:
+    def write(x: torch.Tensor) -> torch.Tensor:
+        y = aten.copy(x.new_empty(6, 2, 4).permute(1, 2, 0), x.exp())
+        return last(y.permute(2, 0, 1).view(-1))
+
+    names = [name for name in rewritten(write, torch.randn(2, 4, 6)) if name != "new_empty"]
+    assert names == ["exp", "permute", "clone", *end]
 
 
 BIAS, LEFT, RIGHT = torch.randn(5), torch.randn(4, 6), torch.randn(6, 5)
