@@ -12,6 +12,7 @@ from fuser.ir.nodes import (
     CheckIndex,
     Expand,
     Flip,
+    Gather,
     MetadataOperation,
     Permute,
     Pointwise,
@@ -141,9 +142,9 @@ Order = tuple[int, ...]
 def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided:
     """How torch would lay out a computed value, from how its operands lie.
 
-    Metadata operations keep the memory where they can; a pointwise or flipped result is dense and
-    follows the first operand of its own sizes that has a stride order; everything else is
-    row-major; what torch runs, `extern_memory` knows.
+    Metadata operations and `select` keep the memory where they can; a pointwise or flipped result
+    is dense and follows the first operand of its own sizes that has a stride order; everything else
+    is row-major; what torch runs, `extern_memory` knows.
     """
     out, op = statement.out, statement.op
     match op:
@@ -153,6 +154,8 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
             return alias(op, held[op.arg], out.shape) or row_major(out)
         case CheckIndex():
             return held[op.arg]
+        case Gather(mode="select"):
+            return _selected(op, held[op.arg], out)
         case Cast() | Pointwise() | Flip():
             args = op.args if isinstance(op, Pointwise) else (op.arg,)
             same = (held[arg] for arg in args if arg.is_tensor and arg.shape == out.shape)
@@ -161,6 +164,12 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
             return row_major(out) if known is None else dense(out, known)
         case _:
             return row_major(out)
+
+
+def _selected(op: Gather, memory: Strided, out: Value) -> Strided:
+    """What lies at one place along a dimension. Where it begins is not known before the call."""
+    strides = memory.strides[: op.dim] + memory.strides[op.dim + 1 :]
+    return Strided(memory.base, out.shape, strides)
 
 
 def order_of(memory: Strided) -> Order | None:

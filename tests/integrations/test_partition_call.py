@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
 
 import fuser
 from fuser.errors import PartitionError
 from fuser.integrations import partition_call
+from fuser.integrations.fx_types import hints, tensors_of
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
+from fuser.integrations.support import Role, support
+from tests.integrations.aten_cases import CASES
 from tests.integrations.graphs import eager, module_of, tensors_in
 from tests.kernels_made import kernels_made
 
@@ -49,6 +54,45 @@ def test_results_lie_as_tracing_says(target: Any, args: Any, kwargs: Any) -> Non
     torch.testing.assert_close(list(got), expected)
     for ours, traced in zip(got, module.graph.output_node().all_input_nodes, strict=True):
         assert ours.stride() == traced.meta["val"].stride()
+
+
+@pytest.mark.parametrize(
+    ("target", "args", "kwargs"), CASES, ids=[f"{n}-{c[0]}" for n, c in enumerate(CASES)]
+)
+def test_what_is_made_of_turned_tensors_lies_as_tracing_says(
+    target: Any, args: Any, kwargs: Any
+) -> None:
+    """Copies of a row's results that keep their order, and copies that do not."""
+    leaves, form = pytree.tree_flatten((args, kwargs))
+    given = [turned(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def copies(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        left = iter(tensors)
+        filled = [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        with_args, with_kwargs = pytree.tree_unflatten(filled, form)
+        made = tensors_of(target(*with_args, **with_kwargs))
+        return [m.clone(memory_format=f) for m in made for f in (CONTIGUOUS, torch.preserve_format)]
+
+    try:
+        graph = make_fx(copies, tracing_mode="symbolic")(*given).graph
+    except (RuntimeError, ValueError) as error:
+        pytest.skip(f"torch does not trace it: {error}")
+    refused = [found.reason for found in support(graph).values() if found.role is Role.TORCH]
+    if refused:
+        pytest.skip(f"torch computes it: {refused[0]}")
+    call = PartitionCall(graph, "part")
+    plan = call.plan(given)
+    fusion, memory = plan.segmented.fusion, plan.segmented.memory
+    for value, node in zip(fusion.output_values, graph.output_node().all_input_nodes, strict=True):
+        sizes, strides = hints(node.meta["val"].shape), hints(node.meta["val"].stride())
+        steps = zip(sizes, memory[value].strides, strides, strict=True)
+        assert 0 in sizes or all(size == 1 or ours == traced for size, ours, traced in steps)
+
+
+def turned(tensor: torch.Tensor) -> torch.Tensor:
+    """The same tensor with its last dimension outermost in memory."""
+    order = list(reversed(range(tensor.dim())))
+    return tensor.permute(order).contiguous().permute(order)
 
 
 def test_kernels_are_compiled_before_the_call(monkeypatch) -> None:

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.extern_memory import extern_memory
-from fuser.ir.nodes import CheckIndex, Extern, Flip, Pointwise, StrideOrder, Value
+from fuser.ir.nodes import (
+    CheckIndex,
+    Constant,
+    Extern,
+    Flip,
+    Gather,
+    Pointwise,
+    StrideOrder,
+    Value,
+)
 from fuser.ir.strided import (
     Strided,
     alias,
@@ -70,6 +79,16 @@ def test_a_checked_index_keeps_its_layout() -> None:
     builder.add(CheckIndex(value, 5, "gather"))
     held = Strided(value, (3, 4), (1, 3))
     assert eager_memory(builder.fusion.statements[0], {value: held}) == held
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_selected_place_lies_as_in_torch(place: int) -> None:
+    tensor = torch.empty(5, 6, 7).permute(2, 1, 0)
+    builder, value = operand(*tensor.shape)
+    (index,) = builder.add(Constant(place, DataType.Int))
+    builder.add(Gather("select", value, index, 1))
+    memory = eager_memory(builder.fusion.statements[1], {value: lies(value, tensor)})
+    assert memory.strides == tensor.select(1, place).stride()
 
 
 def test_what_reads_a_further_result_has_a_layout_of_its_own_sizes() -> None:

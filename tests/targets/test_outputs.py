@@ -150,3 +150,19 @@ def test_constants_are_outputs(target: str):
         fd.add_output(fd.ops.expand(fd.ops.full([1], 2.0, DataType.Half), [5]))
         fd.add_output(ones)
     agrees(fd, [torch.randn(3)], target)
+
+
+@TARGETS
+@pytest.mark.parametrize("place", [2, -1])
+def test_what_is_made_of_a_selected_place_lies_as_in_torch(place: int, target: str):
+    x = torch.randn(5, 6, 7).permute(2, 1, 0)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        picked = fd.ops.select(t, fd.define_scalar(None, dtype=DataType.Int), dim=1)
+        fd.add_output(fd.ops.mul(picked, 2.0))
+        fd.add_output(fd.ops.mul(fd.ops.permute(picked, dims=[1, 0]), 2.0))
+    there = x.select(1, place)
+    for got, expected in zip(
+        agrees(fd, [x, place], target), [there * 2, there.t() * 2], strict=True
+    ):
+        assert got.stride() == expected.stride()
