@@ -108,10 +108,14 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
     choose_by_masks(module)
     divide = _PARTITIONS[how.options.partition]
 
+    seen: dict[str, int] = {"backward": 0}
+
     def compiler(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:
-        return lambda graph, inputs: compile_graph(graph, f"graph {how.number} {kind}", how)
+        name = f"graph {how.number} {kind}"
+        return lambda graph, inputs: compile_graph(graph, name, how, seen.get(kind))
 
     def partition(joint: GraphModule, inputs: Any, **given: Any) -> Any:
+        seen["forward"] = given["num_fwd_outputs"]
         rewrite_graph(joint.graph)
         save_compared(joint.graph)
         return divide(joint, inputs, **given)
@@ -126,8 +130,11 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
     )(module, example_inputs)
 
 
-def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[[list[Any]], Any]:
-    """An ATen graph as a function of a list of inputs, which it empties."""
+def compile_graph(
+    module: GraphModule, name: str, how: Compilation, seen: int | None
+) -> Callable[[list[Any]], Any]:
+    """An ATen graph as a function of a list of inputs, which it empties. The caller of the module
+    sees the first `seen` of its results; None: all of them."""
     rewrite_graph(module.graph)
     name_conjugates(module.graph)
     describe_kept_states(module.graph)
@@ -142,7 +149,7 @@ def compile_graph(module: GraphModule, name: str, how: Compilation) -> Callable[
     if how.run:
         compile_ahead(list(parts.values()))
     how.record(coverage(name, roles, parts))
-    outer = outer_module(module, parts, roles, onednn=onednn)
+    outer = outer_module(module, parts, roles, onednn=onednn, seen=seen)
 
     def run(inputs: list[Any]) -> Any:
         return outer.forward(inputs)

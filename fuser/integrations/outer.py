@@ -13,6 +13,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
 
+from fuser.integrations.outer_views import merge_views
 from fuser.integrations.partition import Partition
 from fuser.integrations.products import product_of
 from fuser.integrations.support import Role, Support
@@ -27,9 +28,13 @@ def outer_module(
     roles: Mapping[Node, Support],
     *,
     onednn: bool = False,
+    seen: int | None = None,
 ) -> GraphModule:
     """`module` with its partitions replaced by calls of what they are mapped to, and products by
-    what `product_of` says. It takes its inputs as a list, which it empties."""
+    what `product_of` says. It takes its inputs as a list, which it empties.
+
+    The first `seen` of its results are those of who calls; None: all are.
+    """
     graph, made = Graph(), dict[Node, Node]()
     graph.set_codegen(_BoxedCodeGen())
     torchs = (Role.HOST, Role.PRODUCT, Role.TORCH)
@@ -49,6 +54,7 @@ def outer_module(
             made[unit] = graph.node_copy(unit, made.__getitem__)
             if roles[unit].role is Role.PRODUCT:
                 made[unit].target = product_of(unit, onednn=onednn)
+    merge_views(graph, seen)
     return GraphModule(module, graph)
 
 

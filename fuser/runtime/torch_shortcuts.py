@@ -1,5 +1,5 @@
-"""What torch's generated code calls for speed, where this torch has it: comparing tensors and
-allocating in C, without the parsing of arguments."""
+"""What torch's generated code calls for speed, where this torch has it: comparing tensors,
+allocating and viewing in C, without the parsing of arguments."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ except ImportError:  # they are torch's own: without them, calls take longer
     _guards: Any = None
 
 Recognizes = Callable[[Inputs], bool]
+Reinterpret = Callable[[torch.Tensor, tuple[int, ...], tuple[int, ...], int], torch.Tensor]
 EmptyStrided = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], torch.Tensor]
 
 _UNALIGNED = 15
@@ -69,3 +70,13 @@ def empty_strided(device: torch.device) -> EmptyStrided:
         return torch.empty_strided(sizes, strides, dtype=dtype, device=device)
 
     return empty
+
+
+def _reinterpret(
+    tensor: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> torch.Tensor:
+    return tensor.as_strided(sizes, strides, tensor.storage_offset() + offset)
+
+
+reinterpret: Reinterpret = getattr(_guards, "_reinterpret_tensor", _reinterpret)
+"""Elements of a tensor's memory, the first `offset` behind its own first."""

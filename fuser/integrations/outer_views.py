@@ -1,0 +1,122 @@
+"""Views between partitions, products and what torch runs: one alias of memory, not calls in a row.
+
+    mm -> view -> split -> [1] -> view -> permute    =>    mm -> alias of these sizes and strides
+
+From Python, each view takes torch as long as a small kernel does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch.fx import Graph, Node
+from torch.utils import _pytree as pytree
+
+from fuser.integrations.fx_types import is_static, is_view, meta_of, tensor_of
+from fuser.runtime.torch_shortcuts import reinterpret
+
+_ELSEWHERE = torch.ops.aten.as_strided.default
+"""May read memory that its operand has no element of."""
+
+
+def merge_views(graph: Graph, seen: int | None = None) -> None:
+    """Aliases of memory for what is read through views, where tracing knows how all of it lies.
+
+    Of the results, the first `seen` go to who called; None: all do. What shares memory with those,
+    or with an input, is returned as torch's view, which knows when it is written to.
+    """
+    chains = {node: chain for node in graph.nodes if _is_alias(node, chain := _chain(node))}
+    kept = _kept_views(graph, seen)
+    for node, chain in chains.items():
+        readers = [user for user in node.users if _reads(user, chains, node in kept)]
+        if readers:
+            with graph.inserting_before(node):
+                alias = graph.call_function(Alias(chain), (_base(chain),))
+            alias.meta = dict(node.meta)
+            for reader in readers:
+                reader.replace_input_with(node, alias)
+    for node in reversed(graph.nodes):
+        if not node.users and (_step(node) or _is_view_of_several(node)):
+            graph.erase_node(node)
+
+
+def _kept_views(graph: Graph, seen: int | None) -> set[Node]:
+    """The returned views that stay torch's."""
+    results: list[object] = pytree.tree_leaves(graph.output_node().args)
+    returned = [result for result in results if isinstance(result, Node)]
+    bases = {node: _base(chain) if (chain := _chain(node)) else node for node in returned}
+    shown = {bases[node] for node in returned[:seen]}
+    return {n for n in returned if bases[n].op == "placeholder" or bases[n] in shown}
+
+
+def _reads(user: Node, chains: Mapping[Node, Sequence[Node]], is_kept: bool) -> bool:
+    """Whether a reader of a view is to read its alias."""
+    if user.op == "output":
+        return not is_kept
+    return user not in chains and not _is_view_of_several(user)
+
+
+class Alias:
+    """The last of some views, each of the one before, as memory of what the first one views.
+
+    A tensor that does not lie as tracing said is viewed step by step.
+    """
+
+    def __init__(self, chain: Sequence[Node]) -> None:
+        base, last = tensor_of(_base(chain)), tensor_of(chain[-1])
+        self.__name__ = self.__qualname__ = "alias"
+        self._strides = base.stride()
+        offset = int(last.storage_offset()) - int(base.storage_offset())
+        self._place = tuple(last.shape), last.stride(), offset
+        self._steps = [(cast("Any", n.target), n.args[1:], n.kwargs) for n in chain]
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The view of a tensor."""
+        if tensor.stride() == self._strides:
+            return reinterpret(tensor, *self._place)
+        for view, args, options in self._steps:
+            tensor = view(tensor, *args, **options)
+        return tensor
+
+
+def _chain(node: Node) -> list[Node]:
+    """The views that lead to a node, in their order; none if it is no view."""
+    chain: list[Node] = []
+    while step := _step(node):
+        chain = [*step, *chain]
+        node = _base(step)
+    return chain
+
+
+def _step(node: Node) -> list[Node]:
+    """A view: one node, or two where it is one of several that are made at once."""
+    if node.target is operator.getitem:
+        source = node.args[0]
+        return [source, node] if isinstance(source, Node) and _is_view_of_several(source) else []
+    return [node] if is_view(node) and isinstance(meta_of(node), torch.Tensor) else []
+
+
+def _is_view_of_several(node: Node) -> bool:
+    return is_view(node) and isinstance(meta_of(node), list | tuple)
+
+
+def _is_alias(node: Node, chain: Sequence[Node]) -> bool:
+    """Whether sizes, strides and an offset say all about the last view of a chain."""
+    if not chain or any(step.target is _ELSEWHERE for step in chain):
+        return False
+    if any(len(step.all_input_nodes) > 1 for step in chain):  # sizes that are known at the call
+        return False
+    base, last = tensor_of(_base(chain)), tensor_of(node)
+    numbers = (*base.shape, *base.stride(), base.storage_offset())
+    numbers = (*numbers, *last.shape, *last.stride(), last.storage_offset())
+    strided = base.layout is last.layout is torch.strided
+    same = base.dtype is last.dtype and not base.is_complex() and not last.is_neg()
+    return strided and same and all(map(is_static, numbers))
+
+
+def _base(chain: Sequence[Node]) -> Node:
+    """What the first view of a chain views."""
+    return cast("Node", chain[0].args[0])

@@ -1,0 +1,109 @@
+"""Views between products are aliases of memory; those that someone may write to are torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fuser.integrations.outer_views import Alias, merge_views
+
+aten: Any = torch.ops.aten
+X, W = torch.randn(4, 6), torch.randn(6, 12)
+
+
+def merged(
+    function: Callable[..., Any],
+    *inputs: torch.Tensor,
+    seen: int | None = None,
+    tracing: str = "fake",
+) -> tuple[list[str], GraphModule]:
+    """The names of what is called then, and the graph, whose results are compared."""
+    module = make_fx(function, tracing_mode=tracing)(*inputs)
+    merge_views(module.graph, seen)
+    module.graph.lint()
+    module.recompile()
+    torch.testing.assert_close(module(*inputs), function(*inputs))
+    calls = [node.target for node in module.graph.nodes if node.op == "call_function"]
+    names = ["alias" if isinstance(call, Alias) else str(call).split(".")[-2] for call in calls]
+    return names, module
+
+
+def heads(x: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
+    return [part.view(2, 2, 6).transpose(0, 1) for part in (x @ w).split(6, 1)]
+
+
+def test_views_that_products_read_are_one_alias_each() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        left, right = heads(x, w)
+        return torch.bmm(left, right.transpose(1, 2))
+
+    names, _ = merged(function, X, W)
+    assert names == ["mm", "alias", "alias", "bmm"]
+
+
+def test_a_view_of_an_input_is_an_alias_where_it_is_read() -> None:
+    names, _ = merged(lambda x, w: x.t().contiguous() + w.view(-1)[:4], X, W)
+    assert names == ["alias", "clone", "alias", "add"]
+
+
+@pytest.mark.parametrize(
+    ("function", "seen", "names"),
+    [
+        (lambda x, w: [(x @ w).t()], 0, ["mm", "alias"]),
+        (lambda x, w: [(x @ w).t()], None, ["mm", "t"]),
+        (lambda x, w: [(x @ w).t()], 1, ["mm", "t"]),
+        (lambda x, w: [y := x @ w, y.t()], 1, ["mm", "t"]),  # who sees y may write to it
+        (lambda x, w: [(y := x @ w).t(), y[1:]], 1, ["mm", "t", "slice"]),
+        (lambda x, w: [w.t()], 0, ["t"]),  # so may who has an input
+    ],
+)
+def test_what_is_returned_is_an_alias_where_nobody_sees_its_memory(
+    function: Any, seen: int | None, names: list[str]
+) -> None:
+    assert merged(function, X, W, seen=seen)[0] == names
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: (x @ w).view(torch.int32) + 1,
+        lambda x, w: torch.view_as_complex((x @ w).view(4, 6, 2)).exp(),
+        lambda x, w: torch.complex(x, x).conj() * 2,
+        lambda x, w: aten.as_strided(x @ w, [3], [2], 1) + 1,
+    ],
+)
+def test_what_strides_do_not_say_stays_torchs(function: Any) -> None:
+    names, module = merged(function, X, W)
+    last = [node for node in module.graph.nodes if node.op == "call_function"][-1]
+    assert not isinstance(last.args[0].target, Alias), names
+
+
+def test_open_sizes_stay_torchs() -> None:
+    names, _ = merged(lambda x, w: (x @ w).t().contiguous(), X, W, tracing="symbolic")
+    assert "alias" not in names
+
+
+def test_a_tensor_that_lies_otherwise_is_viewed_step_by_step() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w).view(2, 2, 12).transpose(0, 1)[1].contiguous()
+
+    _, module = merged(function, X, W)
+    (alias,) = (n.target for n in module.graph.nodes if isinstance(n.target, Alias))
+    given = torch.randn(8, 12)[::2]
+    assert torch.equal(alias(given), given.view(2, 2, 12).transpose(0, 1)[1])
+    assert alias(given).untyped_storage().data_ptr() == given.untyped_storage().data_ptr()
+
+
+def test_a_parameter_that_is_written_before_the_backward_is_noticed() -> None:
+    w = torch.randn(6, 6, requires_grad=True)
+    compiled = torch.compile(lambda x: (x @ w).exp() @ w, backend="fuser")
+    result = compiled(X.clone().requires_grad_())
+    with torch.no_grad():
+        w.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
