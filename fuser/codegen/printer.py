@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from textwrap import indent
 
 from fuser.codegen.expressions import ExpressionPrinter
 from fuser.codegen.kernel_source import (
@@ -23,7 +24,7 @@ from fuser.codegen.writer import Writer
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import Expression, Ref
+from fuser.schedule.expressions import Ref
 from fuser.schedule.index import Index
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, RowNode, every_node
@@ -81,7 +82,7 @@ class KernelPrinter(ABC):
             parameters.append("long long* errors")
         head = self.signature(", ".join(parameters))
         library = self.target.library.text(list(self.expressions.sections))
-        code = f"{library}\n\n{head} {{\n{_indented(body)}}}\n"
+        code = f"{library}\n\n{head} {{\n{indent(body, '  ')}}}\n"
         return KernelSource(
             self.nest.name,
             kernel_header(self.segment, self.nest),
@@ -175,14 +176,10 @@ class KernelPrinter(ABC):
     def store(self, store: Store) -> None:
         """Print a store of one element."""
         at = self.sizes.index(store.at, store.tensor.name)
-        source = self.expressions.print(self.stored(store, at), store.tensor.name)
-        self.out.line(f"{store.tensor}_out[{at}] = {source};")
-
-    def stored(self, store: Store, at: str) -> Expression:
-        """What a store puts at `at`."""
-        if store.joins is None:
-            return store.source
-        return join(store.joins, Ref(f"{store.tensor}_out[{at}]", store.tensor.dtype), store.source)
+        place, source = f"{store.tensor}_out[{at}]", store.source
+        if store.joins is not None:
+            source = join(store.joins, Ref(place, store.tensor.dtype), source)
+        self.out.line(f"{place} = {self.expressions.print(source, store.tensor.name)};")
 
     def place_exists(self, at: Index) -> str:
         """Whether no index by which a scatter finds a place is -1, out of range; empty if none can
@@ -269,7 +266,3 @@ class KernelPrinter(ABC):
 
     def _scalars(self) -> list[Value]:
         return [value for value in self.segment.fusion.inputs if not value.is_tensor]
-
-
-def _indented(text: str) -> str:
-    return "".join(f"  {line}\n" if line else "\n" for line in text.splitlines())
