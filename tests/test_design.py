@@ -60,6 +60,8 @@ def test_the_table_of_printers_is_complete() -> None:
         )
     }
     assert table == classes
+    modules = set(re.findall(r"^\| `(c\w+\.py)` \|", TEXT, flags=re.MULTILINE))
+    assert modules == {path.name for path in CODEGEN.glob("c*_*.py")} - set(classes.values())
 
 
 def test_numbers_of_the_mappings_are_those_of_the_parameters() -> None:

@@ -3,8 +3,6 @@
 from fuser.codegen.cpu import CpuPrinter
 from fuser.codegen.cpu_rows import CpuRowPrinter
 from fuser.codegen.cuda import CudaPrinter
-from fuser.codegen.cuda_rows import CudaRowPrinter
-from fuser.codegen.cuda_scatter import CudaScatterPrinter
 from fuser.codegen.kernel_source import (
     Argument,
     IndexCheck,
@@ -21,8 +19,6 @@ __all__ = [
     "CpuPrinter",
     "CpuRowPrinter",
     "CudaPrinter",
-    "CudaRowPrinter",
-    "CudaScatterPrinter",
     "IndexCheck",
     "KernelSource",
     "Pointer",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
-from fuser.codegen.printer import KernelPrinter
+from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
 from fuser.schedule.index import Axis
@@ -36,11 +36,9 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CpuSurroundings(Surroundings):
     """What the loops and regions around a node say of it."""
 
-    ranges: Mapping[Axis, tuple[str, str]] = field(default_factory=dict[Axis, tuple[str, str]])
-    """Where loops over an axis start and end, where that is not at its ends."""
     threads_started: bool = False
     """Whether a parallel region is open, so that loops only share out their iterations."""
     divided: bool = False
@@ -59,7 +57,7 @@ class Surroundings:
     """Folds over the rows that one thread keeps for itself."""
 
 
-class CpuKernel(KernelPrinter):
+class CpuKernel(KernelPrinter[CpuSurroundings]):
     """`extern "C" void name(..., const bool threaded)`.
 
     Functions print nodes to it, a module for each kind of loop; a subclass says which function
@@ -69,8 +67,7 @@ class CpuKernel(KernelPrinter):
     target = CPU
 
     def __init__(self, segment: Segment, nest: LoopNest) -> None:
-        super().__init__(segment, nest)
-        self.around = Surroundings()
+        super().__init__(segment, nest, CpuSurroundings())
         self.numbers = count()
         """Of loops that have variables of their own, whose names end in the number."""
         self._made: set[str] = set()
@@ -88,22 +85,6 @@ class CpuKernel(KernelPrinter):
         self._made = outside
         if isinstance(node, Let | CheckedIndex):
             self._made.add(node.name)
-
-    @contextmanager
-    def within(self, **changes: object) -> Generator[None]:
-        """Print, meanwhile, what has other surroundings."""
-        outer = self.around
-        self.around = replace(outer, **changes)
-        yield
-        self.around = outer
-
-    def in_range(self, axis: Axis, first: str, end: str) -> AbstractContextManager[None]:
-        """Print, meanwhile, loops over an axis that do a part of it."""
-        return self.within(ranges={**self.around.ranges, axis: (first, end)})
-
-    def range_of(self, axis: Axis) -> tuple[str, str]:
-        """Where a loop over an axis starts and ends."""
-        return self.around.ranges.get(axis) or ("0", self.sizes.extent(axis))
 
     def has_points(self, loop: Loop) -> str:
         """A condition that holds if a loop does anything."""

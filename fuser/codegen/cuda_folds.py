@@ -1,14 +1,13 @@
 """CUDA C++ for folds of a row, over all threads that share it.
 
 Lanes join by shuffles, warps through shared memory, the blocks of a cluster through that of each
-other, and other blocks through a workspace.
+other, and other blocks through a workspace. `part` is what a thread or a block has of a fold;
+`parts`, those of all blocks.
 """
 
 from __future__ import annotations
 
-import math
-
-from fuser.codegen.cuda_points import CudaPointPrinter
+from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Team
@@ -20,137 +19,119 @@ from fuser.schedule.names import part_name
 from fuser.schedule.row_statements import FinishPowers, Partial
 
 
-class CudaFoldPrinter(CudaPointPrinter):
-    """`part` is what a thread or a block has of a fold; `parts`, those of all blocks."""
+def fold_row(kernel: CudaKernel, node: Region) -> None:
+    """What a row is folded to, and then what follows from that."""
+    for partial in node.partials:
+        type_ = kernel.expressions.type(partial.kept)
+        kernel.out.line(f"{type_} {partial.name}_part = {fill_of(kernel, partial)};")
+    kernel.nodes(node.body)
+    if kernel.is_split and not kernel.facts.in_cluster:
+        _join_blocks_of_row(kernel, node)
+    kernel.nodes(node.epilogue)
 
-    def _fold_row(self, node: Region) -> None:
-        for partial in node.partials:
-            type_ = self.expressions.type(partial.kept)
-            self.out.line(f"{type_} {partial.name}_part = {self._fill(partial)};")
-        self.nodes(node.body)
-        if self._is_split and not self._in_cluster:
-            self._join_blocks_of_row(node)
-        self.nodes(node.epilogue)
 
-    def _join_blocks_of_row(self, node: Region) -> None:
-        """Each block leaves its part; the last one joins them, and goes on with the row."""
-        _, parts, _ = self.nest.launch.grid
-        rows = point_count(self._row_axes)
-        writer = "active && thread == 0" if self._team is Team.COLUMN else "thread == 0"
-        for partial in node.partials:
-            part = f"{partial.name}_part"
-            self._workspace(f"{part}s", partial.kept, parts * rows)
-            self.out.line(f"{part} = {self._over_team(partial)};")
-            self.out.line(f"if ({writer}) {part}s[{self._part_of_row('blockIdx.y')}] = {part};")
-        self._leave_unless_last("finished + blockIdx.x", "gridDim.y", self.nest.launch.grid[0])
-        for partial in node.partials:
-            at = f"{partial.name}_parts + {self._part_of_row('part')}"
-            self._gather_parts(partial, "gridDim.y", self._team_threads(), at)
+def _join_blocks_of_row(kernel: CudaKernel, node: Region) -> None:
+    """Each block leaves its part; the last one joins them, and goes on with the row."""
+    _, parts, _ = kernel.nest.launch.grid
+    rows = point_count(kernel.around.row_axes)
+    writer = "active && thread == 0" if kernel.facts.team is Team.COLUMN else "thread == 0"
+    for partial in node.partials:
+        part = f"{partial.name}_part"
+        kernel.workspaces.append(Workspace(f"{part}s", partial.kept, parts * rows))
+        kernel.out.line(f"{part} = {over_team(kernel, partial)};")
+        kernel.out.line(f"if ({writer}) {part}s[{_part_of_row(kernel, 'blockIdx.y')}] = {part};")
+    leave_unless_last(kernel, "finished + blockIdx.x", "gridDim.y", kernel.nest.launch.grid[0])
+    for partial in node.partials:
+        at = f"{partial.name}_parts + {_part_of_row(kernel, 'part')}"
+        gather_parts(kernel, partial, "gridDim.y", kernel.facts.threads, at)
 
-    def _part_of_row(self, block: str) -> str:
-        """Where the part of a block lies among those of all blocks and rows."""
-        if not self._row_axes:
-            return block
-        count = point_count(self._row_axes)
-        rows = self.sizes.parameter("rows_kept", count)
-        return f"{self.index}({block}) * {rows} + {self._row}"
 
-    def _finish_row(self, partial: Partial) -> None:
-        type_ = self.expressions.type(partial.dtype)
-        self.out.line(f"const {type_} {partial.name} = {self._over_team(partial)};")
+def _part_of_row(kernel: CudaKernel, block: str) -> str:
+    """Where the part of a block lies among those of all blocks and rows."""
+    if not kernel.around.row_axes:
+        return block
+    rows = kernel.sizes.parameter("rows_kept", point_count(kernel.around.row_axes))
+    return f"{kernel.index}({block}) * {rows} + {kernel.around.row}"
 
-    def finish_powers(self, node: FinishPowers) -> None:
-        """A row's largest number and its sum of powers, of what the threads have of both."""
-        powers = f"{node.sum.name}_powers"
-        own = f"{{{node.own.name}, {part_name(node.sum.name)}}}"
-        warps = math.prod(self.nest.launch.block) // 32
-        if self._in_cluster:
-            join = self.expressions.use("join_cluster_powers")
-            call = f"{join}<{self.nest.launch.cluster}, {warps}>({own}, mail, joined)"
-        else:
-            call = f"{self.expressions.use('join_block_powers')}<{warps}>({own}, shared)"
-        self.out.line(f"const powers {powers} = {call};")
-        for partial, member in ((node.largest, "largest"), (node.sum, "sum")):
-            type_ = self.expressions.type(partial.dtype)
-            self.out.line(f"const {type_} {partial.name} = {powers}.{member};")
 
-    def _over_team(self, partial: Partial) -> str:
-        """The parts of a team's threads as one, in all of them."""
-        if self._team is Team.WARP:
-            return self._over_lanes_of_warp(partial)
-        if self._team is Team.COLUMN:
-            _, y, _ = self.nest.launch.block
-            call = f"{self.expressions.use('join_column')}<{y}>"
-            return f"{call}({partial.name}_part, {self._joiner(partial)}, shared)"
-        if self._has_several:
-            again, place = self._next_room()
-            call = f"{self.expressions.use('join_team')}<{self._team_threads() // 32}, {again}>"
-            return f"{call}({partial.name}_part, {self._joiner(partial)}, {place})"
-        return self._over_cluster(partial) if self._in_cluster else self._over_block(partial)
+def finish_powers(kernel: CudaKernel, node: FinishPowers) -> None:
+    """A row's largest number and its sum of powers, of what the threads have of both."""
+    powers = f"{node.sum.name}_powers"
+    own = f"{{{node.own.name}, {part_name(node.sum.name)}}}"
+    if kernel.facts.in_cluster:
+        call = kernel.expressions.use("join_cluster_powers")
+        call += f"<{kernel.nest.launch.cluster}, {kernel.facts.warps}>({own}, mail, joined)"
+    else:
+        call = kernel.expressions.use("join_block_powers")
+        call += f"<{kernel.facts.warps}>({own}, shared)"
+    kernel.out.line(f"const powers {powers} = {call};")
+    for partial, member in ((node.largest, "largest"), (node.sum, "sum")):
+        type_ = kernel.expressions.type(partial.dtype)
+        kernel.out.line(f"const {type_} {partial.name} = {powers}.{member};")
 
-    def _over_lanes_of_warp(self, partial: Partial) -> str:
-        part, lanes = f"{partial.name}_part", self._team_threads()
-        if lanes == 1:
-            return part
-        call = "join_warp" if lanes == 32 else "join_lanes"
-        count = "" if lanes == 32 else f"<{lanes}>"
-        return f"{self.expressions.use(call)}{count}({part}, {self._joiner(partial)})"
 
-    def _next_room(self) -> tuple[str, str]:
-        """Where several teams of a block join next, each its own; whether they do so again before
-        they meet elsewhere, which is not so if a row has other joins, with rooms of their own."""
-        if self._joins == 1:
-            return "true", "shared"
-        place = f"shared + {self._joined_so_far * self._exchanged_bytes()}"
-        self._joined_so_far += 1
-        return "false", place
+def over_team(kernel: CudaKernel, partial: Partial) -> str:
+    """The parts of a team's threads as one, in all of them."""
+    facts = kernel.facts
+    if facts.team is Team.WARP:
+        if facts.threads == 1:
+            return f"{partial.name}_part"
+        join, count = ("join_warp", ()) if facts.threads == 32 else ("join_lanes", (facts.threads,))
+        return _joined_by(kernel, partial, join, *count)
+    if facts.team is Team.COLUMN:
+        return _joined_by(kernel, partial, "join_column", facts.threads, places="shared")
+    if facts.has_several:
+        # The joins of a row have a room each, but for one that is done again before teams meet.
+        again, place = "true", "shared"
+        if facts.joins != 1:
+            again, place = "false", f"shared + {next(kernel.rooms) * facts.exchanged_bytes}"
+        return _joined_by(kernel, partial, "join_team", facts.threads // 32, again, places=place)
+    if facts.in_cluster:
+        counts = kernel.nest.launch.cluster, facts.warps
+        return _joined_by(kernel, partial, "join_cluster", *counts, places="mail, joined")
+    return over_block(kernel, partial)
 
-    def _over_cluster(self, partial: Partial) -> str:
-        warps = math.prod(self.nest.launch.block) // 32
-        call = f"{self.expressions.use('join_cluster')}<{self.nest.launch.cluster}, {warps}>"
-        return f"{call}({partial.name}_part, {self._joiner(partial)}, mail, joined)"
 
-    def _over_block(self, partial: Partial) -> str:
-        warps = math.prod(self.nest.launch.block) // 32
-        call = f"{self.expressions.use('join_block')}<{warps}>"
-        return f"{call}({partial.name}_part, {self._joiner(partial)}, shared)"
+def over_block(kernel: CudaKernel, partial: Partial) -> str:
+    """The parts of the threads of a block as one."""
+    return _joined_by(kernel, partial, "join_block", kernel.facts.warps, places="shared")
 
-    # -- parts -----------------------------------------------------------------------------------
 
-    def _gather_parts(self, partial: Partial, count: str, threads: int, at: str) -> None:
-        """The parts that blocks have left, on the threads of a team."""
-        held = f"{partial.name}_part"
-        part = f"{self.expressions.use('part_at')}({at})"
-        joined = self._joined(partial, held, Ref(part, partial.kept))
-        self.out.line(f"{held} = {self._fill(partial)};")
-        head = f"int part = {self._thread}; part < {count}; part += {threads}"
-        self.out.line(f"for ({head}) {held} = {joined};")
+def _joined_by(
+    kernel: CudaKernel, partial: Partial, function: str, *numbers: int | str, places: str = ""
+) -> str:
+    """A call that joins parts; `numbers` are known to the compiler, `places` where they meet."""
+    call = kernel.expressions.use(function)
+    call += f"<{', '.join(map(str, numbers))}>" if numbers else ""
+    joiner = kernel.joiner(partial.operation, partial.kept, partial.name)
+    return f"{call}({partial.name}_part, {joiner}{places and ', '}{places})"
 
-    def _leave_unless_last(self, counter: str, blocks: str, counters: int) -> None:
-        self._workspace("finished", DataType.Int32, counters, zeroed=True, restored=True)
-        self.out.line("__shared__ bool is_last;")
-        call = f"{self.expressions.use('last_to_finish')}({counter}, {blocks}, &is_last)"
-        self.out.line(f"if (!{call}) return;")
 
-    def _workspace(
-        self,
-        name: str,
-        dtype: DataType,
-        elements: int,
-        *,
-        zeroed: bool = False,
-        restored: bool = False,
-    ) -> None:
-        self.workspaces.append(Workspace(name, dtype, elements, zeroed, restored))
+def gather_parts(kernel: CudaKernel, partial: Partial, count: str, threads: int, at: str) -> None:
+    """The parts that blocks have left, on the threads of a team."""
+    held = f"{partial.name}_part"
+    part = f"{kernel.expressions.use('part_at')}({at})"
+    joined = joined_to(kernel, partial, held, Ref(part, partial.kept))
+    kernel.out.line(f"{held} = {fill_of(kernel, partial)};")
+    head = f"int part = {kernel.around.thread}; part < {count}; part += {threads}"
+    kernel.out.line(f"for ({head}) {held} = {joined};")
 
-    def _fill(self, partial: Partial) -> str:
-        return self.expressions.print(partial.fill, partial.name)
 
-    def _joined(self, partial: Partial, held: str, value: Expression) -> str:
-        """What `held` is with one more value."""
-        joined = join(partial.operation, Ref(held, partial.kept), value)
-        return self.expressions.print(joined, partial.name)
+def leave_unless_last(kernel: CudaKernel, counter: str, blocks: str, counters: int) -> None:
+    """Go on in the last of some blocks only."""
+    finished = Workspace("finished", DataType.Int32, counters, zeroed=True, restored=True)
+    kernel.workspaces.append(finished)
+    kernel.out.line("__shared__ bool is_last;")
+    call = f"{kernel.expressions.use('last_to_finish')}({counter}, {blocks}, &is_last)"
+    kernel.out.line(f"if (!{call}) return;")
 
-    def _joiner(self, partial: Partial) -> str:
-        """A function that joins two parts."""
-        return self.joiner(partial.operation, partial.kept, partial.name)
+
+def fill_of(kernel: CudaKernel, partial: Partial) -> str:
+    """What nothing folds to."""
+    return kernel.expressions.print(partial.fill, partial.name)
+
+
+def joined_to(kernel: CudaKernel, partial: Partial, held: str, value: Expression) -> str:
+    """What `held` is with one more value."""
+    joined = join(partial.operation, Ref(held, partial.kept), value)
+    return kernel.expressions.print(joined, partial.name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import assert_never
 
-from fuser.codegen.printer import KernelPrinter
-from fuser.codegen.tiles import column_of, side, sides, tiled_nest, tiles_along
-from fuser.schedule.bindings import Binding
+from fuser.codegen.cuda_blocks import place_block
+from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.codegen.cuda_lanes import declare_lanes
+from fuser.codegen.tiles import column_of, side, sides, tiled_nest
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.statements import DrainTile, FillTile, TileKeep, TileLine, TileNode, TileRoom
@@ -19,141 +18,89 @@ _UNROLLED = 4
 """Rounds of a block over a tile's lines whose loads are to be on their way at once."""
 
 
-class CudaTilePrinter(KernelPrinter):
-    """Blocks over tiles, or over axes."""
-
-    def tile(self, node: TileNode) -> None:
-        match node:
-            case TileRoom(name, dtype):
-                along, across = sides(self.nest)
-                shape = f"[{across.step}][{pitch(along.step, dtype.itemsize)}]"
-                self.out.line(f"__shared__ {self.expressions.type(dtype)} {name}_tile{shape};")
-            case FillTile():
-                self._move_tile("fill_tile", node)
-            case DrainTile():
-                self._move_tile("drain_tile", node)
-            case TileLine():
-                self._take_line(node)
-            case TileKeep():
-                self._keep_line(node)
-            case _:
-                assert_never(node)
-
-    def tiled_loops(self, loop: Loop) -> None:
-        """Print which tile a block has, and what it does with it."""
-        nest = tiled_nest(loop)
-        for number in self.block_numbers(nest, self._tiles_along):
-            self._place_tile(number)
-        before: Node | None = None
-        for node in nest[-1].body:
-            if _crosses_threads(before, node):
-                self.out.line("__syncthreads();")
-            self.node(node)
-            before = node
-
-    def tile_lines(self, loop: Loop) -> None:
-        """Print the loop over the lines of a tile: a thread has `step` neighbours of one."""
-        over, across_over = sides(self.nest)
-        along, across = side(self.sizes, over.axis), side(self.sizes, across_over.axis)
-        threads, in_line = self._threads(), across_over.step // loop.step
-        rounds = over.step * in_line // threads
-        self.out.line(f"#pragma unroll{f' {_UNROLLED}' if rounds > _UNROLLED else ''}")
-        with self.out.block(f"for (int round = 0; round < {rounds}; ++round)"):
-            self.out.line(f"const int place = round * {threads} + threadIdx.x;")
-            column = f"place % {in_line}" + (f" * {loop.step}" if loop.step > 1 else "")
-            self.out.line(f"const int line = place / {in_line}, column = {column};")
-            at = f"{along.index} = {along.first} + line, {across.index} = {across.first} + column"
-            self.out.line(f"const {self.index} {at};")
-            outside = f"{along.index} >= {along.extent} || {across.index} >= {across.extent}"
-            self.out.line(f"if ({outside}) continue;")
-            self.nodes(loop.body)
-
-    def _threads(self) -> int:
-        return math.prod(self.nest.launch.block)
-
-    def _move_tile(self, function: str, node: FillTile | DrainTile) -> None:
-        """Between a tile and memory, column by column."""
-        over, across_over = sides(self.nest)
-        along, across = side(self.sizes, over.axis), side(self.sizes, across_over.axis)
-        call = f"{self.expressions.use(function)}<{self._threads()}, {node.moved}, {over.step}>"
-        left = f"{along.extent} - {along.first}, {across.extent} - {across.first}"
-        address = column_of(self.sizes, node, over.axis)
-        column = f"[&]({self.index} {across.index}) {{ return {address}; }}"
-        self.out.line(f"{call}({node.tile}_tile, {across.first}, {left}, {column});")
-
-    def _take_line(self, line: TileLine) -> None:
-        type_, name = self.expressions.type(line.dtype), line.name
-        if line.lanes == 1:
-            self.out.line(f"const {type_} {name} = {name}_tile[column][line];")
-            return
-        self.expressions.lane_arrays.add(name)
-        self.out.line(f"{type_} {name}[{line.lanes}];")
-        self.out.line(f"{self.expressions.use('take_line')}({name}, {name}_tile, line, column);")
-
-    def _keep_line(self, keep: TileKeep) -> None:
-        if keep.lanes == 1:
-            source = self.expressions.print(keep.source, keep.tile)
-            self.out.line(f"{keep.tile}_tile[column][line] = {source};")
-            return
-        assert isinstance(keep.source, Ref)
-        across = side(self.sizes, sides(self.nest)[1].axis)
-        valid = f"{across.extent} - {across.index}"
-        call = f"{self.expressions.use('keep_line')}({keep.source.name}, {keep.tile}_tile"
-        self.out.line(f"{call}, line, column, {valid});")
-
-    def _place_tile(self, number: BlockNumber) -> None:
-        """One of the indices of a block's tile."""
-        loop, name, place = number.loop, self.sizes.axis(number.loop.axis), number.text
-        if loop.binding is Binding.TILED:
-            name = side(self.sizes, loop.axis).first
-            place = f"{self.index}({place}) * {loop.step}"
-        self.out.line(f"const {self.index} {name} = {place};{number.rest}")
-
-    def _tiles_along(self, loop: Loop) -> str:
-        is_tiled = loop.binding is Binding.TILED
-        return tiles_along(self.sizes, loop) if is_tiled else self.sizes.extent(loop.axis)
-
-    # -- blocks ----------------------------------------------------------------------------------
-
-    def block_numbers(
-        self, nest: Sequence[Loop], blocks: Callable[[Loop], str]
-    ) -> Iterator[BlockNumber]:
-        """Which of the `blocks` along each axis of a nest this one is, from the innermost.
-
-        The two innermost axes have a dimension of the grid each, and all others share the third; or
-        all share the first.
-        """
-        if self.nest.launch.numbered:
-            yield from self._numbers_along("x", nest, blocks)
-            return
-        *others, y, x = nest
-        yield BlockNumber(x, "blockIdx.x")
-        yield BlockNumber(y, "blockIdx.y")
-        yield from self._numbers_along("z", others, blocks)
-
-    def _numbers_along(
-        self, dimension: str, nest: Sequence[Loop], blocks: Callable[[Loop], str]
-    ) -> Iterator[BlockNumber]:
-        """Those of axes that share a dimension of the grid: the number along it is divided."""
-        number = f"blockIdx.{dimension}"
-        if len(nest) > 1:
-            self.out.line(f"unsigned int tile = {number};")
-            number = "tile"
-        for loop in reversed(nest[1:]):
-            count = blocks(loop)
-            yield BlockNumber(loop, f"tile % {count}", f" tile /= {count};")
-        if nest:
-            yield BlockNumber(nest[0], number)
+def tile_node(kernel: CudaKernel, node: TileNode) -> None:
+    """What is done with a tile, or a line of it."""
+    match node:
+        case TileRoom(name, dtype):
+            along, across = sides(kernel.nest)
+            shape = f"[{across.step}][{pitch(along.step, dtype.itemsize)}]"
+            kernel.out.line(f"__shared__ {kernel.expressions.type(dtype)} {name}_tile{shape};")
+        case FillTile():
+            _move_tile(kernel, "fill_tile", node)
+        case DrainTile():
+            _move_tile(kernel, "drain_tile", node)
+        case TileLine():
+            _take_line(kernel, node)
+        case TileKeep():
+            _keep_line(kernel, node)
+        case _:
+            assert_never(node)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockNumber:
-    """Which of the blocks along the axis of a loop is at hand; `rest` leaves the number of the
-    block along the others."""
+def tiled_loops(kernel: CudaKernel, loop: Loop) -> None:
+    """Print which tile a block has, and what it does with it."""
+    nest = tiled_nest(loop)
+    place_block(kernel, nest)
+    before: Node | None = None
+    for node in nest[-1].body:
+        if _crosses_threads(before, node):
+            kernel.out.line("__syncthreads();")
+        kernel.node(node)
+        before = node
 
-    loop: Loop
-    text: str
-    rest: str = ""
+
+def tile_lines(kernel: CudaKernel, loop: Loop) -> None:
+    """Print the loop over the lines of a tile: a thread has `step` neighbours of one."""
+    over, across_over = sides(kernel.nest)
+    along, across = side(kernel.sizes, over.axis), side(kernel.sizes, across_over.axis)
+    threads, in_line = kernel.facts.block_threads, across_over.step // loop.step
+    rounds = over.step * in_line // threads
+    kernel.out.line(f"#pragma unroll{f' {_UNROLLED}' if rounds > _UNROLLED else ''}")
+    with kernel.out.block(f"for (int round = 0; round < {rounds}; ++round)"):
+        kernel.out.line(f"const int place = round * {threads} + threadIdx.x;")
+        column = f"place % {in_line}" + (f" * {loop.step}" if loop.step > 1 else "")
+        kernel.out.line(f"const int line = place / {in_line}, column = {column};")
+        at = f"{along.index} = {along.first} + line, {across.index} = {across.first} + column"
+        kernel.out.line(f"const {kernel.index} {at};")
+        outside = f"{along.index} >= {along.extent} || {across.index} >= {across.extent}"
+        kernel.out.line(f"if ({outside}) continue;")
+        # The neighbours that a thread has lie across.
+        with kernel.sharing(replace(loop, axis=across_over.axis)):
+            kernel.nodes(loop.body)
+
+
+def _move_tile(kernel: CudaKernel, function: str, node: FillTile | DrainTile) -> None:
+    """Between a tile and memory, column by column."""
+    over, across_over = sides(kernel.nest)
+    along, across = side(kernel.sizes, over.axis), side(kernel.sizes, across_over.axis)
+    move, threads = kernel.expressions.use(function), kernel.facts.block_threads
+    call = f"{move}<{threads}, {node.moved}, {over.step}>"
+    left = f"{along.extent} - {along.first}, {across.extent} - {across.first}"
+    address = column_of(kernel.sizes, node, over.axis)
+    column = f"[&]({kernel.index} {across.index}) {{ return {address}; }}"
+    kernel.out.line(f"{call}({node.tile}_tile, {across.first}, {left}, {column});")
+
+
+def _take_line(kernel: CudaKernel, line: TileLine) -> None:
+    name = line.name
+    if line.lanes == 1:
+        type_ = kernel.expressions.type(line.dtype)
+        kernel.out.line(f"const {type_} {name} = {name}_tile[column][line];")
+        return
+    declare_lanes(kernel, name, line.dtype, line.lanes)
+    kernel.out.line(f"{kernel.expressions.use('take_line')}({name}, {name}_tile, line, column);")
+
+
+def _keep_line(kernel: CudaKernel, keep: TileKeep) -> None:
+    if keep.lanes == 1:
+        source = kernel.expressions.print(keep.source, keep.tile)
+        kernel.out.line(f"{keep.tile}_tile[column][line] = {source};")
+        return
+    assert isinstance(keep.source, Ref)
+    across = side(kernel.sizes, sides(kernel.nest)[1].axis)
+    valid = f"{across.extent} - {across.index}"
+    call = f"{kernel.expressions.use('keep_line')}({keep.source.name}, {keep.tile}_tile"
+    kernel.out.line(f"{call}, line, column, {valid});")
 
 
 def _crosses_threads(before: Node | None, node: Node) -> bool:

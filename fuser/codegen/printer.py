@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from textwrap import indent
+from typing import Generic, TypeVar
 
 from fuser.codegen.expressions import ExpressionPrinter
 from fuser.codegen.kernel_source import (
@@ -25,7 +27,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import Index
+from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, RowNode, every_node
 from fuser.schedule.row_body import variables_of
@@ -49,12 +51,23 @@ from fuser.schedule.statements import (
 from fuser.segmenter import Segment
 
 
-class KernelPrinter(ABC):
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the loops and regions around a node say of it, on any target."""
+
+    ranges: Mapping[Axis, tuple[str, str]] = field(default_factory=dict[Axis, tuple[str, str]])
+    """Where loops over an axis start and end, where that is not at its ends."""
+
+
+Around = TypeVar("Around", bound=Surroundings)
+
+
+class KernelPrinter(ABC, Generic[Around]):
     """Prints one kernel. A subclass says how a target spells functions, loops and vector access."""
 
     target: Target
 
-    def __init__(self, segment: Segment, nest: LoopNest) -> None:
+    def __init__(self, segment: Segment, nest: LoopNest, around: Around) -> None:
         self.segment = segment
         self.nest = nest
         self.sizes = Sizes(nest.axes, nest.index_dtype)
@@ -64,6 +77,8 @@ class KernelPrinter(ABC):
         self.out = Writer()
         self.checks: list[IndexCheck] = []
         self.workspaces: list[Workspace] = []
+        self.around = around
+        """What surrounds the node at hand; `within` changes it, and nothing else does."""
 
     def run(self) -> KernelSource:
         for value in self._scalars():
@@ -133,6 +148,22 @@ class KernelPrinter(ABC):
         """Print a node that only kernels of rows and scatters have, each printer the ones of its
         own."""
         raise AssertionError(f"{type(self).__name__} has no {type(node).__name__}")
+
+    @contextmanager
+    def within(self, **changes: object) -> Generator[None]:
+        """Print, meanwhile, what has other surroundings."""
+        outer = self.around
+        self.around = replace(outer, **changes)
+        yield
+        self.around = outer
+
+    def in_range(self, axis: Axis, first: str, end: str) -> AbstractContextManager[None]:
+        """Print, meanwhile, loops over an axis that do a part of it."""
+        return self.within(ranges={**self.around.ranges, axis: (first, end)})
+
+    def range_of(self, axis: Axis) -> tuple[str, str]:
+        """Where a loop over an axis starts and ends."""
+        return self.around.ranges.get(axis) or ("0", self.sizes.extent(axis))
 
     @abstractmethod
     def signature(self, parameters: str) -> str:

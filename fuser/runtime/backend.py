@@ -15,8 +15,6 @@ from fuser.codegen import (
     CpuPrinter,
     CpuRowPrinter,
     CudaPrinter,
-    CudaRowPrinter,
-    CudaScatterPrinter,
     KernelSource,
 )
 from fuser.ir.nodes import Value
@@ -209,12 +207,7 @@ class CudaBackend(Backend):
         return CudaRowParameters.of(self._target.arch, self._target.multiprocessors)
 
     def print(self, segment: Segment, nest: LoopNest) -> KernelSource:
-        reports = debug.checking("index")
-        if scheduler_of(segment) is Scheduler.SCATTER:
-            return CudaScatterPrinter(segment, nest, reports_indices=reports).run()
-        if nest.team is not None:
-            return CudaRowPrinter(segment, nest, reports_indices=reports).run()
-        return CudaPrinter(segment, nest).run()
+        return CudaPrinter(segment, nest, reports_indices=debug.checking("index")).run()
 
     def dump_source(self, segment_name: str, source: KernelSource) -> None:
         debug.dump("cuda_kernel", source.name, source.kernel)

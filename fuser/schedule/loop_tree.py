@@ -214,34 +214,39 @@ class WarpElements:
     store: Store
 
 
-RowNode = (
-    CheckedIndex
-    | Keep
-    | KeepAt
-    | Kept
-    | RowArray
+ProcessorNode = (
+    KeepAt
     | RowTile
     | RowOfTile
-    | Region
     | Combine
     | KeepLanes
     | JoinGroups
-    | Accumulate
     | Widen
     | Raise
-    | Finish
-    | FinishPowers
-    | Carry
-    | ScanLanes
-    | Share
     | PointLists
     | PointOf
     | IfListed
     | UnlistedRows
     | IfPastCache
     | ListLoop
+)
+"""What only kernels of rows and scatters of a processor have."""
+
+RowNode = (
+    CheckedIndex
+    | Keep
+    | Kept
+    | RowArray
+    | Region
+    | Accumulate
+    | Finish
+    | FinishPowers
+    | Carry
+    | ScanLanes
+    | Share
     | WarpPoints
     | WarpElements
+    | ProcessorNode
 )
 """What only kernels of rows and scatters have, but for the region of a processor's pieces."""
 

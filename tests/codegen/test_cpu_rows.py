@@ -8,21 +8,14 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
-from fuser.codegen import (
-    CpuPrinter,
-    CpuRowPrinter,
-    CudaPrinter,
-    CudaRowPrinter,
-    IndexCheck,
-    KernelSource,
-)
+from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, IndexCheck, KernelSource
 from fuser.codegen.kernel_source import Size
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.expressions import Literal
 from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import Loop, Region, WarpElements
+from fuser.schedule.loop_tree import Loop, Node, PointOf, Region, WarpElements
 from fuser.schedule.row_statements import Partial
 from fuser.schedule.statements import Store
 from tests.definitions import Define, agrees, defined
@@ -312,12 +305,21 @@ def test_numbers_made_of_sizes_are_no_part_of_the_text():
 # -- nodes ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("printer", [CpuRowPrinter, CudaRowPrinter, CpuPrinter, CudaPrinter])
+@pytest.mark.parametrize("printer", [CpuRowPrinter, CpuPrinter, CudaPrinter])
 def test_a_printer_names_itself_and_the_node_that_it_does_not_know(
-    printer: type[CpuRowPrinter | CudaRowPrinter | CpuPrinter | CudaPrinter],
+    printer: type[CpuRowPrinter | CpuPrinter | CudaPrinter],
 ):
     segment = segment_of(mean, empty(16, 50))
     nest = replace(schedule_rows_cpu(segment, CpuRowParameters()), team=Team.WARP)
-    node = WarpElements((), (), Store(segment.stores[0], Index(), Literal(0, DataType.Float)))
-    with pytest.raises(AssertionError, match=f"{printer.__name__} has no WarpElements"):
+    store = Store(segment.stores[0], Index(), Literal(0, DataType.Float))
+    gpu, processor = WarpElements((), (), store), PointOf("L0", Index(), Index())
+    node: Node = processor if printer is CudaPrinter else gpu
+    with pytest.raises(AssertionError, match=f"{printer.__name__} has no {type(node).__name__}"):
         printer(segment, nest).node(node)
+
+
+def test_no_loop_of_a_gpu_is_over_strips_of_a_processor():
+    segment = segment_of(mean, empty(16, 50))
+    nest = schedule_rows_cpu(segment, CpuRowParameters())
+    with pytest.raises(AssertionError, match="no kernel of a GPU has loops that are STRIP"):
+        CudaPrinter(segment, nest).node(Loop(nest.axes[0], Binding.STRIP, ()))

@@ -1,0 +1,87 @@
+"""CUDA C++ for what a row keeps between sweeps, in registers or in shared memory."""
+
+from __future__ import annotations
+
+from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.codegen.cuda_lanes import declare_lanes, times
+from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.row_statements import Keep, Kept, Place, RowArray
+from fuser.schedule.statements import Load
+
+
+def copy_ahead(kernel: CudaKernel, load: Load) -> None:
+    """What a thread keeps in shared memory, straight from a tensor."""
+    at = kernel.sizes.index(load.at, load.tensor.name)
+    call = f"{kernel.expressions.use('copy_ahead')}<{load.piece or load.lanes}, {load.lanes}>"
+    kernel.out.line(f"{call}({_kept_address(kernel, load.name)}, {load.tensor}_in + ({at}));")
+
+
+def row_array(kernel: CudaKernel, node: Keep | Kept | RowArray) -> None:
+    """What a row keeps between sweeps."""
+    type_ = kernel.expressions.type(node.dtype)
+    if isinstance(node, RowArray):
+        _declare_room(kernel, node, type_)
+        return
+    place = _kept_at(kernel, node.name)
+    if isinstance(node, Keep) and is_copied(kernel, node.name):
+        return
+    if isinstance(node, Keep) and node.lanes == 1:
+        if kernel.facts.arrays[node.name].lanes > 1 and not _at_ends(kernel):
+            place += "[lane]"
+        kernel.out.line(f"{place} = {node.name};")
+    elif isinstance(node, Keep):
+        kernel.out.line(f"{kernel.expressions.use('store_vector')}({node.name}, {place});")
+    elif node.lanes == 1:
+        kernel.out.line(f"const {type_} {node.name} = {place};")
+    else:
+        declare_lanes(kernel, node.name, node.dtype, node.lanes)
+        kernel.out.line(f"{kernel.expressions.use('load_vector')}({node.name}, {place});")
+
+
+def _declare_room(kernel: CudaKernel, array: RowArray, type_: str) -> None:
+    name, lanes = f"{array.name}_kept", array.lanes
+    if array.ends:
+        kernel.out.line(f"{type_} {array.name}_end;")
+    if array.place is Place.SHARED:
+        offset = kernel.sizes.parameter(f"{name}_offset", array.offset) if array.offset else "0"
+        place = f"reinterpret_cast<{type_}*>(row_memory + {offset})"
+        kernel.out.line(f"{type_}* const {name} = {place};")
+    elif lanes == 1:
+        kernel.out.line(f"{type_} {name}[{array.rounds}];")
+    else:
+        aligned = f"alignas({min(lanes * array.dtype.itemsize, 16)})"
+        kernel.out.line(f"{aligned} {type_} {name}[{array.rounds}][{lanes}];")
+
+
+def is_copied(kernel: CudaKernel, name: str) -> bool:
+    """Whether the loop at hand copies a tensor to shared memory, past the registers."""
+    sharing, array = kernel.around.sharing, kernel.facts.arrays.get(name)
+    if sharing is None or sharing.binding is Binding.ENDS or array is None:
+        return False
+    loads = (node for node in sharing.body if isinstance(node, Load) and node.drawn is None)
+    filled = {node.name for node in sharing.body if isinstance(node, Keep)}
+    fills = name in filled and any(load.name == name for load in loads)
+    return fills and array.place is Place.SHARED
+
+
+def _kept_at(kernel: CudaKernel, name: str) -> str:
+    """What a thread kept of a tensor in a round: an element, or the address of several."""
+    array = kernel.facts.arrays[name]
+    if _at_ends(kernel):
+        return f"{name}_end"
+    if array.place is Place.REGISTERS:
+        return f"{name}_kept[round]"
+    return f"*({_kept_address(kernel, name)})" if array.lanes == 1 else _kept_address(kernel, name)
+
+
+def _at_ends(kernel: CudaKernel) -> bool:
+    """Whether single elements are at hand, before or after the whole vectors of a row."""
+    sharing = kernel.around.sharing
+    return sharing is not None and sharing.binding is Binding.ENDS
+
+
+def _kept_address(kernel: CudaKernel, name: str) -> str:
+    """Where a thread keeps it in shared memory."""
+    thread = "thread" if kernel.facts.team is Team.BLOCK else "threadIdx.y * 32 + threadIdx.x"
+    number = f"round * {kernel.facts.block_threads} + {thread}"
+    return f"{name}_kept + {times(number, kernel.facts.arrays[name].lanes)}"

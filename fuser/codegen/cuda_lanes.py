@@ -1,0 +1,110 @@
+"""CUDA C++ for the lanes of a thread: neighbouring elements that vector accesses move."""
+
+from __future__ import annotations
+
+from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.ir.dtypes import DataType
+from fuser.schedule.bindings import Binding
+from fuser.schedule.index import ZERO, substitute
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.row_statements import Accumulate
+from fuser.schedule.statements import Let, Load, Store
+
+
+def store_lanes(kernel: CudaKernel, store: Store) -> None:
+    """Lanes of a thread to memory, in pieces or at once."""
+    at = kernel.sizes.index(store.at, store.tensor.name)
+    place = f"{store.tensor}_out + {grouped(at)}"
+    move(kernel, "store", kernel.lanes_of(store), place, store.piece)
+
+
+def load_lanes(kernel: CudaKernel, load: Load) -> None:
+    """Lanes of a thread, from memory; or drawn, the first with a number that `piece` divides."""
+    declare_lanes(kernel, load.name, load.tensor.dtype, load.lanes)
+    if load.drawn is None:
+        at = kernel.sizes.index(load.at, load.tensor.name)
+        move(kernel, "load", load.name, f"{load.tensor}_in + {grouped(at)}", load.piece)
+    else:
+        draw = kernel.expressions.use("draw_vector")
+        call = f"{draw}<{kernel.drawn_numbers(load, load.drawn)}, {load.piece or load.lanes}>"
+        kernel.out.line(f"{call}({load.name}, {kernel.drawn_at(load, load.drawn)});")
+
+
+def declare_lanes(kernel: CudaKernel, name: str, dtype: DataType, lanes: int) -> None:
+    """An array of what the lanes of a thread have."""
+    kernel.expressions.lane_arrays.add(name)
+    kernel.out.line(f"{kernel.expressions.type(dtype)} {name}[{lanes}];")
+
+
+def move(kernel: CudaKernel, verb: str, lanes: str, place: str, piece: int = 0) -> None:
+    """Between lanes and memory, in pieces or at once; as many of them as there are."""
+    sharing = kernel.around.sharing
+    assert sharing is not None
+    if sharing.whole:
+        function, count = "pieces" if piece else "vector", ""
+    else:
+        function, count = "part_pieces" if piece else "part", f", {valid(kernel, sharing)}"
+    call = kernel.expressions.use(f"{verb}_{function}") + (f"<{piece}>" if piece else "")
+    kernel.out.line(f"{call}({lanes}, {place}{count});")
+
+
+def valid(kernel: CudaKernel, sharing: Loop) -> str:
+    """How many elements are left for the lanes of a thread."""
+    return f"{kernel.sizes.extent(sharing.axis)} - {kernel.sizes.axis(sharing.axis)}"
+
+
+def over_lanes(kernel: CudaKernel, loop: Loop) -> None:
+    """What a thread does with each of its lanes; those of a fold over the rows that lie together
+    are read and written at once."""
+    sharing = kernel.around.sharing
+    assert sharing is not None
+    folds = (node for node in loop.body if isinstance(node, Accumulate))
+    others = (node for node in folds if node.partial.name not in kernel.facts.own)
+    places: dict[str, str] = {}
+    for node in (node for node in others if _is_vector(kernel, node, loop, sharing)):
+        name, type_ = node.partial.name, kernel.expressions.type(node.partial.kept)
+        first = substitute(node.at, {loop.axis: ZERO})
+        places[name] = f"&{name}_part[{kernel.sizes.index(first, name)}]"
+        kernel.out.line(f"{type_} {name}_held[{loop.axis.extent}];")
+        move(kernel, "load", f"{name}_held", places[name])
+    with kernel.within(held=frozenset(places)):
+        _each_lane(kernel, loop, sharing)
+    for name, place in places.items():
+        move(kernel, "store", f"{name}_held", place)
+
+
+def _each_lane(kernel: CudaKernel, loop: Loop, sharing: Loop) -> None:
+    kernel.sizes.name_axis(loop.axis, "lane")
+    with kernel.unrolled("lane", loop.axis.extent):
+        in_order = sharing.binding is Binding.SCAN
+        lets = not in_order and all(isinstance(node, Let) for node in loop.body)
+        if not sharing.whole and not lets:
+            kernel.out.line(f"if (lane >= {valid(kernel, sharing)}) break;")
+        kernel.nodes(loop.body)
+
+
+def on_lanes(kernel: CudaKernel, count: int, statement: str) -> None:
+    """The same for each of `count` lanes."""
+    kernel.out.line("#pragma unroll")
+    kernel.out.line(f"for (int lane = 0; lane < {count}; ++lane) {statement}")
+
+
+def _is_vector(kernel: CudaKernel, node: Accumulate, loop: Loop, sharing: Loop) -> bool:
+    """Whether the lanes of a fold are neighbours, and aligned as vector accesses need it."""
+    size = node.partial.kept.itemsize
+    wanted = min(loop.axis.extent * size, 16)
+    inner = (loop.axis, sharing.axis)
+    steps = [step for term, step in node.at.terms if term not in inner]
+    steps += [] if kernel.facts.parts_in_shared else [node.partial.slots]
+    aligned = all(step * size % wanted == 0 for step in (*steps, node.at.constant))
+    return aligned and all(node.at.coefficient(axis) == 1 for axis in inner)
+
+
+def grouped(text: str) -> str:
+    """The text of an index, in parentheses if it has several words."""
+    return f"({text})" if " " in text else text
+
+
+def times(number: str, step: int) -> str:
+    """The text of a product."""
+    return f"{grouped(number)} * {step}" if step > 1 else number
