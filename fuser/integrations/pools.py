@@ -6,13 +6,18 @@
 A window's elements are slices of the padded image with steps. An element has few windows, and those
 that are the m-th before the last one to have it, for all elements, are the results repeated and
 moved by m strides. So neither direction reads an index, and both are fused with what is around.
+
+The last window of a dimension may be cut (`ceil_mode`): what it has of the image and its padding
+counts, and no more. Means of large windows that lie side by side are sums over a dimension of
+[..., windows, kernel], and an only window lies so; adaptive pools are such where sizes divide.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,7 +25,7 @@ import torch
 _aten: Any = torch.ops.aten
 
 MOST_ELEMENTS = 25
-"""Windows of more are torch's: each element is code of its own."""
+"""Windows of more are torch's where they overlap: each element is code of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +37,7 @@ class _Axis:
     kernel: int
     stride: int
     padding: int
-
-    @property
-    def windows(self) -> int:
-        return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
+    windows: int
 
     @property
     def behind(self) -> int:
@@ -72,23 +74,61 @@ class _Axis:
         return within + back * self.stride < self.kernel
 
     @property
+    def cut(self) -> bool:
+        """Whether the last window ends behind the padding."""
+        return self.behind < -self.padding
+
+    @property
+    def tiled(self) -> bool:
+        """Whether windows lie side by side."""
+        return self.stride == self.kernel
+
+    def tiles(self, padded: torch.Tensor) -> torch.Tensor:
+        """The dimension as two: windows, and the elements of each."""
+        used = _aten.slice.Tensor(padded, self.dim, 0, self.windows * self.kernel)
+        return used.unflatten(self.dim, (self.windows, self.kernel))
+
+    def summed(self) -> _Axis:
+        """What is left of the dimension when windows were summed."""
+        return replace(self, size=self.windows, kernel=1, stride=1, padding=0)
+
+    @property
     def most_windows(self) -> int:
         """The most windows that have one element."""
         return -(-self.kernel // self.stride)
 
 
 def _axes(
-    x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+    x: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
 ) -> list[_Axis] | None:
-    """Height and width; None where windows are too large, or these sizes are not known."""
+    """Height and width; None where there are no windows, or these sizes are not known."""
     sizes = x.shape[-2:]
     if not all(type(size) is int for size in sizes):
         return None
     kernels, strides, paddings = (_pair(given) for given in (kernel, stride or kernel, padding))
     given = zip((x.dim() - 2, x.dim() - 1), sizes, kernels, strides, paddings, strict=True)
-    axes = [_Axis(*each) for each in given]
-    fits = kernels[0] * kernels[1] <= MOST_ELEMENTS and all(axis.windows > 0 for axis in axes)
-    return axes if fits else None
+    axes = [_axis(*each, ceil_mode=ceil_mode) for each in given]
+    return axes if all(axis.windows > 0 for axis in axes) else None
+
+
+def _axis(dim: int, size: int, kernel: int, stride: int, padding: int, *, ceil_mode: bool) -> _Axis:
+    """An only window has no more elements than there are, and is the last of its stride."""
+    strides = size + 2 * padding - kernel
+    windows = (-(-strides // stride) if ceil_mode else strides // stride) + 1
+    if ceil_mode and (windows - 1) * stride >= size + padding:
+        windows -= 1  # it would begin in the padding behind
+    if windows == 1:
+        stride = kernel = min(kernel, size + 2 * padding)
+    return _Axis(dim, size, kernel, stride, padding, windows)
+
+
+def _few(axes: Sequence[_Axis]) -> bool:
+    """Whether windows are small enough to be code."""
+    return math.prod(axis.kernel for axis in axes) <= MOST_ELEMENTS
 
 
 def _pair(given: int | Sequence[int]) -> tuple[int, int]:
@@ -102,11 +142,15 @@ def _padded(x: torch.Tensor, axes: Sequence[_Axis], fill: float) -> torch.Tensor
     return _aten.constant_pad_nd(x, widths, fill) if any(widths) else x
 
 
-def _windows(x: torch.Tensor, axes: Sequence[_Axis]) -> Iterator[tuple[int, int, torch.Tensor]]:
+def _windows(
+    x: torch.Tensor, axes: Sequence[_Axis]
+) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
     """The places of the elements of a window, and each of them for all windows."""
-    rows, columns = axes
-    for i, j in itertools.product(range(rows.kernel), range(columns.kernel)):
-        yield i, j, columns.taken(rows.taken(x, i), j)
+    for numbers in itertools.product(*(range(axis.kernel) for axis in axes)):
+        taken = x
+        for axis, number in zip(axes, numbers, strict=True):
+            taken = axis.taken(taken, number)
+        yield numbers, taken
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
@@ -136,12 +180,29 @@ def avg_pool2d(
     divisor_override: int | None = None,
 ) -> torch.Tensor:
     """Means of windows [..., height', width']."""
-    axes = _axes(x, kernel_size, stride, padding)
-    if axes is None or ceil_mode or not x.is_floating_point():
+    axes = _axes(x, kernel_size, stride, padding, ceil_mode)
+    if axes is None or not _few_slid(axes) or not x.is_floating_point():
         return NotImplemented
-    first, *others = (taken for _, _, taken in _windows(_wide(_padded(x, axes, 0)), axes))
     count = _elements(axes, x, divisor_override, count_include_pad)
-    return (sum(others, first) / count).to(x.dtype)
+    return (_sums(x, axes) / count).to(x.dtype)
+
+
+def _few_slid(axes: Sequence[_Axis]) -> bool:
+    return _few([axis for axis in axes if not axis.tiled])
+
+
+def _sums(x: torch.Tensor, axes: Sequence[_Axis]) -> torch.Tensor:
+    """Sums of windows, [..., height', width']."""
+    padded = _wide(_padded(x, axes, 0))
+    if not _few(axes):
+        tiled = [axis for axis in axes if axis.tiled]
+        for axis in reversed(tiled):
+            padded = axis.tiles(padded)
+        # A dimension comes one later for each before it that is two.
+        padded = torch.sum(padded, [axis.dim + 1 + number for number, axis in enumerate(tiled)])
+        axes = [axis.summed() if axis.tiled else axis for axis in axes]
+    first, *others = (taken for _, taken in _windows(padded, axes))
+    return sum(others, first)
 
 
 def avg_pool2d_backward(
@@ -155,8 +216,8 @@ def avg_pool2d_backward(
     divisor_override: int | None,
 ) -> torch.Tensor:
     """What windows share out to their elements."""
-    axes = _axes(x, kernel_size, stride, padding)
-    if axes is None or ceil_mode or not x.is_floating_point():
+    axes = _axes(x, kernel_size, stride, padding, ceil_mode)
+    if axes is None or not _few_slid(axes) or not x.is_floating_point():
         return NotImplemented
     share = _wide(grad) / _elements(axes, x, divisor_override, count_include_pad)
 
@@ -179,14 +240,37 @@ def _elements(
     """How many elements each window has, or what its sum is divided by instead."""
     if divisor is not None:
         return divisor
-    if with_padding or not any(axis.padding for axis in axes):
-        return axes[0].kernel * axes[1].kernel
+    if not any(axis.cut or (axis.padding and not with_padding) for axis in axes):
+        return math.prod(axis.kernel for axis in axes)
     counts: list[torch.Tensor] = []
     for axis in axes:
+        margin = axis.padding if with_padding else 0
         first = torch.arange(axis.windows, device=x.device) * axis.stride - axis.padding
-        last = torch.clamp(first + axis.kernel, max=axis.size)
-        counts.append(last - torch.clamp(first, min=0))
+        last = torch.clamp(first + axis.kernel, max=axis.size + margin)
+        counts.append(last - torch.clamp(first, min=-margin))
     return counts[0].unsqueeze(1) * counts[1]
+
+
+def adaptive_avg_pool2d(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
+    """Means of windows, so many of them, where they are of one size."""
+    kernel = _share(x.shape[-2:], output_size)
+    return NotImplemented if kernel is None else avg_pool2d(x, kernel)
+
+
+def adaptive_avg_pool2d_backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """What those windows share out to their elements."""
+    kernel = _share(x.shape[-2:], grad.shape[-2:])
+    if kernel is None:
+        return NotImplemented
+    return avg_pool2d_backward(grad, x, kernel, kernel, (0,), False, True, None)
+
+
+def _share(sizes: Sequence[int], windows: Sequence[int]) -> list[int] | None:
+    """Elements of each window along each dimension; None if some would have more than others."""
+    if not all(type(number) is int and number > 0 for number in (*sizes, *windows)):
+        return None
+    parts = [divmod(size, count) for size, count in zip(sizes, windows, strict=True)]
+    return None if any(rest for _, rest in parts) else [each for each, _ in parts]
 
 
 # -- extremes ------------------------------------------------------------------------------------
@@ -201,8 +285,8 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The largest elements of windows [..., height', width'], and their places in the image."""
-    axes = _axes(x, kernel_size, stride, padding)
-    if axes is None or ceil_mode or _pair(dilation) != (1, 1) or not x.is_floating_point():
+    axes = _axes(x, kernel_size, stride, padding, ceil_mode)
+    if axes is None or not _few(axes) or _pair(dilation) != (1, 1) or not x.is_floating_point():
         return NotImplemented
     _, columns = axes
     begins = [torch.arange(a.windows, device=x.device) * a.stride - a.padding for a in axes]
@@ -211,8 +295,8 @@ def max_pool2d_with_indices(
     inside = [torch.clamp(begin, min=0) for begin in begins]
     chosen = (_numbered(inside, columns.size) - first).to(torch.int32)
     windows = _windows(_padded(x, axes, -torch.inf), axes)
-    _, _, largest = next(windows)
-    for i, j, taken in windows:
+    _, largest = next(windows)
+    for (i, j), taken in windows:
         beats = torch.logical_or(taken > largest, torch.isnan(taken))
         place = torch.full((), i * columns.size + j, dtype=torch.int32, device=x.device)
         chosen = torch.where(beats, place, chosen)
@@ -237,8 +321,8 @@ def max_pool2d_with_indices_backward(
     indices: torch.Tensor,
 ) -> torch.Tensor:
     """What each element gets of the windows that chose it."""
-    axes = _axes(x, kernel_size, stride, padding)
-    if axes is None or ceil_mode or _pair(dilation) != (1, 1):
+    axes = _axes(x, kernel_size, stride, padding, ceil_mode)
+    if axes is None or not _few(axes) or _pair(dilation) != (1, 1):
         return NotImplemented
     own = _numbered([axis.place(x.device) for axis in axes], axes[1].size)
     wide = _wide(grad)
@@ -256,7 +340,24 @@ def max_pool2d_with_indices_backward(
 POOLS: dict[Any, Callable[..., Any]] = {
     _aten.avg_pool2d.default: avg_pool2d,
     _aten.avg_pool2d_backward.default: avg_pool2d_backward,
+    _aten._adaptive_avg_pool2d.default: adaptive_avg_pool2d,
+    _aten._adaptive_avg_pool2d_backward.default: adaptive_avg_pool2d_backward,
     _aten.max_pool2d_with_indices.default: max_pool2d_with_indices,
     _aten.max_pool2d_with_indices_backward.default: max_pool2d_with_indices_backward,
 }
 """The decompositions."""
+
+_IMAGE = "its image is of integers, or of a size not known before the call"
+_MEAN = f"its windows overlap and have more than {MOST_ELEMENTS} elements, or {_IMAGE}"
+_LARGEST = f"its windows have more than {MOST_ELEMENTS} elements or gaps, or {_IMAGE}"
+_ADAPTIVE = f"its windows are not of one size, or {_IMAGE}"
+
+REFUSALS: dict[Any, str] = {
+    _aten.avg_pool2d.default: _MEAN,
+    _aten.avg_pool2d_backward.default: _MEAN,
+    _aten._adaptive_avg_pool2d.default: _ADAPTIVE,
+    _aten._adaptive_avg_pool2d_backward.default: _ADAPTIVE,
+    _aten.max_pool2d_with_indices.default: _LARGEST,
+    _aten.max_pool2d_with_indices_backward.default: _LARGEST,
+}
+"""Why one is left after tracing."""

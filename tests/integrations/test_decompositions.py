@@ -153,6 +153,56 @@ POOLED = [
 ]
 
 
+CUT = [
+    {"kernel_size": 2, "stride": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": (4, 2), "stride": (5, 3), "padding": (2, 1)},
+    {"kernel_size": (3, 5), "stride": (4, 7), "padding": (0, 2)},
+    {"kernel_size": (2, 5), "stride": (2, 40), "padding": (1, 0)},
+]
+"""Of an image of 9 by 11, `ceil_mode` cuts the last window, but of the last width."""
+
+
+@pytest.mark.parametrize("options", CUT)
+def test_largest_elements_of_windows_that_are_cut(options: dict[str, Any]) -> None:
+    options = {**options, "ceil_mode": True}
+    forward_and_backward(lambda x: F.max_pool2d(x, **options), torch.randn(2, 9, 11))
+
+
+@pytest.mark.parametrize("divisor", [None, 5])
+@pytest.mark.parametrize("with_padding", [True, False])
+@pytest.mark.parametrize("ceil_mode", [True, False])
+@pytest.mark.parametrize("options", CUT)
+def test_means_of_windows_that_may_be_cut(
+    options: dict[str, Any], ceil_mode: bool, with_padding: bool, divisor: int | None
+) -> None:
+    options = {**options, "ceil_mode": ceil_mode, "count_include_pad": with_padding}
+    forward_and_backward(
+        lambda x: F.avg_pool2d(x, **options, divisor_override=divisor), torch.randn(2, 9, 11)
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": (9, 11)},
+        {"kernel_size": (9, 11), "stride": 1},
+        {"kernel_size": (9, 40), "stride": 40, "ceil_mode": True},
+        {"kernel_size": (10, 8), "stride": 50, "padding": (5, 3), "count_include_pad": False},
+        {"kernel_size": (6, 5), "padding": 2, "ceil_mode": True},
+        {"kernel_size": (30, 2), "stride": (30, 1), "ceil_mode": True},
+        {"kernel_size": (2, 20), "stride": (1, 20), "ceil_mode": True},
+    ],
+)
+def test_means_of_large_windows_side_by_side(options: dict[str, Any]) -> None:
+    forward_and_backward(lambda x: F.avg_pool2d(x, **options) * 2, torch.randn(2, 9, 11))
+
+
+@pytest.mark.parametrize("size", [(2, 3), (1, 12), (8, 1)])
+def test_adaptive_means_of_windows_of_one_size(size: tuple[int, int]) -> None:
+    forward_and_backward(lambda x: F.adaptive_avg_pool2d(x, size) * 2, torch.randn(2, 3, 8, 12))
+
+
 @pytest.mark.parametrize("options", POOLED)
 @pytest.mark.parametrize("pool", [F.max_pool2d, F.avg_pool2d])
 def test_pools_and_their_gradients(pool: Any, options: dict[str, Any]) -> None:
@@ -195,16 +245,22 @@ def test_the_places_of_the_largest_elements_are_torchs(options: dict[str, Any]) 
     torch.testing.assert_close(found, function(x), rtol=0, atol=0, equal_nan=True)
 
 
-def test_other_pools_are_torchs() -> None:
-    x = torch.randn(1, 2, 40, 40)
-    calls: list[Callable[[torch.Tensor], torch.Tensor]] = [
+@pytest.mark.parametrize(
+    "pool",
+    [
         lambda x: F.max_pool2d(x, 3, dilation=2),
-        lambda x: F.max_pool2d(x, 3, ceil_mode=True),
-        lambda x: F.avg_pool2d(x, 3, ceil_mode=True),
-        lambda x: F.avg_pool2d(x, 7),
-    ]
-    for call in calls:
-        torch.testing.assert_close(torch.compile(call, backend="fuser")(x), call(x))
+        lambda x: F.max_pool2d(x, 40),
+        lambda x: F.avg_pool2d(x, 7, stride=2),
+        lambda x: F.adaptive_avg_pool2d(x, 7),
+    ],
+)
+def test_other_pools_are_torchs_and_say_why(pool: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    dynamo.clear_reports()
+    x = torch.randn(1, 2, 40, 40)
+    torch.testing.assert_close(torch.compile(pool, backend="fuser")(x), pool(x))
+    (report,) = dynamo.reports()
+    (left,) = report.uncovered
+    assert left.reason.startswith("its windows")
 
 
 def test_infinite_complex_numbers_are_replaced_by_torch_and_real_ones_in_partitions() -> None:
