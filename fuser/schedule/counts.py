@@ -26,6 +26,10 @@ def ceil_div(count: int, size: int) -> int:
     return -(-count // size)
 
 
+COSTLY = 8
+"""Instructions from which a value is kept: storing and loading it takes a few."""
+
+
 def arithmetic(nodes: Iterable[object]) -> int:
     """Instructions that nodes, or what folds join, take at one point to compute and draw with,
     roughly: not what they move."""
@@ -39,3 +43,9 @@ def arithmetic(nodes: Iterable[object]) -> int:
             case _:
                 pass
     return total
+
+
+def costly_arithmetic(nodes: Iterable[object]) -> int:
+    """Those of costly functions alone, which are code of many lines."""
+    costs = (arithmetic([node]) for node in nodes)
+    return sum(cost for cost in costs if cost >= COSTLY)

@@ -89,6 +89,10 @@ class CpuParameters:
     """The most neighbouring elements that one iteration does where the innermost axes are short: a
     loop over an axis of 2 to 8 elements made no vectors."""
 
+    interleaved_costly: int = 300
+    """The most instructions of costly functions in them: compilers take time by the square of that,
+    1 s over 16 sines, 3 s over 32, 10 s over 64; and beside these little is gained."""
+
     apart: int = 4
     """Accesses whose neighbours are more than `interleaved` elements apart, from which a loop over
     them has no lanes: compilers take seconds over vectors of such loads, as in the gradient of a

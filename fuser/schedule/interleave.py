@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Sequence
 
 from fuser.schedule.body import Body
+from fuser.schedule.counts import costly_arithmetic
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.pieces import part_of, refined
@@ -38,10 +39,10 @@ def interleaved(parts: Sequence[Body], parameters: CpuParameters) -> list[Body]:
 
 def _units(part: Body, parameters: CpuParameters) -> list[Body]:
     """A part cut into the elements of its innermost axes, as many as may be interleaved."""
-    units, statements = [part], len(part.loads) + len(part.lets)
+    units = [part]
     if any(load.drawn for load in part.loads):
         return units
-    most = min(parameters.interleaved, parameters.processor.most_statements // max(statements, 1))
+    most = _most(part, parameters)
     while len(part.axes) > 1 and 0 < len(units) * part.axes[-1].extent <= most:
         inner = part.axes[-1]
         cuts = [[_element(unit, inner, place) for place in range(inner.extent)] for unit in units]
@@ -50,6 +51,17 @@ def _units(part: Body, parameters: CpuParameters) -> list[Body]:
             return [part]
         part = units[0]
     return units
+
+
+def _most(part: Body, parameters: CpuParameters) -> int:
+    """How many of its elements may be one body."""
+    statements = max(len(part.loads) + len(part.lets), 1)
+    costly = max(costly_arithmetic(part.lets), 1)
+    return min(
+        parameters.interleaved,
+        parameters.processor.most_statements // statements,
+        parameters.interleaved_costly // costly,
+    )
 
 
 def _element(unit: Body, axis: Axis, place: int) -> Body:

@@ -15,7 +15,7 @@ from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.pointwise import KERNEL_TABLE
-from fuser.schedule.counts import arithmetic, point_count
+from fuser.schedule.counts import COSTLY, arithmetic, point_count
 from fuser.schedule.expressions import Call
 from fuser.schedule.row_body import (
     Code,
@@ -34,9 +34,6 @@ Made = Let | Load
 
 Readers = Mapping[str, list[Code | Fold | Store]]
 """By name, what of a sweep reads it."""
-
-COSTLY = 8
-"""Instructions from which a value is kept: storing and loading it takes a few."""
 
 
 def takes_costly(sweep: Sweep) -> bool:

@@ -68,6 +68,18 @@ def test_no_more_elements_than_may_be() -> None:
     assert [shape(part) for part in together(stacked, X, Y, most=1)] == [([64], 1, 1)] * 2
 
 
+@pytest.mark.parametrize(("functions", "extents"), [(1, [64]), (4, [64, 8])])
+def test_many_costly_functions_are_not_repeated(functions: int, extents: list[int]) -> None:
+    def angles(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+        result = fd.ops.add(fd.ops.broadcast(x, [False, True]), fd.ops.broadcast(y, [True, False]))
+        for _ in range(functions):
+            result = fd.ops.sin(result)
+        return result
+
+    (part,) = together(angles, X, torch.randn(8))
+    assert [axis.extent for axis in part.axes] == extents
+
+
 def test_pieces_that_do_not_store_over_each_other_stay_apart() -> None:
     def above(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
         first = [True, False]
