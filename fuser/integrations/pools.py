@@ -18,9 +18,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch.fx import Node
+
+from fuser.integrations.fx_types import meta_of
 
 _aten: Any = torch.ops.aten
 
@@ -347,17 +350,27 @@ POOLS: dict[Any, Callable[..., Any]] = {
 }
 """The decompositions."""
 
-_IMAGE = "its image is of integers, or of a size not known before the call"
-_MEAN = f"its windows overlap and have more than {MOST_ELEMENTS} elements, or {_IMAGE}"
-_LARGEST = f"its windows have more than {MOST_ELEMENTS} elements or gaps, or {_IMAGE}"
-_ADAPTIVE = f"its windows are not of one size, or {_IMAGE}"
+_OVERLAPPING = f"its windows overlap and have more than {MOST_ELEMENTS} elements"
+_LARGE = f"its windows have gaps, or more than {MOST_ELEMENTS} elements"
+_UNEQUAL = "its windows are not of one size, or there are none"
 
-REFUSALS: dict[Any, str] = {
-    _aten.avg_pool2d.default: _MEAN,
-    _aten.avg_pool2d_backward.default: _MEAN,
-    _aten._adaptive_avg_pool2d.default: _ADAPTIVE,
-    _aten._adaptive_avg_pool2d_backward.default: _ADAPTIVE,
-    _aten.max_pool2d_with_indices.default: _LARGEST,
-    _aten.max_pool2d_with_indices_backward.default: _LARGEST,
+_LEFT: dict[Any, tuple[int, str]] = {
+    _aten.avg_pool2d.default: (0, _OVERLAPPING),
+    _aten.avg_pool2d_backward.default: (1, _OVERLAPPING),
+    _aten._adaptive_avg_pool2d.default: (0, _UNEQUAL),
+    _aten._adaptive_avg_pool2d_backward.default: (1, _UNEQUAL),
+    _aten.max_pool2d_with_indices.default: (0, _LARGE),
+    _aten.max_pool2d_with_indices_backward.default: (1, _LARGE),
 }
-"""Why one is left after tracing."""
+"""Which argument is the image, and what windows are that tracing leaves."""
+
+
+def refusal(node: Node) -> str | None:
+    """Why tracing left a pool; None of other nodes."""
+    if node.target not in _LEFT:
+        return None
+    position, windows = _LEFT[node.target]
+    image = cast(torch.Tensor, meta_of(cast(Node, node.args[position])))
+    if not all(type(size) is int for size in image.shape[-2:]):
+        return "its image's size is not known before the call"
+    return windows if image.is_floating_point() else "its image is of integers"

@@ -18,7 +18,7 @@ from fuser.frontend.definition import FusionDefinition
 from fuser.integrations.aten import TABLE, Kind
 from fuser.integrations.fx_types import meta_of, tensors_of
 from fuser.integrations.lowering import Lowering
-from fuser.integrations.pools import REFUSALS as POOL_REFUSALS
+from fuser.integrations.pools import refusal as pool_refusal
 from fuser.ir import dtypes
 
 
@@ -137,7 +137,7 @@ def refusal(node: Node, found: Mapping[Node, Support], trials: Trials) -> str | 
     """Why a definition cannot hold this node; None if it can. `found` has its sources."""
     row = TABLE.get(node.target)
     if row is None:
-        return POOL_REFUSALS.get(node.target, "the table has no row for it")
+        return pool_refusal(node) or "the table has no row for it"
     for each in (node, *node.all_input_nodes):
         # A view is repeated in the partition that reads it, whose definition holds what it means.
         view = row.kind is Kind.VIEW if each is node else found[each].role is Role.VIEW
