@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
@@ -137,7 +138,7 @@ def refusal(node: Node, found: Mapping[Node, Support], trials: Trials) -> str | 
     """Why a definition cannot hold this node; None if it can. `found` has its sources."""
     row = TABLE.get(node.target)
     if row is None:
-        return pool_refusal(node) or "the table has no row for it"
+        return _without_row(node)
     for each in (node, *node.all_input_nodes):
         # A view is repeated in the partition that reads it, whose definition holds what it means.
         view = row.kind is Kind.VIEW if each is node else found[each].role is Role.VIEW
@@ -152,6 +153,12 @@ def refusal(node: Node, found: Mapping[Node, Support], trials: Trials) -> str | 
     if told not in trials:
         trials[told] = _trial(node)
     return trials[told]
+
+
+def _without_row(node: Node) -> str:
+    if isinstance(node.target, HigherOrderOperator):
+        return "it calls other operations, which torch runs as they are"
+    return pool_refusal(node) or "the table has no row for it"
 
 
 def _told(node: Node) -> object:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import fuser
 from fuser.errors import BackendOptionError, PartitionError
@@ -368,3 +370,21 @@ def test_what_is_compared_in_16_bits_is_rounded_as_eager_does(dtype: torch.dtype
     ):
         torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
     assert torch.equal(compiled(equal)(x, scale), equal(x, scale))
+
+
+def test_draws_that_are_repeated_from_a_checkpoint_are_torchs() -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        dropped = partial(torch.nn.functional.dropout, p=0.5)
+        return checkpoint(lambda x: dropped(x.sin()), x.cos(), use_reentrant=False) * 2
+
+    dynamo.clear_reports()
+    x = torch.randn(8, 16, requires_grad=True)
+    y = torch.compile(step, backend="fuser")(x)
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    expected = torch.autograd.grad(x.cos().sin().sum(), x)[0] * (y != 0) * 4
+    torch.testing.assert_close(grad, expected)
+    left = [entry for report in dynamo.reports() for entry in report.uncovered]
+    assert [entry.overload for entry in left] == ["run_and_save_rng_state", "run_with_rng_state"]
+    assert {entry.reason for entry in left} == {
+        "it calls other operations, which torch runs as they are"
+    }
