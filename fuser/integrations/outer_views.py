@@ -113,8 +113,9 @@ def _is_alias(node: Node, chain: Sequence[Node]) -> bool:
     numbers = (*base.shape, *base.stride(), base.storage_offset())
     numbers = (*numbers, *last.shape, *last.stride(), last.storage_offset())
     strided = base.layout is last.layout is torch.strided
-    same = base.dtype is last.dtype and not base.is_complex() and not last.is_neg()
-    return strided and same and all(map(is_static, numbers))
+    lazy = base.is_complex() or base.is_neg() or last.is_neg()
+    alike = base.dtype is last.dtype and not lazy
+    return strided and alike and all(map(is_static, numbers))
 
 
 def _base(chain: Sequence[Node]) -> Node:

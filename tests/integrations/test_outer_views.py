@@ -75,6 +75,8 @@ def test_what_is_returned_is_an_alias_where_nobody_sees_its_memory(
         lambda x, w: torch.view_as_complex((x @ w).view(4, 6, 2)).exp(),
         lambda x, w: torch.complex(x, x).conj() * 2,
         lambda x, w: aten.as_strided(x @ w, [3], [2], 1) + 1,
+        lambda x, w: torch._neg_view(x @ w) + 1,
+        lambda x, w: torch._neg_view(torch._neg_view(x @ w).clone()).exp(),
     ],
 )
 def test_what_strides_do_not_say_stays_torchs(function: Any) -> None:
