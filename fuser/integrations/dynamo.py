@@ -108,6 +108,7 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
     choose_by_masks(module)
     divide = _PARTITIONS[how.options.partition]
 
+    # Of each graph's results, those whose writes torch is to notice: no gradients are.
     seen: dict[str, int] = {"backward": 0}
 
     def compiler(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:
