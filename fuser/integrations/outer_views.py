@@ -2,7 +2,7 @@
 
     mm -> view -> split -> [1] -> view -> permute    =>    mm -> alias of these sizes and strides
 
-From Python, each view takes torch as long as a small kernel does.
+Each view is a call of torch's from Python, and there are more of them than of all else.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
         case CheckIndex():
             return held[op.arg]
         case Gather(mode="select"):
-            return _selected(op, held[op.arg], out)
+            return selected(op, held[op.arg], out)
         case Cast() | Pointwise() | Flip():
             args = op.args if isinstance(op, Pointwise) else (op.arg,)
             same = (held[arg] for arg in args if arg.is_tensor and arg.shape == out.shape)
@@ -166,7 +166,7 @@ def eager_memory(statement: Statement, held: Mapping[Value, Strided]) -> Strided
             return row_major(out)
 
 
-def _selected(op: Gather, memory: Strided, out: Value) -> Strided:
+def selected(op: Gather, memory: Strided, out: Value) -> Strided:
     """What lies at one place along a dimension. Where it begins is not known before the call."""
     strides = memory.strides[: op.dim] + memory.strides[op.dim + 1 :]
     return Strided(memory.base, out.shape, strides)

@@ -34,7 +34,7 @@ from fuser.ir.nodes import (
     View,
     operands,
 )
-from fuser.ir.strided import Order, Strided, alias, dense, order_of, row_major
+from fuser.ir.strided import Order, Strided, alias, dense, order_of, row_major, selected
 from fuser.ir.types import TensorType, dense_strides, dims_slowest_first
 from fuser.passes.unknown_strides import UnknownStrides, is_known, used_strides
 
@@ -136,9 +136,7 @@ class Layouts:
             case View() | Permute() | Broadcast() | Expand() | Squeeze() | Slice():
                 return self._alias(op, held[op.arg], out)
             case Gather(mode="select"):
-                strides = held[op.arg].strides
-                kept = strides[: op.dim] + strides[op.dim + 1 :]
-                return Strided(held[op.arg].base, out.shape, kept)
+                return selected(op, held[op.arg], out)
             case _ if (same := _handed_on(op)) is not None:
                 return held[same]
             case _ if _has_order(out.shape) and (met := _met(op)):
