@@ -35,7 +35,6 @@ def embedding_backward(words: str, *, hot: bool) -> Kind:
         into={"index_add": gradient_into},
         exact=gradient_of_embedding,
         goals=Goals(cpu=2.0, copied=0.5 if hot else 0.75),
-        in_place={("cuda", torch.float32): 2, ("cuda", torch.bfloat16): 3},
         loose=64.0 if hot else 1.0,
     )
 

@@ -82,8 +82,8 @@ def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName) -> Backend:
     """The segments of a fusion that went through the passes, and their kernels' text."""
     fusion = choose_scatter_forms(
         fusion,
-        lists=target.kind == "cpu",
-        ordered=target.kind != "cpu" and torch.are_deterministic_algorithms_enabled(),
+        in_order=target.kind == "cpu",
+        repeatable=torch.are_deterministic_algorithms_enabled(),
     )
     debug.dump("fusion_ir_preseg", f"for {target}", lambda: print_fusion(fusion))
     tensors = zip(fusion.inputs, inputs, strict=True)

@@ -13,6 +13,7 @@ from fuser.codegen.cpu_ranges import over_axis
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import (
+    ByLists,
     IfListed,
     IfPastCache,
     ListLoop,
@@ -107,7 +108,7 @@ class CpuRowPrinter(CpuKernel):
                 cpu_scatter.unlisted_rows(self, node)
             case ListLoop():
                 cpu_scatter.each_point(self, node)
-            case FinishPowers() | WarpPoints() | WarpElements():
+            case FinishPowers() | WarpPoints() | WarpElements() | ByLists():
                 super().row_node(node)
             case _:
                 assert_never(node)

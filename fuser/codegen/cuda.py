@@ -9,12 +9,14 @@ from fuser.codegen.cuda_blocks import over_blocks
 from fuser.codegen.cuda_kept import copy_ahead, is_copied, row_array
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import load_lanes, over_lanes, store_lanes
+from fuser.codegen.cuda_lists import by_lists
 from fuser.codegen.cuda_points import over_ends, over_points
 from fuser.codegen.cuda_rows import accumulate, finish, region
 from fuser.codegen.cuda_tiles import tile_lines, tile_node, tiled_loops
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import (
+    ByLists,
     Loop,
     ProcessorNode,
     Region,
@@ -112,5 +114,7 @@ class CudaPrinter(CudaKernel):
                 cuda_scatter.warp_points(self, node)
             case WarpElements():
                 cuda_scatter.warp_elements(self, node)
+            case ByLists():
+                by_lists(self, node)
             case _:
                 assert_never(node)

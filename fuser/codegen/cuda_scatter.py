@@ -45,7 +45,7 @@ def warp_elements(kernel: CudaKernel, node: WarpElements) -> None:
     kernel.out.line(f"{type_}* {name}_place = nullptr;")
     kernel.out.line(f"{type_} {name}_added = {type_}(0);")
     with kernel.out.block(f"if (point < {points})"):
-        _unravel_point(kernel, node.axes, "point")
+        unravel_point(kernel, node.axes, "point")
         kernel.nodes(node.code)
         place = f"{name}_out + ({kernel.sizes.index(store.at, name)})"
         kernel.out.line(f"{name}_place = {_or(kernel, place, store.at, 'nullptr')};")
@@ -68,7 +68,7 @@ def warp_points(kernel: CudaKernel, node: WarpPoints) -> None:
     kernel.out.line(f"long long {name}_place = -1;")
     own = f"tile + {index}(threadIdx.x)"
     with kernel.out.block(f"if ({own} < {points})"):
-        _unravel_point(kernel, node.axes, own)
+        unravel_point(kernel, node.axes, own)
         kernel.nodes(node.code)
         place = kernel.sizes.index(node.place, name)
         kernel.out.line(f"{name}_place = {_or(kernel, place, node.place, '-1')};")
@@ -95,7 +95,7 @@ def _load_points(kernel: CudaKernel, node: WarpPoints, points: str) -> None:
     with _each_step(kernel, node):
         kernel.out.line(f"const {index} point = tile + {index}(lane_at_turn);")
         kernel.out.line(f"const {index} read = point < {points} ? point : {points} - 1;")
-        _unravel_point(kernel, node.axes, "read")
+        unravel_point(kernel, node.axes, "read")
         with kernel.sharing(node.columns):
             kernel.nodes(node.columns.body)
             source = kernel.expressions.print(node.store.source, name)
@@ -134,7 +134,7 @@ def _or(kernel: CudaKernel, place: str, at: Index, none: str) -> str:
     return f"{exists} ? {place} : {none}" if exists else place
 
 
-def _unravel_point(kernel: CudaKernel, axes: tuple[Axis, ...], number: str) -> None:
+def unravel_point(kernel: CudaKernel, axes: tuple[Axis, ...], number: str) -> None:
     if len(axes) == 1:
         kernel.out.line(f"const {kernel.index} {kernel.sizes.axis(axes[0])} = {number};")
     elif axes:

@@ -32,7 +32,7 @@ CPU = Target(
 )
 
 CUDA = Target(
-    library=load("common.h", "random.h", "cuda.h", "scan_cuda.h"),
+    library=load("common.h", "random.h", "cuda.h", "scan_cuda.h", "lists_cuda.h"),
     restrict="__restrict__",
     infinity={
         DataType.Float: "__int_as_float(0x7f800000)",

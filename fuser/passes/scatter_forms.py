@@ -53,21 +53,22 @@ _MOST_LISTED = 2**31 - 2
 """Rows and points are numbered by Int32."""
 
 
-def choose_scatter_forms(fusion: Fusion, *, lists: bool, ordered: bool) -> Fusion:
+def choose_scatter_forms(fusion: Fusion, *, in_order: bool, repeatable: bool) -> Fusion:
     """`fusion` with a form for every scatter.
 
-    `lists`: the target makes lists of points, or goes row by row. `ordered`: kernels add in no
-    particular order, and the same result is wanted each time, so torch has to see to it.
+    `in_order`: the target has lists of points in their order, or goes row by row; else kernels add
+    them in any order, and which of several is kept is left to chance. `repeatable`: the same result
+    is wanted each time, so where that is so, torch has to see to it.
     """
-    return _Choice(fusion, lists=lists, ordered=ordered).run()
+    return _Choice(fusion, in_order=in_order, repeatable=repeatable).run()
 
 
 class _Choice:
     """One walk over a fusion."""
 
-    def __init__(self, fusion: Fusion, *, lists: bool, ordered: bool) -> None:
+    def __init__(self, fusion: Fusion, *, in_order: bool, repeatable: bool) -> None:
         self._fusion = fusion
-        self._lists, self._ordered = lists, ordered
+        self._in_order, self._repeatable = in_order, repeatable
         self._definitions = fusion.definitions()
         self._uses = fusion.uses()
         self._statements: list[Statement] = []
@@ -88,12 +89,15 @@ class _Choice:
         whole = math.prod(op.points) > 0 and op.arg.elements > 0
         if not whole or dtype.is_complex or (op.adds and dtype is DataType.Bool):
             return ScatterForm.TORCH
-        if self._lists and self._shares_index(op):
+        if self._in_order and self._shares_index(op):
             return ScatterForm.LISTS
-        if self._lists and _has_rows(op):
+        if self._in_order and _has_rows(op):
             return ScatterForm.ROWS
-        if self._ordered and (dtype.is_floating or not op.adds):
+        by_chance = not self._in_order and (dtype.is_floating or not op.adds)
+        if by_chance and self._repeatable:
             return ScatterForm.TORCH
+        if op.adds and self._shares_index(op):
+            return ScatterForm.LISTS
         return ScatterForm.IN_PLACE
 
     def _shares_index(self, op: Scatter) -> bool:

@@ -70,7 +70,7 @@ def room(workspace: Workspace, device: torch.device) -> torch.Tensor:
     return make(workspace.elements, dtype=workspace.dtype.torch, device=device)
 
 
-_KEPT_ZEROS = 1 << 15
+_KEPT_ZEROS = 1 << 18
 """Numbers that are 0 between the kernels of a stream."""
 
 _OF_STREAM: dict[tuple[torch.dtype, int, int], torch.Tensor] = {}

@@ -145,6 +145,11 @@ class CudaRowParameters:
     most_blocks: int = 1 << 14
     """Blocks of the largest grid, which do several rows each."""
 
+    # -- scatters ------------------------------------------------------------------------------
+
+    listed_points: int = 64
+    """Points of a row that one warp adds up, at least, before others take pieces of them."""
+
     # -- what a row keeps between sweeps -------------------------------------------------------
 
     thread_bytes: int = 64

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Literal
+from fuser.schedule.expressions import Expression, Literal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_statements import (
     Accumulate,
@@ -205,6 +206,53 @@ class WarpPoints:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeLanes:
+    """`code` makes `source` for neighbouring columns: an array of lanes, or the number of one."""
+
+    code: tuple[Node, ...]
+    source: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class WarpRows:
+    """Each warp of a GPU makes `tile` of the rows that `axes` number, and `columns` of them, from
+    lists of points. Lists of more than `longest` are cut into pieces of so many, which others take,
+    `cut_by` of them.
+
+    There are `copies` of all rows that have lists, and at most `pieces` of each copy. Points come
+    one after the other, `ahead` of them at a time, the number of each being `point`: what each has
+    `added`, which may need what is done once `of_row`. What they come to, at first `fill`, and what
+    the row held before, its `base`, `finish` knows as `name`.
+    """
+
+    lists: str
+    name: str
+    dtype: DataType
+    axes: tuple[Axis, ...]
+    copies: int
+    point: str
+    columns: Loop
+    of_row: tuple[Node, ...]
+    added: MadeLanes
+    base: MadeLanes
+    finish: tuple[Node, ...]
+    fill: Literal
+    tile: int
+    longest: int
+    pieces: int
+    cut_by: int
+    ahead: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ByLists:
+    """`rows`, by `lists` that blocks of a GPU make before: each block has a share of either."""
+
+    lists: PointLists
+    rows: WarpRows
+
+
+@dataclass(frozen=True, slots=True)
 class WarpElements:
     """Each thread of a GPU takes an element that `axes` number. `code` makes what `store` adds, and
     a warp adds up what goes to one place before."""
@@ -246,6 +294,7 @@ RowNode = (
     | Share
     | WarpPoints
     | WarpElements
+    | ByLists
     | ProcessorNode
 )
 """What only kernels of rows and scatters have, but for the region of a processor's pieces."""
@@ -279,5 +328,8 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
                 yield from every_node((*node.code, node.columns, node.store))
             case WarpElements():
                 yield from every_node((*node.code, node.store))
+            case ByLists():
+                yield from every_node((*node.lists.body, *node.rows.of_row, *node.rows.added.code))
+                yield from every_node((*node.rows.base.code, *node.rows.finish))
             case _:
                 pass

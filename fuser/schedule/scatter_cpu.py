@@ -40,7 +40,7 @@ from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.row_statements import Kept, RowArray
-from fuser.schedule.scatter_elements import at_once, scatter_of
+from fuser.schedule.scatter_elements import at_once, held_type, scatter_of
 from fuser.schedule.scatter_lists import ListBody, trace_lists
 from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
 from fuser.schedule.scatter_trace import PointBody, trace_points
@@ -62,7 +62,8 @@ def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> Loop
     """The loop nest of a segment with a scatter."""
     _, op = scatter_of(segment)
     if op.form is ScatterForm.LISTS:
-        return _lists(segment, trace_lists(segment), parameters)
+        held = held_type(op, segment.stores)
+        return _lists(segment, trace_lists(segment, held), parameters)
     if op.form is ScatterForm.ROWS:
         return _rows(segment, trace_scattered_rows(segment), parameters)
     return _points(segment, trace_points(segment), parameters)

@@ -1,4 +1,5 @@
-"""Scatters on a GPU: memory itself adds, so that threads may meet at one element.
+"""Scatters on a GPU: by lists of points, or in place, where memory itself adds, so that threads may
+meet at one element.
 
     warps       a warp takes 32 points and some columns, a few neighbouring ones for each thread
     elements    a warp takes 32 elements, where there are few columns
@@ -15,6 +16,7 @@ import dataclasses
 import math
 
 from fuser.ir.neutral import zero_to_add
+from fuser.ir.nodes import ScatterForm
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_parameters import CudaRowParameters
@@ -30,6 +32,8 @@ from fuser.schedule.row_cuda import map_rows
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_statements import Accumulate
 from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.scatter_elements import scatter_of
+from fuser.schedule.scatter_lists_cuda import WARPS, schedule_lists_cuda
 from fuser.schedule.scatter_trace import PointBody, trace_points
 from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments, step_along
@@ -38,14 +42,14 @@ from fuser.segmenter import Segment
 LEAST_COLUMNS = 16
 """Columns that at least half of a warp's threads have something to do for."""
 
-WARPS = 8
-"""Warps a block."""
-
 
 def schedule_scatter_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
 ) -> LoopNest:
-    """The loop nest of a segment with a scatter in place."""
+    """The loop nest of a segment with a scatter."""
+    _, op = scatter_of(segment)
+    if op.form is ScatterForm.LISTS:
+        return schedule_lists_cuda(segment, alignments, parameters)
     body = trace_points(segment)
     columns = body.sweep.axes[-1].extent if body.sweep.axes else 1
     if body.store.joins and columns < LEAST_COLUMNS:

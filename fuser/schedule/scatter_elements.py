@@ -13,7 +13,7 @@ from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Expression, Ref
-from fuser.schedule.index import ZERO, Axis, Index, Variable
+from fuser.schedule.index import Axis, Index, Variable
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_elements import Elements
@@ -57,12 +57,12 @@ class ScatterTracer(Elements):
         self._out = self._statement.out
 
     def row_named(self, at: Coordinates) -> Index:
-        """The row of the result that the index of a point names."""
-        size = self._out.shape[self._op.dim]
-        variable = Variable(f"{self._out}_index", size)
+        """The row of the result that the index of a point names; of a single row too, since it may
+        name none."""
+        variable = Variable(f"{self._out}_index", self._out.shape[self._op.dim])
         self._gathers[variable] = (self._statement, (self._op.index, at))
         self._make((variable, ()))
-        return ZERO if size == 1 else Index(0, ((variable, 1),))
+        return Index(0, ((variable, 1),))
 
     def source(self, at: Coordinates) -> tuple[Value, Coordinates]:
         return (self._op.src, at if self._op.src.is_tensor else ())

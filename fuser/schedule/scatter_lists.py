@@ -30,7 +30,6 @@ from fuser.schedule.scatter_elements import (
     ScatterTracer,
     atoms_of,
     axes_of,
-    held_type,
     moved,
 )
 from fuser.schedule.statements import Let
@@ -53,10 +52,10 @@ class Listed:
 class ListBody:
     """What is done for every row of the result.
 
-    `outside` and `rows` number rows, `row` among those with lists of their own. `begun`, `one`,
-    `added` and `last` sweep the columns of a row: before its points, with one of them, for each
-    other, and after. `of_row` and `of_point` are done once for all columns; `point` is the number
-    of a point.
+    `outside` and `rows` number rows, `row` among those with lists of their own. `begun`, `given`,
+    `one`, `added` and `last` sweep the columns of a row: before its points, for what each of them
+    is alone, with one of them, for each other, and after. `of_row` and `of_point` are done once for
+    all columns; `point` is the number of a point.
     """
 
     prologue: tuple[Let, ...]
@@ -68,23 +67,25 @@ class ListBody:
     begun: Sweep
     point: Variable
     of_point: tuple[Code, ...]
+    given: Sweep
     one: Sweep
     added: Sweep
     last: Sweep
 
 
-def trace_lists(segment: Segment) -> ListBody:
-    """The body of a scatter that makes its result row by row."""
-    return _ListTracer(segment).run()
+def trace_lists(segment: Segment, held: DataType) -> ListBody:
+    """The body of a scatter that makes its result row by row, each `held` as a type until all of
+    its points are there."""
+    return _ListTracer(segment).run(held)
 
 
 class _ListTracer(ScatterTracer):
-    def run(self) -> ListBody:
+    def run(self, dtype: DataType) -> ListBody:
         op, at = self._op, self._natural(self._out)
         listed = self._listed()
         outside, columns = self._columns(at)
         self._kept = atoms_of(at) - {axis.path[0] for axis in columns}
-        name, dtype = f"{self._out}_sum", held_type(op, self._segment.stores)
+        name = f"{self._out}_sum"
         held, kept = Ref(name, dtype), Kept(name, dtype, columns[-1])
         given = self.element(op.arg, at, dtype)
         point, added = self._at_point(at, dtype)
@@ -100,7 +101,7 @@ class _ListTracer(ScatterTracer):
         def joined(value: Expression) -> Call:
             return Call("add", (value, added.made), dtype)
 
-        one = keeping(added.made, *added.each)
+        alone = one = keeping(added.made, *added.each)
         if op.adds:
             one = keeping(joined(given.made), *given.each, *added.each)
         body = ListBody(
@@ -113,6 +114,7 @@ class _ListTracer(ScatterTracer):
             begun=keeping(given.made, *given.each),
             point=point,
             of_point=added.once,
+            given=alone,
             one=one,
             added=keeping(joined(held), kept, *added.each),
             last=last,
@@ -170,7 +172,7 @@ class _ListTracer(ScatterTracer):
 
 def _with_merged_lists(body: ListBody) -> ListBody:
     """`body` with neighbouring axes merged that every access walks as one."""
-    sweeps = body.begun, body.one, body.added, body.last
+    sweeps = body.begun, body.given, body.one, body.added, body.last
     of_row, of_point = (Sweep((), code, (), ()) for code in (body.of_row, body.of_point))
     indices = [index for sweep in (of_row, of_point, *sweeps) for index in sweep.indices()]
     indices.append(body.row)
@@ -178,7 +180,7 @@ def _with_merged_lists(body: ListBody) -> ListBody:
     rows, also = merge_axes(body.rows, indices)
     columns, and_these = merge_axes(body.begun.axes, indices)
     replaced |= also | and_these
-    begun, one, added, last = (moved(sweep, columns, replaced) for sweep in sweeps)
+    begun, given, one, added, last = (moved(sweep, columns, replaced) for sweep in sweeps)
     return replace(
         body,
         listed=_with_merged_axes(body.listed),
@@ -188,6 +190,7 @@ def _with_merged_lists(body: ListBody) -> ListBody:
         of_row=replace_axes(of_row, replaced).code,
         of_point=replace_axes(of_point, replaced).code,
         begun=begun,
+        given=given,
         one=one,
         added=added,
         last=last,

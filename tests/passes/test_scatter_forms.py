@@ -24,9 +24,9 @@ LISTS, IN_PLACE, TORCH = ScatterForm.LISTS, ScatterForm.IN_PLACE, ScatterForm.TO
 ROWS = ScatterForm.ROWS
 
 
-def chosen(draft: Draft, *, lists: bool = False, ordered: bool = False) -> Fusion:
+def chosen(draft: Draft, *, in_order: bool = False, repeatable: bool = False) -> Fusion:
     """`draft` with forms, which change no number."""
-    after = choose_scatter_forms(draft.fusion, lists=lists, ordered=ordered)
+    after = choose_scatter_forms(draft.fusion, in_order=in_order, repeatable=repeatable)
     pairs = zip(interpret(after, draft.inputs), interpret(draft.fusion, draft.inputs), strict=True)
     for got, want in pairs:
         torch.testing.assert_close(got, want)
@@ -49,9 +49,19 @@ def added(base: torch.Tensor, count: int = 9, dim: int = 0) -> Draft:
 @pytest.mark.parametrize("columns", [15, 16, 1 << 14, (1 << 14) + 1])
 def test_lists_are_made_where_enough_neighbours_share_an_index(columns: int) -> None:
     wanted = LISTS if 16 <= columns <= 1 << 14 else IN_PLACE
-    assert forms(chosen(added(torch.zeros(4, columns)), lists=True)) == [wanted]
-    assert forms(chosen(added(torch.zeros(columns, 4), dim=1), lists=True)) == [IN_PLACE]
-    assert forms(chosen(added(torch.zeros(4, columns)))) == [IN_PLACE]
+    assert forms(chosen(added(torch.zeros(4, columns)), in_order=True)) == [wanted]
+    assert forms(chosen(added(torch.zeros(columns, 4), dim=1), in_order=True)) == [IN_PLACE]
+    assert forms(chosen(added(torch.zeros(4, columns)))) == [wanted]
+
+
+def test_lists_in_any_order_are_not_for_overwriting() -> None:
+    draft = Draft()
+    data, source = draft.tensor(torch.zeros(4, 32)), draft.tensor(torch.randn(3, 32))
+    index = draft.tensor(torch.tensor([[3], [0], [2]]))
+    wide = draft.add(Expand(index, (3, 32)))
+    draft.out(draft.add(Scatter(data, wide, source, 0)))
+    assert forms(chosen(draft, in_order=True)) == [LISTS]
+    assert forms(chosen(draft)) == [IN_PLACE]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +72,7 @@ def test_rows_with_points_of_their_own_are_made_one_by_one(
     rows: int, length: int, form: ScatterForm
 ) -> None:
     draft = added(torch.zeros(rows, length), dim=1)
-    assert forms(chosen(draft, lists=True)) == [form]
+    assert forms(chosen(draft, in_order=True)) == [form]
     assert forms(chosen(draft)) == [IN_PLACE]
 
 
@@ -75,7 +85,7 @@ def test_a_row_without_points_is_none_that_is_made(
     data, source = draft.tensor(torch.zeros(8, 16)), draft.tensor(torch.ones(8, 3))
     index = draft.tensor(torch.ones(points).long())
     draft.out(draft.add(Scatter(data, index, source, 1, "scatter_add")))
-    after = chosen(draft, lists=True)
+    after = chosen(draft, in_order=True)
     assert forms(after) == [form]
     assert names(after) == (["scatter_add"] if form is ROWS else ["set", "scatter_add"])
 
@@ -140,8 +150,7 @@ def test_small_types_are_added_in_wider_ones(dtype: torch.dtype, wide: DataType)
     after = chosen(added(torch.zeros(4, 3).to(dtype)))
     assert names(after) == ["cast", "cast", "index_add", "cast"]
     assert [s.out.dtype for s in after.statements if isinstance(s.op, Scatter)] == [wide]
-    listed = chosen(added(torch.zeros(4, 32).to(dtype)), lists=True)
-    assert names(listed) == ["index_add"]
+    assert names(chosen(added(torch.zeros(4, 32).to(dtype)))) == ["index_add"]  # by lists
 
 
 def test_small_types_are_overwritten_as_they_are() -> None:
@@ -155,17 +164,17 @@ def test_small_types_are_overwritten_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "form"), [(torch.float32, TORCH), (torch.int32, IN_PLACE), (torch.complex64, TORCH)]
+    ("dtype", "form"), [(torch.float32, TORCH), (torch.int32, LISTS), (torch.complex64, TORCH)]
 )
 def test_sums_in_no_order_are_torchs_where_the_same_are_wanted(
     dtype: torch.dtype, form: ScatterForm
 ) -> None:
-    assert forms(chosen(added(torch.zeros(4, 32).to(dtype)), ordered=True)) == [form]
+    assert forms(chosen(added(torch.zeros(4, 32).to(dtype)), repeatable=True)) == [form]
 
 
 def test_nothing_to_scatter_is_left_to_torch() -> None:
-    assert forms(chosen(added(torch.zeros(4, 32), count=0), lists=True)) == [TORCH]
-    assert forms(chosen(added(torch.zeros(4, 0)), lists=True)) == [TORCH]
+    assert forms(chosen(added(torch.zeros(4, 32), count=0), in_order=True)) == [TORCH]
+    assert forms(chosen(added(torch.zeros(4, 0)), in_order=True)) == [TORCH]
 
 
 def test_dimensions_along_which_an_index_varies() -> None:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.codegen import Workspace
 from fuser.frontend.handles import Handle
-from fuser.ir.dtypes import DataType
 from fuser.runtime import buffers, executor
 from tests.definitions import defined
 
@@ -32,7 +31,14 @@ def mean_of_rows(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.mean(fd.ops.log(fd.ops.sum(fd.ops.exp(x), dims=[1])))
 
 
-@pytest.mark.parametrize("build", [total, normed, mean_of_rows])
+def gradient(fd: FusionDefinition, x: Handle) -> Handle:
+    """Of an embedding, with a word that is three hundred times there."""
+    words = fd.ops.iota(700, 0, 1, DataType.Int)
+    zeros = fd.ops.full([700, 96], 0.0, DataType.Float)
+    return fd.ops.index_put_accumulate(zeros, fd.ops.where(words < 300, 7, words), x)
+
+
+@pytest.mark.parametrize("build", [total, normed, mean_of_rows, gradient])
 def test_counters_are_zero_again(
     build: Callable[[FusionDefinition, Handle], Handle], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.passes.scatter_forms import choose_scatter_forms
+from fuser.passes import scatter_forms
 from fuser.segmenter import Segment, segment
 from tests.definitions import Define, defined
 from tests.segmented import concrete, memory_of
@@ -56,8 +58,10 @@ def overwritten(fd: FusionDefinition, x: Handle, index: Handle, source: Handle) 
 
 
 def scatter_segment(define: Define, *inputs: torch.Tensor) -> Segment:
-    """The kernel with the scatter, which changes the data in place."""
-    fusion = defined(define, *inputs).fusion
-    fusion = choose_scatter_forms(concrete(fusion, inputs), lists=False, ordered=False)
+    """The kernel with the scatter, which changes the data in place; no columns are few enough for
+    lists."""
+    fusion = concrete(defined(define, *inputs).fusion, inputs)
+    with patch.object(scatter_forms, "MOST_COLUMNS", 0):
+        fusion = scatter_forms.choose_scatter_forms(fusion, in_order=False, repeatable=False)
     *_, last = segment(fusion, memory_of(fusion, inputs)).segments
     return last

@@ -43,7 +43,7 @@ def nest(columns: int, define: Define = added, points: int = 300) -> LoopNest:
     x, source = (torch.empty(size, columns, device="meta") for size in (100, points))
     inputs = x, torch.empty(points, dtype=torch.int64, device="meta"), source
     fusion = defined(define, *inputs).fusion
-    fusion = choose_scatter_forms(concrete(fusion, inputs), lists=True, ordered=False)
+    fusion = choose_scatter_forms(concrete(fusion, inputs), in_order=True, repeatable=False)
     *_, last = segment(fusion, memory_of(fusion, inputs)).segments
     return schedule_scatter_cpu(last, CpuRowParameters())
 

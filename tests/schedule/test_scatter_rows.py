@@ -27,7 +27,7 @@ def scattered(mode: str, *rows: int) -> Segment:
     with FusionDefinition() as fd:
         ops = fd.ops.scatter_add if mode == "added" else fd.ops.scatter
         fd.add_output(ops(*map(fd.from_pytorch, inputs), len(rows)))
-    fusion = choose_scatter_forms(concrete(fd.fusion, inputs), lists=True, ordered=False)
+    fusion = choose_scatter_forms(concrete(fd.fusion, inputs), in_order=True, repeatable=False)
     (only,) = segment(fusion, memory_of(fusion, inputs)).segments
     return only
 

@@ -12,6 +12,7 @@ from fuser.errors import IndexOutOfRangeError
 from fuser.frontend.handles import Handle
 from fuser.ir.dtypes import from_torch
 from fuser.ir.tolerance import tolerance
+from fuser.passes import scatter_forms
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.plan import Plan
@@ -159,8 +160,9 @@ def test_memory_of_any_layout(target: str, layout: str) -> None:
 def test_points_that_meet_in_any_order_of_threads(
     order: ThreadOrder, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All at one place, half of them, runs of equal ones, all different."""
+    """All at one place, half of them, runs of equal ones, all different; memory adds."""
     monkeypatch.setattr(EmulatorBackend, "order", order)
+    monkeypatch.setattr(scatter_forms, "MOST_COLUMNS", 0)  # no lists
     count, shape = 75, [columns] if columns else []
     runs = torch.arange(count) // 5
     for at in (runs * 0 + 3, runs * (runs % 2), runs, torch.arange(count).flip(0)):
@@ -406,7 +408,8 @@ def test_the_wish_for_the_same_sums_is_seen_at_every_call() -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("mode", ["index_add", "scatter_add"])
 @pytest.mark.parametrize("columns", [6, 64])
-def test_no_spills(columns: int, mode: str, arch: str) -> None:
+def test_no_spills(columns: int, mode: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scatter_forms, "MOST_COLUMNS", 0)  # no lists
     base, values = torch.zeros(100, columns).half(), torch.zeros(50, columns).half()
     at = torch.zeros(50).long() if mode == "index_add" else torch.zeros(50, columns).long()
     given = [base, at, values]
@@ -415,7 +418,8 @@ def test_no_spills(columns: int, mode: str, arch: str) -> None:
     assert kernel.compile().spill_bytes == 0
 
 
-def test_memory_adds_four_numbers_at_once_where_it_can() -> None:
+def test_memory_adds_four_numbers_at_once_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scatter_forms, "MOST_COLUMNS", 0)  # no lists
     inputs = [torch.zeros(100, 768), torch.zeros(50).long(), torch.zeros(50, 768)]
     *_, kernel = defined(added("index_add", 0), *inputs).plan(inputs, target="cuda:sm_90").kernels
     assert kernel.scheduler == "scatter"

@@ -1,0 +1,166 @@
+"""Scatters by lists of points on a GPU: every element of the result is made once, by one thread.
+
+The blocks of one launch make the lists, and then the rows. A warp takes some rows and a chunk of
+their columns, and walks the points of one row after the other. A row with many points is cut into
+pieces, for a warp each, of which the last one to finish has the sum of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fuser.ir.neutral import zero_to_add
+from fuser.ir.nodes import Value
+from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.counts import ceil_div, point_count, power_of_two
+from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.expressions import Literal
+from fuser.schedule.in_place import scatter_refusal
+from fuser.schedule.index import Index
+from fuser.schedule.index_width import index_dtype
+from fuser.schedule.loop_nest import Launch, LoopNest
+from fuser.schedule.loop_tree import (
+    ByLists,
+    Loop,
+    MadeLanes,
+    PointLists,
+    PointOf,
+    WarpRows,
+    nested,
+)
+from fuser.schedule.names import kernel_name
+from fuser.schedule.row_body import Code, Fold, Sweep, names_in, nodes_read
+from fuser.schedule.row_lanes import in_lanes
+from fuser.schedule.row_statements import Accumulate, Keep, Kept
+from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.scatter_elements import scatter_of
+from fuser.schedule.scatter_lists import ListBody, trace_lists
+from fuser.schedule.statements import Store
+from fuser.schedule.vectors import Alignments
+from fuser.segmenter import Segment
+
+WARPS = 8
+"""Warps a block."""
+
+MOST_ROWS, LEAST_ROWS = 32, 8
+"""Rows of a warp: no more than it has lanes, which each know of one; and not so few that to ask
+where their lists begin takes longer than to walk them."""
+
+
+def schedule_lists_cuda(
+    segment: Segment, alignments: Alignments, parameters: CudaRowParameters
+) -> LoopNest:
+    """The loop nest of a segment with a scatter that adds, and makes all of its result."""
+    statement, op = scatter_of(segment)
+    body = trace_lists(segment, op.arg.dtype.compute)
+    listed, inner = body.listed, body.begun.axes[-1]
+    name = str(statement.out)
+    lanes = _lanes(segment, body, alignments, parameters)
+    place = (*listed.code, PointOf(name, listed.number, listed.row))
+    lists = PointLists(name, listed.rows, listed.points, nested(listed.axes, Binding.TEAM, place))
+    rows = _rows(body, statement.out, lanes, parameters)
+    chunks = ceil_div(inner.extent, 32 * lanes)
+    warps = rows.cut_by + ceil_div(point_count(rows.axes), rows.tile) * chunks
+    blocks = 2 * ceil_div(listed.points, 32 * WARPS) + ceil_div(listed.rows, 32 * WARPS)
+    blocks += ceil_div(warps, WARPS)
+    once = (Sweep((), code, (), ()) for code in (listed.code, body.of_row, body.of_point))
+    sweeps = (body.begun, body.given, body.last, *once)
+    indices = [listed.number, *(index for sweep in sweeps for index in sweep.indices())]
+    return LoopNest(
+        name=kernel_name("scatter", segment),
+        axes=tuple(dict.fromkeys((*listed.axes, *rows.axes, inner))),
+        prologue=body.prologue,
+        body=(ByLists(lists, rows),),
+        launch=Launch((blocks, 1, 1), (32, WARPS, 1), 32 * WARPS),
+        index_dtype=index_dtype(
+            segment, indices, blocks * 32 * WARPS, rows.pieces * rows.copies * chunks
+        ),
+        mapping=f"cuda scatter, by lists of points, {lanes} column(s) a thread",
+        parameters=parameters,
+        overwrite_refusal=scatter_refusal(segment),
+        team=Team.WARP,
+    )
+
+
+def _rows(body: ListBody, out: Value, lanes: int, parameters: CudaRowParameters) -> WarpRows:
+    (kept,) = (node for node in body.last.code if isinstance(node, Kept))
+    *others, inner = body.begun.axes
+    axes, points = (*others, *body.outside, *body.rows), body.listed.points
+    added, base = (_lanes_of(sweep, out, lanes) for sweep in (body.given, body.begun))
+    finish = in_lanes(body.last, _no_folds, inner, Vectors(lanes))
+    finish = tuple(node for node in finish if node not in (kept, replace(kept, lanes=lanes)))
+    copies, chunks = point_count((*others, *body.outside)), ceil_div(inner.extent, 32 * lanes)
+    longest = _longest(body, parameters)
+    pieces = max(2 * points // longest, 1)
+    return WarpRows(
+        lists=str(out),
+        name=kept.name,
+        dtype=kept.dtype,
+        axes=axes,
+        copies=copies,
+        point=body.point.name,
+        columns=Loop(inner, Binding.TEAM, (), lanes, whole=True),
+        of_row=_of_row(body, (*body.of_point, *body.given.code)),
+        added=replace(added, code=(*body.of_point, *added.code)),
+        base=replace(base, code=(*_of_row(body, body.begun.code), *base.code)),
+        finish=(*_of_row(body, (*body.last.code, *body.last.stores)), *finish),
+        fill=Literal(zero_to_add(kept.dtype), kept.dtype),
+        tile=_tile(point_count(axes) * chunks, parameters),
+        longest=longest,
+        pieces=pieces,
+        cut_by=min(pieces * copies * chunks, WARPS * parameters.multiprocessors),
+    )
+
+
+def _of_row(body: ListBody, nodes: Iterable[Code | Store]) -> tuple[Code, ...]:
+    """What is done once for a row, of which these nodes need the names."""
+    return nodes_read(body.of_row, set(names_in(nodes)), reporting=False)
+
+
+def _lanes_of(sweep: Sweep, out: Value, lanes: int) -> MadeLanes:
+    """What makes neighbouring lanes of what a sweep keeps."""
+    *code, keep = sweep.code
+    assert isinstance(keep, Keep)
+    assert keep.source is not None
+    inner = sweep.axes[-1]
+    store = Store(out, Index(0, ((inner, 1),)), keep.source)
+    storing = replace(sweep, code=tuple(code), stores=(store,))
+    nodes = in_lanes(storing, _no_folds, inner, Vectors(lanes))
+    made = next(node.source for node in reversed(nodes) if isinstance(node, Store))
+    return MadeLanes(tuple(node for node in nodes if not isinstance(node, Store)), made)
+
+
+def _no_folds(fold: Fold, sweep: Sweep) -> Accumulate:
+    raise AssertionError("a scatter folds nothing")
+
+
+# -- how many --------------------------------------------------------------------------------------
+
+
+def _lanes(
+    segment: Segment, body: ListBody, alignments: Alignments, parameters: CudaRowParameters
+) -> int:
+    """Neighbouring columns for a thread, as long as all of a warp's have some."""
+    sweeps, inner = (body.begun, body.given, body.last), body.begun.axes[-1]
+    given = segment, sweeps, inner, alignments, parameters
+    lanes = math.gcd(vectors_for(*given, may_peel=False).lanes, inner.extent)
+    while lanes > 1 and lanes * 32 > inner.extent:
+        lanes //= 2
+    return lanes
+
+
+def _tile(warps: int, parameters: CudaRowParameters) -> int:
+    """Rows of a warp, of which there would be so many if each had one: fewer, where that leaves
+    the GPU without anything to do."""
+    tile, wanted = MOST_ROWS, 2 * parameters.resident // 32
+    while tile > LEAST_ROWS and warps < tile * wanted:
+        tile //= 2
+    return tile
+
+
+def _longest(body: ListBody, parameters: CudaRowParameters) -> int:
+    """Points of a row that a warp adds up: more than most rows have, whose sums are stored once."""
+    listed = body.listed
+    return max(parameters.listed_points, 8 * power_of_two(ceil_div(listed.points, listed.rows)))
