@@ -57,10 +57,9 @@ class Kind:
     `inputs` takes a `Maker`. `written` is the same in torch, as torch.compile is given it; `eager`
     are the ways eager torch offers; `into` are those that write into given tensors: they take the
     results' buffers, a `Scratch` and the inputs. `liger` is that library's operation, if it has it,
-    and `consumes` says that it writes over the first input. `kernels` is how many are planned, and
-    `in_place` how many where memory is written, and changed then, by device and dtype. `loose`: how
-    much larger errors may be than is
-    usual, where many numbers are added up in no order.
+    and `consumes` says that it writes over the first input. `kernels` is how many are planned.
+    `loose`: how much larger errors may be than is usual, where many numbers are added up in no
+    order.
     """
 
     name: str
@@ -74,9 +73,6 @@ class Kind:
     liger: Peer | None = None
     consumes: bool = False
     kernels: int = 1
-    in_place: Mapping[tuple[str, torch.dtype], int] = field(
-        default_factory=dict[tuple[str, torch.dtype], int]
-    )
     loose: float = 1.0
     unrounded: bool = False
     """Whether nothing is computed, so that results are exact."""

@@ -92,5 +92,4 @@ SCATTER_ADD = Kind(
     into={"scatter_add": scatter_add_into},
     exact=scatter_add,
     goals=Goals(cpu=1.0),
-    in_place={("cuda", torch.float32): 2, ("cuda", torch.bfloat16): 3},
 )

@@ -258,6 +258,38 @@ def _added_exact(count: int) -> Callable[[torch.Tensor], torch.Tensor]:
     return exact
 
 
+HOT = 150
+"""Points that go to one row of many."""
+
+
+def _added_to_one(fd: FusionDefinition, x: Handle) -> Handle:
+    """A row of many points, whose list is cut, among rows of one or none."""
+    wide, number = DataType.Double if x.dtype() is DataType.Double else DataType.Float, 2 * HOT
+    points = fd.ops.iota(number, 0, 1, DataType.Int)
+    zeros = fd.ops.full([number, 24], 0.0, wide)
+    at = fd.ops.where(points < HOT, 7, points)
+    return fd.ops.index_put_accumulate(zeros, at, fd.ops.cast(x * 0.25, wide))
+
+
+def _added_to_one_exact(x: torch.Tensor) -> torch.Tensor:
+    at = torch.arange(2 * HOT, device=x.device)
+    return torch.zeros_like(x).index_add(0, at.where(at >= HOT, at.new_tensor(7)), x / 4)
+
+
+def _added_in_rows(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    """Rows with points of their own, which meet."""
+    wide = DataType.Double if x.dtype() is DataType.Double else DataType.Float
+    rows, columns = (fd.ops.iota(n, 0, 3, DataType.Int) for n in (80, 30))
+    at = fd.ops.broadcast(rows, [False, True]) + fd.ops.broadcast(columns, [True, False])
+    at = fd.ops.remainder(at, 20)
+    return fd.ops.scatter_add(fd.ops.cast(x, wide), at, fd.ops.cast(y * 0.25, wide), 1)
+
+
+def _added_in_rows_exact(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    rows, columns = (3 * torch.arange(n, device=x.device) for n in (80, 30))
+    return x.scatter_add(1, (rows[:, None] + columns) % 20, y / 4)
+
+
 FLOAT8 = (DataType.Float8_e4m3fn, DataType.Float8_e5m2, DataType.Float8_e8m0fnu)
 
 
@@ -349,6 +381,10 @@ FAMILIES = (
     Family("scan of columns", lambda fd, x: fd.ops.cumsum(x, 0), _column_sums, positive((67, 40))),
     Family("gather", _rows_in_turn, lambda x: x[torch.arange(40) * 7 % 11].exp(), random((11, 24))),
     Family("rows added", _added(11, 24), _added_exact(11), random((ADDED, 24))),
+    Family("rows cut", _added_to_one, _added_to_one_exact, random((2 * HOT, 24))),
+    Family(
+        "rows in shared memory", _added_in_rows, _added_in_rows_exact, random((80, 20), (80, 30))
+    ),
     Family("elements added", _added(13), _added_exact(13), random((ADDED,))),
 )
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

@@ -18,6 +18,7 @@ from fuser.schedule.loop_tree import (
     IfPastCache,
     ListLoop,
     Loop,
+    Meet,
     Node,
     PointLists,
     PointOf,
@@ -108,7 +109,7 @@ class CpuRowPrinter(CpuKernel):
                 cpu_scatter.unlisted_rows(self, node)
             case ListLoop():
                 cpu_scatter.each_point(self, node)
-            case FinishPowers() | WarpPoints() | WarpElements() | ByLists():
+            case FinishPowers() | WarpPoints() | WarpElements() | ByLists() | Meet():
                 super().row_node(node)
             case _:
                 assert_never(node)

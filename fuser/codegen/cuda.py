@@ -6,7 +6,7 @@ from typing import assert_never
 
 from fuser.codegen import cuda_folds, cuda_scans, cuda_scatter, cuda_teams
 from fuser.codegen.cuda_blocks import over_blocks
-from fuser.codegen.cuda_kept import copy_ahead, is_copied, row_array
+from fuser.codegen.cuda_kept import add_to_row, copy_ahead, is_copied, row_array
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import load_lanes, over_lanes, store_lanes
 from fuser.codegen.cuda_lists import by_lists
@@ -18,6 +18,7 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import (
     ByLists,
     Loop,
+    Meet,
     ProcessorNode,
     Region,
     RowNode,
@@ -31,6 +32,7 @@ from fuser.schedule.row_statements import (
     Finish,
     FinishPowers,
     Keep,
+    KeepAt,
     Kept,
     RowArray,
     ScanLanes,
@@ -96,6 +98,10 @@ class CudaPrinter(CudaKernel):
                 cuda_teams.checked_index(self, node)
             case Keep() | Kept() | RowArray():
                 row_array(self, node)
+            case KeepAt():
+                add_to_row(self, node)
+            case Meet():
+                cuda_teams.meet(self)
             case Region():
                 region(self, node)
             case Accumulate():

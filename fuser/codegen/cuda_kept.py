@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import declare_lanes, times
+from fuser.codegen.cuda_lanes import declare_lanes, grouped, times
+from fuser.codegen.cuda_teams import once_a_row
 from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.row_statements import Keep, Kept, Place, RowArray
+from fuser.schedule.expressions import Ref
+from fuser.schedule.index import compose
+from fuser.schedule.row_statements import Keep, KeepAt, Kept, Place, RowArray
 from fuser.schedule.statements import Load
 
 
@@ -19,6 +22,9 @@ def copy_ahead(kernel: CudaKernel, load: Load) -> None:
 def row_array(kernel: CudaKernel, node: Keep | Kept | RowArray) -> None:
     """What a row keeps between sweeps."""
     type_ = kernel.expressions.type(node.dtype)
+    if kernel.facts.arrays[node.name].room:
+        _in_order(kernel, node, type_)
+        return
     if isinstance(node, RowArray):
         _declare_room(kernel, node, type_)
         return
@@ -51,6 +57,47 @@ def _declare_room(kernel: CudaKernel, array: RowArray, type_: str) -> None:
     else:
         aligned = f"alignas({min(lanes * array.dtype.itemsize, 16)})"
         kernel.out.line(f"{aligned} {type_} {name}[{array.rounds}][{lanes}];")
+
+
+def _in_order(kernel: CudaKernel, node: Keep | Kept | RowArray, type_: str) -> None:
+    """A row in shared memory, its elements in their order, and what a thread has of them."""
+    row, use = f"{node.name}_row", kernel.expressions.use
+    if isinstance(node, RowArray):
+        place = f"reinterpret_cast<{type_}*>(row_memory)"
+        if kernel.facts.team is Team.WARP:
+            place += f" + threadIdx.y * {kernel.sizes.parameter(f'{row}_room', node.room)}"
+        kernel.out.line(f"{type_}* const {row} = {place};")
+        return
+    at = kernel.sizes.index(compose((*node.outer, node.axis)), row)
+    if isinstance(node, Keep):
+        _keep_in_order(kernel, node, f"{row}[{at}]")
+    elif node.lanes == 1:
+        kernel.expressions.lane_arrays.discard(node.name)
+        kernel.out.line(f"const {type_} {node.name} = {row}[{at}];")
+    else:
+        declare_lanes(kernel, node.name, node.dtype, node.lanes)
+        kernel.out.line(f"{use('load_vector')}({node.name}, {row} + {grouped(at)});")
+
+
+def _keep_in_order(kernel: CudaKernel, node: Keep, place: str) -> None:
+    """An element for its place in a row, or some neighbours."""
+    assert node.source is not None
+    if node.lanes == 1:
+        kernel.out.line(f"{place} = {kernel.expressions.print(node.source, node.name)};")
+        return
+    assert isinstance(node.source, Ref), "lanes are computed before they are kept"
+    store = kernel.expressions.use("store_vector")
+    kernel.out.line(f"{store}({node.source.name}, &{place});")
+
+
+def add_to_row(kernel: CudaKernel, node: KeepAt) -> None:
+    """What a point adds to an element of such a row, if its index is one."""
+    assert node.joins == "add", "threads that overwrite are in no order"
+    at = kernel.sizes.index(node.at, node.name)
+    added = kernel.expressions.print(node.source, node.name)
+    with kernel.if_place_exists(node.at), once_a_row(kernel):
+        add = kernel.expressions.use("add_to")
+        kernel.out.line(f"{add}({node.name}_row + {grouped(at)}, {added});")
 
 
 def is_copied(kernel: CudaKernel, name: str) -> bool:

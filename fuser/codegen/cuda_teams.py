@@ -56,6 +56,11 @@ def once(kernel: CudaKernel) -> list[str]:
     return [f"{around.thread} == 0{block}"]
 
 
+def meet(kernel: CudaKernel) -> None:
+    """The threads of a team wait for each other."""
+    kernel.out.line("__syncwarp();" if kernel.facts.team is Team.WARP else "__syncthreads();")
+
+
 def begin_team(kernel: CudaKernel) -> None:
     """Which thread of its team each is, and where the team meets."""
     x, _, _ = kernel.nest.launch.block

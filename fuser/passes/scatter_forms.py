@@ -49,6 +49,10 @@ LEAST_ROWS = 8
 """Rows with points of their own from which a thread makes all of one: fewer would be too few for
 the threads."""
 
+LEAST_SHARED, MOST_SHARED_BYTES = 64, 1 << 16
+"""Rows with points of their own for which a GPU has a block or a warp each, and the bytes of one in
+shared memory: of so many, every architecture has room for one block at least."""
+
 _MOST_LISTED = 2**31 - 2
 """Rows and points are numbered by Int32."""
 
@@ -91,13 +95,16 @@ class _Choice:
             return ScatterForm.TORCH
         if self._in_order and self._shares_index(op):
             return ScatterForm.LISTS
-        if self._in_order and _has_rows(op):
+        if self._in_order and _has_rows(op, LEAST_ROWS):
             return ScatterForm.ROWS
         by_chance = not self._in_order and (dtype.is_floating or not op.adds)
         if by_chance and self._repeatable:
             return ScatterForm.TORCH
         if op.adds and self._shares_index(op):
             return ScatterForm.LISTS
+        row_bytes = op.arg.shape[op.dim] * max(op.arg.dtype.itemsize, 4)
+        if op.adds and _has_rows(op, LEAST_SHARED) and row_bytes <= MOST_SHARED_BYTES:
+            return ScatterForm.ROWS
         return ScatterForm.IN_PLACE
 
     def _shares_index(self, op: Scatter) -> bool:
@@ -154,14 +161,15 @@ class _Choice:
         self._statements.append(Statement((out,), op))
 
 
-def _has_rows(op: Scatter) -> bool:
-    """Whether the index numbers the last dimension, and all rows have equally many points."""
+def _has_rows(op: Scatter, least: int) -> bool:
+    """Whether the index numbers the last dimension, and all rows, of which there are `least`, have
+    equally many points."""
     before, length = op.arg.shape[: op.dim], op.arg.shape[op.dim]
     is_last = op.dim == len(op.arg.shape) - 1 and len(op.point_dims) == 1
     return (
         is_last
         and op.points[: op.dim] == before
-        and math.prod(before) >= LEAST_ROWS
+        and math.prod(before) >= least
         and LEAST_COLUMNS <= length <= MOST_COLUMNS
     )
 

@@ -113,6 +113,11 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Meet:
+    """The threads of a GPU's team wait for each other, and see what all have written."""
+
+
+@dataclass(frozen=True, slots=True)
 class IfPastCache:
     """`body`, if what the kernel stores bypasses the processor's cache, else `otherwise`: the same,
     done another way. A call's sizes say so, and need no other text."""
@@ -263,8 +268,7 @@ class WarpElements:
 
 
 ProcessorNode = (
-    KeepAt
-    | RowTile
+    RowTile
     | RowOfTile
     | Combine
     | KeepLanes
@@ -285,6 +289,8 @@ RowNode = (
     | Keep
     | Kept
     | RowArray
+    | KeepAt
+    | Meet
     | Region
     | Accumulate
     | Finish

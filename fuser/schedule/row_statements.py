@@ -59,7 +59,8 @@ class RowArray:
     """Declares room for what sweeps over `outer` axes and `axis` keep of `name`.
 
     On a GPU, in `place`: for `lanes` elements of each thread in each of `rounds`, `offset` bytes
-    from where shared memory begins; in a register for an end of the row, if it has `ends`.
+    from where shared memory begins; in a register for an end of the row, if it has `ends`. If there
+    is `room` for so many elements, these lie in their order, one row after the other.
     """
 
     name: str
@@ -71,6 +72,7 @@ class RowArray:
     offset: int = 0
     ends: bool = False
     outer: tuple[Axis, ...] = ()
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,11 +61,11 @@ queue to memory, and what is needed now would wait behind it."""
 def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with a scatter."""
     _, op = scatter_of(segment)
+    held = held_type(op, segment.stores)
     if op.form is ScatterForm.LISTS:
-        held = held_type(op, segment.stores)
         return _lists(segment, trace_lists(segment, held), parameters)
     if op.form is ScatterForm.ROWS:
-        return _rows(segment, trace_scattered_rows(segment), parameters)
+        return _rows(segment, trace_scattered_rows(segment, held), parameters)
     return _points(segment, trace_points(segment), parameters)
 
 

@@ -27,13 +27,13 @@ from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node, WarpElements, WarpPoints
 from fuser.schedule.names import kernel_name
-from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in
+from fuser.schedule.row_body import RowBody, Sweep, names_in
 from fuser.schedule.row_cuda import map_rows
-from fuser.schedule.row_lanes import in_lanes
-from fuser.schedule.row_statements import Accumulate
-from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.row_vectors import vectors_for
 from fuser.schedule.scatter_elements import scatter_of
+from fuser.schedule.scatter_lanes import sweep_in_lanes
 from fuser.schedule.scatter_lists_cuda import WARPS, schedule_lists_cuda
+from fuser.schedule.scatter_rows_cuda import schedule_scattered_rows_cuda
 from fuser.schedule.scatter_trace import PointBody, trace_points
 from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments, step_along
@@ -50,6 +50,8 @@ def schedule_scatter_cuda(
     _, op = scatter_of(segment)
     if op.form is ScatterForm.LISTS:
         return schedule_lists_cuda(segment, alignments, parameters)
+    if op.form is ScatterForm.ROWS:
+        return schedule_scattered_rows_cuda(segment, alignments, parameters)
     body = trace_points(segment)
     columns = body.sweep.axes[-1].extent if body.sweep.axes else 1
     if body.store.joins and columns < LEAST_COLUMNS:
@@ -147,7 +149,7 @@ def _lanes(
 def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: int) -> WarpPoints:
     store, dtype = body.store, body.store.tensor.dtype
     along = Index(0, tuple(part for part in store.at.terms if part[0] == inner))
-    nodes = in_lanes(body.sweep, _no_folds, inner, Vectors(lanes))
+    nodes = sweep_in_lanes(body.sweep, lanes)
     source = next(node.source for node in reversed(nodes) if isinstance(node, Store))
     elsewhere = dataclasses.replace(store, at=Index())
     nowhere = dataclasses.replace(store, source=Literal(0, dtype))
@@ -161,7 +163,3 @@ def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: in
         store=dataclasses.replace(store, at=along, source=source, lanes=lanes),
         fill=Literal(zero_to_add(dtype), dtype),
     )
-
-
-def _no_folds(fold: Fold, sweep: Sweep) -> Accumulate:
-    raise AssertionError("a scatter folds nothing")

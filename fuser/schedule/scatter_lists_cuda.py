@@ -18,24 +18,22 @@ from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.expressions import Literal
 from fuser.schedule.in_place import scatter_refusal
-from fuser.schedule.index import Index
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import (
     ByLists,
     Loop,
-    MadeLanes,
     PointLists,
     PointOf,
     WarpRows,
     nested,
 )
 from fuser.schedule.names import kernel_name
-from fuser.schedule.row_body import Code, Fold, Sweep, names_in, nodes_read
-from fuser.schedule.row_lanes import in_lanes
-from fuser.schedule.row_statements import Accumulate, Keep, Kept
-from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.row_body import Code, Sweep, names_in, nodes_read
+from fuser.schedule.row_statements import Kept
+from fuser.schedule.row_vectors import vectors_for
 from fuser.schedule.scatter_elements import scatter_of
+from fuser.schedule.scatter_lanes import lanes_kept, sweep_in_lanes
 from fuser.schedule.scatter_lists import ListBody, trace_lists
 from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments
@@ -88,8 +86,8 @@ def _rows(body: ListBody, out: Value, lanes: int, parameters: CudaRowParameters)
     (kept,) = (node for node in body.last.code if isinstance(node, Kept))
     *others, inner = body.begun.axes
     axes, points = (*others, *body.outside, *body.rows), body.listed.points
-    added, base = (_lanes_of(sweep, out, lanes) for sweep in (body.given, body.begun))
-    finish = in_lanes(body.last, _no_folds, inner, Vectors(lanes))
+    added, base = (lanes_kept(sweep, out, lanes) for sweep in (body.given, body.begun))
+    finish = sweep_in_lanes(body.last, lanes)
     finish = tuple(node for node in finish if node not in (kept, replace(kept, lanes=lanes)))
     copies, chunks = point_count((*others, *body.outside)), ceil_div(inner.extent, 32 * lanes)
     longest = _longest(body, parameters)
@@ -117,23 +115,6 @@ def _rows(body: ListBody, out: Value, lanes: int, parameters: CudaRowParameters)
 def _of_row(body: ListBody, nodes: Iterable[Code | Store]) -> tuple[Code, ...]:
     """What is done once for a row, of which these nodes need the names."""
     return nodes_read(body.of_row, set(names_in(nodes)), reporting=False)
-
-
-def _lanes_of(sweep: Sweep, out: Value, lanes: int) -> MadeLanes:
-    """What makes neighbouring lanes of what a sweep keeps."""
-    *code, keep = sweep.code
-    assert isinstance(keep, Keep)
-    assert keep.source is not None
-    inner = sweep.axes[-1]
-    store = Store(out, Index(0, ((inner, 1),)), keep.source)
-    storing = replace(sweep, code=tuple(code), stores=(store,))
-    nodes = in_lanes(storing, _no_folds, inner, Vectors(lanes))
-    made = next(node.source for node in reversed(nodes) if isinstance(node, Store))
-    return MadeLanes(tuple(node for node in nodes if not isinstance(node, Store)), made)
-
-
-def _no_folds(fold: Fold, sweep: Sweep) -> Accumulate:
-    raise AssertionError("a scatter folds nothing")
 
 
 # -- how many --------------------------------------------------------------------------------------

@@ -7,13 +7,14 @@
       for i2 < P: T4_index = T2[i0, i2]; T4_sum[T4_index] += T3[i0, i2]
       for i1 < V: T4[i0, i1] = T4_sum[i1], and what else is made of it
 
-One thread does all of a row, its points in their order.
+A thread of a processor does all of a row, its points in their order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO, Index
@@ -25,7 +26,6 @@ from fuser.schedule.scatter_elements import (
     ScatterTracer,
     atoms_of,
     axes_of,
-    held_type,
     moved,
 )
 from fuser.schedule.statements import CheckedIndex, Let
@@ -46,15 +46,16 @@ class ScatteredRows:
     last: Sweep
 
 
-def trace_scattered_rows(segment: Segment) -> ScatteredRows:
-    """The body of a scatter whose rows have points of their own."""
-    return _RowTracer(segment).run()
+def trace_scattered_rows(segment: Segment, held: DataType) -> ScatteredRows:
+    """The body of a scatter whose rows have points of their own, `held` as a type until all of
+    these are there."""
+    return _RowTracer(segment).run(held)
 
 
 class _RowTracer(ScatterTracer):
-    def run(self) -> ScatteredRows:
+    def run(self, dtype: DataType) -> ScatteredRows:
         op, out = self._op, self._out
-        at, dtype = self._natural(out), held_type(self._op, self._segment.stores)
+        at = self._natural(out)
         self._kept = atoms_of(at[: op.dim])
         axes = axes_of(at[op.dim])
         kept = Kept(f"{out}_sum", dtype, axes[-1], outer=axes[:-1])

@@ -49,6 +49,28 @@ def test_bool_and_complex() -> None:
     assert torch.equal(flipped, ~flags)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("hot", [False, True])
+def test_lists_of_points_that_blocks_make_at_once(dtype: torch.dtype, *, hot: bool) -> None:
+    """On two streams, and again and again, so that launches overlap and find numbers left at 0."""
+    words = torch.randint(0, 5000, (20_000,), device="cuda")
+    words = torch.where(torch.rand(20_000, device="cuda") < 0.5, 7, words) if hot else words
+    gradient = torch.randint(-2, 3, (20_000, 256), device="cuda").to(dtype)
+    with FusionDefinition() as fd:
+        given, at = fd.from_pytorch(gradient), fd.from_pytorch(words)
+        zeros = fd.ops.full([5000, 256], 0.0, from_torch(dtype))
+        fd.add_output(fd.ops.index_put_accumulate(zeros, at, given))
+    exact = torch.zeros(5000, 256, device="cuda").index_add(0, words, gradient.float()).to(dtype)
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    results: list[torch.Tensor] = []
+    for number in range(20):
+        with torch.cuda.stream(streams[number % 2]):
+            results += fd.execute([gradient, words])
+    torch.cuda.synchronize()
+    assert all(torch.equal(result, exact) for result in results)
+
+
 def test_runs_on_the_current_stream() -> None:
     """The other stream waits before x is set: a kernel on any other would read zeros."""
     x = torch.zeros(1 << 20, device="cuda")

@@ -76,6 +76,22 @@ def test_rows_with_points_of_their_own_are_made_one_by_one(
     assert forms(chosen(draft)) == [IN_PLACE]
 
 
+@pytest.mark.parametrize(
+    ("rows", "length", "dtype", "form"),
+    [
+        (63, 16, torch.float32, IN_PLACE),
+        (64, 16, torch.float32, ROWS),
+        (64, 1 << 14, torch.bfloat16, ROWS),
+        (64, 1 << 13, torch.float64, ROWS),
+        (64, 1 << 14, torch.float64, IN_PLACE),
+    ],
+)
+def test_rows_that_shared_memory_holds_are_made_one_by_one(
+    rows: int, length: int, dtype: torch.dtype, form: ScatterForm
+) -> None:
+    assert forms(chosen(added(torch.zeros(rows, length, dtype=dtype), dim=1))) == [form]
+
+
 @pytest.mark.parametrize(("points", "form"), [((8, 3), ROWS), ((7, 3), IN_PLACE)])
 def test_a_row_without_points_is_none_that_is_made(
     points: tuple[int, int], form: ScatterForm

@@ -34,6 +34,7 @@ def test_scatters_and_what_surrounds_them(
 ) -> None:
     monkeypatch.setattr(scatter_forms, "LEAST_COLUMNS", least)
     monkeypatch.setattr("fuser.schedule.scatter_cuda.LEAST_COLUMNS", least)
+    monkeypatch.setattr(scatter_forms, "LEAST_SHARED", least)
     examples = (40 if target == "cpu" else 20) * MORE
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=CHECKS)

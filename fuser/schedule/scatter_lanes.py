@@ -1,0 +1,34 @@
+"""Neighbouring lanes of what a scatter's sweeps make, for a thread of a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fuser.ir.nodes import Value
+from fuser.schedule.index import Index
+from fuser.schedule.loop_tree import MadeLanes, Node
+from fuser.schedule.row_body import Fold, Sweep
+from fuser.schedule.row_lanes import in_lanes
+from fuser.schedule.row_statements import Accumulate, Keep
+from fuser.schedule.row_vectors import Vectors
+from fuser.schedule.statements import Store
+
+
+def sweep_in_lanes(sweep: Sweep, lanes: int) -> tuple[Node, ...]:
+    """What a thread does at neighbouring points of a sweep, which folds nothing."""
+    return in_lanes(sweep, _no_folds, sweep.axes[-1], Vectors(lanes))
+
+
+def lanes_kept(sweep: Sweep, out: Value, lanes: int) -> MadeLanes:
+    """What makes neighbouring lanes of what a sweep keeps at its end, in a scatter to `out`."""
+    *code, keep = sweep.code
+    assert isinstance(keep, Keep)
+    assert keep.source is not None
+    store = Store(out, Index(0, ((sweep.axes[-1], 1),)), keep.source)
+    nodes = sweep_in_lanes(replace(sweep, code=tuple(code), stores=(store,)), lanes)
+    made = next(node.source for node in reversed(nodes) if isinstance(node, Store))
+    return MadeLanes(tuple(node for node in nodes if not isinstance(node, Store)), made)
+
+
+def _no_folds(fold: Fold, sweep: Sweep) -> Accumulate:
+    raise AssertionError("a scatter folds nothing")

@@ -1,0 +1,137 @@
+"""Scatters of rows with points of their own on a GPU: shared memory adds, and all of a row is
+read once and written once.
+
+    for each row, by a warp or a block:
+      for i1 < V: T4_row[i1] = T1[i0, i1]
+      the threads meet
+      for i2 < P: T4_row[T2[i0, i2]] += T3[i0, i2]
+      the threads meet
+      for i1 < V: T4[i0, i1] = T4_row[i1], and what else is made of it
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Value
+from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.counts import ceil_div, point_count, power_of_two
+from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.in_place import scatter_refusal
+from fuser.schedule.index_width import index_dtype
+from fuser.schedule.loop_nest import Launch, LoopNest
+from fuser.schedule.loop_tree import Loop, Meet, Node, Region, nested
+from fuser.schedule.names import kernel_name
+from fuser.schedule.row_body import Sweep
+from fuser.schedule.row_lanes import neighbours
+from fuser.schedule.row_statements import Keep, Place, RowArray
+from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.scatter_elements import scatter_of
+from fuser.schedule.scatter_lanes import lanes_kept, sweep_in_lanes
+from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
+from fuser.schedule.vectors import ACCESS_BYTES, Alignments
+from fuser.segmenter import Segment
+
+
+def schedule_scattered_rows_cuda(
+    segment: Segment, alignments: Alignments, parameters: CudaRowParameters
+) -> LoopNest:
+    """The loop nest of a segment with a scatter whose rows have points of their own."""
+    statement, op = scatter_of(segment)
+    body = trace_scattered_rows(segment, shared_type(op.arg.dtype))
+    lanes = _lanes(segment, (body.begun, body.last), alignments, parameters)
+    of_points = _lanes(segment, (body.added,), alignments, parameters)
+    *_, keep = body.begun.code
+    assert isinstance(keep, Keep)
+    room = _room(keep.dtype, point_count(body.begun.axes))
+    team, x, y = _team(body, parameters)
+    rows = (
+        *body.of_row,
+        RowArray(keep.name, keep.dtype, keep.axis, 1, Place.SHARED, outer=keep.outer, room=room),
+        *_begun(body.begun, keep, statement.out, lanes),
+        Meet(),
+        *_added(body, of_points),
+        Meet(),
+        *_shared_out(body.last, sweep_in_lanes(body.last, lanes), lanes),
+    )
+    blocks = min(ceil_div(point_count(body.rows), y), parameters.most_blocks)
+    sweeps = body.begun, body.added, body.last, Sweep((), body.of_row, (), ())
+    indices = [index for sweep in sweeps for index in sweep.indices()]
+    axes = dict.fromkeys((*body.rows, *body.begun.axes, *body.added.axes))
+    return LoopNest(
+        name=kernel_name("scatter", segment),
+        axes=tuple(axes),
+        prologue=body.prologue,
+        body=(Region((), nested(body.rows, Binding.TEAMS, rows), ()),),
+        launch=Launch(
+            *((blocks, 1, 1), (x, y, 1), x * y),
+            shared_bytes=y * room * keep.dtype.itemsize,
+        ),
+        index_dtype=index_dtype(segment, indices, point_count(body.rows) + blocks * y),
+        mapping=f"cuda scatter, {team.name.lower()} of {x} x {y}, rows in shared memory",
+        parameters=parameters,
+        overwrite_refusal=scatter_refusal(segment),
+        team=team,
+    )
+
+
+def shared_type(dtype: DataType) -> DataType:
+    """What numbers of a type are added in: what shared memory adds."""
+    if dtype.is_floating:
+        return dtype.compute
+    return dtype if dtype.itemsize >= 4 else DataType.Int32
+
+
+def _begun(sweep: Sweep, keep: Keep, out: Value, lanes: int) -> tuple[Node, ...]:
+    """What a row holds before its points."""
+    made = lanes_kept(sweep, out, lanes)
+    kept = replace(keep, lanes=lanes, source=made.source)
+    return _shared_out(sweep, (*made.code, kept), lanes)
+
+
+def _added(body: ScatteredRows, lanes: int) -> tuple[Node, ...]:
+    """What each point adds, some of them at once."""
+    sweep = body.added
+    if not sweep.axes:
+        return (*sweep.code, body.placed)
+    taken = neighbours(sweep, sweep.axes[-1], lanes, Vectors(lanes) if lanes > 1 else None)
+    each = Loop(taken.lane, Binding.LANES, (*taken.each.code, body.placed))
+    return _shared_out(sweep, (*taken.once, each), lanes)
+
+
+def _shared_out(sweep: Sweep, inside: tuple[Node, ...], lanes: int) -> tuple[Node, ...]:
+    """Loops whose points the threads of a team share out."""
+    *outer, inner = sweep.axes
+    loop = Loop(inner, Binding.TEAM, inside, lanes, whole=inner.extent % lanes == 0)
+    return nested(outer, Binding.TEAM, (loop,))
+
+
+def _lanes(
+    segment: Segment,
+    sweeps: tuple[Sweep, ...],
+    alignments: Alignments,
+    parameters: CudaRowParameters,
+) -> int:
+    """Neighbours of a thread, which are all there."""
+    if not sweeps[0].axes:
+        return 1
+    inner = sweeps[0].axes[-1]
+    given = segment, sweeps, inner, alignments, parameters
+    return math.gcd(vectors_for(*given, may_peel=False).lanes, inner.extent)
+
+
+def _room(dtype: DataType, elements: int) -> int:
+    """Elements of a row in shared memory, so that the next row is aligned as it is."""
+    each = max(ACCESS_BYTES // dtype.itemsize, 1)
+    return ceil_div(elements, each) * each
+
+
+def _team(body: ScatteredRows, parameters: CudaRowParameters) -> tuple[Team, int, int]:
+    """Who does a row: a warp where it is short, else a block; its threads, and how many a block."""
+    longest = max(point_count(body.begun.axes), point_count(body.added.axes))
+    if longest <= parameters.warp_elements:
+        return Team.WARP, 32, parameters.warps
+    threads = power_of_two(ceil_div(longest, parameters.elements))
+    return Team.BLOCK, min(max(threads, 32), parameters.threads), 1
