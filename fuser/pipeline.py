@@ -30,7 +30,7 @@ from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.oracle import oracle_runner
-from fuser.runtime.placed import Run, copied, current, moved, placed
+from fuser.runtime.placed import Run, apart, are_elsewhere, copied, current, moved, placed
 from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile, profile_call
 from fuser.runtime.target_name import TargetName, check_runs_on, resolve_target
@@ -46,10 +46,11 @@ __all__ = ["Executor", "Plan"]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What runs a call, and its plan; without a compiler there is none. `recognizes` says of the
-    inputs of another call whether they need the same."""
+    """What runs a call, also with outputs `apart`, and its plan, of which there is none without a
+    compiler. `recognizes` says of the inputs of another call whether they need the same."""
 
     run: Run
+    apart: Run
     plan: Plan | None
     recognizes: Recognizes
 
@@ -73,9 +74,15 @@ class Executor:
         """Whether plans depend on more than what each input is like."""
 
     def execute(
-        self, inputs: Inputs, *, target: str | None = None, device: Device = None
+        self,
+        inputs: Inputs,
+        *,
+        target: str | None = None,
+        device: Device = None,
+        apart: bool = False,
     ) -> list[torch.Tensor]:
-        """The outputs for these inputs; nothing is launched if an input is refused."""
+        """The outputs for these inputs; nothing is launched if an input is refused. If they are to
+        be `apart`, none is in memory of an input, or of another output."""
         if is_traced():
             refuse_tracing()
         prepared, by_default = self._recent, target is None and device is None
@@ -87,7 +94,7 @@ class Executor:
                 prepared = self._prepared.get(key, lambda: self._prepare(inputs, target, place))
             self._recent = prepared if by_default else None
         self._last = prepared.plan
-        return prepared.run(inputs)
+        return prepared.apart(inputs) if apart else prepared.run(inputs)
 
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
@@ -189,14 +196,19 @@ class Executor:
         if named.kind == "cpu" and find_compiler() is None:
             warn_without_compiler()
             check_updates(concretize_for(self._fusion, inputs), inputs)
-            return Prepared(oracle_runner(self._fusion, place), None, never)
+            run = oracle_runner(self._fusion, place)
+            return Prepared(run, apart(run), None, never)
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")
         with repro_note():
             runner = self._runner(inputs, named, place)
             plan = self._compile(inputs, named).plan
         recognizes = never if self._depends_on_more else recognizer(inputs)
-        return Prepared(placed(self._fusion, runner.run, inputs, place), plan, recognizes)
+        run = placed(self._fusion, runner.run, inputs, place)
+        if are_elsewhere(inputs, place):  # what is handed on is what was given, not what was moved
+            return Prepared(run, apart(run), plan, recognizes)
+        runs_apart = placed(self._fusion, runner.run_apart, inputs, place)
+        return Prepared(run, runs_apart, plan, recognizes)
 
     def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
         """Runs the plan for these inputs, its kernels compiled and loaded."""

@@ -38,6 +38,7 @@ from fuser.ir import nodes
 from fuser.ir.pointwise import TABLE
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
+from fuser.runtime.torch_steps import separated
 
 
 class Fusion(Workbench):
@@ -84,6 +85,16 @@ class Fusion(Workbench):
         if executor is None or options or PROFILERS:
             return self._execute_with(options, inputs, target, device)
         return executor.execute(flattened(inputs), target=target, device=device)
+
+    def execute_apart(
+        self, inputs: nodes.Inputs, *, target: str | None = None, device: Device = None
+    ) -> list[torch.Tensor]:
+        """As `execute`, of tensors and numbers; no output is in memory of an input, or of another
+        output."""
+        executor = self._executor
+        if executor is None or PROFILERS:
+            return separated(self._execute_with({}, inputs, target, device), inputs)
+        return executor.execute(inputs, target=target, device=device, apart=True)
 
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run for these inputs, which may be meta tensors with a `target`."""

@@ -26,6 +26,11 @@ class RunMembers:
         return self._bench.execute
 
     @property
+    def execute_apart(self) -> Callable[..., list[torch.Tensor]]:
+        """`Fusion.execute_apart` of the Fusion it fills."""
+        return self._bench.execute_apart
+
+    @property
     def plan(self) -> Callable[..., Plan]:
         """`Fusion.plan` of the Fusion it fills."""
         return self._bench.plan

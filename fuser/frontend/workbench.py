@@ -62,6 +62,16 @@ class Workbench(ABC):
         """The inputs, statements and outputs written so far."""
 
     @abstractmethod
+    def execute_apart(
+        self,
+        inputs: Sequence[torch.Tensor | Number],
+        *,
+        target: str | None = None,
+        device: Device = None,
+    ) -> list[torch.Tensor]:
+        """As `execute`; no output is in memory of an input, or of another output."""
+
+    @abstractmethod
     def execute(
         self,
         inputs: Inputs,

@@ -55,12 +55,11 @@ class PartitionCall:
         if self.definition is None or self.failure is not None or self._only_planned:
             return self._in_torch(inputs)
         try:
-            outputs = self.definition.execute(inputs, **self._options)
+            return self.definition.execute_apart(inputs, **self._options)
         except Exception as error:
             outputs = self._in_torch(inputs)  # raises what the user's mistakes raise in torch
             self._fail(error, inputs)
             return outputs
-        return _apart(outputs, inputs)
 
     def plan(self, inputs: Sequence[torch.Tensor | int] | None = None) -> Plan:
         """What a call with these inputs would run; by default, inputs as they were traced.
@@ -170,18 +169,3 @@ def examples(graph: Graph, device: str) -> list[torch.Tensor | int]:
 def _device(graph: Graph) -> torch.device:
     (*_, output) = graph.nodes
     return tensor_of(output.all_input_nodes[0]).device
-
-
-def _apart(outputs: list[torch.Tensor], inputs: Sequence[torch.Tensor | int]) -> list[torch.Tensor]:
-    """Outputs in memory of their own: equal ones may have come as one, or as an input's."""
-    taken = {_address(given) for given in inputs if isinstance(given, torch.Tensor)}
-    for at, output in enumerate(outputs):
-        address = _address(output)
-        if address in taken and output.numel():
-            outputs[at] = output.clone(memory_format=torch.preserve_format)
-        taken.add(address)
-    return outputs
-
-
-def _address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()

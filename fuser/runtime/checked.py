@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from fuser.codegen import IndexCheck
 from fuser.ir.indexing import index_error
 from fuser.runtime.cuda_driver import refuse_capture
-from fuser.runtime.environment import Action, Environment
+
+_NUMBERS = 2
 
 
-def checking(
-    run: Callable[..., None], checks: Sequence[IndexCheck], device: torch.device
-) -> Action:
-    """Run a kernel, wait for it, and raise IndexOutOfRangeError if an index was out of range."""
+class IndexReport:
+    """Where a kernel writes for one call which of its checks failed, counted from 1, and the
+    index: two numbers, at `address`."""
 
-    def raise_for(number: int, index: int) -> None:
+    def __init__(self, checks: Sequence[IndexCheck], device: torch.device) -> None:
+        self._checks = checks
+        if device.type == "cpu":
+            self._numbers = (ctypes.c_longlong * _NUMBERS)()
+            self.address = ctypes.addressof(self._numbers)
+        else:
+            refuse_capture("FUSER_CHECK=index waits for the kernel; leave it off")
+            self._numbers = torch.zeros(_NUMBERS, dtype=torch.int64, device=device)
+            self.address = self._numbers.data_ptr()
+
+    def raise_if_any(self) -> None:
+        """Wait for the kernel. Raises IndexOutOfRangeError if an index was out of range."""
+        number, index = map(int, self._numbers)
         if number:
-            check = checks[number - 1]
+            check = self._checks[number - 1]
             raise index_error(check.operation, index, check.size, wraps=check.wraps)
-
-    def run_on_cpu(environment: Environment) -> None:
-        errors = (ctypes.c_longlong * 2)()
-        run(environment, ctypes.addressof(errors))
-        raise_for(*errors)
-
-    def run_on_device(environment: Environment) -> None:
-        refuse_capture("FUSER_CHECK=index waits for the kernel; leave it off")
-        errors = torch.zeros(2, dtype=torch.int64, device=device)
-        run(environment, errors.data_ptr())
-        raise_for(int(errors[0]), int(errors[1]))
-
-    return run_on_cpu if device.type == "cpu" else run_on_device

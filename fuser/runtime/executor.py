@@ -1,28 +1,38 @@
-"""Running a plan: allocate, launch, hand out. Everything that can be decided before is decided."""
+"""Running a plan: allocate, launch, hand out. Everything that can be decided before is decided.
+
+What a call does is one Python function, written for the plan, a line for each thing:
+
+    def run(inputs):
+        T0, T1 = inputs
+        T3 = empty((8, 64), (64, 1), dtype_0)
+        launch_1(T0.data_ptr(), T1.data_ptr(), T3.data_ptr(), *sizes_2)
+        count("kernels_launched", 1)
+        return [T3]
+
+Of small tensors, a call takes longer than its kernels, and what it looks up longer than what it
+does.
+"""
 
 from __future__ import annotations
 
-import copy
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, assert_never
 
 import torch
 
 from fuser.codegen import KernelSource, Pointer, Scalar, Size, Workspace
-from fuser.errors import ExternError, FuserError
-from fuser.ir.interpret import interpret
-from fuser.ir.nodes import GeneratorState, Number, Output, Statement, Value
+from fuser.ir.nodes import GeneratorState, Inputs, Output, Statement, Value
 from fuser.ir.random_numbers import draw_state
 from fuser.ir.strided import Strided
-from fuser.runtime.buffers import laid_out, room, sole_aliases
-from fuser.runtime.checked import checking
-from fuser.runtime.environment import Action, Environment, ReadTensor
+from fuser.runtime.buffers import room, sole_aliases
+from fuser.runtime.checked import IndexReport
 from fuser.runtime.kernel import Launcher, c_type, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from fuser.runtime.stats import count
 from fuser.runtime.torch_shortcuts import empty_strided
+from fuser.runtime.torch_steps import extern, interpreted, separated, update
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, Step
 
 if TYPE_CHECKING:
@@ -42,240 +52,229 @@ class LoadedKernel:
     """What it took to compile, or to find, and to load."""
 
 
+Kernels = Mapping[str, LoadedKernel]
+
+
 class Runner:
     """Executes one plan. Holds no state between calls, so threads may share it."""
 
-    def __init__(
-        self,
-        segmented: SegmentedFusion,
-        kernels: Mapping[str, LoadedKernel],
-        device: torch.device,
-    ) -> None:
-        self._device = device
-        self._inputs = frozenset(segmented.fusion.inputs)
-        self._slots: dict[Value, int] = {v: i for i, v in enumerate(segmented.fusion.inputs)}
-        self._sole_alias = sole_aliases(segmented)
-        self._actions: list[Action] = []
+    def __init__(self, segmented: SegmentedFusion, kernels: Kernels, device: torch.device) -> None:
         self.kernels = kernels
-        self._ends: list[int] = []  # how many actions are done when each step is
-        drawn = (s for s in segmented.fusion.statements if isinstance(s.op, GeneratorState))
-        self._actions += [self._draw(statement) for statement in drawn]
-        for step in segmented.steps:
-            self._actions += self._step(step, segmented)
-            self._ends.append(len(self._actions))
-        for value, lies in segmented.memory.items():
-            if lies.base is value and value not in self._slots and lies.elements == 0:
-                self._actions.append(self._allocate(value, segmented))  # nobody computes it
-        self._made = len(self._slots) - len(segmented.fusion.inputs)
-        self._replaced = frozenset(update.into for update in segmented.updates)
-        self._outputs = [
-            self._output(output, segmented)
-            for output in segmented.fusion.outputs
-            if output.alias_of is None
-        ]
-        self._overwritten = [self._slots[u.into] for u in segmented.updates if not u.refusal]
-        self._updates = [
-            (self._slots[update.into], self._old_value(update.output, segmented))
-            for update in segmented.updates
-            if update.refusal
-        ]
+        self._plan = segmented, kernels, device
+        self._call = _CallWriter(*self._plan).function()
 
-    def run(self, inputs: Sequence[torch.Tensor | Number]) -> list[torch.Tensor]:
+    def run(self, inputs: Inputs) -> list[torch.Tensor]:
         """The outputs for inputs of the plan's sizes, strides and dtypes."""
-        environment: Environment = [*inputs, *([None] * self._made)]
-        for action in self._actions:
-            action(environment)
-        count("kernels_launched", len(self.kernels))
-        outputs = [output(environment) for output in self._outputs]
-        if self._updates:
-            self._update_inputs(environment)
-        for slot in self._overwritten:
-            # As torch's own functions do, for what autograd has saved of the old value.
-            torch.autograd.graph.increment_version(environment[slot])
-        return outputs
+        return self._call(inputs)
 
-    def marked(self, mark: Callable[[], object]) -> Runner:
-        """The same, but that it calls `mark` after each step."""
+    def run_apart(self, inputs: Inputs) -> list[torch.Tensor]:
+        """The same; no output is in memory of an input, or of another output."""
+        return self._call_apart(inputs)
 
-        def marking(environment: Environment) -> None:
-            mark()
+    @cached_property
+    def marked(self) -> Callable[[Inputs, Callable[[], object]], list[torch.Tensor]]:
+        """As `run`; it calls what it is given besides after each step."""
+        return _CallWriter(*self._plan).function(marked=True)
 
-        runner, ends = copy.copy(self), [0, *self._ends]
-        parts = [[*self._actions[a:b], marking] for a, b in itertools.pairwise(ends)]
-        runner._actions = [*itertools.chain.from_iterable(parts), *self._actions[ends[-1] :]]
-        return runner
+    @cached_property
+    def _call_apart(self) -> Callable[[Inputs], list[torch.Tensor]]:
+        writer = _CallWriter(*self._plan)
+        return writer.function(apart=True) if writer.shares else self._call
 
-    def _step(self, step: Step, segmented: SegmentedFusion) -> list[Action]:
+
+class _CallWriter:
+    """Writes the function of a plan. A value is named in it as it is in the plan."""
+
+    def __init__(self, segmented: SegmentedFusion, kernels: Kernels, device: torch.device) -> None:
+        self._segmented, self._kernels, self._device = segmented, kernels, device
+        self._memory = segmented.memory
+        self._inputs = frozenset(segmented.fusion.inputs)
+        self._replaced = frozenset(update.into for update in segmented.updates)
+        self._sole_alias = sole_aliases(segmented)
+        self._made: set[Value] = set(self._inputs)
+        self._lines: list[str] = []
+        self._names: dict[str, object] = {"count": count, "torch": torch}
+
+    @property
+    def shares(self) -> bool:
+        """Whether an output may be in memory of an input, or of another output."""
+        return self._may_share or any(self._shared())
+
+    def function(self, *, apart: bool = False, marked: bool = False) -> Callable[..., Any]:
+        """The function, which takes the inputs, and what to call after steps if it is `marked`."""
+        segmented = self._segmented
+        self._lines = [f"{_tuple(segmented.fusion.inputs)} = inputs"] if self._inputs else []
+        for statement in segmented.fusion.statements:
+            if isinstance(statement.op, GeneratorState):
+                self._draw(statement)
+        for step in segmented.steps:
+            self._step(step)
+            self._lines += ["mark()"] if marked else []
+        for value, lies in self._memory.items():
+            if lies.base is value and value not in self._made and lies.elements == 0:
+                self._allocate(value)  # nobody computes it
+        if self._kernels:
+            self._lines.append(f'count("kernels_launched", {len(self._kernels)})')
+        self._hand_out(apart=apart)
+        body = "\n    ".join([*self._lines, "return outputs"])
+        parameters = "inputs, mark" if marked else "inputs"
+        text = f"def run({parameters}):\n    {body}\n"
+        exec(compile(text, "<call of a plan>", "exec"), self._names)
+        return self._names["run"]  # pyright: ignore[reportReturnType]
+
+    def _name(self, kind: str, held: object) -> str:
+        """A name in the function for something that is there before."""
+        name = f"{kind}_{len(self._names)}"
+        self._names[name] = held
+        return name
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
         """What is done for a step; nothing for an alias, which is made where it is read."""
         match step:
             case Segment():
-                buffers = dict.fromkeys(step.memory[value].base for value in step.stores)
-                new = [base for base in buffers if base not in self._slots]
-                made = [self._allocate(base, segmented) for base in new]
-                if step.name in self.kernels:
-                    return [*made, self._kernel(self.kernels[step.name])]
-                return made if step.is_empty else [*made, self._interpreted(step)]
+                for base in dict.fromkeys(self._memory[value].base for value in step.stores):
+                    if base not in self._made:
+                        self._allocate(base)
+                if step.name in self._kernels:
+                    self._kernel(self._kernels[step.name])
+                elif not step.is_empty:
+                    run = self._name("interpreted", interpreted(step, self._device))
+                    stores = _list(self._strided(step.memory[value]) for value in step.stores)
+                    self._lines.append(f"{run}({self._operands(step)}, {stores})")
             case ExternStep():
-                return [self._extern(step)]
+                run = self._name("extern", extern(step, self._device))
+                values = step.fusion.output_values
+                self._lines.append(f"{_tuple(values)} = {run}({self._operands(step)})")
+                self._made.update(values)
             case AliasStep():
-                return []
+                pass
             case _:
                 assert_never(step)
 
-    def _new_slot(self, value: Value) -> int:
-        return self._slots.setdefault(value, len(self._slots))
-
-    def _draw(self, statement: Statement) -> Action:
+    def _draw(self, statement: Statement) -> None:
         """A seed and an offset from torch's generator, for the kernels that read them."""
-        seed, offset = (self._new_slot(value) for value in statement.outs)
-        device = self._device
+        draw, device = self._name("draw", draw_state), self._name("device", self._device)
+        self._lines.append(f"{_tuple(statement.outs)} = {draw}({device})")
+        self._made.update(statement.outs)
 
-        def draw(environment: Environment) -> None:
-            environment[seed], environment[offset] = draw_state(device)
-
-        return draw
-
-    def _allocate(self, value: Value, segmented: SegmentedFusion) -> Action:
+    def _allocate(self, value: Value) -> None:
         """Make the buffer of a stored value, already in the form it is handed out in."""
-        slot = self._new_slot(value)
-        lies = segmented.memory[self._sole_alias.get(value, value)]
-        sizes, strides, dtype = lies.shape, lies.strides, value.dtype.torch
-        nbytes = segmented.memory[value].elements * value.dtype.itemsize
-        device = self._device
-        if device.type == "cpu" and nbytes >= POOLED_BYTES:
-
-            def allocate(environment: Environment) -> None:
-                environment[slot] = POOL.empty_strided(sizes, strides, dtype, nbytes)
+        lies = self._memory[self._sole_alias.get(value, value)]
+        nbytes = self._memory[value].elements * value.dtype.itemsize
+        given = f"{lies.shape}, {lies.strides}, {self._name('dtype', value.dtype.torch)}"
+        if self._device.type == "cpu" and nbytes >= POOLED_BYTES:
+            made = f"{self._name('pool', POOL)}.empty_strided({given}, {nbytes})"
         else:
-            empty = empty_strided(device)
+            made = f"{self._name('empty', empty_strided(self._device))}({given})"
+        self._lines.append(f"{value} = {made}")
+        self._made.add(value)
 
-            def allocate(environment: Environment) -> None:
-                environment[slot] = empty(sizes, strides, dtype)
-
-        return allocate
-
-    def _kernel(self, loaded: LoadedKernel) -> Action:
+    def _kernel(self, loaded: LoadedKernel) -> None:
         """Call the kernel with addresses, runtime scalars and the plan's sizes, which are converted
         once."""
-        source, launch = loaded.source, loaded.launch
-        pointers = [
-            self._slots[loaded.segment.memory[argument.value].base]
-            for argument in source.arguments
-            if isinstance(argument, Pointer)
-        ]
-        scalars = [
-            (self._slots[argument.value], argument.value.dtype)
-            for argument in source.arguments
-            if isinstance(argument, Scalar)
-        ]
+        source, device, arguments = loaded.source, self._device, list[str]()
+        for argument in source.arguments:
+            match argument:
+                case Pointer(value):
+                    arguments.append(f"{loaded.segment.memory[value].base}.data_ptr()")
+                case Workspace():
+                    made = self._name("room", lambda of=argument: room(of, device))
+                    self._lines.append(f"{made}_held = {made}()")
+                    arguments.append(f"{made}_held.data_ptr()")
+                case Scalar(value):
+                    convert = self._name("scalar", scalar_argument)
+                    dtype = self._name("dtype", value.dtype)
+                    arguments.append(f"{convert}({value}, {dtype})")
+                case Size():
+                    pass
         sizes = [c_type(a)(a.number) for a in source.arguments if isinstance(a, Size)]
-        workspaces = [a for a in source.arguments if isinstance(a, Workspace)]
-        device, tail = self._device, loaded.tail
-        if not (scalars or workspaces or source.checks):
-            constants = (*sizes, *tail)
-            return lambda environment: launch(
-                *[environment[slot].data_ptr() for slot in pointers],
-                *constants,
-            )
+        report = ""
+        if source.checks:
+            made = self._name("report", lambda: IndexReport(source.checks, device))
+            report = f"{made}_made"
+            self._lines.append(f"{report} = {made}()")
+            arguments += [f"*{self._name('sizes', sizes)}", f"{report}.address"]
+            sizes = []
+        arguments.append(f"*{self._name('sizes', (*sizes, *loaded.tail))}")
+        launch = self._name("launch", loaded.launch)
+        self._lines.append(f"{launch}({', '.join(arguments)})")
+        if report:
+            self._lines.append(f"{report}.raise_if_any()")
 
-        def run(environment: Environment, *errors: int) -> None:
-            addresses = [environment[slot].data_ptr() for slot in pointers]
-            numbers = [scalar_argument(environment[slot], dtype) for slot, dtype in scalars]
-            rooms = [room(workspace, device) for workspace in workspaces]
-            launch(
-                *addresses, *(held.data_ptr() for held in rooms), *numbers, *sizes, *errors, *tail
-            )
+    # -- tensors that are read, and handed out ---------------------------------------------------
 
-        return checking(run, source.checks, device) if source.checks else run
+    def _operands(self, step: Segment | ExternStep) -> str:
+        """How torch sees what a step reads: scalars, buffers, and strided views of those."""
+        places = ((value, step.memory.get(value)) for value in step.fusion.inputs)
+        return _list(str(value) if lies is None else self._strided(lies) for value, lies in places)
 
-    def _extern(self, step: ExternStep) -> Action:
-        compute = self._in_torch(step)
-        values = step.fusion.output_values
-        places = [(self._new_slot(value), step.memory[value].strides) for value in values]
+    def _strided(self, lies: Strided) -> str:
+        base, detached = lies.base, ".detach()" if lies.base in self._inputs else ""
+        offset = f"{base}.storage_offset()" + (f" + {lies.offset}" if lies.offset else "")
+        return f"{base}{detached}.as_strided({lies.shape}, {lies.strides}, {offset})"
 
-        def run(environment: Environment) -> None:
-            for (slot, strides), result in zip(places, compute(environment), strict=True):
-                environment[slot] = laid_out(result, strides)
+    def _hand_out(self, *, apart: bool) -> None:
+        """The outputs; then inputs are updated, which has to come last."""
+        shown = [self._output(output) for output in self._returned]
+        if apart:
+            copy = ".clone(memory_format=torch.preserve_format)"
+            shown = [s + copy if own else s for s, own in zip(shown, self._shared(), strict=True)]
+        self._lines.append(f"outputs = {_list(shown)}")
+        late = [update for update in self._segmented.updates if update.refusal]
+        if late:
+            into = _list(str(each.into) for each in late)
+            results = _list(self._old_value(each.output) for each in late)
+            self._lines.append(f"{self._name('update', update)}({into}, {results})")
+        for each in self._segmented.updates:
+            if not each.refusal:
+                # As torch's own functions do, for what autograd has saved of the old value.
+                self._lines.append(f"torch.autograd.graph.increment_version({each.into})")
+        if apart and self._may_share:
+            self._lines.append(f"outputs = {self._name('separated', separated)}(outputs, inputs)")
 
-        return run
+    def _old_value(self, value: Value) -> str:
+        """A value that must outlive an update of the inputs: a copy if it is one."""
+        lies = self._memory[value]
+        return self._strided(lies) + (".clone()" if lies.base in self._inputs else "")
 
-    def _interpreted(self, step: Segment) -> Action:
-        """A segment run by torch, one operation at a time, into the buffers of its stores."""
-        compute = self._in_torch(step)
-        stores = [self._strided(step.memory[value]) for value in step.stores]
-
-        def run(environment: Environment) -> None:
-            for store, result in zip(stores, compute(environment), strict=True):
-                store(environment).copy_(result)
-
-        return run
-
-    def _in_torch(self, step: ExternStep | Segment) -> Callable[[Environment], list[torch.Tensor]]:
-        """The results of a step, by the oracle."""
-        reads = [self._reader(step.memory.get(value), value) for value in step.fusion.inputs]
-        fusion, device, name = step.fusion, self._device, step.name
-
-        def compute(environment: Environment) -> list[torch.Tensor]:
-            operands = [read(environment) for read in reads]
-            try:
-                with torch.no_grad():
-                    return interpret(fusion, operands, device)
-            except FuserError:
-                raise
-            except (RuntimeError, IndexError) as error:
-                raise ExternError(operation=name, reason=error) from error
-
-        return compute
-
-    def _update_inputs(self, environment: Environment) -> None:
-        """Write results into the inputs they replace, once everything has read the old values."""
-        with torch.no_grad():
-            results = [(environment[slot], read(environment)) for slot, read in self._updates]
-            for held, result in results:
-                assert isinstance(held, torch.Tensor)
-                held.copy_(result)
-
-    def _old_value(self, value: Value, segmented: SegmentedFusion) -> ReadTensor:
-        """How to read a value that must outlive an update of the inputs: a copy if it is one."""
-        read = self._strided(segmented.memory[value])
-        if segmented.memory[value].base not in self._inputs:
-            return read
-        return lambda environment: read(environment).clone()
-
-    def _reader(
-        self, lies: Strided | None, value: Value
-    ) -> Callable[[Environment], torch.Tensor | Number]:
-        """How torch sees a value: a scalar, a buffer, or a strided view of one."""
-        if lies is None:
-            slot = self._slots[value]
-            return lambda environment: environment[slot]
-        return self._strided(lies)
-
-    def _strided(self, lies: Strided) -> ReadTensor:
-        slot = self._slots[lies.base]
-        shape, strides, offset = lies.shape, lies.strides, lies.offset
-
-        def of_input(environment: Environment) -> torch.Tensor:
-            base = environment[slot]
-            assert isinstance(base, torch.Tensor)
-            return base.detach().as_strided(shape, strides, base.storage_offset() + offset)
-
-        def of_buffer(environment: Environment) -> torch.Tensor:
-            base = environment[slot]
-            assert isinstance(base, torch.Tensor)
-            return base.as_strided(shape, strides, base.storage_offset() + offset)
-
-        return of_input if lies.base in self._inputs else of_buffer
-
-    def _output(self, output: Output, segmented: SegmentedFusion) -> ReadTensor:
+    def _output(self, output: Output) -> str:
+        lies = self._memory[output.shown_in or output.value]
         if output.shown_in is not None:
-            return self._strided(segmented.memory[output.shown_in])
-        value = output.value
-        lies = segmented.memory[value]
+            return self._strided(lies)
         if lies.base in self._replaced:
-            return self._old_value(value, segmented)
+            return self._old_value(output.value)
         made = lies.base not in self._inputs
-        if made and (lies.base is value or self._sole_alias.get(lies.base) is value):
-            slot = self._slots[lies.base]
-            return lambda environment: environment[slot]
+        if made and (lies.base is output.value or self._sole_alias.get(lies.base) is output.value):
+            return str(lies.base)
         return self._strided(lies)
+
+    @property
+    def _returned(self) -> list[Output]:
+        return [output for output in self._segmented.fusion.outputs if output.alias_of is None]
+
+    def _shared(self) -> list[bool]:
+        """Of which outputs the memory is an input's, or an earlier output's."""
+        shared, taken = list[bool](), set(self._inputs)
+        for output in self._returned:
+            lies = self._memory[output.shown_in or output.value]
+            copied = output.shown_in is None and lies.base in self._replaced & self._inputs
+            shared.append(lies.base in taken and not copied and lies.elements > 0)
+            taken.add(lies.base)
+        return shared
+
+    @property
+    def _may_share(self) -> bool:
+        """Whether torch makes an output, which may then be an operand of its own."""
+        made = (s for s in self._segmented.steps if isinstance(s, ExternStep))
+        by_torch = {value for step in made for value in step.fusion.output_values}
+        return any(self._memory[output.value].base in by_torch for output in self._returned)
+
+
+def _tuple(values: Sequence[Value]) -> str:
+    return f"({', '.join(map(str, values))},)"
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"[{', '.join(texts)}]"

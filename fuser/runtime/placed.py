@@ -9,6 +9,7 @@ import torch
 
 from fuser.ir.nodes import Fusion, Inputs, Number
 from fuser.runtime.cuda_driver import on_device
+from fuser.runtime.torch_steps import separated
 
 Run = Callable[[Inputs], list[torch.Tensor]]
 
@@ -18,9 +19,18 @@ def placed(fusion: Fusion, run: Run, inputs: Inputs, place: torch.device) -> Run
 
     `place` is the current device meanwhile.
     """
-    elsewhere = any(isinstance(t, torch.Tensor) and t.device != place for t in inputs)
-    run = _after_moving(fusion, run, place) if elsewhere else run
+    run = _after_moving(fusion, run, place) if are_elsewhere(inputs, place) else run
     return _with_current(run, place) if place.type == "cuda" else run
+
+
+def are_elsewhere(inputs: Inputs, place: torch.device) -> bool:
+    """Whether there are tensors on another device than `place`."""
+    return any(isinstance(given, torch.Tensor) and given.device != place for given in inputs)
+
+
+def apart(run: Run) -> Run:
+    """`run`, with outputs in memory of their own."""
+    return lambda inputs: separated(run(inputs), inputs)
 
 
 def moved(inputs: Inputs, place: torch.device) -> Inputs:

@@ -211,10 +211,11 @@ def _timed_run(
 ) -> tuple[list[torch.Tensor], list[float], float]:
     """The outputs of one run, the milliseconds of every step, and what the host takes beside or
     before them."""
+    run = runner.marked
     watch.hold()
     marks: list[object] = [watch.mark()]
     begin = time.perf_counter()
-    outputs = runner.marked(lambda: marks.append(watch.mark())).run(inputs)
+    outputs = run(inputs, lambda: marks.append(watch.mark()))
     host = 1e3 * (time.perf_counter() - begin)
     assert len(marks) == steps + 1
     times = watch.between(marks)
