@@ -23,9 +23,9 @@ _aten: Any = torch.ops.aten
 
 
 def product_of(node: Node, *, onednn: bool = False) -> Product:
-    """What runs a product of a graph: torch's overload, or that into memory from the pool; with
+    """What runs a product of a graph: torch's function, or that into memory from the pool; with
     `onednn`, oneDNN where `runs_in_onednn`. What has been given rows of whole lines is torch's."""
-    made = cast("Product", node.target)
+    made = _QUICKEST.get(node.target) or cast("Product", node.target)
     if node.target in _PACKETS and _is_large(node):
         result = tensor_of(node)
         row = 0 if result.is_contiguous() else result.stride(0)
@@ -67,3 +67,9 @@ class PooledProduct:
 _PACKETS: Mapping[Any, Any] = {
     packet.default: packet for packet in (_aten.mm, _aten.bmm, _aten.addmm, _aten.baddbmm)
 }
+
+_QUICKEST: Mapping[Any, Product] = {
+    getattr(_aten, made.__name__).default: made
+    for made in (torch.mm, torch.bmm, torch.addmm, torch.baddbmm)
+}
+"""What takes a microsecond less to call than the overload, which looks up its own arguments."""

@@ -33,25 +33,23 @@ def recognizer(inputs: Inputs) -> Recognizes:
     count = len(inputs)
 
     def recognizes(given: Inputs) -> bool:
-        return (
-            len(given) == count and _have_strides(given) and check(*given) and _are_aligned(given)
-        )
+        return len(given) == count and _are_plain(given) and check(*given)
 
-    return recognizes if _are_aligned(inputs) else never
+    return recognizes if _are_plain(inputs) else never
 
 
-def _have_strides(inputs: Inputs) -> bool:
-    """Whether inputs are tensors that torch's check can ask for strides: where it cannot, it ends
-    the process."""
-    return all(not getattr(given, "is_nested", True) for given in inputs)
-
-
-def _are_aligned(tensors: Inputs) -> bool:
-    """Whether tensors have memory, aligned for any kernel."""
-    for tensor in tensors:
-        at = tensor.data_ptr()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-        if not at or at & _UNALIGNED:
-            return False
+def _are_plain(inputs: Inputs) -> bool:
+    """Whether inputs are tensors with memory, aligned for any kernel, that torch's check can ask
+    for strides: where it cannot, it ends the process."""
+    try:
+        for given in inputs:
+            if getattr(given, "is_nested", True):
+                return False
+            at = given.data_ptr()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+            if not at or at & _UNALIGNED:
+                return False
+    except RuntimeError:  # fake tensors, wrappers of others
+        return False
     return True
 
 
