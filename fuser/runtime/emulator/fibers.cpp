@@ -54,7 +54,8 @@ constexpr unsigned short is_open = 0xba44;
 struct Block {
   uint3 index;
   Thread* threads;
-  unsigned int live, at_barrier, at_cluster;
+  unsigned int live, at_barrier, at_cluster, teamed;  // threads, and those that wait for others
+  unsigned int first;  // before this turn, no thread is ready
   const Site* barrier;  // where the first thread of the block waits
   bool started;
   bool stuck;  // none of its threads can run before those of other blocks did
@@ -75,7 +76,7 @@ Status status;
 char* message;
 unsigned long message_size;
 bool same(const Site& a, const Site& b) {
-  return a.line == b.line && strcmp(a.operation, b.operation) == 0;
+  return &a == &b || (a.line == b.line && strcmp(a.operation, b.operation) == 0);
 }
 
 unsigned int number_of(const Thread& thread) {
@@ -86,6 +87,18 @@ Thread* warp_of(const Thread& thread) { return block->threads + number_of(thread
 
 bool exists(const Thread* first, unsigned int lane) {
   return first + lane < block->threads + thread_count;
+}
+
+// The number of the thread whose turn it is, of those of a block.
+unsigned int at_turn(unsigned int turn) {
+  return launched->order & reversed ? thread_count - 1 - turn : turn;
+}
+
+void wake(Thread& thread) {
+  thread.state = ready;
+  Block& owner = blocks[(&thread - threads) / max_threads];
+  const unsigned int turn = at_turn(static_cast<unsigned int>(&thread - owner.threads));
+  if (turn < owner.first) owner.first = turn;
 }
 
 // -- switching -------------------------------------------------------------------------------
@@ -132,7 +145,7 @@ void release(Thread* first, unsigned int count, unsigned int mask) {
   races::met(point_of(*first, mask));
   for (unsigned int lane = 0; lane < count; ++lane) {
     if (mask != block_mask && !(mask >> lane & 1)) continue;
-    if (first[lane].state == waiting) first[lane].state = ready;
+    if (first[lane].state == waiting) wake(first[lane]);
   }
 }
 
@@ -161,7 +174,9 @@ bool team_met(const Thread& member) {
     }
   }
   for (unsigned int i = first; i < first + team && i < thread_count; ++i) {
-    if (block->threads[i].state == teamed) block->threads[i].state = ready;
+    if (block->threads[i].state != teamed) continue;
+    wake(block->threads[i]);
+    --block->teamed;
   }
   races::met(team_point(member));
   return true;
@@ -180,7 +195,7 @@ bool cluster_met() {
   }
   if (site == nullptr) return false;
   for (Thread& thread : threads) {
-    if (thread.state == gathered) thread.state = ready;
+    if (thread.state == gathered) wake(thread);
   }
   for (Block& each : blocks) {
     each.at_cluster = 0;
@@ -268,30 +283,30 @@ void thread_main() {
   __builtin_trap();
 }
 
-Thread* next_in(State state) {
-  const bool reverse = launched->order & reversed;
-  for (unsigned int i = 0; i < thread_count; ++i) {
-    Thread& thread = block->threads[reverse ? thread_count - 1 - i : i];
-    if (thread.state == state) return &thread;
+// The first thread in the launch's order that is ready; null if none is.
+Thread* first_ready() {
+  for (unsigned int& turn = block->first; turn < thread_count; ++turn) {
+    Thread& thread = block->threads[at_turn(turn)];
+    if (thread.state == ready) return &thread;
   }
   return nullptr;
 }
 
 // The thread to run; null if none can, or those that can only pass.
 Thread* next_thread() {
-  Thread* thread = next_in(ready);
+  Thread* thread = first_ready();
   if (thread != nullptr || ++passes > max_passes) return thread;
   for (unsigned int i = 0; i < thread_count; ++i) {
-    if (block->threads[i].state == passing) block->threads[i].state = ready;
+    if (block->threads[i].state == passing) wake(block->threads[i]);
   }
-  return next_in(ready);
+  return first_ready();
 }
 
 // An exit may be what the others waited for.
 void check_meetings_after_exit(const Thread& gone) {
   block_met();
   cluster_met();
-  for (unsigned int i = 0; i < thread_count; ++i) {
+  for (unsigned int i = 0; i < thread_count && block->teamed > 0; ++i) {
     if (block->threads[i].state == teamed) team_met(block->threads[i]);
   }
   Thread* first = warp_of(gone);
@@ -370,7 +385,7 @@ void begin(Block& starting, unsigned int number) {
     poison(kernel->shared_begin, kernel->shared_end);
   }
   starting.live = thread_count;
-  starting.at_barrier = starting.at_cluster = 0;
+  starting.at_barrier = starting.at_cluster = starting.teamed = starting.first = 0;
   starting.barrier = nullptr;
   starting.started = starting.stuck = false;
   blockIdx = starting.index;
@@ -457,7 +472,7 @@ void change(Block& owner, const void* barrier, char* place, Barrier held) {
   for (unsigned int i = 0; ended && i < thread_count; ++i) {
     Thread& thread = owner.threads[i];
     const bool waits = thread.state == awaiting && thread.awaited == barrier;
-    if (waits && thread.phase != held.phase) thread.state = ready;
+    if (waits && thread.phase != held.phase) wake(thread);
   }
 }
 
@@ -485,6 +500,7 @@ void meet_team(const Site& site, unsigned int threads) {
   thread.site = &site;
   thread.team = threads;
   thread.state = teamed;
+  ++block->teamed;
   passes = 0;
   char* point = races::arrive(team_point(thread), site.orders_memory);
   if (!team_met(thread) || !(launched->order & run_ahead)) yield_to_scheduler();
