@@ -38,7 +38,7 @@ READS: dict[str, tuple[Function, tuple[int, ...]]] = {
     "nearest, of a size": (resized(size=(8, 12), mode="nearest"), (3, 4, 4)),
     "upsample": (nn.Upsample(scale_factor=3), (3, 4, 4)),
     "bilinear": (resized(scale_factor=2, mode="bilinear"), (3, 4, 4)),
-    "bicubic": (resized(scale_factor=2, mode="bicubic"), (3, 4, 4)),
+    "bicubic": (resized(scale_factor=2, mode="bicubic"), (3, 6, 8)),
     "replicated, 1-d": (lambda x: pad(x.sin(), (2, 2), mode="replicate"), (3, 4)),
     "replicated, 2-d": (lambda x: pad(x.sin(), (2, 2, 1, 1), mode="replicate"), (3, 4, 5)),
     "each twice": (lambda x: x[:, torch.arange(8) // 2] * 2, (4,)),
