@@ -9,6 +9,7 @@ as it computes them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,13 @@ _aten: Any = torch.ops.aten
 
 def decompositions() -> dict[Any, Any]:
     """A function of ATen operations for each overload that has one."""
+    of_key = torch._C._dispatch_get_registrations_for_dispatch_key  # pyright: ignore[reportPrivateUsage]
+    return dict(_decompositions_among(tuple(of_key("CompositeImplicitAutograd"))))
+
+
+@functools.lru_cache(maxsize=1)
+def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
+    """Where more operations are registered, torch may have more; it takes 0.1 s to look."""
     more = [
         _aten._softmax,
         _aten._log_softmax,
