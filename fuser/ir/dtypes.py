@@ -70,25 +70,17 @@ class DataType(Enum, metaclass=_Names):
     Index = Int
     Null = nonmember(None)
 
+    def __init__(self, of_torch: torch.dtype, spelling: str) -> None:
+        self.torch = of_torch
+        self.spelling = spelling
+        """The type's name in generated code; each target's device library defines it."""
+        self.itemsize = of_torch.itemsize
+        """Bytes per element."""
+
     def __repr__(self) -> str:
         return f"DataType.{self.name}"
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    @property
-    def torch(self) -> torch.dtype:
-        return self.value[0]
-
-    @property
-    def spelling(self) -> str:
-        """The type's name in generated code; each target's device library defines it."""
-        return self.value[1]
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self.torch.itemsize
+    __hash__ = object.__hash__  # planning asks often, and each member is there once
 
     @property
     def epsilon(self) -> float:

@@ -56,6 +56,8 @@ class Grouping:
         self._versions = [0] * len(numbers)
         self._costs: dict[int, tuple[Group, int]] = {}
         """By key: a group whose cost was asked for, and its cost."""
+        self._joins: dict[tuple[int, int], tuple[Group, Group, Group]] = {}
+        """By keys: two groups, and what they would be as one."""
         self._pairs = self._neighbouring_nodes()
         self._queue: list[tuple[int, int, int, int, int]] = []
         self._waiting: dict[int, list[tuple[int, int]]] = {number: [] for number in numbers}
@@ -251,10 +253,13 @@ class Grouping:
         return f"torch's {extern.outs[0]}={operation_name(extern.op)}"
 
     def _join(self, first: int, second: int) -> Group:
-        group_of = self._group_of
-        return self._maker.join(
-            self.groups[first], self.groups[second], lambda node: group_of[node] in (first, second)
-        )
+        """Two groups as one, made once: a pair is queued, tried, and asked why it stayed apart."""
+        a, b, group_of = self.groups[first], self.groups[second], self._group_of
+        known = self._joins.get((first, second))
+        if known is None or known[0] is not a or known[1] is not b:
+            joined = self._maker.join(a, b, lambda node: group_of[node] in (first, second))
+            known = self._joins[first, second] = a, b, joined
+        return known[2]
 
     def _profit(self, first: int, second: int, joined: Group) -> int:
         """Bytes that a merge saves."""
