@@ -12,8 +12,9 @@ from fuser.runtime.cubin import Cubin, read_resources
 from fuser.runtime.cuda_bindings import Handle, Nvrtc, Status
 
 # `-v` reports registers and spills, and costs no measurable time. 177 is the warning that a
-# function is not used: device library sections come whole.
-OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--diag-suppress=177")
+# function is not used: device library sections come whole. Minimal are the declarations that NVRTC
+# reads before a text: without those of the CUDA runtime, of which kernels have nothing.
+OPTIONS = ("--std=c++17", "--minimal", "--ptxas-options=-v", "--diag-suppress=177")
 
 
 def options(source: KernelSource) -> tuple[str, ...]:
