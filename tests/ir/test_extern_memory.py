@@ -8,7 +8,7 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
-from fuser.runtime import executor
+from fuser.runtime import torch_steps
 
 
 def strided(*shape: int, order: tuple[int, ...]) -> torch.Tensor:
@@ -24,7 +24,7 @@ ORDERS = {4: ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3)), 3: ((0, 1, 2), (1, 0, 2
 def no_copies(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The strides of results that were not where the plan expected them."""
     copied: list[tuple[int, ...]] = []
-    lay_out = executor.laid_out
+    lay_out = torch_steps.laid_out
 
     def watched(result: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
         made = lay_out(result, strides)
@@ -32,7 +32,7 @@ def no_copies(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
             copied.append(result.stride())
         return made
 
-    monkeypatch.setattr(executor, "laid_out", watched)
+    monkeypatch.setattr(torch_steps, "laid_out", watched)
     return copied
 
 
