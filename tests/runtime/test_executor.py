@@ -125,6 +125,64 @@ def test_outputs_that_are_views_of_each_other_share_memory():
     assert {other.data_ptr() for other in others} == {first.data_ptr()}
 
 
+def apart(build: Define, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    """Outputs as `execute` gives them, but that none shares memory with anything."""
+    fd = defined(build, *inputs)
+    outputs, expected = fd.execute_apart(inputs), fd.execute(inputs)
+    for output, want in zip(outputs, expected, strict=True):
+        torch.testing.assert_close(output, want, rtol=0, atol=0)
+        assert output.stride() == want.stride()
+    places = [tensor.untyped_storage().data_ptr() for tensor in (*inputs, *outputs)]
+    assert len(set(places)) == len(inputs) + len(outputs)
+    return outputs
+
+
+def test_outputs_apart_are_copies_of_what_is_shared():
+    x, y = torch.randn(6, 8), torch.randn(6, 8).t()
+
+    def build(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
+        z = fd.ops.exp(x)
+        views = [
+            fd.ops.reshape(z, [48]),
+            fd.ops.permute(z, [1, 0]),
+            fd.ops.slice(x, [1, 0], [3, 8]),
+        ]
+        return [x, z, *views, z, y, fd.ops.neg(y)]
+
+    apart(build, x, y)
+
+
+def test_outputs_apart_of_what_torch_makes():
+    def build(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
+        product = fd.ops.matmul(x, y)
+        return [product, fd.ops.permute(product, [1, 0]), product + 1.0, x]
+
+    apart(build, torch.randn(6, 8), torch.randn(8, 5))
+
+
+def test_outputs_apart_without_a_compiler(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
+    monkeypatch.setattr("fuser.pipeline.warn_without_compiler", lambda: None)
+    apart(lambda fd, x: [x, fd.ops.reshape(x, [48]), fd.ops.exp(x)], torch.randn(6, 8))
+
+
+def test_an_updated_input_and_outputs_apart():
+    x = torch.randn(6, 8)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        doubled = t * 2.0
+        fd.add_output(doubled, alias_input=t)
+        fd.add_output(doubled)
+        fd.add_output(t)
+    before = x.clone()
+    results = fd.execute_apart([x])
+    assert torch.equal(x, before * 2.0)
+    for result in results:
+        assert result.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    expected = fd.execute([before])
+    assert all(map(torch.equal, results, expected))
+
+
 def test_only_a_view_of_a_result_is_handed_out():
     run(lambda fd, x: [fd.ops.permute(fd.ops.exp(x), [2, 0, 1])], torch.randn(3, 4, 5))
     run(lambda fd, x: [fd.ops.broadcast(fd.ops.exp(x), [False, True])], torch.randn(3))
