@@ -16,7 +16,8 @@ STEPS = ("training", "inference")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A configuration, by the class's name, and the sizes of a batch of text."""
+    """A configuration, by the class's name, and the sizes of a batch of text. A step of a `narrow`
+    one takes what its calls take, more than its arithmetic."""
 
     name: str
     kind: str
@@ -24,6 +25,7 @@ class Model:
     words: int
     batch: int
     length: int
+    narrow: bool = False
 
     def build(self, device: str) -> tuple[Any, Inputs]:
         """The model in training, and its inputs."""
@@ -45,11 +47,13 @@ _LLAMA = {
     "intermediate_size": 8192,
     "num_hidden_layers": 2,
 }
+_NARROW = {"n_layer": 4, "n_embd": 64, "n_head": 4}
 MODELS = (
     Model("BERT", "BertForMaskedLM", {"num_hidden_layers": 2}, 30522, 8, 128),
     Model("GPT-2", "GPT2LMHeadModel", {"n_layer": 2}, 50257, 4, 256),
     Model("XLNet", "XLNetLMHeadModel", _XLNET, 32000, 4, 128),
     Model("Llama", "LlamaForCausalLM", _LLAMA, 32000, 2, 256),
+    Model("narrow GPT-2", "GPT2LMHeadModel", _NARROW, 100, 1, 16, narrow=True),
 )
 SMALL = Model("small", "GPT2LMHeadModel", {"n_layer": 1, "n_embd": 16, "n_head": 2}, 96, 2, 8)
 
