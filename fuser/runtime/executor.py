@@ -9,8 +9,7 @@ What a call does is one Python function, written for the plan, a line for each t
         count("kernels_launched", 1)
         return [T3]
 
-Of small tensors, a call takes longer than its kernels, and what it looks up longer than what it
-does.
+Of small tensors, a call takes longer than its kernels, and what it looks up longer than all else.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ class Runner:
     """Executes one plan. Holds no state between calls, so threads may share it."""
 
     def __init__(self, segmented: SegmentedFusion, kernels: Kernels, device: torch.device) -> None:
-        self.kernels = kernels
-        self._plan = segmented, kernels, device
+        self.kernels, self._plan = kernels, (segmented, kernels, device)
         self._call = _CallWriter(*self._plan).function()
 
     def run(self, inputs: Inputs) -> list[torch.Tensor]:
@@ -107,8 +105,10 @@ class _CallWriter:
         for statement in segmented.fusion.statements:
             if isinstance(statement.op, GeneratorState):
                 self._draw(statement)
-        for step in segmented.steps:
+        read_last = self._read_last()
+        for number, step in enumerate(segmented.steps):
             self._step(step)
+            self._lines += [f"del {base}" for base in read_last.get(number, ())]
             self._lines += ["mark()"] if marked else []
         for value, lies in self._memory.items():
             if lies.base is value and value not in self._made and lies.elements == 0:
@@ -153,6 +153,23 @@ class _CallWriter:
             case _:
                 assert_never(step)
 
+    def _read_last(self) -> dict[int, list[Value]]:
+        """By number, the steps after which memory that the plan makes is not needed any more."""
+        last: dict[Value, int] = {}
+        for number, step in enumerate(self._segmented.steps):
+            if not isinstance(step, AliasStep):
+                values = (*step.fusion.inputs, *step.fusion.output_values)
+                places = (step.memory[value] for value in values if value in step.memory)
+                last |= {lies.base: number for lies in places}
+        outputs = self._segmented.fusion.outputs
+        shown = (value for output in outputs for value in (output.value, output.shown_in) if value)
+        kept = self._inputs.union(self._memory[value].base for value in shown)
+        found: dict[int, list[Value]] = {}
+        for base, number in last.items():
+            if base not in kept:
+                found.setdefault(number, []).append(base)
+        return found
+
     def _draw(self, statement: Statement) -> None:
         """A seed and an offset from torch's generator, for the kernels that read them."""
         draw, device = self._name("draw", draw_state), self._name("device", self._device)
@@ -174,15 +191,17 @@ class _CallWriter:
     def _kernel(self, loaded: LoadedKernel) -> None:
         """Call the kernel with addresses, runtime scalars and the plan's sizes, which are converted
         once."""
-        source, device, arguments = loaded.source, self._device, list[str]()
+        source, device = loaded.source, self._device
+        arguments, rooms = list[str](), list[str]()
         for argument in source.arguments:
             match argument:
                 case Pointer(value):
                     arguments.append(f"{loaded.segment.memory[value].base}.data_ptr()")
                 case Workspace():
                     made = self._name("room", lambda of=argument: room(of, device))
-                    self._lines.append(f"{made}_held = {made}()")
-                    arguments.append(f"{made}_held.data_ptr()")
+                    rooms.append(f"{made}_held")
+                    self._lines.append(f"{rooms[-1]} = {made}()")
+                    arguments.append(f"{rooms[-1]}.data_ptr()")
                 case Scalar(value):
                     convert = self._name("scalar", scalar_argument)
                     dtype = self._name("dtype", value.dtype)
@@ -200,6 +219,7 @@ class _CallWriter:
         arguments.append(f"*{self._name('sizes', (*sizes, *loaded.tail))}")
         launch = self._name("launch", loaded.launch)
         self._lines.append(f"{launch}({', '.join(arguments)})")
+        self._lines += [f"del {', '.join(rooms)}"] if rooms else []
         if report:
             self._lines.append(f"{report}.raise_if_any()")
 

@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from fuser import DataType, FuserError, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
+from fuser.runtime import torch_steps
 from fuser.runtime.stats import stats
 from tests.definitions import Define, close, defined
 from tests.kernels_made import kernels_made
@@ -164,6 +166,28 @@ def test_outputs_apart_without_a_compiler(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
     monkeypatch.setattr("fuser.pipeline.warn_without_compiler", lambda: None)
     apart(lambda fd, x: [x, fd.ops.reshape(x, [48]), fd.ops.exp(x)], torch.randn(6, 8))
+
+
+def test_memory_is_given_back_after_its_last_reader(monkeypatch: pytest.MonkeyPatch):
+    """A result of torch is alive while it is read, and no more when the one after next is made."""
+    made: list[weakref.ref[torch.Tensor]] = []
+    alive: list[list[bool]] = []
+    lay_out = torch_steps.laid_out
+
+    def watched(result: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+        alive.append([held() is not None for held in made])
+        made.append(weakref.ref(result))
+        return lay_out(result, strides)
+
+    def build(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
+        for _ in range(4):
+            x = fd.ops.relu(fd.ops.matmul(x, y))
+        return [x]
+
+    monkeypatch.setattr(torch_steps, "laid_out", watched)
+    inputs = torch.randn(6, 6), torch.randn(6, 6)
+    defined(build, *inputs).execute(inputs)
+    assert alive == [[], [False], [False, False], [False, False, False]]
 
 
 def test_an_updated_input_and_outputs_apart():
