@@ -1,7 +1,7 @@
 """CUDA C++ for scatters by lists of points: shares of all blocks, first of the lists, then of rows.
 
-In `step` after step, a warp does each point of its rows, or none of a row without any: `at` is the
-lane that knows of the step. See `device/lists_cuda.h`.
+In step after step, a warp does each point of its rows, and none where a row has none; each lane
+knows of one of 32 steps. See `device/lists_cuda.h`.
 """
 
 from __future__ import annotations
