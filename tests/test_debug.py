@@ -104,10 +104,10 @@ def test_a_step_that_torch_runs_has_no_kernel_and_the_dumps_say_so(
 
 
 def scattered(fd: FusionDefinition) -> Handle:
-    """A scatter that the processor makes lists for, and a GPU a kernel of its own."""
+    """What is written over, by lists on the processor, and by a kernel of its own on a GPU."""
     x, source = (fd.define_tensor([100, 32], contiguity=True) for _ in range(2))
-    index = fd.define_tensor([100], contiguity=True, dtype=DataType.Int)
-    return fd.ops.index_add(x + 1.0, index, source, 0) * 2.0
+    index = fd.define_tensor([100, 1], contiguity=True, dtype=DataType.Int)
+    return fd.ops.scatter(x + 1.0, fd.ops.expand(index, [100, 32]), source, 0) * 2.0
 
 
 def costly_and_broadcast(fd: FusionDefinition) -> Handle:
