@@ -70,8 +70,6 @@ class Executor:
         self._runners: CompileCache[Runner] = CompileCache(KEPT_PLANS)
         self._last: Plan | None = None
         self._recent: Prepared | None = None
-        self._depends_on_more = bool(self._updated or self._scatters)
-        """Whether plans depend on more than what each input is like."""
 
     def execute(
         self,
@@ -203,12 +201,23 @@ class Executor:
         with repro_note():
             runner = self._runner(inputs, named, place)
             plan = self._compile(inputs, named).plan
-        recognizes = never if self._depends_on_more else recognizer(inputs)
+        recognizes = self._recognizer(inputs)
         run = placed(self._fusion, runner.run, inputs, place)
         if are_elsewhere(inputs, place):  # what is handed on is what was given, not what was moved
             return Prepared(run, apart(run), plan, recognizes)
         runs_apart = placed(self._fusion, runner.run_apart, inputs, place)
         return Prepared(run, runs_apart, plan, recognizes)
+
+    def _recognizer(self, inputs: Inputs) -> Recognizes:
+        """What tells calls that need what this one does. Of inputs that are updated, it depends on
+        which of them overlap, too; of scatters, on whether the same sums are wanted each time."""
+        if self._updated:
+            return never
+        recognizes, ordered = recognizer(inputs), torch.are_deterministic_algorithms_enabled
+        if not self._scatters:
+            return recognizes
+        was = ordered()
+        return lambda given: ordered() is was and recognizes(given)
 
     def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
         """Runs the plan for these inputs, its kernels compiled and loaded."""

@@ -16,6 +16,7 @@ from fuser.passes import scatter_forms
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.plan import Plan
+from fuser.runtime.stats import stats
 from tests.definitions import Define, agrees, defined
 
 TARGETS = ("cpu", "emulator")
@@ -400,6 +401,22 @@ def test_the_wish_for_the_same_sums_is_seen_at_every_call() -> None:
         assert fd.plan(inputs, target="cuda:sm_90").externs
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_the_wish_is_seen_where_inputs_are_recognized() -> None:
+    inputs = [torch.zeros(5, 32), indices((40,), 0, 5), torch.ones(40, 32)]
+    fd = defined(added("index_add", 0), *inputs)
+    fd.execute(inputs)
+    fd.execute(inputs)
+    before = stats()["plans_built"]
+    torch.use_deterministic_algorithms(True)
+    try:
+        fd.execute(inputs)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert stats()["plans_built"] == before + 1
+    fd.execute(inputs)
+    assert stats()["plans_built"] == before + 1
 
 
 # -- the text for devices --------------------------------------------------------------------------
