@@ -21,6 +21,7 @@ from fuser.runtime.call import (
     check_memory,
     describe_input,
     device_of,
+    have_own_storages,
     is_traced,
     key_of,
     overlapping,
@@ -211,9 +212,11 @@ class Executor:
     def _recognizer(self, inputs: Inputs) -> Recognizes:
         """What tells calls that need what this one does. Of inputs that are updated, it depends on
         which of them overlap, too; of scatters, on whether the same sums are wanted each time."""
-        if self._updated:
+        if self._updated and overlapping(inputs, self._updated):
             return never
         recognizes, ordered = recognizer(inputs), torch.are_deterministic_algorithms_enabled
+        if self._updated:
+            return lambda given: recognizes(given) and have_own_storages(given)
         if not self._scatters:
             return recognizes
         was = ordered()

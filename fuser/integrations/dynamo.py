@@ -39,6 +39,7 @@ from fuser.integrations.partition_call import PartitionCall, compile_ahead
 from fuser.integrations.product_rows import align_rows
 from fuser.integrations.resizing import separate_resizes
 from fuser.integrations.support import support
+from fuser.integrations.writes import with_writes
 from fuser.runtime.target_name import resolve_target
 
 _PARTITIONS: Mapping[str, Callable[..., Any]] = {
@@ -143,10 +144,8 @@ def compile_graph(
     align_rows(module.graph, onednn=onednn)
     roles = support(module.graph)
     prefix = name.replace(" ", "_")
-    parts = {
-        part: _call(part, f"{prefix}_{n}", how)
-        for n, part in enumerate(partitions(module.graph, roles))
-    }
+    divided = with_writes(module.graph, partitions(module.graph, roles))
+    parts = {part: _call(part, f"{prefix}_{n}", how) for n, part in enumerate(divided)}
     if how.run:
         compile_ahead(list(parts.values()))
     how.record(coverage(name, roles, parts))

@@ -38,6 +38,7 @@ class Lowering:
         self._exact: dict[Node, Handle] = {}
         self._node: Node | None = None
         self._declared: list[Node] = []
+        self._replaced: list[tuple[Node, Node]] = []
 
     # -- inputs and outputs ----------------------------------------------------------------------
 
@@ -57,7 +58,7 @@ class Lowering:
         self._handles[node] = handle
 
     def outputs(self, nodes: Sequence[Node]) -> None:
-        """All outputs, in the layouts that tracing gave them."""
+        """All outputs, in the layouts that tracing gave them; then what replaces inputs."""
         handles = [self.exact(node) for node in nodes]
         given = {self.tensor(node).value: meta_of(node) for node in self._declared}
         results = [
@@ -66,6 +67,13 @@ class Lowering:
         orders = wanted_orders(self.fd.fusion, given, results)
         for handle, order in zip(handles, orders, strict=True):
             self.fd.add_output(handle, stride_order=order)
+
+        for given, node in self._replaced:
+            self.fd.add_output(self.exact(node), alias_input=self.tensor(given))
+
+    def replace_input(self, given: Node, node: Node) -> None:
+        """What a node makes is written into an input in the end."""
+        self._replaced.append((given, node))
 
     # -- nodes -----------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def in_order(roots: Sequence[Node], parts: Sequence[Partition]) -> Sequence[Unit
     """
     unit_of: dict[Node, Unit] = {}
     for part in parts:
-        unit_of |= dict.fromkeys(part.outputs, part)
+        unit_of |= dict.fromkeys((*part.outputs, *part.writes), part)
 
     def reads(unit: Unit) -> list[Unit]:
         if isinstance(unit, Partition):
@@ -77,7 +77,7 @@ def in_order(roots: Sequence[Node], parts: Sequence[Partition]) -> Sequence[Unit
 
     ordered: dict[Unit, None] = {}
     for node in roots:
-        _visit(node, reads, ordered)
+        _visit(unit_of.get(node, node), reads, ordered)
     return list(ordered)
 
 

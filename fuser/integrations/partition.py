@@ -23,11 +23,13 @@ from fuser.integrations.support import Role, Support
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """Nodes that are run together. `outputs` are those that others read."""
+    """Nodes that are run together. `outputs` are those that others read; `writes` are copies of
+    others into inputs of the graph."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
+    writes: tuple[Node, ...] = ()
 
     def graph(self) -> Graph:
         """The partition as a graph of its own, with the views and factories it repeats."""
@@ -36,7 +38,7 @@ class Partition:
         for node in self.inputs:
             copied[node] = graph.placeholder(node.name)
             copied[node].meta = dict(node.meta)
-        for node in self.nodes:
+        for node in (*self.nodes, *self.writes):
             copied[node] = graph.node_copy(node, copied.__getitem__)
         graph.output(tuple(copied[node] for node in self.outputs))
         return graph

@@ -146,6 +146,8 @@ def _write(lowering: Lowering, node: Node) -> None:
             lowering.declare(node)
         case "output":
             lowering.outputs(node.all_input_nodes)
+        case _ if node.target is torch.ops.aten.copy_.default:
+            lowering.replace_input(*node.all_input_nodes)
         case _ if node.target in TABLE:
             TABLE[node.target].write(lowering, node)
         case _:
@@ -167,5 +169,5 @@ def examples(graph: Graph, device: str) -> list[torch.Tensor | int]:
 
 
 def _device(graph: Graph) -> torch.device:
-    (*_, output) = graph.nodes
-    return tensor_of(output.all_input_nodes[0]).device
+    (*_, last, output) = graph.nodes  # one that only writes ends with a write
+    return tensor_of((*output.all_input_nodes, last)[0]).device

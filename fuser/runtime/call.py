@@ -87,6 +87,14 @@ def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:
     )
 
 
+def have_own_storages(tensors: Inputs) -> bool:
+    """Whether no two tensors are of one storage, so that none reaches into another's memory."""
+    places = {
+        given.untyped_storage().data_ptr() for given in tensors if isinstance(given, torch.Tensor)
+    }
+    return len(places) == len(tensors)
+
+
 def _span(given: torch.Tensor | Number) -> tuple[int, int]:
     """The addresses from the first byte of a tensor to past its last one."""
     if not isinstance(given, torch.Tensor) or given.numel() == 0:

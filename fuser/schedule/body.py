@@ -21,10 +21,10 @@ from fuser.segmenter import Segment
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Straight-line code over `axes`. `prologue` computes scalars, once."""
+    """Straight-line code over `axes`. `prologue` is done once: it computes scalars."""
 
     axes: tuple[Axis, ...]
-    prologue: tuple[Let, ...]
+    prologue: tuple[Load | Let, ...]
     loads: tuple[Load, ...]
     lets: tuple[Let, ...]
     stores: tuple[Store, ...]

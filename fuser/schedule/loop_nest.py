@@ -11,7 +11,7 @@ from fuser.schedule.cpu_parameters import CpuParameters, CpuRowParameters
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Node
-from fuser.schedule.statements import Let
+from fuser.schedule.statements import Let, Load
 
 Parameters = CpuParameters | CpuRowParameters | CudaParameters | CudaRowParameters
 """What any mapping chooses by."""
@@ -56,7 +56,7 @@ class LoopNest:
 
     name: str
     axes: tuple[Axis, ...]
-    prologue: tuple[Let, ...]
+    prologue: tuple[Load | Let, ...]
     body: tuple[Node, ...]
     launch: Launch
     index_dtype: DataType

@@ -17,6 +17,7 @@ from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import Axis
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.interleave import interleaved
+from fuser.schedule.invariants import with_invariants_before
 from fuser.schedule.lane_calls import gains_by_chunks
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node
@@ -26,7 +27,7 @@ from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.pieces import pieces
 from fuser.schedule.point_chunks_cpu import chunk_length, chunk_of, in_chunks, in_vectors
 from fuser.schedule.points import scalar_nodes, with_lanes, work
-from fuser.schedule.statements import Let
+from fuser.schedule.statements import Let, Load
 from fuser.schedule.tiling import Turned, cpu_shape, find_turned, loops_over_tiles, tile_nodes
 from fuser.schedule.vectors import step_along
 from fuser.segmenter import Segment
@@ -37,14 +38,15 @@ class _Mapped:
     """The loops of a body, as a loop nest has them, and how they are `described`."""
 
     axes: tuple[Axis, ...]
-    prologue: tuple[Let, ...]
+    prologue: tuple[Load | Let, ...]
     nodes: tuple[Node, ...]
     described: str
 
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
-    body = join_normal_cdfs(points_in_32_bits(arrange(trace(segment))))
+    body = with_invariants_before(points_in_32_bits(arrange(trace(segment))))
+    body = join_normal_cdfs(body)
     past_cache = goes_past_cache(segment, parameters.processor.stream_bytes)
     launch = Launch(threaded=work(body) >= parameters.processor.serial_work, past_cache=past_cache)
     # Chunks and tiles at an end are moved back, and so compute some points again: not where that

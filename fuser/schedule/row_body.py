@@ -94,7 +94,7 @@ class RowBody:
     """
 
     rows: tuple[Axis, ...]
-    prologue: tuple[Let, ...]
+    prologue: tuple[Load | Let, ...]
     stages: tuple[Sweep, ...]
     epilogue: tuple[Sweep, ...]
     tiles: tuple[RowTile, ...] = ()

@@ -26,7 +26,7 @@ from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import Code, RowBody, Sweep
 from fuser.schedule.row_powers import sums_in
-from fuser.schedule.statements import Let
+from fuser.schedule.statements import Let, Load
 from fuser.schedule.widening import unwidened, widened_in
 
 
@@ -49,7 +49,7 @@ def divide_by_inverses(body: Body) -> Body:
 class _Facts:
     """What is known of the row's values, as its sweeps are walked."""
 
-    def __init__(self, by_inverse: bool, prologue: Iterable[Let]) -> None:
+    def __init__(self, by_inverse: bool, prologue: Iterable[Load | Let]) -> None:
         self._by_inverse = by_inverse
         self._of_row = {let.name for let in prologue}
         """Values that a row has once; at first, those that are one for all rows."""

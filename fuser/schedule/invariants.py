@@ -1,0 +1,45 @@
+"""Costly functions of what is the same at every point, computed once, before the loops.
+
+    T6 = load T6[0];  T23 = pow(0.9, T6);  T24 = mul(T0, T23)      for every point
+->
+    T6 = load T6[0];  T23 = pow(0.9, T6)                           once
+    T24 = mul(T0, T23)                                             for every point
+
+The corrections of an optimizer's step are such functions of a number. Of a power in a loop over
+lanes, compilers make a vector of the same for each turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fuser.schedule.body import Body
+from fuser.schedule.counts import costly_arithmetic
+from fuser.schedule.expressions import IndexValue, leaves
+from fuser.schedule.row_body import names_in
+from fuser.schedule.statements import Let, Load
+
+
+def with_invariants_before(body: Body) -> Body:
+    """`body` with what depends on no axis in its prologue, if a costly function is of it."""
+    same = {let.name for let in body.prologue}
+    for node in (*body.loads, *body.lets):
+        if not _follows_axes(node) and all(map(same.__contains__, names_in((node,)))):
+            same.add(node.name)
+    once = tuple(node for node in (*body.loads, *body.lets) if node.name in same)
+    if not costly_arithmetic(once):
+        return body
+    return replace(
+        body,
+        prologue=(*body.prologue, *once),
+        loads=tuple(load for load in body.loads if load not in once),
+        lets=tuple(let for let in body.lets if let not in once),
+    )
+
+
+def _follows_axes(node: Load | Let) -> bool:
+    """Whether a node is another at every point: what it loads or draws, or an index in it."""
+    if isinstance(node, Load):
+        return bool(node.at.terms) or node.drawn is not None
+    indices = (leaf.index for leaf in leaves(node.expression) if isinstance(leaf, IndexValue))
+    return any(index.terms for index in indices)

@@ -1,0 +1,149 @@
+"""Writes into inputs of a graph: by partitions, where nothing else needs the old value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuser import debug
+from fuser.integrations import dynamo
+
+Function = Callable[..., object]
+X, Y = torch.randn(6, 40), torch.randn(6, 40)
+
+
+def compared(function: Function, *given: torch.Tensor, dynamic: bool = False) -> list[str]:
+    """What plans of the compiled function say of updates; it does what eager torch does, twice."""
+    ours, theirs = ([tensor.clone() for tensor in given] for _ in range(2))
+    torch.compiler.reset()
+    dynamo.clear_reports()
+    compiled = torch.compile(function, backend="fuser", dynamic=dynamic)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(*ours), function(*theirs))
+            torch.testing.assert_close(ours, theirs)
+    (report,) = dynamo.reports()
+    return [line for call in report.partitions for line in call.plan().updates]
+
+
+def test_parameters_and_moments_are_written_where_they_lie() -> None:
+    def step(x: torch.Tensor, gradient: torch.Tensor, moment: torch.Tensor) -> None:
+        moment.mul_(0.9).add_(gradient, alpha=0.1)
+        x.sub_(moment / (gradient.abs() + 1.0))
+
+    found = compared(step, X, Y, torch.zeros(6, 40))
+    assert len(found) == 2
+    assert all("in place" in line for line in found)
+
+
+def test_a_step_of_an_optimizer_copies_nothing() -> None:
+    values = [torch.randn(8, 3, requires_grad=True), torch.randn(5, requires_grad=True)]
+    for value in values:
+        value.grad = torch.randn_like(value)
+    optimizer = torch.optim.AdamW(values, lr=0.01, foreach=True)
+    versions = [value._version for value in values]
+    dynamo.clear_reports()
+    torch.compile(optimizer.step, backend="fuser")()
+    (report,) = dynamo.reports()
+    plans = [call.plan() for call in report.partitions]
+    assert sum(len(plan.updates) for plan in plans) == 8
+    assert sum(plan.bytes_copied for plan in plans) == 0
+    assert all(v._version > before for v, before in zip(values, versions, strict=True))
+
+
+def test_what_is_also_returned_is_copied_into_the_input() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(y)
+        return x * 1.0
+
+    compared(function, X, Y)
+
+
+def test_an_old_value_that_torch_reads_is_written_after_that() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        old = x.sort(1).values
+        x.copy_(y.sin())
+        return old
+
+    assert compared(function, X, Y) == []
+
+
+def test_an_old_value_that_another_partition_reads_is_written_after_that() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        made = (y @ w).relu() * x
+        x.copy_(y.sin())
+        return made
+
+    compared(function, X, Y, torch.randn(40, 40))
+
+
+def test_a_view_of_an_old_value_that_torch_reads() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        old = x.view(40, 6).sort(1).values
+        x.mul_(2.0).add_(y)
+        return old
+
+    assert compared(function, X, Y) == []
+
+
+def test_a_partition_that_others_wait_for_writes_too() -> None:
+    """Statistics of a layer in use are written by the partition whose result torch multiplies."""
+    layer = torch.nn.BatchNorm1d(40)
+
+    def function(x: torch.Tensor, w: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> object:
+        normed = torch.nn.functional.batch_norm(x, mean, var, training=True)
+        return normed @ w
+
+    compared(function, X, torch.randn(40, 8), layer.running_mean, layer.running_var)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int32], ids=str)
+def test_every_dtype_is_written_as_it_is(dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.mul_(2).add_(y)
+
+    assert len(compared(function, X.mul(9).to(dtype), Y.mul(9).to(dtype))) == 1
+
+
+def test_other_layouts_open_sizes_and_wider_values() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.add_(y * 2.0)
+
+    turned = torch.randn(40, 6).t()
+    assert len(compared(function, turned, Y)) == 1
+    assert len(compared(function, X[:, ::2].clone(), Y[:, 1::2])) == 1
+    assert compared(function, X, Y, dynamic=True) == []
+    assert len(compared(function, X, Y[:1])) == 1
+    assert len(compared(function, X.bfloat16(), Y)) == 1
+
+
+def test_inputs_that_share_memory() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.copy_(y.flip(0) * 2.0)
+
+    dynamo.clear_reports()
+    compiled = torch.compile(function, backend="fuser")
+    for shift in (0, 0, 3, 0):
+        ours, theirs = torch.arange(24.0), torch.arange(24.0)
+        for run, memory in ((compiled, ours), (function, theirs)):
+            with torch.no_grad():
+                run(memory[3:13], memory[13 - shift : 23 - shift])
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_what_a_failing_kernel_would_have_written_is_written_by_torch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.mul_(y)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.delenv("FUSER_STRICT")
+    debug.reload()
+    monkeypatch.setattr("fuser.pipeline.Executor.execute", fail)
+    with pytest.warns(RuntimeWarning, match="is run by torch"):
+        compared(function, X, Y)
