@@ -236,12 +236,9 @@ class _CallWriter:
         return f"{base}{detached}.as_strided({lies.shape}, {lies.strides}, {offset})"
 
     def _hand_out(self, *, apart: bool) -> None:
-        """The outputs; then inputs are updated, which has to come last."""
-        shown = [self._output(output) for output in self._returned]
-        if apart:
-            copy = ".clone(memory_format=torch.preserve_format)"
-            shown = [s + copy if own else s for s, own in zip(shown, self._shared(), strict=True)]
-        self._lines.append(f"outputs = {_list(shown)}")
+        """The outputs; then inputs are updated, which has to come last, but for copies of what
+        shows them."""
+        self._lines.append(f"outputs = {_list(map(self._output, self._returned))}")
         late = [update for update in self._segmented.updates if update.refusal]
         if late:
             into = _list(str(each.into) for each in late)
@@ -251,6 +248,9 @@ class _CallWriter:
             if not each.refusal:
                 # As torch's own functions do, for what autograd has saved of the old value.
                 self._lines.append(f"torch.autograd.graph.increment_version({each.into})")
+        for number in [n for n, shared in enumerate(self._shared()) if apart and shared]:
+            copy = f"outputs[{number}].clone(memory_format=torch.preserve_format)"
+            self._lines.append(f"outputs[{number}] = {copy}")
         if apart and self._may_share:
             self._lines.append(f"outputs = {self._name('separated', separated)}(outputs, inputs)")
 
