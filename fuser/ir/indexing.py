@@ -52,6 +52,9 @@ def scatter(
     check_range(op.mode, index, size, wraps=op.mode == "index_put_accumulate")
     match op.mode:
         case "scatter_add":
+            if index.shape[1:] != data.shape[1:]:
+                # Torch takes an expanded index to be as long as rows are, up to 2.13 at least.
+                index = index.contiguous()
             return torch.scatter_add(data, op.dim, index, src)
         case "index_add":
             return torch.index_add(data, op.dim, index, src)

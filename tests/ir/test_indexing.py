@@ -79,6 +79,15 @@ def test_rows_are_added_at_an_index_of_any_shape(shape: tuple[int, ...]) -> None
     assert torch.equal(scattered("index_put_accumulate", acc, index, value), expected)
 
 
+@pytest.mark.parametrize("columns", [1, 39, 40])
+def test_an_expanded_index_may_be_shorter_than_a_row(columns: int) -> None:
+    data, src, rows = torch.zeros(3, 40), torch.ones(20, columns), torch.arange(20) % 2
+    got = scattered("scatter_add", data, rows[:, None].expand(20, columns), src)
+    expected = torch.zeros(3, 40)
+    expected[:2, :columns] = 10.0
+    assert torch.equal(got, expected)
+
+
 def test_one_slice_is_added_at_an_index_without_dimensions() -> None:
     acc, value = torch.randn(4, 5), torch.randn(4, 1)
     expected = torch.index_add(acc, 1, torch.tensor(3), value)
