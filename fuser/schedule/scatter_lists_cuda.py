@@ -90,7 +90,7 @@ def _rows(body: ListBody, out: Value, lanes: int, parameters: CudaRowParameters)
     finish = sweep_in_lanes(body.last, lanes)
     finish = tuple(node for node in finish if node not in (kept, replace(kept, lanes=lanes)))
     copies, chunks = point_count((*others, *body.outside)), ceil_div(inner.extent, 32 * lanes)
-    longest = _longest(body, parameters)
+    longest = _longest(body, copies * chunks, parameters)
     pieces = max(2 * points // longest, 1)
     return WarpRows(
         lists=str(out),
@@ -141,7 +141,10 @@ def _tile(warps: int, parameters: CudaRowParameters) -> int:
     return tile
 
 
-def _longest(body: ListBody, parameters: CudaRowParameters) -> int:
-    """Points of a row that a warp adds up: more than most rows have, whose sums are stored once."""
-    listed = body.listed
-    return max(parameters.listed_points, 8 * power_of_two(ceil_div(listed.points, listed.rows)))
+def _longest(body: ListBody, warps: int, parameters: CudaRowParameters) -> int:
+    """Points of a row that a warp adds up, where so many have each point: more than most rows have,
+    whose sums are stored once; but fewer, where that leaves the GPU without anything to do."""
+    points, rows = body.listed.points, body.listed.rows
+    wanted = parameters.resident // 32
+    each = min(power_of_two(ceil_div(points, rows)), ceil_div(points * warps, 8 * wanted))
+    return max(parameters.listed_points, 8 * each)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition
+from fuser.codegen import Size
 from fuser.frontend.handles import Handle
 from fuser.passes import scatter_forms
 from fuser.runtime.backend import EmulatorBackend
@@ -176,6 +177,19 @@ def test_a_plan_moves_each_byte_once() -> None:
     (kernel,) = plan.kernels
     assert kernel.bytes_read == gradient.nbytes + 8 * 3000
     assert kernel.bytes_written == 5000 * 768 * 2
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 16), (2, 768), (100, 768)])
+def test_few_rows_are_shared_out(rows: int, columns: int) -> None:
+    """As many warps have something to add as run at once, of 132 multiprocessors 8 each."""
+    source = torch.empty(1 << 19, columns, device="meta")
+    inputs = [source[:, 0].long(), source]
+    (kernel,) = defined(into_zeros(rows), *inputs).plan(inputs, target="cuda:sm_90").kernels
+    assert kernel.kernel_source is not None
+    sizes = {a.name: a.number for a in kernel.kernel_source.arguments if isinstance(a, Size)}
+    (longest,) = (number for name, number in sizes.items() if name.endswith("_longest"))
+    assert (1 << 19) // longest * sizes["chunks"] >= 8 * 132
+    assert sizes["cut_by"] == 8 * 132
 
 
 def test_the_text_depends_on_no_size() -> None:
