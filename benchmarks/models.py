@@ -4,8 +4,8 @@
 
 Random weights at real hidden sizes, 2 layers; and a narrow model, of 4 layers and 64 numbers a
 word, whose arithmetic takes no time. A training step is forward and backward with dropout as the
-model has it, inference is a forward under no_grad. Medians over alternating rounds in one process,
-on two pinned threads where the processor is used.
+model has it, inference is a forward under no_grad; AdamW is a step of the optimizer alone. Medians
+over alternating rounds in one process, on two pinned threads where the processor is used.
 
 - ms: fuser's time; x eager, x inductor: theirs over it.
 - others ms and the next two: the same of what is not a matrix product (see `products.py`), from
@@ -149,6 +149,24 @@ def shift_row(shape: Sequence[int], device: str, peers: Sequence[str], rounds: i
     return _row("XLNet's shift", "backward", measured, {})
 
 
+def optimizer_row(case: Model, device: str, peers: Sequence[str], rounds: int) -> Row:
+    """A step of AdamW, of every candidate on a model of its own."""
+    torch.compiler.reset()
+    dynamo.clear_reports()
+
+    def step_of(backend: str) -> Call:
+        model, _ = case.build(device)
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, 1e-3)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
+        return compiled_by(backend, optimizer.step)  # pyright: ignore[reportUnknownMemberType]
+
+    clock = synchronized if device == "cuda" else wall_clock
+    calls = {name: step_of(name) for name in (OURS, *peers)}
+    measured = alternate(calls, rounds, _of_many(clock) if case.narrow else clock)
+    return _row(case.name, "AdamW", measured, {})
+
+
 def _row(
     model: str, step: str, whole: Mapping[str, Measured], outside: Mapping[str, Measured]
 ) -> Row:
@@ -210,7 +228,7 @@ def step_goals(rows: Sequence[Row]) -> list[Goal]:
     goals = [
         _at_least(f"{row.model} {row.step}, end to end, against {peer}", row.whole[peer].ratio, 1.0)
         for row in rows
-        if row.step in STEPS
+        if row.step in (*STEPS, "AdamW")
         for peer in PEERS
     ]
     steps = [row for row in rows if row.outside]
@@ -218,7 +236,7 @@ def step_goals(rows: Sequence[Row]) -> list[Goal]:
         mean = statistics.geometric_mean(row.outside[peer].ratio for row in steps)
         words = f"outside products, geometric mean of {len(steps)} steps, against {peer}"
         goals.append(_at_least(words, mean, least))
-    shifts = [row for row in rows if row.step not in STEPS]
+    shifts = [row for row in rows if row.step == "backward"]
     return [
         *goals,
         *(
@@ -279,6 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for case in models:
         if given.only.lower() in case.name.lower():
             rows += rows_of(case, device, peers, given.rounds)
+            rows.append(optimizer_row(case, device, peers, given.rounds))
             print(table(Row.HEAD, [row.cells() for row in rows]), "\n", flush=True)
     if models and not given.only:
         shape = SMALL_SHIFT_SHAPE if given.small else SHIFT_SHAPE

@@ -98,11 +98,12 @@ def test_peers_on_the_processor_have_both_regimes(monkeypatch: pytest.MonkeyPatc
 def test_models_have_a_row_for_each_step(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers")
     models.main(["--small", "--rounds", "1"])
-    *_, training, inference, shift = capsys.readouterr().out.splitlines()[:-1]
+    *_, training, inference, optimizer, shift = capsys.readouterr().out.splitlines()[:-1]
     assert training.split()[:2] == ["small", "training"]
     assert inference.split()[:2] == ["small", "inference"]
+    assert optimizer.split()[:2] == ["small", "AdamW"]
     assert shift.split()[:3] == ["XLNet's", "shift", "backward"]
-    assert all(row.count("100.0 %") == 1 for row in (training, inference, shift))
+    assert all(row.count("100.0 %") == 1 for row in (training, inference, optimizer, shift))
     assert shift.split()[-1] == "2"
 
 
