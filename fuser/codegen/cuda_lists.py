@@ -13,9 +13,18 @@ from fuser.codegen.cuda_lanes import declare_lanes, on_lanes, times
 from fuser.codegen.cuda_scatter import unravel_point
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
-from fuser.schedule.counts import ceil_div
+from fuser.schedule.counts import ceil_div, costly_arithmetic
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import ByLists, Loop, MadeLanes, Node, PointLists, PointOf, WarpRows
+from fuser.schedule.loop_tree import (
+    ByLists,
+    Loop,
+    MadeLanes,
+    Node,
+    PointLists,
+    PointOf,
+    WarpRows,
+    every_node,
+)
 from fuser.schedule.statements import Load
 
 _STATE = 8
@@ -143,7 +152,7 @@ def _load_points(kernel: CudaKernel, node: WarpRows) -> None:
     read, so that loads can be early."""
     line, lanes = kernel.out.line, node.columns.step
     type_ = kernel.expressions.type(node.dtype)
-    arrays = ("added", "base") if _loads(node.base) else ("added",)
+    arrays = ("added", "base") if _is_early(node.base) else ("added",)
     for array in arrays:
         line(f"{type_} {array}[{node.ahead}][{lanes}];")
     with kernel.unrolled("ahead", node.ahead):
@@ -168,7 +177,7 @@ def _add_points(kernel: CudaKernel, node: WarpRows) -> None:
         on_lanes(kernel, node.columns.step, "sum[lane] += added[ahead][lane];")
         kernel.out.line(f"if (!{_of_step('int(own_step.ends)')}) continue;")
         _print_row(kernel, node, _of_step("own_step.of"))
-        _finish_row(kernel, node, "base[ahead][lane]" if _loads(node.base) else "")
+        _finish_row(kernel, node, "base[ahead][lane]" if _is_early(node.base) else "")
         _clear(kernel, node)
 
 
@@ -226,9 +235,11 @@ def _of_step(what: str) -> str:
     return f"__shfl_sync({_EVERYONE}, {what}, step + ahead)"
 
 
-def _loads(made: MadeLanes) -> bool:
-    """Whether memory is read, so that it is worth being early."""
-    return any(isinstance(node, Load) for node in made.code)
+def _is_early(base: MadeLanes) -> bool:
+    """Whether memory is read, which is worth asking for early, at each point of a row; not where
+    costly functions are made of it."""
+    nodes = list(every_node(base.code))
+    return any(isinstance(node, Load) for node in nodes) and not costly_arithmetic(nodes)
 
 
 def _chunks_named(kernel: CudaKernel, node: WarpRows) -> str:

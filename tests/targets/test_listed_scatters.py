@@ -131,6 +131,19 @@ def test_what_surrounds_them_is_in_the_kernel() -> None:
 
 
 @pytest.mark.usefixtures("_cut")
+@pytest.mark.parametrize("costly", [False, True])
+def test_a_base_is_read_early_and_computed_once_a_row(*, costly: bool) -> None:
+    def define(fd: FusionDefinition, base: Handle, index: Handle, source: Handle) -> Handle:
+        return added(fd, fd.ops.exp(base) if costly else base, index, source)
+
+    inputs = [torch.randn(60, 40), hot(90, 60, 0.5), torch.randn(90, 40)]
+    fd = defined(define, *inputs)
+    (kernel,) = fd.plan(inputs, target="emulator").kernels
+    assert ("base[ahead]" in kernel.source) is not costly
+    agrees(fd, inputs, "emulator")
+
+
+@pytest.mark.usefixtures("_cut")
 @pytest.mark.parametrize("rows", [1, 2, 31, 33, 257, 1000])
 @pytest.mark.parametrize("points", [1, 31, 257])
 def test_any_numbers_of_rows_and_points(rows: int, points: int) -> None:
