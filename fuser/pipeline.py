@@ -215,12 +215,15 @@ class Executor:
         if self._updated and overlapping(inputs, self._updated):
             return never
         recognizes, ordered = recognizer(inputs), torch.are_deterministic_algorithms_enabled
-        if self._updated:
-            return lambda given: recognizes(given) and have_own_storages(given)
-        if not self._scatters:
+        if not (self._updated or self._scatters):
             return recognizes
-        was = ordered()
-        return lambda given: ordered() is was and recognizes(given)
+        was, updates = ordered(), bool(self._updated)
+
+        def recognizes_all(given: Inputs) -> bool:
+            alike = ordered() is was and recognizes(given)
+            return alike and (not updates or have_own_storages(given))
+
+        return recognizes_all
 
     def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
         """Runs the plan for these inputs, its kernels compiled and loaded."""

@@ -403,9 +403,14 @@ def test_the_wish_for_the_same_sums_is_seen_at_every_call() -> None:
         torch.use_deterministic_algorithms(False)
 
 
-def test_the_wish_is_seen_where_inputs_are_recognized() -> None:
+@pytest.mark.parametrize("updates", [False, True])
+def test_the_wish_is_seen_where_inputs_are_recognized(*, updates: bool) -> None:
     inputs = [torch.zeros(5, 32), indices((40,), 0, 5), torch.ones(40, 32)]
-    fd = defined(added("index_add", 0), *inputs)
+    with FusionDefinition() as fd:
+        base, at, source = map(fd.from_pytorch, inputs)
+        total = fd.ops.index_add(base, at, source, 0)
+        fd.add_output(total, alias_input=base if updates else None)
+        fd.add_output(total * 2.0)
     fd.execute(inputs)
     fd.execute(inputs)
     before = stats()["plans_built"]
