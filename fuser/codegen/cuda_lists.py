@@ -64,7 +64,7 @@ def by_lists(kernel: CudaKernel, node: ByLists) -> None:
 def _declare(kernel: CudaKernel, node: ByLists) -> None:
     """The workspaces of lists and of pieces."""
     lists, rows = node.lists, node.rows
-    name, parts, chunks = lists.name, rows.copies * rows.pieces, _chunks(rows)
+    name, parts, chunks = lists.name, rows.copies * rows.pieces, rows.chunks
     zeros = _STATE + lists.rows + parts * chunks
     memory = 4 * rows.pieces + 2 * lists.rows + 3 * lists.points
     held = Workspace(f"{name}_zeros", DataType.Int32, zeros, zeroed=True, restored=True)
@@ -102,11 +102,9 @@ def _count(kernel: CudaKernel, lists: PointLists, number: str) -> None:
 def _make_rows(kernel: CudaKernel, node: WarpRows, warp: str) -> None:
     """Pieces of rows, for the first warps, and whole ones for the others: some of their columns."""
     line, index, use = kernel.out.line, kernel.index, kernel.expressions.use
-    chunks, copies = _chunks_named(kernel, node), kernel.sizes.parameter("copies", node.copies)
-    warps, tile = (
-        kernel.sizes.parameter("cut_by", node.cut_by),
-        kernel.sizes.parameter("tile", node.tile),
-    )
+    chunks, copies = _chunks(kernel, node), kernel.sizes.parameter("copies", node.copies)
+    warps = kernel.sizes.parameter("cut_by", node.cut_by)
+    tile = kernel.sizes.parameter("tile", node.tile)
     line(f"const {index} warp = {warp};")
     line(f"const bool cuts = warp < {warps};")
     line(f"const {index} end = cuts ? {use('pieces_in')}(lists) * {copies} * {chunks} : warp + 1;")
@@ -125,7 +123,7 @@ def _find_columns(kernel: CudaKernel, node: WarpRows) -> None:
     """The columns of a thread; without any, it is at the first, to read what there is."""
     loop, line, index = node.columns, kernel.out.line, kernel.index
     column, extent = kernel.sizes.axis(loop.axis), kernel.sizes.extent(loop.axis)
-    line(f"const {index} chunk = unit % {_chunks_named(kernel, node)};")
+    line(f"const {index} chunk = unit % {_chunks(kernel, node)};")
     own = times(f"chunk * 32 + {index}(threadIdx.x)", loop.step)
     line(f"const {index} first = {own};")
     line(f"const bool exists = first < {extent};")
@@ -183,7 +181,7 @@ def _add_points(kernel: CudaKernel, node: WarpRows) -> None:
 
 def _join_pieces(kernel: CudaKernel, node: WarpRows) -> None:
     """Goes on with a row that was cut where all of it has been added up."""
-    chunks = _chunks_named(kernel, node)
+    chunks = _chunks(kernel, node)
     column, extent = (of(node.columns.axis) for of in (kernel.sizes.axis, kernel.sizes.extent))
     parts = f"{node.lists}_parts + (rows.slot * {kernel.index}({extent}) + {column})"
     joined = f"lists.counts + lists.rows + (rows.slot * {chunks} + chunk)"
@@ -242,11 +240,6 @@ def _is_early(base: MadeLanes) -> bool:
     return any(isinstance(node, Load) for node in nodes) and not costly_arithmetic(nodes)
 
 
-def _chunks_named(kernel: CudaKernel, node: WarpRows) -> str:
-    """The name of that number."""
-    return kernel.sizes.parameter("chunks", _chunks(node))
-
-
-def _chunks(node: WarpRows) -> int:
+def _chunks(kernel: CudaKernel, node: WarpRows) -> str:
     """How many warps share the columns of a row."""
-    return ceil_div(node.columns.axis.extent, 32 * node.columns.step)
+    return kernel.sizes.parameter("chunks", node.chunks)

@@ -32,7 +32,7 @@ def decompositions() -> dict[Any, Any]:
 
 @functools.lru_cache(maxsize=1)
 def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
-    """Where more operations are registered, torch may have more; it takes 0.1 s to look."""
+    """Looked for once: where more operations are registered, torch may have more."""
     more = [
         _aten._softmax,
         _aten._log_softmax,

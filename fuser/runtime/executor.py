@@ -9,7 +9,7 @@ What a call does is one Python function, written for the plan, a line for each t
         count("kernels_launched", 1)
         return [T3]
 
-Of small tensors, a call takes longer than its kernels, and what it looks up longer than all else.
+Of small tensors, a call takes longer than its kernels: it is to look nothing up.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from fuser.segmenter import ExternStep, Segment
 Operands = Sequence["torch.Tensor | complex"]
 
 
-def step_in_torch(
+def _in_torch(
     step: ExternStep | Segment, device: torch.device
 ) -> Callable[[Operands], list[torch.Tensor]]:
     """A function that makes the results of a step by the oracle."""
@@ -35,7 +35,7 @@ def step_in_torch(
 
 def extern(step: ExternStep, device: torch.device) -> Callable[[Operands], list[torch.Tensor]]:
     """A function that makes the results of a step under the strides that the plan has."""
-    compute = step_in_torch(step, device)
+    compute = _in_torch(step, device)
     strides = [step.memory[value].strides for value in step.fusion.output_values]
 
     def run(operands: Operands) -> list[torch.Tensor]:
@@ -48,7 +48,7 @@ def interpreted(
     step: Segment, device: torch.device
 ) -> Callable[[Operands, Sequence[torch.Tensor]], None]:
     """A function that puts the results of a segment into its stores, one operation at a time."""
-    compute = step_in_torch(step, device)
+    compute = _in_torch(step, device)
 
     def run(operands: Operands, stores: Sequence[torch.Tensor]) -> None:
         for store, result in zip(stores, compute(operands), strict=True):

@@ -13,6 +13,7 @@ from enum import Enum, auto
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
+from fuser.schedule.counts import ceil_div
 from fuser.schedule.expressions import Expression, Literal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_statements import (
@@ -247,6 +248,11 @@ class WarpRows:
     pieces: int
     cut_by: int
     ahead: int = 4
+
+    @property
+    def chunks(self) -> int:
+        """How many warps share the columns of a row."""
+        return ceil_div(self.columns.axis.extent, 32 * self.columns.step)
 
 
 @dataclass(frozen=True, slots=True)

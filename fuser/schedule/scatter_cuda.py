@@ -13,7 +13,6 @@ is left to chance, as in torch.
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import ScatterForm
@@ -29,9 +28,8 @@ from fuser.schedule.loop_tree import Loop, Node, WarpElements, WarpPoints
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import RowBody, Sweep, names_in
 from fuser.schedule.row_cuda import map_rows
-from fuser.schedule.row_vectors import vectors_for
 from fuser.schedule.scatter_elements import scatter_of
-from fuser.schedule.scatter_lanes import sweep_in_lanes
+from fuser.schedule.scatter_lanes import lanes_of_warp, sweep_in_lanes
 from fuser.schedule.scatter_lists_cuda import WARPS, schedule_lists_cuda
 from fuser.schedule.scatter_rows_cuda import schedule_scattered_rows_cuda
 from fuser.schedule.scatter_trace import PointBody, trace_points
@@ -95,7 +93,9 @@ def _warps(
 ) -> LoopNest:
     *others, inner = body.sweep.axes
     axes = (*others, *body.outside, *body.points)
-    lanes = _lanes(segment, body, inner, alignments, parameters)
+    lanes = 1
+    if step_along(body.store.at, inner) == 1:
+        lanes = lanes_of_warp(segment, [body.sweep], alignments, parameters)
     points = point_count(axes)
     chunks = ceil_div(inner.extent, 32 * lanes)
     warps = ceil_div(points, 32) * chunks
@@ -127,23 +127,6 @@ def _nest(
         overwrite_refusal=scatter_refusal(segment),
         team=Team.WARP,
     )
-
-
-def _lanes(
-    segment: Segment,
-    body: PointBody,
-    inner: Axis,
-    alignments: Alignments,
-    parameters: CudaRowParameters,
-) -> int:
-    """Neighbouring columns for a thread, as long as all of a warp's have some."""
-    if step_along(body.store.at, inner) != 1:
-        return 1
-    given = segment, [body.sweep], inner, alignments, parameters
-    lanes = math.gcd(vectors_for(*given, may_peel=False).lanes, inner.extent)
-    while lanes > 1 and lanes * 32 > inner.extent:
-        lanes //= 2
-    return lanes
 
 
 def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: int) -> WarpPoints:

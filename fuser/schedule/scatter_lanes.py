@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fuser.ir.nodes import Value
+from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Index
 from fuser.schedule.loop_tree import MadeLanes, Node
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_statements import Accumulate, Keep
-from fuser.schedule.row_vectors import Vectors
+from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.statements import Store
+from fuser.schedule.vectors import Alignments
+from fuser.segmenter import Segment
+
+
+def lanes_along(
+    segment: Segment,
+    sweeps: Sequence[Sweep],
+    alignments: Alignments,
+    parameters: CudaRowParameters,
+) -> int:
+    """Neighbours of a thread along the innermost axis of some sweeps, which are all there."""
+    inner = sweeps[0].axes[-1]
+    given = segment, sweeps, inner, alignments, parameters
+    return math.gcd(vectors_for(*given, may_peel=False).lanes, inner.extent)
+
+
+def lanes_of_warp(
+    segment: Segment,
+    sweeps: Sequence[Sweep],
+    alignments: Alignments,
+    parameters: CudaRowParameters,
+) -> int:
+    """The same, as long as all threads of a warp have some."""
+    lanes, extent = lanes_along(segment, sweeps, alignments, parameters), sweeps[0].axes[-1].extent
+    while lanes > 1 and lanes * 32 > extent:
+        lanes //= 2
+    return lanes
 
 
 def sweep_in_lanes(sweep: Sweep, lanes: int) -> tuple[Node, ...]:

@@ -7,7 +7,6 @@ pieces, for a warp each, of which the last one to finish has the sum of all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -31,9 +30,8 @@ from fuser.schedule.loop_tree import (
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Code, Sweep, names_in, nodes_read
 from fuser.schedule.row_statements import Kept
-from fuser.schedule.row_vectors import vectors_for
 from fuser.schedule.scatter_elements import scatter_of
-from fuser.schedule.scatter_lanes import lanes_kept, sweep_in_lanes
+from fuser.schedule.scatter_lanes import lanes_kept, lanes_of_warp, sweep_in_lanes
 from fuser.schedule.scatter_lists import ListBody, trace_lists
 from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments
@@ -55,12 +53,11 @@ def schedule_lists_cuda(
     body = trace_lists(segment, op.arg.dtype.compute)
     listed, inner = body.listed, body.begun.axes[-1]
     name = str(statement.out)
-    lanes = _lanes(segment, body, alignments, parameters)
+    lanes = lanes_of_warp(segment, (body.begun, body.given, body.last), alignments, parameters)
     place = (*listed.code, PointOf(name, listed.number, listed.row))
     lists = PointLists(name, listed.rows, listed.points, nested(listed.axes, Binding.TEAM, place))
     rows = _rows(body, statement.out, lanes, parameters)
-    chunks = ceil_div(inner.extent, 32 * lanes)
-    warps = rows.cut_by + ceil_div(point_count(rows.axes), rows.tile) * chunks
+    warps = rows.cut_by + ceil_div(point_count(rows.axes), rows.tile) * rows.chunks
     blocks = 2 * ceil_div(listed.points, 32 * WARPS) + ceil_div(listed.rows, 32 * WARPS)
     blocks += ceil_div(warps, WARPS)
     once = (Sweep((), code, (), ()) for code in (listed.code, body.of_row, body.of_point))
@@ -73,7 +70,7 @@ def schedule_lists_cuda(
         body=(ByLists(lists, rows),),
         launch=Launch((blocks, 1, 1), (32, WARPS, 1), 32 * WARPS),
         index_dtype=index_dtype(
-            segment, indices, blocks * 32 * WARPS, rows.pieces * rows.copies * chunks
+            segment, indices, blocks * 32 * WARPS, rows.pieces * rows.copies * rows.chunks
         ),
         mapping=f"cuda scatter, by lists of points, {lanes} column(s) a thread",
         parameters=parameters,
@@ -118,18 +115,6 @@ def _of_row(body: ListBody, nodes: Iterable[Code | Store]) -> tuple[Code, ...]:
 
 
 # -- how many --------------------------------------------------------------------------------------
-
-
-def _lanes(
-    segment: Segment, body: ListBody, alignments: Alignments, parameters: CudaRowParameters
-) -> int:
-    """Neighbouring columns for a thread, as long as all of a warp's have some."""
-    sweeps, inner = (body.begun, body.given, body.last), body.begun.axes[-1]
-    given = segment, sweeps, inner, alignments, parameters
-    lanes = math.gcd(vectors_for(*given, may_peel=False).lanes, inner.extent)
-    while lanes > 1 and lanes * 32 > inner.extent:
-        lanes //= 2
-    return lanes
 
 
 def _tile(warps: int, parameters: CudaRowParameters) -> int:

@@ -11,7 +11,6 @@ read once and written once.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
@@ -27,9 +26,9 @@ from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_lanes import neighbours
 from fuser.schedule.row_statements import Keep, Place, RowArray
-from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.scatter_elements import scatter_of
-from fuser.schedule.scatter_lanes import lanes_kept, sweep_in_lanes
+from fuser.schedule.scatter_lanes import lanes_along, lanes_kept, sweep_in_lanes
 from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments
 from fuser.segmenter import Segment
@@ -41,8 +40,10 @@ def schedule_scattered_rows_cuda(
     """The loop nest of a segment with a scatter whose rows have points of their own."""
     statement, op = scatter_of(segment)
     body = trace_scattered_rows(segment, shared_type(op.arg.dtype))
-    lanes = _lanes(segment, (body.begun, body.last), alignments, parameters)
-    of_points = _lanes(segment, (body.added,), alignments, parameters)
+    lanes = lanes_along(segment, (body.begun, body.last), alignments, parameters)
+    of_points = 1
+    if body.added.axes:
+        of_points = lanes_along(segment, (body.added,), alignments, parameters)
     *_, keep = body.begun.code
     assert isinstance(keep, Keep)
     room = _room(keep.dtype, point_count(body.begun.axes))
@@ -106,20 +107,6 @@ def _shared_out(sweep: Sweep, inside: tuple[Node, ...], lanes: int) -> tuple[Nod
     *outer, inner = sweep.axes
     loop = Loop(inner, Binding.TEAM, inside, lanes, whole=inner.extent % lanes == 0)
     return nested(outer, Binding.TEAM, (loop,))
-
-
-def _lanes(
-    segment: Segment,
-    sweeps: tuple[Sweep, ...],
-    alignments: Alignments,
-    parameters: CudaRowParameters,
-) -> int:
-    """Neighbours of a thread, which are all there."""
-    if not sweeps[0].axes:
-        return 1
-    inner = sweeps[0].axes[-1]
-    given = segment, sweeps, inner, alignments, parameters
-    return math.gcd(vectors_for(*given, may_peel=False).lanes, inner.extent)
 
 
 def _room(dtype: DataType, elements: int) -> int:
