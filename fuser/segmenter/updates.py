@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import networkx as nx
 
-from fuser.ir.nodes import Output, Value
+from fuser.ir.nodes import Value
 from fuser.ir.strided import Strided
 from fuser.segmenter.plan import AliasStep, Segment, SegmentedFusion, Step, Update
 
@@ -32,6 +33,13 @@ def place_updates(
     `sharing` are the inputs whose memory overlaps that of another one.
     """
     return _Planner(segmented, sharing, refuse).run(segmented)
+
+
+class Pair(NamedTuple):
+    """A value, and the input that it is written into."""
+
+    value: Value
+    into: Value
 
 
 class _Planner:
@@ -52,23 +60,38 @@ class _Planner:
         """Pairs of steps by number, of which the first must come first."""
 
     def run(self, segmented: SegmentedFusion) -> SegmentedFusion:
-        updates: list[Update] = []
-        for output in self._fusion.outputs:
-            into = output.alias_of
-            if into is None:
-                continue
-            reason = self._refusal(output, into) or self._placed(output.value, into)
-            updates.append(Update(output.value, into, self._memory[into], reason))
+        wanted = [Pair(o.value, o.alias_of) for o in self._fusion.outputs if o.alias_of is not None]
+        reasons = {pair: self._refusal(pair) for pair in wanted}
+        by_kernel: dict[int, list[Pair]] = {}
+        for pair in (pair for pair, reason in reasons.items() if reason is None):
+            by_kernel.setdefault(self._kernel_of(pair), []).append(pair)
+        for number, pairs in by_kernel.items():
+            reasons |= self._place(number, pairs)
+        updates = [Update(p.value, p.into, self._memory[p.into], reasons[p]) for p in wanted]
         steps = (*(self._steps[number] for number in self._order), *self._aliases)
         return dataclasses.replace(
             segmented, steps=steps, memory=self._memory, updates=tuple(updates)
         )
 
-    def _refusal(self, output: Output, into: Value) -> str | None:
+    def _kernel_of(self, pair: Pair) -> int:
+        """The step that stores the new value, by number."""
+        base = self._memory[pair.value].base
+        return next(n for n, step in enumerate(self._steps) if base in _stores(step))
+
+    def _place(self, number: int, pairs: Sequence[Pair]) -> dict[Pair, str | None]:
+        """Let a kernel store new values into inputs; reasons where it cannot. It is scheduled to
+        find out, so all are tried at once, and halves of them where that fails."""
+        reason = self._placed(number, pairs)
+        if reason is None or len(pairs) == 1:
+            return dict.fromkeys(pairs, reason)
+        half = len(pairs) // 2
+        return self._place(number, pairs[:half]) | self._place(number, pairs[half:])
+
+    def _refusal(self, pair: Pair) -> str | None:
         """What keeps the new value from lying where the old one is, whatever the kernel does."""
-        memory, value = self._memory, output.value
+        memory, value, into = self._memory, pair.value, pair.into
         base = memory[value].base
-        others = [o for o in self._fusion.outputs if o is not output and o.shown_in is None]
+        others = [o for o in self._fusion.outputs if o.alias_of is not into and o.shown_in is None]
         if self._updated.count(into) > 1:
             return f"several outputs are written into {into}"
         if into in self._sharing:
@@ -83,17 +106,20 @@ class _Planner:
             return f"elements of {into} may share memory"
         return None
 
-    def _placed(self, value: Value, into: Value) -> str | None:
-        """Let the kernel that stores a value store it into an input; a reason if it cannot."""
-        base = self._memory[value].base
-        moved = _moved(self._memory, value, self._memory[into])
-        if moved is None:
-            return f"{value} and {into} are laid out differently"
-        number = next(n for n, step in enumerate(self._steps) if base in _stores(step))
-        readers = [n for n, step in enumerate(self._steps) if into in _read_bases(step)]
-        edges = self._edges | {(reader, number) for reader in readers if reader != number}
+    def _placed(self, number: int, pairs: Sequence[Pair]) -> str | None:
+        """Let a kernel store each of some new values into an input; a reason if it cannot."""
+        moved: dict[Value, Strided] = {}
+        edges = set(self._edges)
+        for value, into in pairs:
+            places = _moved(self._memory, value, self._memory[into])
+            if places is None:
+                return f"{value} and {into} are laid out differently"
+            moved |= places
+            readers = [n for n, step in enumerate(self._steps) if into in _read_bases(step)]
+            edges |= {(reader, number) for reader in readers if reader != number}
         order = _order(len(self._steps), edges)
         if order is None:
+            (value, into), *_ = pairs
             return f"the old {into} is read by what needs {value}"
         overwriting = _with_memory(self._steps[number], moved)
         assert isinstance(overwriting, Segment)

@@ -114,3 +114,28 @@ def test_a_view_of_what_is_stored_must_lie_as_the_input_does(builder: FusionBuil
     assert apart.refusal == f"{turned} and {x} are laid out differently"
     (alike,) = placed(builder, T0=(1, 4)).updates
     assert alike.refusal is None
+
+
+def test_a_kernel_is_asked_for_all_updates_at_once_and_those_it_refuses_are_copied(
+    builder: FusionBuilder,
+) -> None:
+    inputs = [builder.input(SQUARE) for _ in range(8)]
+    for x in inputs:
+        (y,) = builder.add(one(x))
+        builder.output(y, x)
+    asked: list[int] = []
+
+    def refuse(kernel: Segment) -> str | None:
+        asked.append(len(kernel.overwritten))
+        return "it is the sixth" if inputs[5] in kernel.overwritten else None
+
+    after = placed(builder, refuse=refuse)
+    assert len(after.segments) == 1
+    assert [update.refusal for update in after.updates] == [
+        *[None] * 5,
+        "it is the sixth",
+        None,
+        None,
+    ]
+    assert asked == [8, 4, 8, 6, 5, 6, 7]  # halves, each with what is placed already
+    assert after.segments[0].overwritten == {x for x in inputs if x is not inputs[5]}
