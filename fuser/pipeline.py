@@ -7,6 +7,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -18,10 +19,10 @@ from fuser.ir.nodes import Fusion, Inputs, Scatter
 from fuser.planning import Compiled, compile_plan
 from fuser.runtime.call import (
     Device,
+    are_apart,
     check_memory,
     describe_input,
     device_of,
-    have_own_storages,
     is_traced,
     key_of,
     overlapping,
@@ -214,16 +215,14 @@ class Executor:
         which of them overlap, too; of scatters, on whether the same sums are wanted each time."""
         if self._updated and overlapping(inputs, self._updated):
             return never
-        recognizes, ordered = recognizer(inputs), torch.are_deterministic_algorithms_enabled
-        if not (self._updated or self._scatters):
+        recognizes = recognizer(
+            inputs, partial(are_apart, self._updated) if self._updated else None
+        )
+        if not self._scatters:
             return recognizes
-        was, updates = ordered(), bool(self._updated)
-
-        def recognizes_all(given: Inputs) -> bool:
-            alike = ordered() is was and recognizes(given)
-            return alike and (not updates or have_own_storages(given))
-
-        return recognizes_all
+        ordered = torch.are_deterministic_algorithms_enabled
+        was = ordered()
+        return lambda given: ordered() is was and recognizes(given)
 
     def _runner(self, inputs: Inputs, target: TargetName, place: torch.device) -> Runner:
         """Runs the plan for these inputs, its kernels compiled and loaded."""

@@ -80,14 +80,22 @@ _ALIGNMENTS = (16, *(low & -low for low in range(1, 16)))
 def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:
     """Which of the `updated` inputs, by position, reach into memory that another input spans."""
     spans = [_span(given) for given in inputs]
-    return tuple(
-        at
-        for at in updated
-        if any(_meet(spans[at], span) for other, span in enumerate(spans) if other != at)
-    )
+    meeting, furthest, reach = set[int](), 0, 0
+    for at in sorted(range(len(spans)), key=spans.__getitem__):
+        start, end = spans[at]
+        if start < min(end, reach):
+            meeting |= {at, furthest}
+        if end > reach:
+            furthest, reach = at, end
+    return tuple(at for at in updated if at in meeting)
 
 
-def have_own_storages(tensors: Inputs) -> bool:
+def are_apart(updated: Sequence[int], inputs: Inputs) -> bool:
+    """Whether none of the `updated` inputs is `overlapping`; quickly where none shares storage."""
+    return _have_own_storages(inputs) or not overlapping(inputs, updated)
+
+
+def _have_own_storages(tensors: Inputs) -> bool:
     """Whether no two tensors are of one storage, so that none reaches into another's memory."""
     places = {
         given.untyped_storage().data_ptr() for given in tensors if isinstance(given, torch.Tensor)
@@ -102,10 +110,6 @@ def _span(given: torch.Tensor | Number) -> tuple[int, int]:
     reach = sum((n - 1) * s for n, s in zip(given.shape, given.stride(), strict=True))
     start = given.data_ptr()
     return start, start + (reach + 1) * given.element_size()
-
-
-def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
 
 
 def device_of(inputs: Inputs, device: Device) -> torch.device:

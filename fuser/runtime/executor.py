@@ -244,10 +244,9 @@ class _CallWriter:
             into = _list(str(each.into) for each in late)
             results = _list(self._old_value(each.output) for each in late)
             self._lines.append(f"{self._name('update', update)}({into}, {results})")
-        for each in self._segmented.updates:
-            if not each.refusal:
-                # As torch's own functions do, for what autograd has saved of the old value.
-                self._lines.append(f"torch.autograd.graph.increment_version({each.into})")
+        stored = [each.into for each in self._segmented.updates if not each.refusal]
+        if stored:  # as torch's own functions do, for what autograd has saved of the old value
+            self._lines.append(f"torch.autograd.graph.increment_version({_list(map(str, stored))})")
         for number in [n for n, shared in enumerate(self._shared()) if apart and shared]:
             copy = f"outputs[{number}].clone(memory_format=torch.preserve_format)"
             self._lines.append(f"outputs[{number}] = {copy}")

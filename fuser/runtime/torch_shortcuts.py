@@ -3,7 +3,7 @@ allocating and viewing in C, without the parsing of arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,34 +23,47 @@ _UNALIGNED = 15
 """Bits of an address, of which none is set where any kernel's vectors are aligned."""
 
 
-def recognizer(inputs: Inputs) -> Recognizes:
+def recognizer(inputs: Inputs, apart: Recognizes | None = None) -> Recognizes:
     """Whether a call's inputs are tensors of the sizes, strides, dtypes, device and alignment of
-    these. It may say no where they are, as for other settings of autograd."""
+    these, and `apart` holds. It may say no where they are, as for other settings of autograd.
+
+    `apart` says how they lie to each other: it is not asked again about the same addresses.
+    """
     make: Any = getattr(_guards, "TensorGuards", None)
     if make is None or not all(isinstance(given, torch.Tensor) for given in inputs):
         return never
     check = make(*inputs, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
-    count = len(inputs)
+    count, approved = len(inputs), list[int]()
 
     def recognizes(given: Inputs) -> bool:
-        return len(given) == count and _are_plain(given) and check(*given)
+        nonlocal approved
+        at = _addresses(given)
+        if at is None or len(at) != count or not check(*given):
+            return False
+        if at != approved:
+            if not _are_aligned(at) or not (apart is None or apart(given)):
+                return False
+            approved = at
+        return True
 
-    return recognizes if _are_plain(inputs) else never
+    at = _addresses(inputs)
+    return never if at is None or not _are_aligned(at) else recognizes
 
 
-def _are_plain(inputs: Inputs) -> bool:
-    """Whether inputs are tensors with memory, aligned for any kernel, that torch's check can ask
-    for strides: where it cannot, it ends the process."""
+def _addresses(inputs: Inputs) -> list[int] | None:
+    """Where inputs lie that torch's check can ask for strides; where it cannot, as of nested
+    tensors, it ends the process."""
+    tensors: Any = inputs
     try:
-        for given in inputs:
-            if getattr(given, "is_nested", True):
-                return False
-            at = given.data_ptr()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-            if not at or at & _UNALIGNED:
-                return False
-    except RuntimeError:  # fake tensors, wrappers of others
-        return False
-    return True
+        nested = [given.is_nested for given in tensors]
+        return None if True in nested else [given.data_ptr() for given in tensors]
+    except (AttributeError, RuntimeError):  # numbers; fake tensors, wrappers of others
+        return None
+
+
+def _are_aligned(addresses: Sequence[int]) -> bool:
+    """Whether there is memory at all of them, aligned for any kernel."""
+    return all(at and not at & _UNALIGNED for at in addresses)
 
 
 def never(inputs: Inputs) -> bool:

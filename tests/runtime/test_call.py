@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition, errors
-from fuser.runtime.call import device_of, key_of
+from fuser.runtime.call import are_apart, device_of, key_of, overlapping
 
 
 def scaled(dtype: DataType) -> FusionDefinition:
@@ -44,3 +44,37 @@ def test_a_device_that_cannot_be_hashed_is_named():
         fd.add_output(fd.ops.iota(3))
     with pytest.raises(errors.ArgumentError, match="torch knows no such device"):
         fd.execute([], device=["cpu"])  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_inputs_overlap_where_two_of_them_reach_into_the_same_bytes(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    buffers = [torch.zeros(84), torch.zeros(84)]
+    drawn = iter(torch.randint(0, 1000, (100,), generator=generator).tolist())
+    inputs: list[torch.Tensor | float] = [3.0, torch.zeros(0)]
+    for _ in range(7):
+        size, stride, offset = next(drawn) % 4, next(drawn) % 3 + 1, next(drawn) % 70
+        inputs.append(buffers[next(drawn) % 2].as_strided((size, 2), (2 * stride, 1), offset))
+    spans = [bytes_of(given) for given in inputs]
+    meeting = tuple(
+        at
+        for at, span in enumerate(spans)
+        if any(span & other for number, other in enumerate(spans) if number != at)
+    )
+    assert overlapping(inputs, range(len(inputs))) == meeting
+    assert overlapping(inputs, [2]) == ((2,) if 2 in meeting else ())
+    assert are_apart([2], inputs) == (2 not in meeting)
+
+
+def bytes_of(given: torch.Tensor | float) -> set[int]:
+    """The addresses that a tensor spans."""
+    if not isinstance(given, torch.Tensor) or given.numel() == 0:
+        return set()
+    last = sum((n - 1) * s for n, s in zip(given.shape, given.stride(), strict=True))
+    return set(range(given.data_ptr(), given.data_ptr() + (last + 1) * given.element_size()))
+
+
+def test_parts_of_one_buffer_are_apart() -> None:
+    parts = torch.zeros(4, 32).unbind()
+    assert are_apart([0, 1], parts)
+    assert not are_apart([0, 1], [*parts, parts[1][4:8]])

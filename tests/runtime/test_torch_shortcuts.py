@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from fuser import FusionDefinition, errors, stats
+from fuser.ir.nodes import Inputs
 from fuser.pipeline import Executor
 from fuser.runtime import torch_shortcuts
+from fuser.runtime.call import are_apart
 from fuser.runtime.torch_shortcuts import empty_strided, recognizer
 
 CPU = torch.device("cpu")
@@ -66,6 +68,23 @@ def test_what_is_not_is_not(name: str):
 def test_what_cannot_be_told_so_never_is(first: Callable[[], list[torch.Tensor | float]]):
     given = first()
     assert not recognizer(given)(given)
+
+
+def test_how_tensors_lie_is_asked_once_for_the_same_addresses():
+    asked: list[bool] = []
+
+    def apart(given: Inputs) -> bool:
+        asked.append(are_apart([0], given))
+        return asked[-1]
+
+    x, y, room = like(4, 8), like(4, 8), like(6, 8)
+    recognizes = recognizer([x, y], apart)
+    assert recognizes([x, y])
+    assert recognizes([x, y])
+    assert not recognizes([room[:4], room[2:]])
+    assert not recognizes([room[:4], room[2:]])
+    assert recognizes([y, x])
+    assert asked == [True, False, False, True]
 
 
 def test_no_tensor_is_kept_alive():
