@@ -30,6 +30,7 @@ from fuser.errors import BackendOptionError
 from fuser.integrations.compared import save_compared
 from fuser.integrations.coverage import Coverage, Reports, coverage
 from fuser.integrations.decompositions import decompositions
+from fuser.integrations.joined import joined
 from fuser.integrations.joint import name_conjugates, rewrite_graph
 from fuser.integrations.kept_states import describe_kept_states
 from fuser.integrations.mask_writes import choose_by_masks
@@ -144,7 +145,8 @@ def compile_graph(
     align_rows(module.graph, onednn=onednn)
     roles = support(module.graph)
     prefix = name.replace(" ", "_")
-    divided = with_writes(module.graph, partitions(module.graph, roles))
+    graph = module.graph
+    divided = joined(graph, with_writes(graph, partitions(graph, roles)))
     parts = {part: _call(part, f"{prefix}_{n}", how) for n, part in enumerate(divided)}
     if how.run:
         compile_ahead(list(parts.values()))

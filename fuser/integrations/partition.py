@@ -72,7 +72,7 @@ class _Partitioner:
         for node in self._uses.nodes:
             if node not in self._uses.members:
                 continue
-            place = self._level[node], _device(node)
+            place = self._level[node], device_of(node)
             for source in (node, *self._uses.sources(node)):
                 together = self._level.get(source) == place[0] and source in self._uses.members
                 if not together and _is_small(source):
@@ -110,7 +110,7 @@ class _Partitioner:
         )
 
 
-def _device(node: Node) -> torch.device:
+def device_of(node: Node) -> torch.device:
     value = meta_of(node)
     (first, *_) = tensors_of(value)
     return first.device
