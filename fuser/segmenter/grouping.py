@@ -8,7 +8,6 @@ nothing relates but their domain are set side by side.
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -16,18 +15,20 @@ from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.neighbours import neighbouring_nodes
 from fuser.segmenter.order import MergeOrder
 from fuser.segmenter.profit import Machine
 from fuser.segmenter.rows import Refusal
-
-SHARING = 4
-"""How many later readers of a buffer a reader is tried with."""
 
 ROUNDS = 3
 """How often all boundaries are looked at, as long as operations move over them."""
 
 SIDE_BY_SIDE = 8
 """How many earlier groups over its domain a group is tried with."""
+
+SHORT = 128
+"""A kernel of groups side by side takes no longer than as many launches. One launch less is under
+1 % of a longer one, and a processor foresees the worse what is read, the more tensors there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Grouping:
         """By key: a group whose cost was asked for, and its cost."""
         self._joins: dict[tuple[int, int], tuple[Group, Group, Group]] = {}
         """By keys: two groups, and what they would be as one."""
-        self._pairs = self._neighbouring_nodes()
+        self._pairs = neighbouring_nodes(operations)
         self._queue: list[tuple[int, int, int, int, int]] = []
         self._waiting: dict[int, list[tuple[int, int]]] = {number: [] for number in numbers}
         """By group: pairs of nodes whose merge was refused, to be tried again when it grows."""
@@ -83,22 +84,6 @@ class Grouping:
     def names(self, key: int) -> str:
         """The operations of a group, as a person reads them."""
         return self._maker.names(self.groups[key])
-
-    def _neighbouring_nodes(self) -> list[tuple[int, int]]:
-        """Pairs of nodes, one of which reads the other or both of which read the same memory."""
-        operations, count = self.operations, len(self.operations.nodes)
-        edges: list[tuple[int, int]] = list(operations.graph.edges)
-        pairs = dict.fromkeys(pair for pair in sorted(edges) if max(pair) < count)
-        readers: dict[Value, dict[int, None]] = {}
-        for node, reads in enumerate(operations.reads):
-            for read in reads:
-                lies = operations.free.get(read.value)
-                base = read.value if lies is None else lies.base
-                readers.setdefault(base, {})[node] = None
-        for nodes in readers.values():
-            for distance in range(1, SHARING + 1):
-                pairs.update(dict.fromkeys(zip(nodes, itertools.islice(nodes, distance, None))))  # noqa: B905
-        return list(pairs)
 
     def _enqueue(self, first_node: int, second_node: int) -> None:
         """Queue a pair of nodes by what merging their groups would save."""
@@ -131,9 +116,15 @@ class Grouping:
             domains = self._domains(self.groups[key])
             earlier = [other for domain in domains for other in by_domain.get(domain, [])]
             candidates = list(dict.fromkeys(map(self._group_of.__getitem__, earlier)))
-            if not any(self._try(other, key) for other in candidates[-SIDE_BY_SIDE:]):
+            few = [other for other in candidates if self._is_short(other, key)][-SIDE_BY_SIDE:]
+            if not any(self._try(other, key) for other in few):
                 for domain in domains:
                     by_domain.setdefault(domain, []).append(key)
+
+    def _is_short(self, *keys: int) -> bool:
+        """Whether one launch instead of several is worth the streams that memory then follows."""
+        moved = sum(self.groups[key].moved for key in keys)
+        return moved <= SHORT * self.machine.launch_bytes
 
     def _domains(self, group: Group) -> list[object]:
         """What a group and others beside it may have in common: sizes, or the atoms of rows."""

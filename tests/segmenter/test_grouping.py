@@ -284,3 +284,19 @@ def test_a_processor_joins_short_pieces_of_rows_before_it_sweeps_them(
     (expected,) = interpret(fusion, [x, y])
     (result,) = run_segmented(on_processor, [x, y])
     torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("elements", "together"), [(1 << 8, ["exp neg"]), (1 << 22, ["exp", "neg"])]
+)
+def test_what_nothing_but_its_domain_relates_is_side_by_side_where_a_launch_takes_time(
+    elements: int, together: list[str]
+):
+    # [exp] [neg] of 2 KB each: one launch less; of 32 MB each, twice the streams for nothing
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([elements]) for _ in range(2))
+        fd.add_output(fd.ops.exp(x))
+        fd.add_output(fd.ops.neg(y))
+    given = [torch.empty(elements)] * 2
+    fusion = concrete(fd.fusion, given)
+    assert kernels(segment(fusion, memory_of(fusion, given), PROCESSOR)) == together
