@@ -73,6 +73,9 @@ class CudaPrinter(CudaKernel):
         else:
             load_lanes(self, load)
 
+    def read(self, load: Load, at: str) -> str:
+        return super().read(load, self.read_at(load))
+
     def store(self, store: Store) -> None:
         with self.if_place_exists(store.at):
             if store.joins is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -12,11 +12,12 @@ from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CUDA
 from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, Index, Variable, affine_parts
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Region, every_node
 from fuser.schedule.row_slots import shared_parts_bytes
 from fuser.schedule.row_statements import Finish, FinishPowers, OwnSlots, RowArray
+from fuser.schedule.statements import Load
 from fuser.segmenter import Segment
 
 
@@ -65,6 +66,8 @@ class Facts:
     """Whether blocks have their slots of the others in shared memory."""
     arrays: Mapping[str, RowArray]
     """What a row keeps between sweeps."""
+    repeated: frozenset[Load]
+    """What rows have in common, and each is to read again."""
 
     @property
     def warps(self) -> int:
@@ -97,7 +100,27 @@ def facts_of(nest: LoopNest) -> Facts:
         own=own,
         parts_in_shared=bool(others) and shared_parts_bytes(others) > 0,
         arrays={node.name: node for node in nodes if isinstance(node, RowArray)},
+        repeated=frozenset(_repeated(nest, rows)),
     )
+
+
+def _repeated(nest: LoopNest, region: Region) -> Iterator[Load]:
+    """What rows have in common, where some rounds of each row are sure to read it. A compiler would
+    read it before the first row and hold it in registers: a team mostly has one row."""
+    if nest.team not in (Team.WARP, Team.COLUMN) or region.partials:
+        return
+    loops = [node for node in every_node(region.body) if isinstance(node, Loop)]
+    rows = {loop.axis for loop in loops if loop.binding is Binding.TEAMS}
+    for loop in loops:
+        if rows and loop.binding is Binding.TEAM and loop.rounds > 1 and not loop.peel:
+            loads = (node for node in loop.body if isinstance(node, Load) and node.drawn is None)
+            yield from (load for load in loads if _is_apart(load.at, rows))
+
+
+def _is_apart(at: Index, axes: Collection[Axis]) -> bool:
+    """Whether an index does not depend on axes, or on what is computed."""
+    terms = (term for part in affine_parts(at) for term, _ in part.terms)
+    return not any(term in axes or isinstance(term, Variable) for term in terms)
 
 
 def _joins_of_row(region: Region) -> int:
@@ -142,6 +165,11 @@ class CudaKernel(KernelPrinter[CudaSurroundings]):
     def is_split(self) -> bool:
         """Whether several blocks do the points at hand of a row, rather than a part each."""
         return self.facts.is_split and not self.around.ranges
+
+    def read_at(self, load: Load) -> str:
+        """The index at which a thread reads."""
+        at = self.sizes.index(load.at, load.tensor.name)
+        return f"{at} + zero_of_row" if load in self.facts.repeated else at
 
     def unrolled(self, name: str, count: int) -> AbstractContextManager[None]:
         """Print, meanwhile, what is done for each number below `count`, a number of the text."""

@@ -22,8 +22,8 @@ def load_lanes(kernel: CudaKernel, load: Load) -> None:
     """Lanes of a thread, from memory; or drawn, the first with a number that `piece` divides."""
     declare_lanes(kernel, load.name, load.tensor.dtype, load.lanes)
     if load.drawn is None:
-        at = kernel.sizes.index(load.at, load.tensor.name)
-        move(kernel, "load", load.name, f"{load.tensor}_in + {grouped(at)}", load.piece)
+        place = f"{load.tensor}_in + {grouped(kernel.read_at(load))}"
+        move(kernel, "load", load.name, place, load.piece)
     else:
         draw = kernel.expressions.use("draw_vector")
         call = f"{draw}<{kernel.drawn_numbers(load, load.drawn)}, {load.piece or load.lanes}>"

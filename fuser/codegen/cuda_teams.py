@@ -121,6 +121,8 @@ def over_rows(kernel: CudaKernel, loop: Loop) -> None:
             kernel.out.line(f"const bool active = {place} < {rows};")
             kernel.out.line(f"const {kernel.index} {name} = active ? {place} : {rows} - 1;")
         unravel(kernel, nest, name)
+        if kernel.facts.repeated:
+            kernel.out.line(f"const int zero_of_row = {kernel.expressions.use('unknown_zero')}();")
         with kernel.within(row=name, row_axes=tuple(each.axis for each in nest)):
             kernel.nodes(nest[-1].body)
 

@@ -114,6 +114,16 @@ def shared_memory_fits_every_block(compiled: Compiled) -> None:
         assert static <= 48 << 10, name
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_what_rows_have_in_common_is_not_held_in_registers(arch: str):
+    """Weights and biases of a warp's row would take twice the registers of the row."""
+    (norm,) = (b for b in BENCHMARKS if str(b) == "layernorm [8192, 768]")
+    inputs = norm.inputs(torch.float32)
+    kernel = only_kernel(norm.defined(inputs), inputs, f"cuda:{arch}")
+    assert kernel.code.count("+ zero_of_row") == 2
+    assert (compile_cuda(kernel, arch).resources.registers or 0) <= 80
+
+
 @pytest.mark.parametrize(("shape", "dims"), [((8192, 3072), [0, 1]), ((8192, 96), [0])])
 def test_loads_of_a_split_row_are_on_their_way_together(shape: tuple[int, ...], dims: list[int]):
     x = torch.empty(shape, device="meta")

@@ -602,6 +602,17 @@ FUSER_DEVICE void keep_line(const T (&lanes)[Lanes], T (&tile)[Columns][Pitch], 
   }
 }
 
+//@ unknown_zero: FUSER_DEVICE
+// 0, of which the compiler knows neither that nor whether it is the same each time: what is read at
+// a place that it is added to is read there and then.
+FUSER_DEVICE int unknown_zero() {
+  int zero = 0;
+#ifndef FUSER_EMULATOR
+  asm volatile("" : "+r"(zero));
+#endif
+  return zero;
+}
+
 //@ index_in_range: FUSER_DEVICE
 // An index in range; `outside` in place of one that is not.
 FUSER_DEVICE long long index_in_range(long long index, long long size, bool wraps,
