@@ -48,6 +48,10 @@ class CudaRowParameters:
     scan_lanes: int = 4
     """Neighbours that a thread takes in a scan, at least: threads meet once for all of them."""
 
+    column_scan_words: int = 64
+    """Registers for the neighbours of a thread that scans a column, at most, where columns are few:
+    so many loads are on their way at once."""
+
     # -- threads of a row ----------------------------------------------------------------------
 
     warp_elements: int = 1024

@@ -27,7 +27,7 @@ from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_powers import less_another, powers_pair
 from fuser.schedule.row_scans import carry_of, totals_of
-from fuser.schedule.row_scans_cuda import scan_lanes, scan_round
+from fuser.schedule.row_scans_cuda import column_lanes, scan_lanes, scan_round
 from fuser.schedule.row_slots import Axes, is_of_row, numbering_axes, row_partial
 from fuser.schedule.row_statements import Accumulate, Finish, FinishPowers, Partial, Place
 from fuser.schedule.row_teams import RowTeam
@@ -126,10 +126,13 @@ class TeamSweeps:
         *outer, last = sweep.axes
         column = self._team.team is Team.COLUMN
         aligned = Vectors() if column else self._own_vectors(sweep, last)
-        lanes = scan_lanes(aligned, last.extent, self._team.threads, self._work.parameters)
+        threads, given, launch = self._team.threads, self._work.parameters, self._team.launch
+        lanes = scan_lanes(aligned, last.extent, threads, given)
+        if column:
+            lanes = column_lanes(sweep, threads, math.prod((*launch.grid, *launch.block)), given)
         loop = scan_round(sweep, self._accumulate, lanes, aligned)
         carries = tuple(map(carry_of, sweep.scans))
-        _, parts, _ = self._team.launch.grid
+        _, parts, _ = launch.grid
         if parts == 1:
             own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
             return self._folded(own, (*carries, *nested(outer, Binding.SERIAL, (loop,))))

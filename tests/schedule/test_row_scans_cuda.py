@@ -13,7 +13,7 @@ from fuser.schedule.index import ZERO
 from fuser.schedule.loop_tree import Node, Region, every_node
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_scans import carry_of
-from fuser.schedule.row_scans_cuda import scan_lanes, scan_round
+from fuser.schedule.row_scans_cuda import column_lanes, scan_lanes, scan_round
 from fuser.schedule.row_slots import row_partial
 from fuser.schedule.row_statements import Accumulate, Finish
 from fuser.schedule.row_trace import trace_rows
@@ -91,3 +91,23 @@ def test_lanes_are_as_many_as_the_row_has(
 ) -> None:
     given = CudaRowParameters(scan_lanes=8)
     assert scan_lanes(Vectors(vector), extent, threads, given) == lanes
+
+
+@pytest.mark.parametrize(
+    ("columns", "extent", "dtype", "lanes"),
+    [
+        (96, 8192, torch.float32, 16),  # 96 blocks of 512 threads: a third of what runs at once
+        (264, 8192, torch.float32, 4),  # as many as run at once
+        (200, 8192, torch.float32, 8),
+        (1, 8192, torch.float32, 16),  # no more than there are registers for
+        (1, 8192, torch.float64, 8),
+        (1, 100, torch.float32, 8),  # nor than the column has for all threads
+    ],
+)
+def test_few_columns_have_more_on_their_way(
+    columns: int, extent: int, dtype: torch.dtype, lanes: int
+) -> None:
+    x = torch.empty(extent, 3, dtype=dtype, device="meta")
+    (sweep,) = trace_rows(segment_of(lambda fd, x: fd.ops.cumsum(x, 0), x)).stages
+    given = CudaRowParameters(multiprocessors=132, resident_threads=1024)
+    assert column_lanes(sweep, 16, columns * 512, given) == lanes
