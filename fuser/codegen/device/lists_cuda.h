@@ -95,31 +95,42 @@ FUSER_DEVICE int sum_below(int number) {
   return number;
 }
 
-//@ allot_row: FUSER_DEVICE, point_lists, sum_below, part_at
+//@ cut_row: FUSER_DEVICE, point_lists, store_vector
+// Writes down the pieces of a row, from a `number` on; the lanes of a warp share them out, since a
+// row may have most of all points.
+FUSER_DEVICE void
+cut_row(const point_lists& lists, int row, int first, int end, int number, int cut) {
+  for (int i = threadIdx.x; i < cut; i += 32) {
+    const int from = first + i * lists.longest;
+    const int to = end - from < lists.longest ? end : from + lists.longest;
+    const int piece[4] = {row, from, to, number};
+    store_vector(piece, lists.pieces + 4 * (number + i));
+  }
+}
+
+//@ allot_row: FUSER_DEVICE, point_lists, sum_below, part_at, cut_row
 // Finds a place for the list of a row, and for those of the other lanes of the warp, one after the
 // other. There may be no such row.
 FUSER_DEVICE void allot_row(const point_lists& lists, int row) {
   const unsigned int all = 0xffffffffu;
   const bool exists = row < lists.rows;
-  const int count = exists ? part_at(lists.counts + row) : 0, end = sum_below(count);
+  const int count = exists ? part_at(lists.counts + row) : 0, upto = sum_below(count);
   int base = 0;
-  if (threadIdx.x == 31 && end > 0) base = atomicAdd(&lists.state->places, end);
+  if (threadIdx.x == 31 && upto > 0) base = atomicAdd(&lists.state->places, upto);
   base = __shfl_sync(all, base, 31);
-  if (!exists) return;
-  const int first = base + end - count;
-  lists.counts[row] = 0;
-  lists.bounds[2 * row] = first;
-  lists.bounds[2 * row + 1] = base + end;
-  if (count <= lists.longest) return;
-  const int cut = (count + lists.longest - 1) / lists.longest;
-  const int number = atomicAdd(&lists.state->pieces, cut);
-  for (int i = 0; i < cut; ++i) {
-    int* const piece = lists.pieces + 4 * (number + i);
-    const int from = first + i * lists.longest;
-    piece[0] = row;
-    piece[1] = from;
-    piece[2] = base + end - from < lists.longest ? base + end : from + lists.longest;
-    piece[3] = number;
+  const int end = base + upto, first = end - count;
+  const int cut = count > lists.longest ? (count + lists.longest - 1) / lists.longest : 0;
+  if (exists) {
+    lists.counts[row] = 0;
+    lists.bounds[2 * row] = first;
+    lists.bounds[2 * row + 1] = end;
+  }
+  const int number = cut > 0 ? atomicAdd(&lists.state->pieces, cut) : 0;
+  for (unsigned int left = __ballot_sync(all, cut > 0); left != 0; left &= left - 1u) {
+    const int lane = __ffs(left) - 1;
+    const int row_cut = __shfl_sync(all, row, lane), pieces = __shfl_sync(all, cut, lane);
+    const int from = __shfl_sync(all, first, lane), to = __shfl_sync(all, end, lane);
+    cut_row(lists, row_cut, from, to, __shfl_sync(all, number, lane), pieces);
   }
 }
 
