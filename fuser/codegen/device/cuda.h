@@ -949,6 +949,19 @@ FUSER_DEVICE bool last_to_finish(int* finished, int blocks, bool* is_last) {
   return *is_last;
 }
 
+//@ number_now: FUSER_DEVICE
+// What a number is to which other blocks add at any time. It only reads: threads that wait for it
+// are not in the way of those that add, and the lanes of a warp read neighbours at once.
+FUSER_DEVICE int number_now(int* at) {
+#ifndef FUSER_EMULATOR
+  int number;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(number) : "l"(at) : "memory");
+  return number;
+#else
+  return atomicAdd(at, 0);
+#endif
+}
+
 //@ part_at: FUSER_DEVICE
 // What another block has written; no cache of this multiprocessor answers.
 template <typename T>

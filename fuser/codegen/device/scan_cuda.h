@@ -120,12 +120,12 @@ FUSER_DEVICE void hand_on(int* ready, int part) {
   }
 }
 
-//@ wait_for_parts: FUSER_DEVICE
+//@ wait_for_parts: FUSER_DEVICE, number_now
 // Waits until the totals of all parts before this one are written, and sees them.
 FUSER_DEVICE void wait_for_parts(int* ready, int part) {
   __threadfence();
   for (int other = threadIdx.x; other < part; other += blockDim.x) {
-    while (atomicAdd(ready + other, 0) == 0) {
+    while (number_now(ready + other) == 0) {
     }
   }
   __threadfence();
