@@ -15,6 +15,8 @@ from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_vectors import Vectors
+from fuser.schedule.statements import Load
+from fuser.schedule.vectors import step_along
 
 
 def lanes_along(
@@ -26,7 +28,10 @@ def lanes_along(
         return 0
     if longest <= parameters.thread_elements or _has_windows(body):
         return int(_unrolled(body) <= parameters.unrolled)
-    accesses = (ceil_div(axis.extent, each.lanes) for axis, each in vectors.items())
+    accesses = (
+        ceil_div(axis.extent, each.lanes) * _accesses_of_vector(body, axis, each.lanes, parameters)
+        for axis, each in vectors.items()
+    )
     lanes = max(power_of_two(max(accesses, default=1)) // parameters.lane_accesses, 1)
     return lanes if lanes < 32 else 0
 
@@ -46,6 +51,16 @@ def threads_of_column(body: RowBody, parameters: CudaRowParameters) -> int:
     threads = min(max(threads, 2), parameters.column_threads)
     many = point_count(body.rows) * threads >= parameters.crowded * parameters.resident
     return threads if many else parameters.column_threads
+
+
+def _accesses_of_vector(
+    body: RowBody, axis: Axis, lanes: int, parameters: CudaRowParameters
+) -> int:
+    """Accesses that a thread makes for its neighbours along an axis, of the widest of the tensors:
+    beside one of 8 bits, float32 takes two. Neighbouring threads are as far apart."""
+    loads = (node for sweep in body.stages for node in sweep.code if isinstance(node, Load))
+    sizes = [load.tensor.dtype.itemsize for load in loads if step_along(load.at, axis) == 1]
+    return ceil_div(lanes * max(sizes, default=1), parameters.vector_bytes)
 
 
 def _has_windows(body: RowBody) -> bool:

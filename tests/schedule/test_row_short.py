@@ -29,6 +29,7 @@ def body_of(*shape: int) -> RowBody:
     [
         *((1, 1, 1), (8, 1, 1), (9, 1, 4), (21, 1, 8), (64, 1, 16), (65, 1, 0)),
         *((16, 4, 1), (20, 4, 2), (32, 4, 2), (64, 4, 4), (128, 4, 8), (256, 4, 16), (260, 4, 0)),
+        *((16, 8, 1), (32, 8, 2), (64, 8, 4), (256, 8, 16)),  # two accesses a vector
     ],
 )
 def test_a_lane_has_up_to_four_accesses(length: int, vector: int, lanes: int):
