@@ -128,6 +128,48 @@ def test_workspaces_of_several_streams_are_their_own() -> None:
         torch.testing.assert_close(found[0], x.sum())
 
 
+def test_graphs_have_counters_of_their_own() -> None:
+    """Two graphs that one stream captured are replayed on two at once, beside calls."""
+    x = torch.randint(-2, 3, (1 << 22,), device="cuda").float()
+    exact = x.double().sum().float()
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.from_pytorch(x)))
+    fd.execute([x])
+    torch.cuda.synchronize()
+    graphs = [torch.cuda.CUDAGraph() for _ in range(2)]
+    streams = [torch.cuda.Stream() for _ in graphs]
+    results: list[torch.Tensor] = []
+    for graph in graphs:
+        with torch.cuda.graph(graph):
+            results += fd.execute([x])
+    for _ in range(20):
+        for graph, stream in zip(graphs, streams, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        called = fd.execute([x])
+        torch.cuda.synchronize()
+        assert all(torch.equal(total, exact) for total in (*results, *called))
+        for result in results:
+            result.zero_()
+        torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((1 << 22,), 0), ((3, 1 << 20), 1), ((5000, 40), 0), ((5000, 3000), 0), ((500, 20_000), 0)],
+    ids=str,
+)
+def test_scans_of_few_and_of_many(shape: tuple[int, ...], dim: int) -> None:
+    """Parts of rows, whose blocks wait for each other, and columns; again and again."""
+    x = torch.randint(-2, 3, shape, device="cuda").float()
+    exact = x.double().cumsum(dim).float()
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.cumsum(fd.from_pytorch(x), dim))
+    for _ in range(10):
+        (scanned,) = fd.execute([x])
+        assert torch.equal(scanned, exact)
+
+
 @pytest.mark.parametrize("offset", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_misaligned_inputs(dtype: torch.dtype, offset: int) -> None:
