@@ -17,6 +17,7 @@ from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Share, nested
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_cuts import cut_rows
 from fuser.schedule.row_folds_cpu import widened_blocks
 from fuser.schedule.row_power_sums import add_powers
 from fuser.schedule.row_powers import powers_pair
@@ -35,10 +36,10 @@ class Across:
     body: RowBody
 
 
-def as_across(body: RowBody) -> Across | Refusal:
+def as_across(body: RowBody, parameters: CpuRowParameters) -> Across | Refusal:
     """Rows in strips, if neighbouring rows are next in memory."""
     if lanes_across_rows(body):
-        return Across(body)
+        return Across(cut_rows(body, parameters.processor.vector))
     return Refusal("neighbouring elements of a row, not rows, are next in memory")
 
 

@@ -98,7 +98,7 @@ def choose_mapping(
             _WORDS[Whole]: lambda: as_whole(body, parameters),
             _WORDS[Columns]: lambda: if_repeated(alternating),
             _WORDS[Lines]: lambda: as_lines(body, parameters),
-            _WORDS[Across]: lambda: as_across(body),
+            _WORDS[Across]: lambda: as_across(body, parameters),
             _WORDS[Alone]: lambda: as_alone(body, parameters),
             _WORDS[Tiled]: lambda: if_repeated(in_tiles),
             _WORDS[Batched]: lambda: if_repeated(in_batches),

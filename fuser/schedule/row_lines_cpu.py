@@ -47,7 +47,7 @@ class Lines:
 
 def as_lines(body: RowBody, parameters: CpuRowParameters) -> Lines | Refusal:
     """Rows as columns, if they neighbour each other in memory, and are few, and long."""
-    if isinstance(across := as_across(body), Refusal):
+    if isinstance(across := as_across(body, parameters), Refusal):
         return across
     if len(body.rows) != 1:
         return Refusal("rows have several axes")

@@ -1,0 +1,73 @@
+"""Neighbouring rows cut where pads and concatenations along them change what they read.
+
+    for i < 128, a lane each: T3 = i >= 64 ? x[clamped(i - 64, 64)] : y[clamped(i, 64)]
+->  for i < 2: for j < 64, a lane each: T3 = 64 i + j >= 64 ? x[j] : y[j]
+
+As `row_parts.py` does along a row, but that the lanes are the rows themselves. What is read at a
+clamped index is gathered, lane by lane; of rows that lie on one side of every place where something
+changes, all or none are clamped, so that a run of memory is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from fuser.schedule.index import Axis, Clamped, Index, clamp, of_axis, total
+from fuser.schedule.pieces import deciding, thresholds
+from fuser.schedule.row_axes import replace_axes
+from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.statements import Load
+
+
+def cut_rows(body: RowBody, shortest: int) -> RowBody:
+    """`body` with its innermost rows in spans of one length, `shortest` at the least, that end
+    where other memory is read; as it is where there are no such spans."""
+    *outer, inner = body.rows
+    span = math.gcd(inner.extent, *_places(body, inner))
+    if span < shortest:
+        return body
+    rows, stages = body.rows, body.stages
+    if span < inner.extent:
+        number, within = inner.split(span)
+        at = of_axis(number) * span + of_axis(within)
+        rows = (*outer, number, within)
+        stages = tuple(replace_axes(stage, {inner: at}) for stage in stages)
+    stages = tuple(_in_runs(stage, rows[-1]) for stage in stages)
+    return dataclasses.replace(body, rows=rows, stages=stages)
+
+
+def _places(body: RowBody, inner: Axis) -> set[int]:
+    """Where, along an axis, clamped indices begin and end to be so."""
+    indices = (index for sweep in body.stages for index in sweep.indices())
+    return {
+        place
+        for index, threshold in thresholds((), indices)
+        for place in deciding(index, threshold, inner)
+    }
+
+
+def _in_runs(sweep: Sweep, within: Axis) -> Sweep:
+    """A sweep that loads, for all of an axis, from where the nearest run of its length begins."""
+    code = tuple(
+        dataclasses.replace(node, at=_run(node.at, within)) if isinstance(node, Load) else node
+        for node in sweep.code
+    )
+    return dataclasses.replace(sweep, code=code)
+
+
+def _run(at: Index, within: Axis) -> Index:
+    parts: list[tuple[Index, int]] = [(Index(at.constant), 1)]
+    for term, factor in at.terms:
+        found = _clamped_run(term, within) if isinstance(term, Clamped) else None
+        parts.append((found or Index(0, ((term, 1),)), factor))
+    return total(parts)
+
+
+def _clamped_run(term: Clamped, within: Axis) -> Index | None:
+    """What is read in place of a clamped index, if runs begin and end where what is read does."""
+    length, start = within.extent, term.of.without(within)
+    if term.of.coefficient(within) != 1 or term.extent % length or not start.is_multiple_of(length):
+        return None
+    number = Index(start.constant // length, tuple((t, c // length) for t, c in start.terms))
+    return clamp(number, term.extent // length) * length + of_axis(within)
