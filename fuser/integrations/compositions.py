@@ -2,6 +2,7 @@
 
 bernoulli(x, p)                   rand() < p
 masked_scatter(x, mask, source)   where(mask, source[how many the mask has chosen before], x)
+take(x, i), put(x, i, s)          x as one dimension, read and written at an index
 scatter_reduce(x, i, s, "mean")   sums over counts, each a scatter that adds
 weight norm, and backwards        sums along rows
 """
@@ -30,6 +31,22 @@ def bernoulli(
     else:
         drawn = torch.rand_like(x, dtype=torch.float32)
     return (drawn < p).to(x.dtype)
+
+
+def take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Elements of `x` by their row-major number. Of an index without dimensions, torch's
+    decomposition asks for the number while it traces."""
+    return _aten.index.Tensor(x.reshape(-1), [index])
+
+
+def put(
+    x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False
+) -> torch.Tensor:
+    """`x` with the elements of `source` at their row-major numbers: the gradient of `take`."""
+    if not x.is_contiguous():
+        return NotImplemented
+    places, values = [index.reshape(-1)], source.reshape(-1)
+    return _aten.index_put(x.reshape(-1), places, values, accumulate).view(x.shape)
 
 
 # -- masks ---------------------------------------------------------------------------------------
@@ -133,6 +150,8 @@ def _others(x: torch.Tensor, dim: int) -> list[int]:
 COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.bernoulli.p: bernoulli,
     _aten.bernoulli.Tensor: bernoulli,
+    _aten.take.default: take,
+    _aten.put.default: put,
     _aten.masked_scatter.default: masked_scatter,
     _aten.masked_scatter_backward.default: masked_scatter_backward,
     _aten.scatter_reduce.two: scatter_reduce,

@@ -53,6 +53,8 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     found.pop(_aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     replace = _aten.nan_to_num.default
     found[replace] = _of_real_numbers(found[replace])
+    add = _aten.index_add.default
+    found[add] = _at_one_place_too(found[add])
     return {**found, **POOLS, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
 
 
@@ -61,6 +63,16 @@ def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
 
     def decomposed(x: torch.Tensor, *args: Any, **options: Any) -> Any:
         return NotImplemented if x.is_complex() else decomposition(x, *args, **options)
+
+    return decomposed
+
+
+def _at_one_place_too(index_add: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of `index_add` to which an index without dimensions is a list of one place:
+    by torch's, the dimension goes that the source has for it."""
+
+    def decomposed(x: torch.Tensor, dim: int, index: torch.Tensor, *args: Any, **of: Any) -> Any:
+        return index_add(x, dim, index if index.dim() else index.reshape(1), *args, **of)
 
     return decomposed
 

@@ -165,8 +165,11 @@ def _is_view(node: Node) -> bool:
 
 
 def _known_pieces(x: Node, indices: Mapping[int, Node]) -> dict[int, list[Piece]] | None:
-    """For each dimension, the pieces of its index; None if any is not known or has too many."""
+    """For each dimension, the pieces of its index; None if any is not known or has too many, or if
+    `x` has no dimensions."""
     shape = tensor_of(x).shape
+    if not shape:
+        return None
     found: dict[int, list[Piece]] = {}
     for dim, index in indices.items():
         places = places_of(index, int(shape[dim])) if is_static(shape[dim]) else None

@@ -284,3 +284,27 @@ def test_infinite_complex_numbers_are_replaced_by_torch_and_real_ones_in_partiti
         torch.testing.assert_close(torch.compile(function, backend="fuser")(x), function(x))
         (report,) = dynamo.reports()
         assert any("nan_to_num" in e.overload for e in report.uncovered) == x.is_complex(), report
+
+
+PLACE = torch.tensor(1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.index_select(x * 2, 1, PLACE) + 1,
+        lambda x: torch.index_add(x * 2, 1, PLACE, x[:, :1] * 3),
+        lambda x: torch.index_add(x * 2, -1, PLACE, x[:, :, :1], alpha=3),
+        lambda x: torch.take(x * 2, PLACE),
+        lambda x: torch.take(x * 2, torch.tensor([[3, -1], [0, 3]])),
+        lambda x: torch.put(x * 2, torch.tensor([[3], [-1]]), x[:2, :1, 0]),
+        lambda x: torch.put(x * 2, PLACE, x[0, 0, :1].view(()), accumulate=True),
+    ],
+)
+def test_an_index_of_any_rank(function: Callable[..., torch.Tensor]) -> None:
+    forward_and_backward(function, torch.randn(4, 3, 2))
+
+
+def test_what_has_no_dimensions_is_read_at_an_index() -> None:
+    forward_and_backward(lambda x: torch.index_select(x * 2, 0, PLACE - 1), torch.randn(()))
+    forward_and_backward(lambda x: torch.index_select(x, 0, torch.arange(1)) * 2, torch.randn(()))
