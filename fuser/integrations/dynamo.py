@@ -38,6 +38,7 @@ from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
 from fuser.integrations.product_rows import align_rows
+from fuser.integrations.repeated import merge_repeated
 from fuser.integrations.resizing import separate_resizes
 from fuser.integrations.support import support
 from fuser.integrations.writes import with_writes
@@ -139,6 +140,7 @@ def compile_graph(
     """An ATen graph as a function of a list of inputs, which it empties. The caller of the module
     sees the first `seen` of its results; None: all of them."""
     rewrite_graph(module.graph)
+    merge_repeated(module.graph)
     name_conjugates(module.graph)
     describe_kept_states(module.graph)
     onednn = how.options.products == "fastest"

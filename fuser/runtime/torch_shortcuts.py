@@ -4,6 +4,7 @@ allocating and viewing in C, without the parsing of arguments."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -63,7 +64,7 @@ def _addresses(inputs: Inputs) -> list[int] | None:
 
 def _are_aligned(addresses: Sequence[int]) -> bool:
     """Whether there is memory at all of them, aligned for any kernel."""
-    return all(at and not at & _UNALIGNED for at in addresses)
+    return 0 not in addresses and not reduce(int.__or__, addresses, 0) & _UNALIGNED
 
 
 def never(inputs: Inputs) -> bool:
