@@ -25,6 +25,7 @@ from fuser.runtime.cuda import compile_cuda, cuda_launcher
 from fuser.runtime.emulated import emulated_launcher
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.executor import LoadedKernel
+from fuser.runtime.kernel import c_sizes, sizes_of
 from fuser.runtime.nvrtc import options
 from fuser.runtime.resources import Resources
 from fuser.runtime.sass import disassemble
@@ -171,7 +172,7 @@ class CpuBackend(Backend):
         source = self.sources[segment_name]
         segment = self.segments[segment_name]
         tail = (ctypes.c_bool(source.launch.threaded),)
-        return LoadedKernel(segment, source, compile_cpu(source).launch, tail)
+        return LoadedKernel(segment, source, compile_cpu(source).launch, c_sizes(source), tail)
 
 
 class CudaBackend(Backend):
@@ -226,7 +227,7 @@ class CudaBackend(Backend):
         source = self.sources[segment_name]
         self.resources(source)
         launch = cuda_launcher(source, self._target.arch, device.index or 0)
-        return LoadedKernel(self.segments[segment_name], source, launch)
+        return LoadedKernel(self.segments[segment_name], source, launch, sizes_of(source))
 
 
 class EmulatorBackend(CudaBackend):
@@ -237,7 +238,7 @@ class EmulatorBackend(CudaBackend):
     def load(self, segment_name: str, device: torch.device) -> LoadedKernel:
         source = self.sources[segment_name]
         launch = emulated_launcher(source, self.order)
-        return LoadedKernel(self.segments[segment_name], source, launch)
+        return LoadedKernel(self.segments[segment_name], source, launch, sizes_of(source))
 
 
 def backend_for(

@@ -10,9 +10,10 @@ from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cubin import Cubin, pack_cubin, unpack_cubin
 from fuser.runtime.cuda_driver import CudaKernel
 from fuser.runtime.disk_cache import kept_kernel
-from fuser.runtime.kernel import Launcher, as_c, c_types
+from fuser.runtime.kernel import Launcher, c_types
 from fuser.runtime.nvrtc import compile_cubin, nvrtc_version, options
 from fuser.runtime.occupancy import filling_grid
+from fuser.runtime.parameters import Parameters
 from fuser.schedule.cuda_parameters import threads_at_once
 
 
@@ -41,7 +42,7 @@ def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
     """A function that queues the kernel on torch's current stream of `device`."""
     cubin = compile_cuda(source, arch)
     kernel = _KERNELS.get(f"{arch}\n{source.key}", lambda: cuda_driver.load_kernel(cubin))
-    types = c_types(source)
+    parameters = Parameters(c_types(source))
     given, grid = source.launch, source.launch.grid
     if given.elastic is not None:
         grid = filling_grid(given, cubin.resources, cuda_driver.capacity(device))
@@ -49,7 +50,7 @@ def cuda_launcher(source: KernelSource, arch: str, device: int) -> Launcher:
 
     def launch(*numbers: object) -> None:
         stream = cuda_driver.current_stream(device)
-        kernel.launch(grid, block, as_c(types, numbers), stream, shared)
+        kernel.launch(grid, block, parameters.write(numbers), stream, shared)
 
     return launch
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import Protocol, cast
 
 import torch
 
@@ -15,9 +13,6 @@ from fuser.runtime import cuda_bindings
 from fuser.runtime.cubin import Cubin
 from fuser.runtime.cuda_bindings import Driver, Handle, Status
 from fuser.runtime.occupancy import Capacity
-
-if TYPE_CHECKING:
-    Argument: TypeAlias = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
 
 Extent3 = tuple[int, int, int]
 
@@ -41,20 +36,19 @@ class CudaKernel:
         self,
         grid: Extent3,
         block: Extent3,
-        arguments: Sequence[Argument],
+        parameters: int,
         stream: int,
         shared_bytes: int = 0,
     ) -> None:
         """Queue the kernel on a stream handle of the current device (see `on_device`).
 
-        `arguments` have the ctypes of the kernel's parameters; they are copied before this
-        returns. `shared_bytes` is dynamic shared memory per block. No extent may be 0. Raises
-        LaunchError with the driver's error, which may be that of earlier work on the device.
+        `parameters` is an address of pointers to the kernel's parameters (see `Parameters`); they
+        are copied before this returns. `shared_bytes` is dynamic shared memory per block. No extent
+        may be 0. Raises LaunchError with the driver's error, which may be that of earlier work on
+        the device.
         """
         if self.static_shared_bytes + shared_bytes > _DEFAULT_SHARED_BYTES:
             self._allow_shared(shared_bytes)
-        pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
-        parameters = ctypes.addressof(pointers)
         launch = self.driver.cuLaunchKernel
         (status,) = launch(self.function, *grid, *block, shared_bytes, stream, parameters, 0)
         if status.value == 0:
@@ -158,7 +152,12 @@ def current_stream(index: int) -> int:
 
 def on_device(index: int) -> AbstractContextManager[object]:
     """A context in which CUDA device `index` is current; it does nothing where it already is."""
-    return nullcontext() if torch.cuda.current_device() == index else torch.cuda.device(index)
+    return nullcontext() if is_current(index) else torch.cuda.device(index)
+
+
+def is_current(index: int) -> bool:
+    """Whether a CUDA device is the current one."""
+    return torch.cuda.current_device() == index
 
 
 def refuse_capture(reason: str) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 import torch
 
@@ -27,15 +27,12 @@ from fuser.ir.random_numbers import draw_state
 from fuser.ir.strided import Strided
 from fuser.runtime.buffers import room, sole_aliases
 from fuser.runtime.checked import IndexReport
-from fuser.runtime.kernel import Launcher, c_type, scalar_argument
+from fuser.runtime.kernel import Launcher, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from fuser.runtime.stats import count
 from fuser.runtime.torch_shortcuts import empty_strided
 from fuser.runtime.torch_steps import extern, interpreted, separated, update
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, Step
-
-if TYPE_CHECKING:
-    from fuser.runtime.kernel import CNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,9 @@ class LoadedKernel:
     segment: Segment
     source: KernelSource
     launch: Launcher
-    tail: tuple[CNumber, ...] = ()
+    sizes: tuple[object, ...]
+    """The plan's, in the form that is passed with the least work."""
+    tail: tuple[object, ...] = ()
     """What it is called with after its arguments."""
     load_seconds: float = 0.0
     """What it took to compile, or to find, and to load."""
@@ -208,14 +207,13 @@ class _CallWriter:
                     arguments.append(f"{convert}({value}, {dtype})")
                 case Size():
                     pass
-        sizes = [c_type(a)(a.number) for a in source.arguments if isinstance(a, Size)]
-        report = ""
+        sizes, report = loaded.sizes, ""
         if source.checks:
             made = self._name("report", lambda: IndexReport(source.checks, device))
             report = f"{made}_made"
             self._lines.append(f"{report} = {made}()")
             arguments += [f"*{self._name('sizes', sizes)}", f"{report}.address"]
-            sizes = []
+            sizes = ()
         arguments.append(f"*{self._name('sizes', (*sizes, *loaded.tail))}")
         launch = self._name("launch", loaded.launch)
         self._lines.append(f"{launch}({', '.join(arguments)})")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from fuser.codegen import Argument, KernelSource, Pointer, Scalar, Workspace
+from fuser.codegen import Argument, KernelSource, Pointer, Scalar, Size, Workspace
 from fuser.ir.dtypes import DataType
 
 if TYPE_CHECKING:
@@ -56,6 +56,17 @@ def c_types(source: KernelSource) -> list[type]:
     """The ctypes types of what a kernel is called with; last, where errors go."""
     errors = [ctypes.c_void_p] if source.checks else []
     return [*map(c_type, source.arguments), *errors]
+
+
+def sizes_of(source: KernelSource) -> tuple[int, ...]:
+    """The sizes that a kernel is called with."""
+    return tuple(each.number for each in source.arguments if isinstance(each, Size))
+
+
+def c_sizes(source: KernelSource) -> tuple[CNumber, ...]:
+    """The same in their ctypes, for functions that are called through ctypes: numbers would be
+    converted each time."""
+    return tuple(c_type(each)(each.number) for each in source.arguments if isinstance(each, Size))
 
 
 def scalar_type(dtype: DataType) -> type:

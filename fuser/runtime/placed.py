@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 from fuser.ir.nodes import Fusion, Inputs, Number
-from fuser.runtime.cuda_driver import on_device
+from fuser.runtime.cuda_driver import is_current, on_device
 from fuser.runtime.torch_steps import separated
 
 Run = Callable[[Inputs], list[torch.Tensor]]
@@ -83,7 +83,11 @@ def _after_moving(fusion: Fusion, run: Run, place: torch.device) -> Run:
 
 
 def _with_current(run: Run, place: torch.device) -> Run:
+    index = place.index or 0
+
     def inside(inputs: Inputs) -> list[torch.Tensor]:
+        if is_current(index):
+            return run(inputs)
         with current(place):
             return run(inputs)
 

@@ -13,7 +13,7 @@ from fuser.ir.nodes import Number
 from fuser.planning import compile_plan
 from fuser.runtime.emulator import Sanitizer, ThreadOrder, run_sanitized
 from fuser.runtime.executor import LoadedKernel, Runner
-from fuser.runtime.kernel import Launcher, as_c, c_type
+from fuser.runtime.kernel import Launcher, as_c, c_type, sizes_of
 from fuser.runtime.target_name import resolve_target
 from fuser.segmenter import Segment
 
@@ -38,6 +38,7 @@ def run_plan_sanitized(
             segment,
             compiled.backend.sources[segment.name],
             _sanitized(segment, compiled.backend.sources[segment.name], sanitizer, order),
+            sizes_of(compiled.backend.sources[segment.name]),
         )
         for segment in compiled.segmented.segments
     }

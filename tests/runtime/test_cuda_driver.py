@@ -18,6 +18,7 @@ from fuser.errors import CaptureError
 from fuser.runtime import cuda_bindings, cuda_driver
 from fuser.runtime.checked import IndexReport
 from fuser.runtime.nvrtc import compile_cubin
+from fuser.runtime.parameters import Parameters
 from fuser.runtime.toolchain import find_compiler
 
 pytest.importorskip("cuda.bindings.driver")
@@ -30,6 +31,7 @@ torch.cuda.current_device = lambda: 3
 from fuser.errors import LaunchError
 from fuser.runtime.cubin import Cubin, Resources
 from fuser.runtime.cuda_driver import load_kernel
+from fuser.runtime.parameters import Parameters
 
 def cubin(image=b"ELF..", kernel="k", shared_bytes=128):
     return Cubin(image, kernel, "sm_90", Resources(32, 0, 0, shared_bytes, len(image)), "")
@@ -40,7 +42,8 @@ def failure(function, *arguments):
     except LaunchError as error:
         print(error)
 
-arguments = [ctypes.c_void_p(0xABC), ctypes.c_int64(1 << 40), ctypes.c_float(2.5)]
+parameters = Parameters([ctypes.c_void_p, ctypes.c_int64, ctypes.c_float])
+arguments = parameters.write([0xABC, 1 << 40, 2.5])
 record = ctypes.CDLL("libcuda.so.1").fake_record
 record.restype = ctypes.c_char_p
 """
@@ -251,11 +254,11 @@ def test_a_kernel_runs_on_the_device() -> None:
     kernel = cuda_driver.load_kernel(compile_cubin(source, "scale", cuda_driver.device_arch(0)))
     x = torch.randn(8 * 128, device="cuda:0")
     y = torch.empty_like(x)
-    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (y, x)]
+    parameters = Parameters([ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float])
+    given = parameters.write([y.data_ptr(), x.data_ptr(), 3.0])
     with cuda_driver.on_device(0):
         stream = cuda_driver.current_stream(0)
         for shared_bytes in (512, 64 * 1024):
             y.zero_()
-            arguments = [*pointers, ctypes.c_float(3.0)]
-            kernel.launch((8, 1, 1), (128, 1, 1), arguments, stream, shared_bytes)
+            kernel.launch((8, 1, 1), (128, 1, 1), given, stream, shared_bytes)
             torch.testing.assert_close(y, 3 * x)
