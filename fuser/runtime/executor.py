@@ -58,25 +58,19 @@ class Runner:
 
     def __init__(self, segmented: SegmentedFusion, kernels: Kernels, device: torch.device) -> None:
         self.kernels, self._plan = kernels, (segmented, kernels, device)
-        self._call = _CallWriter(*self._plan).function()
-
-    def run(self, inputs: Inputs) -> list[torch.Tensor]:
+        self.run: Callable[[Inputs], list[torch.Tensor]] = _CallWriter(*self._plan).function()
         """The outputs for inputs of the plan's sizes, strides and dtypes."""
-        return self._call(inputs)
 
-    def run_apart(self, inputs: Inputs) -> list[torch.Tensor]:
+    @cached_property
+    def run_apart(self) -> Callable[[Inputs], list[torch.Tensor]]:
         """The same; no output is in memory of an input, or of another output."""
-        return self._call_apart(inputs)
+        writer = _CallWriter(*self._plan)
+        return writer.function(apart=True) if writer.shares else self.run
 
     @cached_property
     def marked(self) -> Callable[[Inputs, Callable[[], object]], list[torch.Tensor]]:
         """As `run`; it calls what it is given besides after each step."""
         return _CallWriter(*self._plan).function(marked=True)
-
-    @cached_property
-    def _call_apart(self) -> Callable[[Inputs], list[torch.Tensor]]:
-        writer = _CallWriter(*self._plan)
-        return writer.function(apart=True) if writer.shares else self._call
 
 
 class _CallWriter:
