@@ -67,10 +67,10 @@ def test_seeds_take_turns_in_how_large_tensors_are():
 def test_a_wrong_result_is_printed_as_a_script_that_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    run = Runner.run
+    run = Runner.run.func
 
     def wrong(self: Runner, inputs: Inputs) -> list[torch.Tensor]:
-        return [r.logical_not().to(r.dtype) for r in run(self, inputs)]
+        return [r.logical_not().to(r.dtype) for r in run(self)(inputs)]
 
     monkeypatch.setattr(Runner, "run", wrong)
     assert fuzz.replay("cpu", [2]) == 1

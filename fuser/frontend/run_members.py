@@ -31,6 +31,11 @@ class RunMembers:
         return self._bench.execute_apart
 
     @property
+    def is_compiled(self) -> Callable[..., bool]:
+        """`Fusion.is_compiled` of the Fusion it fills."""
+        return self._bench.is_compiled
+
+    @property
     def plan(self) -> Callable[..., Plan]:
         """`Fusion.plan` of the Fusion it fills."""
         return self._bench.plan

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -23,13 +24,16 @@ from fuser.integrations.repro import write_script
 from fuser.ir.nodes import Fusion
 from fuser.pipeline import Plan
 
+_COPY: Any = torch.ops.aten.copy_.default
+
 
 class PartitionCall:
     """Executes a partition. Sizes that tracing left open are open in the definition too.
 
     Where defining, compiling or running it fails, and torch does not, torch runs the partition from
     then on, and a warning names a script that shows the failure. With FUSER_STRICT=1 that is a
-    PartitionError. With `in_torch`, torch runs it in any case: it is there to be planned.
+    PartitionError. One that writes inputs is not run again: it raises what its run raised. With
+    `in_torch`, torch runs it in any case: it is there to be planned.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class PartitionCall:
         self.__name__ = self.__qualname__ = name
         self._target = target
         self._only_planned = in_torch
+        self._writes = bool(graph.find_nodes(op="call_function", target=_COPY))
         self._options: dict[str, object] = {} if target is None else {"target": target}
         self._device = _device(graph)
         if not any(n.op == "placeholder" for n in graph.nodes):
@@ -57,6 +62,8 @@ class PartitionCall:
         try:
             return self.definition.execute_apart(inputs, **self._options)
         except Exception as error:
+            if self._writes and self.definition.is_compiled(inputs, **self._options):
+                raise  # inputs may be written already, and torch would do it again
             outputs = self._in_torch(inputs)  # raises what the user's mistakes raise in torch
             self._fail(error, inputs)
             return outputs
@@ -146,7 +153,7 @@ def _write(lowering: Lowering, node: Node) -> None:
             lowering.declare(node)
         case "output":
             lowering.outputs(node.all_input_nodes)
-        case _ if node.target is torch.ops.aten.copy_.default:
+        case _ if node.target is _COPY:
             lowering.replace_input(*node.all_input_nodes)
         case _ if node.target in TABLE:
             TABLE[node.target].write(lowering, node)

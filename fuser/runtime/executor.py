@@ -58,8 +58,11 @@ class Runner:
 
     def __init__(self, segmented: SegmentedFusion, kernels: Kernels, device: torch.device) -> None:
         self.kernels, self._plan = kernels, (segmented, kernels, device)
-        self.run: Callable[[Inputs], list[torch.Tensor]] = _CallWriter(*self._plan).function()
-        """The outputs for inputs of the plan's sizes, strides and dtypes."""
+
+    @cached_property
+    def run(self) -> Callable[[Inputs], list[torch.Tensor]]:
+        """Gives the outputs for inputs of the plan's sizes, strides and dtypes."""
+        return _CallWriter(*self._plan).function()
 
     @cached_property
     def run_apart(self) -> Callable[[Inputs], list[torch.Tensor]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -147,3 +148,40 @@ def test_what_a_failing_kernel_would_have_written_is_written_by_torch(
     monkeypatch.setattr("fuser.pipeline.Executor.execute", fail)
     with pytest.warns(RuntimeWarning, match="is run by torch"):
         compared(function, X, Y)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_inputs_that_may_be_written_already_are_not_written_again(
+    writes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that fails between its kernels, as where memory ends."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = y.sin()
+        if writes:
+            x.add_(1.0)
+        return z
+
+    monkeypatch.delenv("FUSER_STRICT")
+    debug.reload()
+    x, y = X.clone(), Y.clone()
+    torch.compiler.reset()
+    compiled = torch.compile(function, backend="fuser")
+    with torch.no_grad():
+        compiled(x, y)
+        (call,) = dynamo.reports()[-1].partitions
+        executor = call.definition._slot._executor
+        prepared = executor._recent
+
+        def fails(inputs: object) -> object:
+            prepared.apart(inputs)
+            raise MemoryError
+
+        monkeypatch.setattr(executor, "_recent", dataclasses.replace(prepared, apart=fails))
+        if writes:
+            with pytest.raises(MemoryError):
+                compiled(x, y)
+            torch.testing.assert_close(x, X + 2.0)
+        else:
+            with pytest.warns(RuntimeWarning, match="run by torch"):
+                torch.testing.assert_close(compiled(x, y), Y.sin())
