@@ -130,6 +130,23 @@ def _windows_exact(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.avg_pool2d(x, 2)
 
 
+def _wide_windows(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.mean(fd.ops.reshape(x, new_shape=[3, 4, 2, 32, 2]), [2, 4])
+
+
+def _turned_pairs(fd: FusionDefinition, x: Handle, cos: Handle, sin: Handle) -> Handle:
+    """A rotary embedding of neighbours."""
+    even, odd = (fd.ops.slice(x, [0, 0, n], [5, 9, 64], [1, 1, 2]) for n in (0, 1))
+    turned = (even * cos - odd * sin, even * sin + odd * cos)
+    apart = [fd.ops.broadcast(part, [False, False, False, True]) for part in turned]
+    return fd.ops.reshape(fd.ops.cat(apart, 3), [5, 9, 64])
+
+
+def _turned_pairs_exact(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    even, odd = x[..., ::2], x[..., 1::2]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+
 def _scale_gradient(fd: FusionDefinition, g: Handle, x: Handle) -> Handle:
     """The gradient of a layernorm's weight, as a mean: a fold over rows that have folds too."""
     variance, mean = fd.ops.var_mean(x, dims=[1], correction=0, keepdim=True)
@@ -360,6 +377,8 @@ FAMILIES = (
     Family("rows of a thread", _softmax(1), lambda x: torch.softmax(x, 1), random((131, 8))),
     Family("classes of pixels", _softmax(1), lambda x: torch.softmax(x, 1), random((2, 21, 77))),
     Family("windows", _windows, _windows_exact, random((3, 14, 36))),
+    Family("windows in vectors", _wide_windows, _windows_exact, random((3, 8, 64))),
+    Family("pairs", _turned_pairs, _turned_pairs_exact, random((5, 9, 64), (9, 32), (9, 32))),
     Family("long rows", _softmax(1), lambda x: torch.softmax(x, 1), random((9, 1601))),
     Family("columns", _softmax(0), lambda x: torch.softmax(x, 0), random((67, 40))),
     Family("columns of lines", _softmax(0), lambda x: torch.softmax(x, 0), random((1027, 40))),

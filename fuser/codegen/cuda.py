@@ -8,7 +8,13 @@ from fuser.codegen import cuda_folds, cuda_scans, cuda_scatter, cuda_teams
 from fuser.codegen.cuda_blocks import over_blocks
 from fuser.codegen.cuda_kept import add_to_row, copy_ahead, is_copied, row_array
 from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import load_lanes, over_lanes, store_lanes
+from fuser.codegen.cuda_lanes import (
+    load_lanes,
+    load_run,
+    over_lanes,
+    store_lanes,
+    store_run,
+)
 from fuser.codegen.cuda_lists import by_lists
 from fuser.codegen.cuda_points import over_ends, over_points
 from fuser.codegen.cuda_rows import accumulate, finish, region
@@ -22,6 +28,7 @@ from fuser.schedule.loop_tree import (
     ProcessorNode,
     Region,
     RowNode,
+    RunNode,
     Share,
     WarpElements,
     WarpPoints,
@@ -37,7 +44,7 @@ from fuser.schedule.row_statements import (
     RowArray,
     ScanLanes,
 )
-from fuser.schedule.statements import CheckedIndex, Load, Prefetch, Store, TileNode
+from fuser.schedule.statements import CheckedIndex, Load, LoadRun, Prefetch, Store, TileNode
 
 
 class CudaPrinter(CudaKernel):
@@ -85,6 +92,12 @@ class CudaPrinter(CudaKernel):
                     super().store(store)
             else:
                 store_lanes(self, store)
+
+    def run_of_lanes(self, node: RunNode) -> None:
+        if isinstance(node, LoadRun):
+            load_run(self, node)
+        else:
+            store_run(self, node)
 
     def prefetch(self, prefetch: Prefetch) -> None:
         raise AssertionError("other warps hide the latency of loads on a GPU: nothing to prefetch")

@@ -8,7 +8,7 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.index import ZERO, substitute
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.row_statements import Accumulate
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun
 
 
 def store_lanes(kernel: CudaKernel, store: Store) -> None:
@@ -28,6 +28,23 @@ def load_lanes(kernel: CudaKernel, load: Load) -> None:
         draw = kernel.expressions.use("draw_vector")
         call = f"{draw}<{kernel.drawn_numbers(load, load.drawn)}, {load.piece or load.lanes}>"
         kernel.out.line(f"{call}({load.name}, {kernel.drawn_at(load, load.drawn)});")
+
+
+def load_run(kernel: CudaKernel, run: LoadRun) -> None:
+    """Lanes of several names, which take turns in memory."""
+    for name in run.names:
+        kernel.expressions.loaded(name, run.tensor.dtype)
+        declare_lanes(kernel, name, run.tensor.dtype, run.lanes)
+    place = f"{run.tensor}_in + {grouped(kernel.sizes.index(run.at, run.tensor.name))}"
+    call = f"{kernel.expressions.use('load_run')}<{run.piece}>"
+    kernel.out.line(f"{call}({place}, {', '.join(run.names)});")
+
+
+def store_run(kernel: CudaKernel, run: StoreRun) -> None:
+    """Lanes of several names to memory, where they take turns."""
+    place = f"{run.tensor}_out + {grouped(kernel.sizes.index(run.at, run.tensor.name))}"
+    call = f"{kernel.expressions.use('store_run')}<{run.piece}>"
+    kernel.out.line(f"{call}({place}, {', '.join(source.name for source in run.sources)});")
 
 
 def declare_lanes(kernel: CudaKernel, name: str, dtype: DataType, lanes: int) -> None:

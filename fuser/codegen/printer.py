@@ -29,7 +29,7 @@ from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop, Node, RowNode, every_node
+from fuser.schedule.loop_tree import Loop, Node, RowNode, RunNode, every_node
 from fuser.schedule.row_body import variables_of
 from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import (
@@ -41,8 +41,10 @@ from fuser.schedule.statements import (
     Lanes,
     Let,
     Load,
+    LoadRun,
     Prefetch,
     Store,
+    StoreRun,
     TileKeep,
     TileLine,
     TileNode,
@@ -139,6 +141,8 @@ class KernelPrinter(ABC, Generic[Around]):
                 self.tile(node)
             case TileRoom() | FillTile() | DrainTile() | TileKeep():
                 self.tile(node)
+            case LoadRun() | StoreRun():
+                self.run_of_lanes(node)
             case Running():
                 raise AssertionError("mappings make lanes of what a sweep scans")
             case _:
@@ -175,6 +179,10 @@ class KernelPrinter(ABC, Generic[Around]):
 
     def tile(self, node: TileNode) -> None:
         """Print what is done with a tile, or a line of it, which only kernels of points have."""
+        raise AssertionError(f"{type(self).__name__} has no {type(node).__name__}")
+
+    def run_of_lanes(self, node: RunNode) -> None:
+        """Print what moves lanes of several names at once, which only kernels of a GPU have."""
         raise AssertionError(f"{type(self).__name__} has no {type(node).__name__}")
 
     def load(self, load: Load) -> None:

@@ -46,6 +46,7 @@ from fuser.schedule import (
     schedule_rows_cuda,
     schedule_scatter_cpu,
     schedule_scatter_cuda,
+    schedule_short_rows_cuda,
     scheduler_of,
 )
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, place_updates
@@ -195,7 +196,9 @@ class CudaBackend(Backend):
     def schedule(self, segment: Segment) -> LoopNest:
         match scheduler_of(segment):
             case Scheduler.ROWS:
-                return schedule_rows_cuda(segment, self._alignments, self.row_parameters)
+                given = segment, self._alignments
+                short = schedule_short_rows_cuda(*given, self.point_parameters)
+                return short or schedule_rows_cuda(*given, self.row_parameters)
             case Scheduler.SCATTER:
                 return schedule_scatter_cuda(segment, self._alignments, self.row_parameters)
             case _:

@@ -5,7 +5,7 @@ from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters, ar
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.point_cpu import schedule_cpu
-from fuser.schedule.point_cuda import schedule_cuda
+from fuser.schedule.point_cuda import schedule_cuda, schedule_short_rows_cuda
 from fuser.schedule.row_cpu import schedule_rows_cpu
 from fuser.schedule.row_cuda import schedule_rows_cuda
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
@@ -31,5 +31,6 @@ __all__ = [
     "schedule_rows_cuda",
     "schedule_scatter_cpu",
     "schedule_scatter_cuda",
+    "schedule_short_rows_cuda",
     "scheduler_of",
 ]

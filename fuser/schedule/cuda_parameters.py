@@ -20,6 +20,21 @@ class CudaParameters:
     threads: int = 128
     """Threads of a block."""
 
+    # -- short axes ----------------------------------------------------------------------------
+
+    together: int = 4
+    """The most elements of innermost axes that are one point, where they are too few for a vector,
+    and the most elements between what neighbouring lanes move of a run of memory."""
+
+    loaded_bytes: int = 96
+    """The most bytes that a thread loads of such points."""
+
+    row_bytes: int = 32
+    """Bytes of a short row below which a thread takes several: one does not keep memory busy."""
+
+    row_elements: int = 16
+    """The most elements of such a row."""
+
     # -- tiles, where memory is turned ---------------------------------------------------------
 
     tile: int = 64

@@ -29,7 +29,7 @@ def interleaved(parts: Sequence[Body], parameters: CpuParameters) -> list[Body]:
     groups: list[list[Body]] = []
     most = parameters.interleaved
     for part in parts:
-        units = _units(part, parameters)
+        units = _units(part, _most(part, parameters))
         if groups and _fit(groups[-1][-1], units[0], most) and len(groups[-1] + units) <= most:
             groups[-1] += units
         else:
@@ -37,12 +37,17 @@ def interleaved(parts: Sequence[Body], parameters: CpuParameters) -> list[Body]:
     return [_side_by_side(group) for group in groups]
 
 
-def _units(part: Body, parameters: CpuParameters) -> list[Body]:
+def together(body: Body, most: int) -> Body:
+    """A body with the elements of its innermost axes one after the other, if these are at most so
+    many; itself, if they are more."""
+    return _side_by_side(_units(body, most))
+
+
+def _units(part: Body, most: int) -> list[Body]:
     """A part cut into the elements of its innermost axes, as many as may be interleaved."""
     units = [part]
     if any(load.drawn for load in part.loads):
         return units
-    most = _most(part, parameters)
     while len(part.axes) > 1 and 0 < len(units) * part.axes[-1].extent <= most:
         inner = part.axes[-1]
         cuts = [[_element(unit, inner, place) for place in range(inner.extent)] for unit in units]

@@ -43,8 +43,10 @@ from fuser.schedule.statements import (
     Lanes,
     Let,
     Load,
+    LoadRun,
     Prefetch,
     Store,
+    StoreRun,
     TileNode,
 )
 
@@ -311,7 +313,12 @@ RowNode = (
 )
 """What only kernels of rows and scatters have, but for the region of a processor's pieces."""
 
-Node = Load | Let | Store | Lanes | LaneCall | Prefetch | TileNode | Loop | Running | RowNode
+RunNode = LoadRun | StoreRun
+"""What only kernels of points of a GPU have."""
+
+Node = (
+    Load | Let | Store | RunNode | Lanes | LaneCall | Prefetch | TileNode | Loop | Running | RowNode
+)
 
 
 def nested(axes: Sequence[Axis], binding: Binding, inside: tuple[Node, ...]) -> tuple[Node, ...]:

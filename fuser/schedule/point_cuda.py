@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
@@ -17,13 +18,16 @@ from fuser.schedule.in_place import points_refusal, rows_refusal
 from fuser.schedule.index import Axis
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.index_width import index_dtype
+from fuser.schedule.interleave import together
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.point_rows_cuda import as_rows
-from fuser.schedule.points import elements, scalar_nodes, store_lanes, with_lanes
+from fuser.schedule.points import elements, scalar_nodes, with_lanes
 from fuser.schedule.row_cuda import map_rows
 from fuser.schedule.row_facts import divide_by_inverses, use_facts
+from fuser.schedule.runs import Runs, are_neighbours, load_run, run_lanes, runs_of, store_run
+from fuser.schedule.short_rows_cuda import short_rows
 from fuser.schedule.sums_with_one import join_sums_with_one
 from fuser.schedule.tiling import (
     Turned,
@@ -33,7 +37,13 @@ from fuser.schedule.tiling import (
     tile_nodes,
     within_shared,
 )
-from fuser.schedule.vectors import Alignments, step_along, wanted_lanes, widest_lanes
+from fuser.schedule.vectors import (
+    Alignments,
+    step_along,
+    stores_of_lanes,
+    wanted_lanes,
+    widest_lanes,
+)
 from fuser.segmenter import Segment
 
 
@@ -51,26 +61,86 @@ def schedule_cuda(
     turned = None if segment.overwritten else find_turned(body)
     if turned is not None:
         return _tiled_cuda(segment, body, turned, alignments, parameters)
-    lanes = _vector_lanes(segment, body, alignments, parameters)
-    rows = as_rows(segment, body, lanes, alignments, row_parameters)
-    if rows is not None and rows_refusal(segment, rows, by_team=True) is None:
-        rows = use_facts(rows, by_inverse=True)
-        nest = map_rows(segment, rows, None, alignments, row_parameters)
-        return dataclasses.replace(nest, name=kernel_name("pointwise", segment))
+    refusal = points_refusal(segment, body)
+    points = _points(segment, body, alignments, parameters)
+    if not points.runs.loads and not points.runs.stores:
+        rows = as_rows(segment, body, points.lanes, alignments, row_parameters)
+        if rows is not None and rows_refusal(segment, rows, by_team=True) is None:
+            rows = use_facts(rows, by_inverse=True)
+            nest = map_rows(segment, rows, None, alignments, row_parameters)
+            return dataclasses.replace(nest, name=kernel_name("pointwise", segment))
+    return _over_points(segment, points, "pointwise", refusal, alignments, parameters)
+
+
+def schedule_short_rows_cuda(
+    segment: Segment, alignments: Alignments, parameters: CudaParameters
+) -> LoopNest | None:
+    """Rows of a few elements as points, of which a thread takes as many as fill vectors; None if
+    rows are not so short, or their memory is no runs of neighbours."""
+    made = short_rows(segment, parameters)
+    if made is None:
+        return None
+    body, refusal = made
+    runs = runs_of(segment, body, parameters.together)
+    lanes = run_lanes(segment, body, runs, alignments, parameters)
+    if lanes == 1 or not are_neighbours(body, runs):
+        return None
+    points = _Points(body, lanes, runs)
+    return _over_points(segment, points, "rows", refusal, alignments, parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """A body of which a thread does `lanes` neighbouring points, and the runs that these move."""
+
+    body: Body
+    lanes: int
+    runs: Runs = field(default_factory=Runs)
+
+
+def _points(
+    segment: Segment, body: Body, alignments: Alignments, parameters: CudaParameters
+) -> _Points:
+    """The points of a body; several elements of short innermost axes are one, if lanes of these
+    would move less than a whole access."""
+    lanes, most = _vector_lanes(segment, body, alignments, parameters), parameters.together
+    narrow = lanes * min(store.tensor.dtype.itemsize for store in body.stores)
+    if narrow < parameters.vector_bytes and len(body.axes) > 1:
+        joined = together(body, most)
+        runs = runs_of(segment, joined, most)
+        wider = run_lanes(segment, joined, runs, alignments, parameters) if runs.stores else 1
+        if wider > 1:
+            return _Points(joined, wider, runs)
+    runs = runs_of(segment, dataclasses.replace(body, stores=()), most)
+    whole = lanes > 1 and all(axis.extent % lanes == 0 for axis in body.axes[-1:])
+    return _Points(body, lanes, runs if whole else Runs())
+
+
+def _over_points(
+    segment: Segment,
+    points: _Points,
+    scheduler: str,
+    refusal: str | None,
+    alignments: Alignments,
+    parameters: CudaParameters,
+) -> LoopNest:
+    """Blocks over the two innermost axes, a thread for neighbouring points."""
+    body, lanes = points.body, points.lanes
     extents = [axis.extent for axis in body.axes]
     block = block_shape(extents, lanes, parameters)
     grid, numbered = grid_shape(_blocks(extents, lanes, block))
     threads = parameters.threads * (1 if len(extents) <= 1 else 2)
+    inside = _lanes_of_thread(segment, body, lanes, alignments, points.runs)
     return LoopNest(
-        name=kernel_name("pointwise", segment),
+        name=kernel_name(scheduler, segment),
         axes=body.axes,
         prologue=body.prologue,
-        body=_over_threads(body.axes, _lanes_of_thread(segment, body, lanes, alignments), lanes),
+        body=_over_threads(body.axes, inside, lanes),
         launch=Launch(grid, block, threads, numbered=numbered),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
         mapping=f"cuda pointwise, {lanes} lane(s), block {block[0]} x {block[1]}",
         parameters=parameters,
-        overwrite_refusal=points_refusal(segment, body),
+        overwrite_refusal=refusal,
     )
 
 
@@ -91,7 +161,10 @@ def _tiled_cuda(
     }
     lanes = _vector_lanes(segment, turned.rest, alignments, parameters)
     nodes = tile_nodes(
-        turned, _lanes_of_thread(segment, turned.work(lanes), lanes, alignments), lanes, moved
+        turned,
+        _lanes_of_thread(segment, turned.work(lanes), lanes, alignments, Runs()),
+        lanes,
+        moved,
     )
     threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
     tiles = ceil_div(turned.across.extent, shape.columns), ceil_div(along.extent, shape.lines)
@@ -122,7 +195,7 @@ def _over_threads(axes: Sequence[Axis], inside: tuple[Node, ...], lanes: int) ->
 
 
 def _lanes_of_thread(
-    segment: Segment, body: Body, lanes: int, alignments: Alignments
+    segment: Segment, body: Body, lanes: int, alignments: Alignments, runs: Runs
 ) -> tuple[Node, ...]:
     """Vector loads, the arithmetic over lanes, vector stores.
 
@@ -132,9 +205,12 @@ def _lanes_of_thread(
         return scalar_nodes(body)
     inner = body.axes[-1]
     lane, shifted = with_lanes(body, lanes)
-    before: list[Node] = []
+    before: list[Node] = [load_run(segment, r, inner, lanes, alignments) for r in runs.loads]
     within: list[Lane] = []
+    in_runs = {access for run in (*runs.loads, *runs.stores) for access in run.accesses}
     for load, moved in zip(body.loads, shifted.loads, strict=True):
+        if load in in_runs:
+            continue
         vector = vector_load(segment, load, inner, lanes, alignments)
         if vector is not None:
             before.append(vector)
@@ -146,9 +222,18 @@ def _lanes_of_thread(
     before += [let for let in body.lets if let.name in shared]
     within += [let for let in shifted.lets if let.name not in shared]
     pairs = zip(body.stores, shifted.stores, strict=True)
-    within += [moved for store, moved in pairs if step_along(store.at, inner) != 1]
+    alone = [(store, moved) for store, moved in pairs if store not in in_runs]
+    within += [moved for store, moved in alone if step_along(store.at, inner) != 1]
     divided, within = carry(within, lane)
-    arrays, computed, stores = store_lanes(body, lanes)
+    at_once = [store for store, _ in alone if step_along(store.at, inner) == 1]
+    at_once += [store for run in runs.stores for store in run.accesses]
+    arrays, computed, whole = stores_of_lanes(at_once, lanes)
+    array_of = dict(zip(at_once, arrays, strict=True))
+    pairs = zip(at_once, whole, strict=True)
+    stores: list[Node] = [vector for store, vector in pairs if store not in in_runs]
+    for run in runs.stores:
+        own = [array_of[store] for store in run.accesses]
+        stores.append(store_run(segment, run, own, inner, alignments))
     inside = Loop(lane, Binding.LANES, (*within, *computed))
     return (*before, *divided, *arrays, inside, *stores)
 

@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
 
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Call, Expression, Ref
-from fuser.schedule.folds import neutral
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Loop, Node, nested
-from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
+from fuser.schedule.row_body import Fold, RowBody
 from fuser.schedule.row_folds_cpu import in_own_type, widened_blocks
 from fuser.schedule.row_statements import Running
+from fuser.schedule.row_straight import straight_row
 from fuser.schedule.row_sweeps_cpu import Ways, sweep_along
 from fuser.schedule.statements import CheckedIndex, Let, Load, Store
-from fuser.schedule.straight_line import Line, StraightLine
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 
@@ -76,7 +71,7 @@ def whole_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
     """Loops over rows, the innermost over lanes. As one sweep, neighbouring rows fold into what is
     folded over the rows; where they `may_repeat`, the last ones are moved back to end in range."""
     *outer, inner = body.rows
-    rows = _straight(body)
+    rows = straight_row(body)
     if not rows.folds:
         loop = Loop(inner, Binding.SIMD, (*rows.code, *rows.stores))
         return nested(outer, Binding.PARALLEL, (loop,))
@@ -86,52 +81,9 @@ def whole_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
     return nested(outer, Binding.PARALLEL, (blocks,))
 
 
-def _straight(body: RowBody) -> Sweep:
-    """All stages as a sweep over neighbouring rows, without loops inside."""
-    line, places = StraightLine(), dict[tuple[str, Index], Fold]()
-    for sweep in body.stages:
-        for fold in sweep.folds_of_row:
-            line.let(fold.name, fold.dtype, neutral(fold.operation, fold.dtype))
-        for scan in sweep.scans:
-            line.let(scan.carry, scan.dtype, neutral(scan.operation, scan.dtype))
-        for point in _points(sweep):
-            line.add(itertools.chain.from_iterable(map(_scanned, point.code)), point.stores)
-            for fold in point.folds_of_row:
-                line.let(fold.name, fold.dtype, _joined(fold, Ref(fold.name, fold.dtype)))
-            for fold in point.folds_over_rows:
-                more = dataclasses.replace(fold, value=line.read(fold.value))
-                held = places.get((fold.name, fold.at))
-                if held is not None:
-                    more = dataclasses.replace(more, value=_joined(more, held.value))
-                places[fold.name, fold.at] = more
-    return Sweep(body.rows[-1:], tuple(line.code), tuple(places.values()), tuple(line.stores))
-
-
-def _scanned(node: Code) -> Iterator[Line]:
-    """A node of a point; of a scan, what it comes to there."""
-    if isinstance(node, Load | Let | CheckedIndex):
-        yield node
-    elif isinstance(node, Running):
-        held = Ref(node.carry, node.dtype)
-        operands = held, convert(node.value, node.dtype)
-        yield Let(held.name, held.dtype, Call(node.operation, operands, held.dtype))
-        yield Let(node.name, node.dtype, held)
-
-
-def _joined(fold: Fold, held: Expression) -> Call:
-    operands = convert(held, fold.dtype), convert(fold.value, fold.dtype)
-    return Call(fold.operation, operands, fold.dtype)
-
-
 def _is_near(access: Load | Store | Fold, inner: Axis, most: int) -> bool:
     """Whether an access, or what rows are added to, takes short steps from row to row, or goes
     where an index says."""
     step = step_along(access.at, inner)
     is_drawn = isinstance(access, Load) and access.drawn is not None
     return not is_drawn and step is not None and 0 <= step <= most
-
-
-def _points(sweep: Sweep) -> Iterator[Sweep]:
-    """A sweep at each of its points, in order; what is done once a row has one."""
-    for place in itertools.product(*(range(axis.extent) for axis in sweep.axes)):
-        yield replace_axes(sweep, dict(zip(sweep.axes, map(Index, place), strict=True)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.random_numbers import COST
-from fuser.schedule.expressions import Expression, Literal
+from fuser.schedule.expressions import Expression, Literal, Ref
 from fuser.schedule.index import Index
 
 
@@ -67,6 +67,29 @@ class Store:
     lanes: int = 1
     piece: int = 0
     joins: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRun:
+    """`names` = `lanes` elements each of `tensor`, in turn, from element `at`: the first of each
+    name, then the second of each. `piece` is how many elements an access moves."""
+
+    names: tuple[str, ...]
+    tensor: Value
+    at: Index
+    lanes: int
+    piece: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRun:
+    """`tensor` from element `at` = `lanes` elements of each of `sources`, as `LoadRun` reads."""
+
+    tensor: Value
+    at: Index
+    sources: tuple[Ref, ...]
+    lanes: int
+    piece: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,13 @@ def unrounded(store: Store, code: Iterable[object]) -> Expression:
     return source
 
 
-def lanes_to_store(store: Store, source: Expression, count: int) -> tuple[Lanes, Let, Store]:
-    """An array for `count` elements of a store, what fills it lane by lane, and the store of it."""
-    name, dtype = lanes_name(str(store.tensor)), source.dtype
+def lanes_to_store(
+    store: Store, source: Expression, count: int, number: int = 0
+) -> tuple[Lanes, Let, Store]:
+    """An array for `count` elements of a store, what fills it lane by lane, and the store of it.
+    `number` tells the stores of one tensor apart."""
+    name = lanes_name(f"{store.tensor}_{number}" if number else str(store.tensor))
+    dtype = source.dtype
     whole = dataclasses.replace(store, source=Ref(name, dtype), lanes=count)
     return Lanes(name, dtype, count), Let(name, dtype, source, in_lanes=True), whole
 
@@ -64,8 +68,11 @@ def stores_of_lanes(
     arrays: list[Lanes] = []
     fills: list[Let] = []
     whole: list[Store] = []
+    numbers: dict[Value, int] = {}
     for store in stores:
-        array, fill, moved = lanes_to_store(store, store.source, count)
+        number = numbers.get(store.tensor, 0)
+        numbers[store.tensor] = number + 1
+        array, fill, moved = lanes_to_store(store, store.source, count, number)
         arrays.append(array)
         fills.append(fill)
         whole.append(moved)

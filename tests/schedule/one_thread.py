@@ -39,7 +39,16 @@ from fuser.schedule.row_statements import (
     Running,
     ScanLanes,
 )
-from fuser.schedule.statements import CheckedIndex, Drawn, Lanes, Let, Load, Store
+from fuser.schedule.statements import (
+    CheckedIndex,
+    Drawn,
+    Lanes,
+    Let,
+    Load,
+    LoadRun,
+    Store,
+    StoreRun,
+)
 from fuser.segmenter import Segment
 from tests.segmented import Inputs
 
@@ -119,6 +128,16 @@ class OneThread:
                 self._bind(node.name, in_range, in_lanes=node.in_lanes)
             case Store():
                 self._store(node)
+            case LoadRun():
+                memory, at, each = self.memory[node.tensor.name], self._at(node.at), len(node.names)
+                for place, name in enumerate(node.names):
+                    elements = (at + lane * each + place for lane in range(node.lanes))
+                    self._arrays[name] = [memory[element] for element in elements]
+            case StoreRun():
+                memory, at = self.memory[node.tensor.name], self._at(node.at)
+                for place, source in enumerate(node.sources):
+                    for lane, element in enumerate(self._arrays[source.name]):
+                        memory[at + lane * len(node.sources) + place] = element
             case Lanes():
                 fill = torch.tensor(node.fill.value if node.fill else 0, dtype=node.dtype.torch)
                 self._arrays[node.name] = [fill] * node.count

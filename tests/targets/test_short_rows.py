@@ -183,7 +183,7 @@ MANY = 300_000
 @pytest.mark.parametrize(
     ("way", "length", "lanes"),
     [
-        ("along", 4, 1),
+        ("along", 8, 1),
         ("along", 7, 1),
         ("along", 16, 1),
         ("along", 21, 8),

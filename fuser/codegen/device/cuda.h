@@ -477,6 +477,43 @@ FUSER_DEVICE void store_pieces(const T (&lanes)[N], T* at) {
   }
 }
 
+//@ load_run: FUSER_DEVICE, load_pieces
+template <int Each, int N, typename T>
+FUSER_DEVICE void take_turns(T (&lanes)[N], const T* run) {
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) lanes[lane] = run[lane * Each];
+}
+
+// Reads N elements of each array, in turn: the first of each, then the second of each; `piece` of
+// all of them at a time, for which `at` is aligned.
+template <int piece, int N, typename T, typename... Arrays>
+FUSER_DEVICE void load_run(const T* at, T (&first)[N], Arrays&... others) {
+  constexpr int each = 1 + sizeof...(others);
+  T run[N * each];
+  load_pieces<piece>(run, at);
+  take_turns<each>(first, run);
+  int place = 0;
+  (take_turns<each>(others, run + ++place), ...);
+}
+
+//@ store_run: FUSER_DEVICE, store_pieces
+template <int Each, int N, typename T>
+FUSER_DEVICE void give_turns(const T (&lanes)[N], T* run) {
+#pragma unroll
+  for (int lane = 0; lane < N; ++lane) run[lane * Each] = lanes[lane];
+}
+
+// Writes N elements of each array, in turn, as `load_run` reads them.
+template <int piece, int N, typename T, typename... Arrays>
+FUSER_DEVICE void store_run(T* at, const T (&first)[N], const Arrays&... others) {
+  constexpr int each = 1 + sizeof...(others);
+  T run[N * each];
+  give_turns<each>(first, run);
+  int place = 0;
+  (give_turns<each>(others, run + ++place), ...);
+  store_pieces<piece>(run, at);
+}
+
 //@ shared_address: FUSER_DEVICE
 // Where something is in this block's shared memory.
 #ifndef FUSER_EMULATOR

@@ -1,0 +1,56 @@
+"""Rows of a few elements as points: a GPU's thread takes several, which neighbour each other.
+
+    means of T0 [64, 2, 64, 2] over windows    for i0 < 64: for i1 < 64: 4 loads, a store
+
+One such row is less than a thread has to have on its way for memory to be busy.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fuser.ir.nodes import Gather, Reduce, Scan, Value
+from fuser.schedule.axes import arrange
+from fuser.schedule.body import Body
+from fuser.schedule.cuda_parameters import CudaParameters
+from fuser.schedule.in_place import rows_refusal
+from fuser.schedule.row_cuda import refined_rows
+from fuser.schedule.row_straight import straight_row
+from fuser.schedule.statements import Let, Load
+from fuser.segmenter import Segment
+from fuser.segmenter.atoms import NONE
+
+
+def short_rows(segment: Segment, parameters: CudaParameters) -> tuple[Body, str | None] | None:
+    """The points that rows are, and why these may not store where memory says; None if rows are
+    longer, or more than loads and arithmetic."""
+    if segment.rows is None or not _are_short(segment, parameters):
+        return None
+    rows = refined_rows(segment)
+    if any(sweep.folds_over_rows or sweep.scans for sweep in rows.stages) or rows.epilogue:
+        return None
+    line = straight_row(rows)
+    loads = tuple(node for node in line.code if isinstance(node, Load))
+    lets = tuple(node for node in line.code if isinstance(node, Let))
+    if len(loads) + len(lets) < len(line.code) or any(load.drawn is not None for load in loads):
+        return None
+    body = arrange(Body(rows.rows, rows.prologue, loads, lets, line.stores))
+    return body, rows_refusal(segment, rows, by_team=True)
+
+
+def _are_short(segment: Segment, parameters: CudaParameters) -> bool:
+    """Whether a thread would have little of a row to load, and all of it in registers."""
+    if any(isinstance(s.op, Gather | Scan) for s in segment.fusion.statements):
+        return False
+    reduced = [s.op.arg for s in segment.fusion.statements if isinstance(s.op, Reduce)]
+    if any(_of_row(segment, value) > parameters.row_elements for value in reduced):
+        return False
+    own = [value for value in segment.loads if segment.atoms.of(value) & (segment.rows or NONE)]
+    nbytes = sum(_of_row(segment, value) * value.dtype.itemsize for value in own)
+    return nbytes < parameters.row_bytes
+
+
+def _of_row(segment: Segment, value: Value) -> int:
+    """Elements of a tensor that a row has."""
+    rows = segment.rows or NONE
+    return math.prod(map(segment.atoms.size, segment.atoms.of(value) - rows))
