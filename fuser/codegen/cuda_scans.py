@@ -62,27 +62,29 @@ def share(kernel: CudaKernel, node: Share) -> None:
     """Each block takes a part, leaves its total, and goes on from the totals before it."""
     rows, parts, _ = kernel.nest.launch.grid
     extent = kernel.sizes.extent(node.axis)
-    kernel.workspaces.append(Workspace("taken", DataType.Int32, rows, zeroed=True))
-    kernel.workspaces.append(Workspace("ready", DataType.Int32, rows * parts, zeroed=True))
+    counters = rows * (parts + 2)
+    shares = Workspace("shares", DataType.Int32, counters, zeroed=True, restored=True)
+    kernel.workspaces.append(shares)
     count = kernel.sizes.parameter("share", node.step)
     take = kernel.expressions.use("take_part")
-    kernel.out.line(f"const {kernel.index} part = {take}(taken + blockIdx.x);")
+    kernel.out.line("int* const of_row = shares + blockIdx.x * (gridDim.y + 2);")
+    kernel.out.line(f"const {kernel.index} part = {take}(of_row);")
     kernel.out.line(f"const {kernel.index} begin = part * {count};")
     end = f"begin + {count} < {extent} ? begin + {count} : {extent}"
     kernel.out.line(f"const {kernel.index} end = {end};")
-    of_row = "blockIdx.x * gridDim.y"
+    first = "blockIdx.x * gridDim.y"
     with kernel.in_range(node.axis, "begin", "end"):
         kernel.nodes(node.totals)
         for carry in node.carries:
             kernel.workspaces.append(Workspace(f"{carry.total}s", carry.dtype, rows * parts))
-            left = f"{carry.total}s[{of_row} + part] = {carry.total};"
+            left = f"{carry.total}s[{first} + part] = {carry.total};"
             kernel.out.line(f"if ({kernel.around.thread} == 0) {left}")
         hand, wait = map(kernel.expressions.use, ("hand_on", "wait_for_parts"))
-        kernel.out.line(f"{hand}(ready + {of_row}, part);")
-        kernel.out.line(f"{wait}(ready + {of_row}, part);")
+        kernel.out.line(f"{hand}(of_row, part);")
+        kernel.out.line(f"{wait}(of_row, part, gridDim.y);")
         for carry in node.carries:
             none = kernel.expressions.print(carry.fill, carry.name)
             call = f"{kernel.expressions.use('carry_to_part')}<{kernel.facts.warps}>"
-            given = f"{carry.total}s + {of_row}, part, {none}, {_joiner(kernel, carry)}"
+            given = f"{carry.total}s + {first}, part, {none}, {_joiner(kernel, carry)}"
             _declare_carry(kernel, carry, f"{call}({given}, shared)")
         kernel.nodes(node.body)

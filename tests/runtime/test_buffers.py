@@ -11,6 +11,8 @@ from fuser import DataType, FusionDefinition
 from fuser.codegen import Workspace
 from fuser.frontend.handles import Handle
 from fuser.runtime import buffers, executor
+from fuser.runtime.backend import EmulatorBackend
+from fuser.runtime.emulator import ThreadOrder
 from tests.definitions import defined
 
 CUDA = torch.device("cuda", 1)
@@ -38,10 +40,19 @@ def gradient(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.index_put_accumulate(zeros, fd.ops.where(words < 300, 7, words), x)
 
 
-@pytest.mark.parametrize("build", [total, normed, mean_of_rows, gradient])
+def running(fd: FusionDefinition, x: Handle) -> Handle:
+    """Of rows of which blocks have a part each."""
+    return fd.ops.cumsum(fd.ops.reshape(x, [3, -1]), 1)
+
+
+@pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
+@pytest.mark.parametrize("build", [total, normed, mean_of_rows, gradient, running])
 def test_counters_are_zero_again(
-    build: Callable[[FusionDefinition, Handle], Handle], monkeypatch: pytest.MonkeyPatch
+    build: Callable[[FusionDefinition, Handle], Handle],
+    order: ThreadOrder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(EmulatorBackend, "order", order)
     x = torch.randn(700, 96)
     fd = defined(build, x)
     made: list[torch.Tensor] = []

@@ -103,26 +103,29 @@ FUSER_DEVICE void scan_column(T (&lanes)[N], Carry& carry, Join join, void* shar
 
 //@ take_part: FUSER_DEVICE
 // The number of this block's part of a row. Blocks take them in the order in which they start, so
-// that one which waits for lower parts waits for blocks that run.
-FUSER_DEVICE int take_part(int* taken) {
+// that one which waits for lower parts waits for blocks that run. Of a row, `shared_out` has how
+// many parts are taken, how many blocks have waited, and then for each part whether it is ready.
+FUSER_DEVICE int take_part(int* shared_out) {
   __shared__ int part;
-  if (threadIdx.x == 0) part = atomicAdd(taken, 1);
+  if (threadIdx.x == 0) part = atomicAdd(shared_out, 1);
   __syncthreads();
   return part;
 }
 
 //@ hand_on: FUSER_DEVICE
 // Tells later parts that the totals of this one are written.
-FUSER_DEVICE void hand_on(int* ready, int part) {
+FUSER_DEVICE void hand_on(int* shared_out, int part) {
   if (threadIdx.x == 0) {
     __threadfence();
-    atomicExch(ready + part, 1);
+    atomicExch(shared_out + 2 + part, 1);
   }
 }
 
 //@ wait_for_parts: FUSER_DEVICE, number_now
-// Waits until the totals of all parts before this one are written, and sees them.
-FUSER_DEVICE void wait_for_parts(int* ready, int part) {
+// Waits until the totals of all parts before this one are written, and sees them. The last of the
+// blocks that have waited leaves zeros for the next launch.
+FUSER_DEVICE void wait_for_parts(int* shared_out, int part, int parts) {
+  int* ready = shared_out + 2;
   __threadfence();
   for (int other = threadIdx.x; other < part; other += blockDim.x) {
     while (number_now(ready + other) == 0) {
@@ -130,6 +133,16 @@ FUSER_DEVICE void wait_for_parts(int* ready, int part) {
   }
   __threadfence();
   __syncthreads();
+  if (threadIdx.x >= 32) return;
+  bool is_last = false;
+  if (threadIdx.x == 0) {
+    __threadfence();  // for all: what a barrier has ordered before a fence, the fence orders, too
+    is_last = atomicAdd(shared_out + 1, 1) == parts - 1;
+    __threadfence();
+  }
+  if (!__shfl_sync(0xffffffffu, is_last, 0)) return;
+  __syncwarp();  // orders memory, which a shuffle does not
+  for (int at = threadIdx.x; at < 2 + parts; at += 32) shared_out[at] = 0;
 }
 
 //@ carry_to_part: FUSER_DEVICE, join_block, part_at
