@@ -35,6 +35,10 @@ class CudaParameters:
     row_elements: int = 16
     """The most elements of such a row."""
 
+    own_text: int = 2
+    """The longest of such rows over one axis: of longer ones, all lengths up to a power of two
+    share a kernel, which has loops."""
+
     # -- tiles, where memory is turned ---------------------------------------------------------
 
     tile: int = 64

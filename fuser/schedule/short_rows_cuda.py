@@ -14,6 +14,7 @@ from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body
 from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.in_place import rows_refusal
+from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_cuda import refined_rows
 from fuser.schedule.row_straight import straight_row
 from fuser.schedule.statements import Let, Load
@@ -29,6 +30,8 @@ def short_rows(segment: Segment, parameters: CudaParameters) -> tuple[Body, str 
     rows = refined_rows(segment)
     if any(sweep.folds_over_rows or sweep.scans for sweep in rows.stages) or rows.epilogue:
         return None
+    if any(_may_grow(sweep, parameters) for sweep in rows.stages):
+        return None
     line = straight_row(rows)
     loads = tuple(node for node in line.code if isinstance(node, Load))
     lets = tuple(node for node in line.code if isinstance(node, Let))
@@ -36,6 +39,11 @@ def short_rows(segment: Segment, parameters: CudaParameters) -> tuple[Body, str 
         return None
     body = arrange(Body(rows.rows, rows.prologue, loads, lets, line.stores))
     return body, rows_refusal(segment, rows, by_team=True)
+
+
+def _may_grow(sweep: Sweep, parameters: CudaParameters) -> bool:
+    """Whether rows of other lengths are to have the same text: those of one axis, no windows."""
+    return len(sweep.axes) == 1 and sweep.axes[0].extent > parameters.own_text
 
 
 def _are_short(segment: Segment, parameters: CudaParameters) -> bool:

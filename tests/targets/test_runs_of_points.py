@@ -118,7 +118,7 @@ CASES = (
     Case(means_of(1, 4), ((6, 128),), wide=False),
     Case(largest, ((6, 128),)),
     Case(softmax_of_pairs, ((6, 128),)),
-    Case(sum_of_few_rows, ((3, 128),)),
+    Case(sum_of_few_rows, ((2, 128),)),
 )
 NO_RUNS = (
     Case(every_second, ((33, 128),)),
