@@ -81,7 +81,7 @@ class CudaPrinter(CudaKernel):
             load_lanes(self, load)
 
     def read(self, load: Load, at: str) -> str:
-        return super().read(load, self.read_at(load))
+        return super().read(load, self.read_at(load, at))
 
     def store(self, store: Store) -> None:
         with self.if_place_exists(store.at):

@@ -166,9 +166,8 @@ class CudaKernel(KernelPrinter[CudaSurroundings]):
         """Whether several blocks do the points at hand of a row, rather than a part each."""
         return self.facts.is_split and not self.around.ranges
 
-    def read_at(self, load: Load) -> str:
-        """The index at which a thread reads."""
-        at = self.sizes.index(load.at, load.tensor.name)
+    def read_at(self, load: Load, at: str) -> str:
+        """The index at which a thread reads what is at `at`."""
         return f"{at} + zero_of_row" if load in self.facts.repeated else at
 
     def unrolled(self, name: str, count: int) -> AbstractContextManager[None]:

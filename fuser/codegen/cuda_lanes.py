@@ -22,7 +22,8 @@ def load_lanes(kernel: CudaKernel, load: Load) -> None:
     """Lanes of a thread, from memory; or drawn, the first with a number that `piece` divides."""
     declare_lanes(kernel, load.name, load.tensor.dtype, load.lanes)
     if load.drawn is None:
-        place = f"{load.tensor}_in + {grouped(kernel.read_at(load))}"
+        at = kernel.read_at(load, kernel.sizes.index(load.at, load.tensor.name))
+        place = f"{load.tensor}_in + {grouped(at)}"
         move(kernel, "load", load.name, place, load.piece)
     else:
         draw = kernel.expressions.use("draw_vector")
