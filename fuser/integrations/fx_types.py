@@ -51,6 +51,12 @@ def is_view(node: Node) -> bool:
     return all(result.alias_info is not None for result in schema.returns)
 
 
+def is_write(node: Node) -> bool:
+    """Whether a node writes to its first argument, or sets its memory."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
 def is_pointwise(node: Node) -> bool:
     """Whether torch says that each element of a node's result is made of one of each operand."""
     return torch.Tag.pointwise in getattr(node.target, "tags", ())

@@ -33,7 +33,7 @@ from fuser.integrations.known_places import (
     rounded_places,
     taken,
 )
-from fuser.integrations.readers import is_returned
+from fuser.integrations.readers import needs_memory
 
 _aten: Any = torch.ops.aten
 Rule = Callable[[Node], Node | None]
@@ -70,7 +70,7 @@ _RANGES = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
 def _sliced(node: Node, x: Node, dim: int, index: object) -> Node | None:
     """Slices of `x` at a range; what is returned stays a copy."""
     tensor = tensor_of(x)
-    if not tensor.dim() or is_returned(node):
+    if not tensor.dim() or needs_memory(node, x):
         return None
     found = _range_of(index, tensor.shape[dim])
     if found is None:

@@ -34,7 +34,7 @@ from fuser.integrations.fx_types import (
     value_of,
 )
 from fuser.integrations.index_rules import INDEX_RULES, Rule
-from fuser.integrations.readers import is_returned, readers_of
+from fuser.integrations.readers import needs_memory, readers_of
 
 _aten: Any = torch.ops.aten
 _NEGATED = _aten._neg_view.default
@@ -93,7 +93,7 @@ def _clone(node: Node) -> Node | None:
     """What is copied, if it lies as the copy does; a copy that is returned stays one."""
     source = cast("Node", node.args[0])
     old, new = tensor_of(source), tensor_of(node)
-    if not same_numbers(old.stride(), new.stride()) or is_returned(node):
+    if not same_numbers(old.stride(), new.stride()) or needs_memory(node, source):
         return None
     return source
 
@@ -117,7 +117,7 @@ def _instead(node: Node, source: Node) -> Node | None:
     if old.dtype != new.dtype or old.device != new.device or not same_numbers(old.shape, new.shape):
         return None
     placed = source if same_numbers(old.stride(), new.stride()) else _laid_out(node, source)
-    if placed is None or not is_returned(node):
+    if placed is None or not needs_memory(node, source):
         return placed
     return node.graph.call_function(_aten.clone.default, (placed,))
 
@@ -148,7 +148,7 @@ def _as_strided(node: Node) -> Node | None:
     whose channels lie together in memory, to give strides to dimensions of one element."""
     given = arguments(node)
     source = given["self"]
-    if is_returned(node) or not _is_all_of(tensor_of(source), given):
+    if needs_memory(node, source) or not _is_all_of(tensor_of(source), given):
         return None
     return node.graph.call_function(_aten.view.default, (source, given["size"]))
 
@@ -158,7 +158,7 @@ def _as_strided_scatter(node: Node) -> Node | None:
     given = arguments(node)
     source, whole = given["src"], tensor_of(given["self"])
     rows = _in_rows(tensor_of(source).shape, tensor_of(source).stride())
-    if is_returned(node) or not rows or whole.dim() != 1 or not _is_all_of(whole, given):
+    if needs_memory(node, source) or not rows or whole.dim() != 1 or not _is_all_of(whole, given):
         return None
     return node.graph.call_function(_aten.view.default, (source, [-1]))
 

@@ -9,16 +9,16 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
 
+from fuser.integrations.fx_types import is_write
 from fuser.integrations.outer_views import merge_views
 from fuser.integrations.partition import Partition
 from fuser.integrations.products import product_of
+from fuser.integrations.readers import base_of, views_of
 from fuser.integrations.support import Role, Support
 
-_aten: Any = torch.ops.aten
 Unit = Node | Partition
 
 
@@ -42,7 +42,7 @@ def outer_module(
         node
         for node in module.graph.nodes
         if roles[node].role in torchs
-        and (node.users or _writes(node) or node.op != "call_function")
+        and (node.users or node.op != "call_function" or node.is_impure(impure_random=False))
     ]
     for unit in in_order(roots, list(parts)):
         if isinstance(unit, Partition):
@@ -66,13 +66,18 @@ def in_order(roots: Sequence[Node], parts: Sequence[Partition]) -> Sequence[Unit
     unit_of: dict[Node, Unit] = {}
     for part in parts:
         unit_of |= dict.fromkeys((*part.outputs, *part.writes), part)
+    reading: dict[Node, list[Partition]] = {}
+    for part in parts:
+        for node in part.inputs:
+            reading.setdefault(node, []).append(part)
 
     def reads(unit: Unit) -> list[Unit]:
         if isinstance(unit, Partition):
             return [unit_of.get(node, node) for node in unit.inputs]
         before: list[Unit] = [unit_of.get(node, node) for node in unit.all_input_nodes]
-        if _writes(unit):  # what reads the old value
-            before += [part for part in parts if unit.args[0] in part.inputs]
+        if is_write(unit):  # what reads the old value, or a view of it that torch makes
+            shown = views_of(base_of(unit.all_input_nodes[0]))
+            before += [part for node in shown for part in reading.get(node, ())]
         return before
 
     ordered: dict[Unit, None] = {}
@@ -93,7 +98,3 @@ def _visit(root: Unit, reads: Callable[[Unit], list[Unit]], ordered: dict[Unit, 
             continue
         pending.append((unit, True))
         pending += [(source, False) for source in reversed(reads(unit)) if source not in ordered]
-
-
-def _writes(node: Node) -> bool:
-    return node.target is _aten.copy_.default

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch.fx import Node
 
 from fuser.integrations.aten import TABLE, Kind
+from fuser.integrations.fx_types import is_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,38 @@ def readers_of(node: Node) -> Readers:
     return Readers("partitions" in found, "torch" in found, "caller" in found)
 
 
-def is_returned(node: Node) -> bool:
-    """Whether a value, or a view of it, is a result of the graph."""
+def needs_memory(node: Node, source: Node) -> bool:
+    """Whether what may be a view of `source` has to be a copy: it is a result of the graph, or an
+    input is given it, perhaps after `source`, in memory of another input, was written to."""
+    found = views_of(node)
+    if any(each.op == "output" for each in found):
+        return True
+    return any(map(is_write, found)) and _is_written(base_of(source))
+
+
+def views_of(node: Node) -> dict[Node, None]:
+    """A node, and all that may lie in its memory: views, views of those, writes of any of them, and
+    the output."""
+    found: dict[Node, None] = {}
     pending = [node]
     while pending:
-        found = pending.pop()
-        if found.op == "output":
-            return True
-        if found is node or _may_alias(found):
-            pending += found.users
-    return False
+        each = pending.pop()
+        if each not in found and (each is node or _may_alias(each)):
+            found[each] = None
+            pending += each.users
+    return found
+
+
+def base_of(node: Node) -> Node:
+    """What a node may be a view of."""
+    while node.op == "call_function" and _may_alias(node) and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _is_written(node: Node) -> bool:
+    found = views_of(node)
+    return any(is_write(each) and each.args[0] in found for each in found)
 
 
 def _may_alias(node: Node) -> bool:

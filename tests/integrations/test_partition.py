@@ -129,6 +129,17 @@ def test_an_update_waits_for_what_reads_the_old_value() -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+def test_what_is_called_for_its_effect_stays() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        torch._assert_async((x > 0).all(), "not positive")
+        return x * 2.0
+
+    compiled = torch.compile(function, backend="fuser")
+    compiled(torch.ones(3))
+    with pytest.raises(RuntimeError, match="not positive"):
+        compiled(torch.zeros(3))
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_any_graph_can_be_divided(seed: int) -> None:
     chosen = torch.randint(0, 1000, (40,), generator=torch.Generator().manual_seed(seed)).tolist()

@@ -89,6 +89,61 @@ def test_a_view_of_an_old_value_that_torch_reads() -> None:
     assert compared(function, X, Y) == []
 
 
+def test_a_view_that_torch_makes_of_an_old_value() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        made = x.unfold(0, 2, 1).clone() * (y @ w).sort().values.sum()
+        x.mul_(2.0)
+        return made
+
+    compared(function, X, Y, torch.randn(40, 40))
+
+
+def test_a_lazy_conjugate_of_an_old_value() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        made = x.clone() * (x @ w).abs().sort().values.sum()
+        x.mul_(2.0)
+        return made
+
+    x = torch.randn(6, 6, dtype=torch.complex64)
+    for lazily in (torch.clone, lambda given: given.clone().conj()):
+        ours, theirs = lazily(x), lazily(x)
+        compiled = torch.compile(function, backend="fuser")
+        torch.testing.assert_close(compiled(ours, x), function(theirs, x))
+        torch.testing.assert_close(ours, theirs)
+
+
+def swap(x: torch.Tensor, y: torch.Tensor) -> None:
+    old = x.clone()
+    x.copy_(y)
+    y.copy_(old)
+
+
+def pass_on(x: torch.Tensor, y: torch.Tensor) -> None:
+    y.copy_(x.view(40, 6).view(6, 40))
+    x.sin_()
+
+
+def select_into(x: torch.Tensor, y: torch.Tensor) -> None:
+    old = torch.index_select(x, 0, torch.arange(6))
+    x.mul_(2.0)
+    y.copy_(old)
+
+
+@pytest.mark.parametrize("function", [swap, pass_on, select_into])
+def test_an_old_value_that_another_input_is_given(function: Function) -> None:
+    compared(function, X, Y)
+    compared(lambda x, y: function(y, x), X, Y)
+
+
+def test_memory_that_an_input_is_set_to() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        old = x.clone()
+        x.data = y * 2.0
+        return x + old.exp()
+
+    compared(function, X, Y)
+
+
 def test_a_partition_that_others_wait_for_writes_too() -> None:
     """Statistics of a layer in use are written by the partition whose result torch multiplies."""
     layer = torch.nn.BatchNorm1d(40)
