@@ -7,7 +7,6 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 
@@ -215,9 +214,7 @@ class Executor:
         which of them overlap, too; of scatters, on whether the same sums are wanted each time."""
         if self._updated and overlapping(inputs, self._updated):
             return never
-        recognizes = recognizer(
-            inputs, partial(are_apart, self._updated) if self._updated else None
-        )
+        recognizes = recognizer(inputs, are_apart(inputs, self._updated) if self._updated else None)
         if not self._scatters:
             return recognizes
         ordered = torch.are_deterministic_algorithms_enabled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 
 import torch
@@ -79,7 +79,24 @@ _ALIGNMENTS = (16, *(low & -low for low in range(1, 16)))
 
 def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:
     """Which of the `updated` inputs, by position, reach into memory that another input spans."""
-    spans = [_span(given) for given in inputs]
+    meeting = _meeting([_span(given) for given in inputs])
+    return tuple(at for at in updated if at in meeting)
+
+
+def are_apart(inputs: Inputs, updated: Sequence[int]) -> Callable[[Sequence[int]], bool]:
+    """Says of the addresses of tensors with the sizes, strides and dtypes of these inputs whether
+    none of the `updated` ones is `overlapping`."""
+    lengths = [end - start for start, end in map(_span, inputs)]
+
+    def apart(addresses: Sequence[int]) -> bool:
+        spans = [(start, start + length) for start, length in zip(addresses, lengths, strict=True)]
+        return _meeting(spans).isdisjoint(updated)
+
+    return apart
+
+
+def _meeting(spans: Sequence[tuple[int, int]]) -> set[int]:
+    """Which of some spans, by position, have a byte of another one."""
     meeting, furthest, reach = set[int](), 0, 0
     for at in sorted(range(len(spans)), key=spans.__getitem__):
         start, end = spans[at]
@@ -87,20 +104,7 @@ def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:
             meeting |= {at, furthest}
         if end > reach:
             furthest, reach = at, end
-    return tuple(at for at in updated if at in meeting)
-
-
-def are_apart(updated: Sequence[int], inputs: Inputs) -> bool:
-    """Whether none of the `updated` inputs is `overlapping`; quickly where none shares storage."""
-    return _have_own_storages(inputs) or not overlapping(inputs, updated)
-
-
-def _have_own_storages(tensors: Inputs) -> bool:
-    """Whether no two tensors are of one storage, so that none reaches into another's memory."""
-    places = {
-        given.untyped_storage().data_ptr() for given in tensors if isinstance(given, torch.Tensor)
-    }
-    return len(places) == len(tensors)
+    return meeting
 
 
 def _span(given: torch.Tensor | Number) -> tuple[int, int]:

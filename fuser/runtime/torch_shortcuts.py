@@ -24,11 +24,11 @@ _UNALIGNED = 15
 """Bits of an address, of which none is set where any kernel's vectors are aligned."""
 
 
-def recognizer(inputs: Inputs, apart: Recognizes | None = None) -> Recognizes:
+def recognizer(inputs: Inputs, apart: Callable[[Sequence[int]], bool] | None = None) -> Recognizes:
     """Whether a call's inputs are tensors of the sizes, strides, dtypes, device and alignment of
     these, and `apart` holds. It may say no where they are, as for other settings of autograd.
 
-    `apart` says how they lie to each other: it is not asked again about the same addresses.
+    `apart` says of addresses how tensors lie to each other: it is not asked again about the same.
     """
     make: Any = getattr(_guards, "TensorGuards", None)
     if make is None or not all(isinstance(given, torch.Tensor) for given in inputs):
@@ -42,7 +42,7 @@ def recognizer(inputs: Inputs, apart: Recognizes | None = None) -> Recognizes:
         if at is None or len(at) != count or not check(*given):
             return False
         if at != approved:
-            if not _are_aligned(at) or not (apart is None or apart(given)):
+            if not _are_aligned(at) or not (apart is None or apart(at)):
                 return False
             approved = at
         return True

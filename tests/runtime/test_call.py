@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -63,7 +65,8 @@ def test_inputs_overlap_where_two_of_them_reach_into_the_same_bytes(seed: int) -
     )
     assert overlapping(inputs, range(len(inputs))) == meeting
     assert overlapping(inputs, [2]) == ((2,) if 2 in meeting else ())
-    assert are_apart([2], inputs) == (2 not in meeting)
+    tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
+    assert are_apart(tensors, [1])(addresses_of(tensors)) == (2 not in meeting)
 
 
 def bytes_of(given: torch.Tensor | float) -> set[int]:
@@ -75,6 +78,12 @@ def bytes_of(given: torch.Tensor | float) -> set[int]:
 
 
 def test_parts_of_one_buffer_are_apart() -> None:
-    parts = torch.zeros(4, 32).unbind()
-    assert are_apart([0, 1], parts)
-    assert not are_apart([0, 1], [*parts, parts[1][4:8]])
+    first, second, *others = torch.zeros(4, 32).unbind()
+    apart = are_apart([first, second, *others], [0, 1])
+    assert apart(addresses_of([first, second, *others]))
+    assert apart(addresses_of([first, second, others[0], others[0]]))
+    assert not apart(addresses_of([first, second, others[0], second]))
+
+
+def addresses_of(tensors: Sequence[torch.Tensor]) -> list[int]:
+    return [tensor.data_ptr() for tensor in tensors]

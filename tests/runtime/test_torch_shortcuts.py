@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 import torch
 
 from fuser import FusionDefinition, errors, stats
-from fuser.ir.nodes import Inputs
 from fuser.pipeline import Executor
 from fuser.runtime import torch_shortcuts
 from fuser.runtime.call import are_apart
@@ -73,11 +73,13 @@ def test_what_cannot_be_told_so_never_is(first: Callable[[], list[torch.Tensor |
 def test_how_tensors_lie_is_asked_once_for_the_same_addresses():
     asked: list[bool] = []
 
-    def apart(given: Inputs) -> bool:
-        asked.append(are_apart([0], given))
+    x, y, room = like(4, 8), like(4, 8), like(6, 8)
+    lie_apart = are_apart([x, y], [0])
+
+    def apart(addresses: Sequence[int]) -> bool:
+        asked.append(lie_apart(addresses))
         return asked[-1]
 
-    x, y, room = like(4, 8), like(4, 8), like(6, 8)
     recognizes = recognizer([x, y], apart)
     assert recognizes([x, y])
     assert recognizes([x, y])
@@ -149,6 +151,19 @@ def test_updates_ask_each_time_what_overlaps():
     for start in (8, 4, 8, 0):
         inputs = [memory[:4].clone() if start == 8 else memory[:4], memory[start : start + 4]]
         expected = inputs[0] + inputs[1]
+        executor.execute(inputs)
+        torch.testing.assert_close(inputs[0], expected)
+
+
+def test_storages_may_share_memory_too():
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor(shape=[-1], contiguity=True) for _ in range(2))
+        fd.add_output(x + fd.ops.flip(y, [0]), alias_input=x)
+    executor = Executor(fd.fusion)
+    for start in (4096, 4):
+        array = np.arange(8192, dtype=np.float32)
+        inputs = [torch.from_numpy(array[at : at + 4096]) for at in (0, start)]
+        expected = inputs[0] + inputs[1].flip(0)
         executor.execute(inputs)
         torch.testing.assert_close(inputs[0], expected)
 
