@@ -5,8 +5,9 @@
 
 An optimizer's step has one for every parameter. Only those that read nothing but inputs of the
 graph are joined: others would wait for each other, and keep what each reads until all is there.
-Equal ones are joined with equal ones, so that what they become is often equal, too, and planned
-once.
+What the graph reads of them is there before it is needed, so of that they have no more than a small
+one moves: else all checkpointed layers would begin at once. Equal ones are joined with equal ones,
+so that what they become is often equal, too, and planned once.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def joined(graph: Graph, parts: Sequence[Partition]) -> list[Partition]:
     for (device, _), group in alike.items():
         by_device.setdefault(device, []).extend(group)
     together: dict[Partition, Partition] = {}
-    for group in by_device.values():
-        for few in _packed(group):
+    for device, group in by_device.items():
+        for few in _packed(group, SMALL[device.type]):
             together |= dict.fromkeys(few, _as_one(few, place))
     return list(dict.fromkeys(together.get(part, part) for part in parts))
 
@@ -61,17 +62,23 @@ def _form(part: Partition) -> object:
     )
 
 
-def _packed(parts: Iterable[Partition]) -> list[list[Partition]]:
+def _packed(parts: Iterable[Partition], most_waiting: int) -> list[list[Partition]]:
     """As many as one may hold, in their order."""
     packed: list[list[Partition]] = []
-    held = _MOST_NODES
+    nodes = waiting = 0
     for part in parts:
-        held += len(part.nodes)
-        if held > _MOST_NODES or not packed:
+        nodes, waiting = nodes + len(part.nodes), waiting + _waiting(part)
+        if nodes > _MOST_NODES or waiting > most_waiting or not packed:
             packed.append([])
-            held = len(part.nodes)
+            nodes, waiting = len(part.nodes), _waiting(part)
         packed[-1].append(part)
     return packed
+
+
+def _waiting(part: Partition) -> int:
+    """The bytes of what the graph reads of a partition, and does not return alone."""
+    read = (n for n in part.outputs if any(user.op != "output" for user in n.users))
+    return sum(map(nbytes, read))
 
 
 def _as_one(parts: Sequence[Partition], place: Mapping[Node, int]) -> Partition:

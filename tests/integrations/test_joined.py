@@ -83,6 +83,17 @@ def test_equal_ones_are_joined_with_equal_ones_and_no_more_than_can_be_planned(
     ]
 
 
+@pytest.mark.parametrize(("share", "parts"), [(4, 3), (16, 1)])
+def test_little_is_made_before_it_is_needed(share: int, parts: int) -> None:
+    def function(w: torch.Tensor, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(x.exp() @ w for x in inputs)
+
+    rows = SMALL["cpu"] // 4 // 16 // share
+    inputs = [torch.empty(rows, 16) for _ in range(10)]
+    before, after = divided(function, torch.empty(16, 2), *inputs)
+    assert (len(before), len(after)) == (10, parts)
+
+
 OPTIMIZERS: dict[str, Optimizer] = {
     "AdamW": lambda values: torch.optim.AdamW(values, lr=0.1, foreach=True),
     "SGD": lambda values: torch.optim.SGD(values, lr=0.1, momentum=0.9, foreach=True),
