@@ -35,13 +35,17 @@ def readers_of(node: Node) -> Readers:
     return Readers("partitions" in found, "torch" in found, "caller" in found)
 
 
+def is_returned(node: Node) -> bool:
+    """Whether a value, or a view of it, is a result of the graph."""
+    return any(each.op == "output" for each in views_of(node))
+
+
 def needs_memory(node: Node, source: Node) -> bool:
     """Whether what may be a view of `source` has to be a copy: it is a result of the graph, or an
     input is given it, perhaps after `source`, in memory of another input, was written to."""
-    found = views_of(node)
-    if any(each.op == "output" for each in found):
+    if is_returned(node):
         return True
-    return any(map(is_write, found)) and _is_written(base_of(source))
+    return any(map(is_write, views_of(node))) and _is_written(base_of(source))
 
 
 def views_of(node: Node) -> dict[Node, None]:
