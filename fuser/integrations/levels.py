@@ -120,19 +120,21 @@ class _Level:
         here = [reader for reader in readers if reader in self._movable]
         members = [r for r in readers if r in self._uses.members and not self._is_here(r)]
         later = {self._levels[r] for r in members if self._levels[r] > self._level}
-        by_torch = any(r not in self._uses.members for r in readers)
+        by_torch = any(reader not in self._uses.members for reader in readers)
         if value in self._movable:
-            written = 0 if by_torch else size
+            # What torch reads is written anywhere; what several later levels read, at one of them.
+            written = 0 if by_torch or len(later) > 1 else size
             if later:
-                self._add(value, _MOVES, size if len(later) > 1 else size + written)
+                self._add(value, _MOVES, size + written)
             else:
                 self._if_read_later(value, value, here, size + written)
-        else:
-            stored = not self._is_here(value) or by_torch or bool(later)
-            elsewhere = [reader for reader in here if self._movable[reader] not in later]
-            self._if_read_later(value, _STAYS, elsewhere, size if stored else 2 * size)
-            if not self._is_here(value) and len(here) == sum(map(self._is_here, readers)):
-                self._if_read_here(value, here, size)
+            return
+        is_made_here = self._is_here(value)
+        written = 0 if not is_made_here or by_torch or later else size
+        elsewhere = [reader for reader in here if self._movable[reader] not in later]
+        self._if_read_later(value, _STAYS, elsewhere, size + written)
+        if not is_made_here and len(here) == sum(map(self._is_here, readers)):
+            self._if_read_here(value, here, size)
 
     def _if_read_later(
         self, value: Node, where: object, readers: Sequence[Node], cost: int
