@@ -98,6 +98,19 @@ def _clone(node: Node) -> Node | None:
     return source
 
 
+def _add(node: Node) -> Node | None:
+    """The whole numbers that 0 is added to, as to the positions of words: a range is computed where
+    it is read, and what is read at it is found without it; a sum of one would be stored."""
+    source, number = node.args[0], node.args[1]
+    if not isinstance(source, Node) or type(number) is not int or number:
+        return None
+    old, new = tensor_of(source), tensor_of(node)
+    alike = old.dtype is new.dtype and not old.is_floating_point() and not old.is_complex()
+    if not alike or not same_numbers(old.stride(), new.stride()) or needs_memory(node, source):
+        return None
+    return source
+
+
 def _copy(node: Node) -> Node | None:
     """What is copied, as `clone` is: gradients of writes to a part of a tensor are copied into
     memory that torch allocates, or that was computed for nothing else."""
@@ -218,6 +231,7 @@ def _addmm(node: Node) -> Node | None:
 
 _RULES: Mapping[Any, Rule] = {
     **INDEX_RULES,
+    _aten.add.Tensor: _add,
     _aten.clone.default: _clone,
     _aten.copy.default: _copy,
     _aten.full_like.default: _full_like,

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuser.integrations import dynamo
+from fuser.integrations.joint import rewrite_graph
 from tests.integrations.graphs import rewritten
 
 aten: Any = torch.ops.aten
@@ -152,3 +154,19 @@ def test_writes_at_a_place_of_a_batch_of_any_size() -> None:
     (call,) = report.partitions
     assert "index_select" not in str(call.definition)
     assert not report.uncovered
+
+
+def test_positions_that_0_is_added_to_are_the_range_itself() -> None:
+    """As of words after none: what several partitions read of a sum would be stored."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        places = torch.arange(4) + 0
+        return x[places], x * places, x.long() + 0, places + 0
+
+    x = torch.randn(4, 4)
+    module = make_fx(function, tracing_mode="fake")(x)
+    rewrite_graph(module.graph)
+    module.recompile()
+    added = module.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
+    assert len(added) == 2  # results are tensors of their own
+    torch.testing.assert_close(module(x), function(x))
