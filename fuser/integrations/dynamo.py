@@ -139,15 +139,15 @@ def compile_graph(
 ) -> Callable[[list[Any]], Any]:
     """An ATen graph as a function of a list of inputs, which it empties. The caller of the module
     sees the first `seen` of its results; None: all of them."""
-    rewrite_graph(module.graph)
-    merge_repeated(module.graph)
-    name_conjugates(module.graph)
-    describe_kept_states(module.graph)
-    onednn = how.options.products == "fastest"
-    align_rows(module.graph, onednn=onednn)
-    roles = support(module.graph)
-    prefix = name.replace(" ", "_")
     graph = module.graph
+    rewrite_graph(graph)
+    merge_repeated(graph)
+    name_conjugates(graph)
+    describe_kept_states(graph)
+    onednn = how.options.products == "fastest"
+    align_rows(graph, onednn=onednn)
+    roles = support(graph)
+    prefix = name.replace(" ", "_")
     divided = joined(graph, with_writes(graph, partitions(graph, roles)))
     parts = {part: _call(part, f"{prefix}_{n}", how) for n, part in enumerate(divided)}
     if how.run:

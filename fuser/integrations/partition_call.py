@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -18,13 +17,11 @@ from fuser import debug
 from fuser.errors import FuserError, PartitionError
 from fuser.frontend.definition import FusionDefinition
 from fuser.integrations.aten import TABLE
-from fuser.integrations.fx_types import example, hints, meta_of, tensor_of
+from fuser.integrations.fx_types import example, hints, is_write, meta_of, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.integrations.repro import write_script
 from fuser.ir.nodes import Fusion
 from fuser.pipeline import Plan
-
-_COPY: Any = torch.ops.aten.copy_.default
 
 
 class PartitionCall:
@@ -44,7 +41,7 @@ class PartitionCall:
         self.__name__ = self.__qualname__ = name
         self._target = target
         self._only_planned = in_torch
-        self._writes = bool(graph.find_nodes(op="call_function", target=_COPY))
+        self._writes = any(map(is_write, graph.nodes))
         self._options: dict[str, object] = {} if target is None else {"target": target}
         self._device = _device(graph)
         if not any(n.op == "placeholder" for n in graph.nodes):
@@ -153,7 +150,7 @@ def _write(lowering: Lowering, node: Node) -> None:
             lowering.declare(node)
         case "output":
             lowering.outputs(node.all_input_nodes)
-        case _ if node.target is _COPY:
+        case _ if node.target is torch.ops.aten.copy_.default:
             lowering.replace_input(*node.all_input_nodes)
         case _ if node.target in TABLE:
             TABLE[node.target].write(lowering, node)
