@@ -6,7 +6,7 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 from __future__ import annotations
 
 from fuser.codegen.cpu_kernel import Chunk, CpuKernel
-from fuser.codegen.cpu_tiles import tile_lines, tile_node, tiled_loops
+from fuser.codegen.cpu_tiles import streams_tiles, tile_lines, tile_node, tiled_loops
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
@@ -28,14 +28,23 @@ class CpuPrinter(CpuKernel):
         """Pieces, whose loops are shared out one after the other without waiting."""
         self.sizes.has_pieces = True
         self.out.line("#pragma omp parallel if (threaded)")
-        with self.out.block(""):
+        with self.out.block(""), self.within(threads_started=True):
+            streamed = False
             for loop in node.body:
                 assert isinstance(loop, Loop), "every piece has a loop"
-                simd = " simd" if loop.binding is Binding.SIMD else ""
-                self.out.line(f"#pragma omp for{simd}{_collapse(loop)} nowait")
-                self._for(loop) if simd else self._inner(loop)
-            if any(map(_in_chunks, node.body)):
+                streamed |= self._piece(loop)
+            if streamed:
                 self._fence_if_past_cache()
+
+    def _piece(self, loop: Loop) -> bool:
+        """The loops of a piece, shared out; whether it may store past the cache."""
+        if tiled_nest(loop):
+            tiled_loops(self, loop)
+            return streams_tiles(loop)
+        simd = " simd" if loop.binding is Binding.SIMD else ""
+        self.out.line(f"#pragma omp for{simd}{_collapse(loop)} nowait")
+        self._for(loop) if simd else self._inner(loop)
+        return _in_chunks(loop)
 
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.TILE_LINES:

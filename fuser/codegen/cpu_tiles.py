@@ -25,7 +25,7 @@ def tile_node(kernel: CpuKernel, node: TileNode) -> None:
     """Print what is done with a tile, or a line of it."""
     match node:
         case TileRoom(name, dtype):
-            along, across = sides(kernel.nest)
+            along, across = sides(kernel.around)
             type_ = kernel.expressions.type(dtype)
             kernel.out.line(f"alignas(64) {type_} {name}_tile[{along.step}][{across.step}];")
         case FillTile(tile, ahead=ahead):
@@ -51,20 +51,29 @@ def tiled_loops(kernel: CpuKernel, loop: Loop) -> None:
     """Print the loops around a tile."""
     nest = tiled_nest(loop)
     collapse = f" collapse({len(nest)})"
-    if not any(map(_has_chunks, nest[-1].body)):
+    if kernel.around.threads_started:
+        kernel.out.line(f"#pragma omp for{collapse} nowait")
+        _over_tiles(kernel, nest)
+    elif not streams_tiles(loop):
         kernel.out.line(f"#pragma omp parallel for{collapse} if (threaded)")
         _over_tiles(kernel, nest)
-        return
-    kernel.out.line("#pragma omp parallel if (threaded)")
-    with kernel.out.block(""):
-        kernel.out.line(f"#pragma omp for{collapse}")
-        _over_tiles(kernel, nest)
-        kernel.fence()
+    else:
+        kernel.out.line("#pragma omp parallel if (threaded)")
+        with kernel.out.block(""):
+            kernel.out.line(f"#pragma omp for{collapse}")
+            _over_tiles(kernel, nest)
+            kernel.fence()
+
+
+def streams_tiles(loop: Loop) -> bool:
+    """Whether a loop is over tiles of which something is stored past the cache."""
+    nest = tiled_nest(loop)
+    return bool(nest) and any(map(_streams, nest[-1].body))
 
 
 def tile_lines(kernel: CpuKernel, loop: Loop) -> None:
     """Print a loop over the lines of a tile."""
-    over, across_over = sides(kernel.nest)
+    over, across_over = sides(kernel.around)
     along, across = side(kernel.sizes, over.axis), side(kernel.sizes, across_over.axis)
     with kernel.out.block(f"for (int line = 0; line < {over.step}; ++line)"):
         line = f"{along.index} = {along.first} + line"
@@ -78,7 +87,7 @@ def tile_lines(kernel: CpuKernel, loop: Loop) -> None:
 
 def _columns(kernel: CpuKernel, node: FillTile | DrainTile) -> str:
     """The first column of a tile, and what says where each lies in memory."""
-    along, across = sides(kernel.nest)
+    along, across = sides(kernel.around)
     column = side(kernel.sizes, across.axis)
     address = column_of(kernel.sizes, node, along.axis)
     return f"{column.first}, [&]({kernel.index} {column.index}) {{ return {address}; }}"
@@ -90,7 +99,9 @@ def _over_tiles(kernel: CpuKernel, nest: list[Loop], depth: int = 0) -> None:
         for loop in nest:
             if loop.binding is Binding.TILED:
                 _begin_tile(kernel, loop)
-        kernel.nodes(nest[-1].body)
+        *_, across, along = nest
+        with kernel.within(tile=(along, across)):
+            kernel.nodes(along.body)
         return
     loop = nest[depth]
     name, count = kernel.sizes.axis(loop.axis), kernel.sizes.extent(loop.axis)
@@ -107,7 +118,7 @@ def _begin_tile(kernel: CpuKernel, loop: Loop) -> None:
     kernel.out.line(f"const {kernel.index} {axis.first} = {first};")
 
 
-def _has_chunks(node: Node) -> bool:
+def _streams(node: Node) -> bool:
     """Whether something is stored past the cache."""
     match node:
         case Loop(binding=Binding.TILE_LINES):

@@ -22,7 +22,7 @@ def tile_node(kernel: CudaKernel, node: TileNode) -> None:
     """What is done with a tile, or a line of it."""
     match node:
         case TileRoom(name, dtype):
-            along, across = sides(kernel.nest)
+            along, across = sides(kernel.around)
             shape = f"[{across.step}][{pitch(along.step, dtype.itemsize)}]"
             kernel.out.line(f"__shared__ {kernel.expressions.type(dtype)} {name}_tile{shape};")
         case FillTile():
@@ -41,17 +41,19 @@ def tiled_loops(kernel: CudaKernel, loop: Loop) -> None:
     """Print which tile a block has, and what it does with it."""
     nest = tiled_nest(loop)
     place_block(kernel, nest)
+    *_, across, along = nest
     before: Node | None = None
-    for node in nest[-1].body:
-        if _crosses_threads(before, node):
-            kernel.out.line("__syncthreads();")
-        kernel.node(node)
-        before = node
+    with kernel.within(tile=(along, across)):
+        for node in along.body:
+            if _crosses_threads(before, node):
+                kernel.out.line("__syncthreads();")
+            kernel.node(node)
+            before = node
 
 
 def tile_lines(kernel: CudaKernel, loop: Loop) -> None:
     """Print the loop over the lines of a tile: a thread has `step` neighbours of one."""
-    over, across_over = sides(kernel.nest)
+    over, across_over = sides(kernel.around)
     along, across = side(kernel.sizes, over.axis), side(kernel.sizes, across_over.axis)
     threads, in_line = kernel.facts.block_threads, across_over.step // loop.step
     rounds = over.step * in_line // threads
@@ -71,7 +73,7 @@ def tile_lines(kernel: CudaKernel, loop: Loop) -> None:
 
 def _move_tile(kernel: CudaKernel, function: str, node: FillTile | DrainTile) -> None:
     """Between a tile and memory, column by column."""
-    over, across_over = sides(kernel.nest)
+    over, across_over = sides(kernel.around)
     along, across = side(kernel.sizes, over.axis), side(kernel.sizes, across_over.axis)
     move, threads = kernel.expressions.use(function), kernel.facts.block_threads
     call = f"{move}<{threads}, {node.moved}, {over.step}>"
@@ -97,7 +99,7 @@ def _keep_line(kernel: CudaKernel, keep: TileKeep) -> None:
         kernel.out.line(f"{keep.tile}_tile[column][line] = {source};")
         return
     assert isinstance(keep.source, Ref)
-    across = side(kernel.sizes, sides(kernel.nest)[1].axis)
+    across = side(kernel.sizes, sides(kernel.around)[1].axis)
     valid = f"{across.extent} - {across.index}"
     call = f"{kernel.expressions.use('keep_line')}({keep.source.name}, {keep.tile}_tile"
     kernel.out.line(f"{call}, line, column, {valid});")

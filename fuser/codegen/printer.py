@@ -59,6 +59,8 @@ class Surroundings:
 
     ranges: Mapping[Axis, tuple[str, str]] = field(default_factory=dict[Axis, tuple[str, str]])
     """Where loops over an axis start and end, where that is not at its ends."""
+    tile: tuple[Loop, Loop] | None = None
+    """The loops over tiles of which one is at hand: along memory that is read, and across it."""
 
 
 Around = TypeVar("Around", bound=Surroundings)

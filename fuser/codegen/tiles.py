@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fuser.codegen.printer import Surroundings
 from fuser.codegen.sizes import Sizes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.statements import DrainTile, FillTile
 
@@ -62,9 +62,7 @@ def tiled_nest(loop: Loop) -> list[Loop]:
     return nest if nest[-1].binding is Binding.TILED else []
 
 
-def sides(nest: LoopNest) -> tuple[Loop, Loop]:
-    """The loops over the tiles of a kernel: along memory that is read, and across it."""
-    (outermost,) = nest.body
-    assert isinstance(outermost, Loop)
-    *_, across, along = tiled_nest(outermost)
-    return along, across
+def sides(around: Surroundings) -> tuple[Loop, Loop]:
+    """The loops over the tile at hand: along memory that is read, and across it."""
+    assert around.tile is not None, "there is a tile at hand"
+    return around.tile

@@ -29,13 +29,15 @@ class Row:
     inner: Loop
 
 
-def loops_around(rows: Sequence[Row], parameters: CpuParameters) -> tuple[Node, ...]:
+def loops_around(
+    rows: Sequence[Row], parameters: CpuParameters, tiles: Sequence[Loop] = ()
+) -> tuple[Node, ...]:
     """The loops of one piece; of several, in a region whose threads share out each of the loops
-    at its top."""
+    at its top. Those over `tiles` of further pieces share none with others."""
     roots = _shared(rows)
-    if len(rows) == 1:
-        return roots
-    return (Region((), tuple(_busy(roots, parameters.shared_iterations)), ()),)
+    if len(rows) + len(tiles) <= 1:
+        return (*roots, *tiles)
+    return (Region((), (*_busy(roots, parameters.shared_iterations), *tiles), ()),)
 
 
 def axes_in_order(rows: Sequence[Row]) -> tuple[Axis, ...]:

@@ -4,6 +4,7 @@ memory is turned, pieces where operands change."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,27 +21,43 @@ from fuser.schedule.interleave import interleaved
 from fuser.schedule.invariants import with_invariants_before
 from fuser.schedule.lane_calls import gains_by_chunks
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.loop_tree import Loop
 from fuser.schedule.names import kernel_name
 from fuser.schedule.normal_cdfs import join_normal_cdfs
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.pieces import pieces
 from fuser.schedule.point_chunks_cpu import chunk_length, chunk_of, in_chunks, in_vectors
 from fuser.schedule.points import scalar_nodes, with_lanes, work
-from fuser.schedule.statements import Let, Load
-from fuser.schedule.tiling import Turned, cpu_shape, find_turned, loops_over_tiles, tile_nodes
+from fuser.schedule.tiling import (
+    TileShape,
+    Turned,
+    cpu_shape,
+    find_turned,
+    loops_over_tiles,
+    tile_nodes,
+)
 from fuser.schedule.vectors import step_along
 from fuser.segmenter import Segment
 
 
 @dataclass(frozen=True, slots=True)
-class _Mapped:
-    """The loops of a body, as a loop nest has them, and how they are `described`."""
+class _Way:
+    """What all the parts of a body are mapped by."""
+
+    parameters: CpuParameters
+    past_cache: bool
+    may_repeat: bool
+    """Whether points may be done twice, as they are where chunks and tiles at an end are moved
+    back: not from what the first time has overwritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """The loops over the tiles of a part, whose axes these are, and the shape of a tile."""
 
     axes: tuple[Axis, ...]
-    prologue: tuple[Load | Let, ...]
-    nodes: tuple[Node, ...]
-    described: str
+    loops: Loop
+    shape: TileShape
 
 
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
@@ -48,50 +65,51 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     body = with_invariants_before(points_in_32_bits(arrange(trace(segment))))
     body = join_normal_cdfs(body)
     past_cache = goes_past_cache(segment, parameters.processor.stream_bytes)
-    launch = Launch(threaded=work(body) >= parameters.processor.serial_work, past_cache=past_cache)
-    # Chunks and tiles at an end are moved back, and so compute some points again: not where that
-    # would be from what the first time has overwritten.
-    may_repeat = not segment.overwritten
-    turned = find_turned(body) if may_repeat else None
-    planes = _taken_apart(body, turned, parameters) if turned is not None else None
-    if turned is not None and planes is None:
-        mapped = _in_tiles(body, turned, past_cache, parameters)
-    else:
-        parts = planes or _pieces(body, parameters)
-        mapped = _in_parts(parts, past_cache, may_repeat, parameters)
+    way = _Way(parameters, past_cache, may_repeat=not segment.overwritten)
+    parts = [points_in_32_bits(part) for part in pieces(body, parameters.pieces)]
+    tiles, others = _tiled(parts, way)
+    rows = _rows(interleaved(others, parameters), way, alone=len(parts) == 1)
+    axes = [*axes_in_order(rows), *itertools.chain.from_iterable(each.axes for each in tiles)]
+    loops = loops_around(rows, parameters, [each.loops for each in tiles])
+    threaded = work(body) >= parameters.processor.serial_work
     return LoopNest(
         name=kernel_name("pointwise", segment),
-        axes=mapped.axes,
-        prologue=mapped.prologue,
-        body=mapped.nodes,
-        launch=launch,
+        axes=tuple(dict.fromkeys(axes)),
+        prologue=body.prologue,
+        body=loops or scalar_nodes(parts[0]),
+        launch=Launch(threaded=threaded, past_cache=past_cache),
         index_dtype=DataType.Int,
-        mapping=f"cpu pointwise, {mapped.described}",
+        mapping=f"cpu pointwise, {_described(rows, tiles)}",
         parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
 
 
-def _pieces(body: Body, parameters: CpuParameters) -> list[Body]:
-    """The body cut where its operands change, its short axes done together."""
-    cut = map(points_in_32_bits, pieces(body, parameters.pieces))
-    return interleaved(list(cut), parameters)
+def _tiled(parts: Sequence[Body], way: _Way) -> tuple[list[_Tiles], list[Body]]:
+    """The parts where memory is turned, in tiles, and the others."""
+    tiles, others = list[_Tiles](), list[Body]()
+    for part in parts:
+        turned = find_turned(part) if way.may_repeat else None
+        planes = _taken_apart(part, turned, way.parameters) if turned is not None else None
+        if turned is None or planes is not None:
+            others += planes or [part]
+        else:
+            tiles.append(_in_tiles(turned, way))
+    return tiles, others
 
 
-def _in_parts(
-    parts: Sequence[Body], past_cache: bool, may_repeat: bool, parameters: CpuParameters
-) -> _Mapped:
-    """Loops over each part, of which the outer ones are shared."""
-    if len(parts) > 1:
+def _rows(parts: Sequence[Body], way: _Way, *, alone: bool) -> list[Row]:
+    """The innermost loop of each part, and the axes around it; none of a point that is `alone`."""
+    if not alone or len(parts) > 1:
         parts = [_with_an_axis(number, part) for number, part in enumerate(parts)]
-    rows = [
-        Row(part.axes[:-1], _innermost(part, parameters, past_cache, may_repeat))
-        for part in parts
-        if part.axes
-    ]
-    axes = axes_in_order(rows)
-    nodes = loops_around(rows, parameters) if rows else scalar_nodes(parts[0])
-    return _Mapped(axes, parts[0].prologue, nodes, f"{len(axes)} loop(s), {len(parts)} piece(s)")
+    return [Row(part.axes[:-1], _innermost(part, way)) for part in parts if part.axes]
+
+
+def _described(rows: Sequence[Row], tiles: Sequence[_Tiles]) -> str:
+    """How the parts are done."""
+    shapes = dict.fromkeys(f"tiles of {t.shape.lines} x {t.shape.columns}" for t in tiles)
+    loops = f"{len(axes_in_order(rows))} loop(s), {len(rows)} piece(s)"
+    return ", ".join((*([loops] if rows or not tiles else []), *shapes))
 
 
 def _taken_apart(body: Body, turned: Turned, parameters: CpuParameters) -> list[Body] | None:
@@ -107,8 +125,9 @@ def _taken_apart(body: Body, turned: Turned, parameters: CpuParameters) -> list[
     return None if any(along in part.axes for part in parts) else parts
 
 
-def _in_tiles(body: Body, turned: Turned, past_cache: bool, parameters: CpuParameters) -> _Mapped:
+def _in_tiles(turned: Turned, way: _Way) -> _Tiles:
     """Tiles over threads; of each its lines, whole, over vector lanes."""
+    parameters, past_cache = way.parameters, way.past_cache
     shape = cpu_shape(turned, parameters, past_cache=past_cache)
     columns = shape.columns
     chunked = chunk_length(turned.rest, parameters) == parameters.processor.chunk
@@ -119,9 +138,8 @@ def _in_tiles(body: Body, turned: Turned, past_cache: bool, parameters: CpuParam
         asked, done = (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
     ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
     work = tile_nodes(turned, done, columns, past_cache=past_cache and chunked, ahead=past_cache)
-    nodes = loops_over_tiles(turned, shape, (*ahead, *work), Binding.PARALLEL)
-    described = f"tiles of {shape.lines} x {columns}"
-    return _Mapped(body.axes, body.prologue, nodes, described)
+    loops = loops_over_tiles(turned, shape, (*ahead, *work), Binding.PARALLEL)
+    return _Tiles(turned.rest.axes, loops, shape)
 
 
 def _with_an_axis(number: int, part: Body) -> Body:
@@ -129,15 +147,15 @@ def _with_an_axis(number: int, part: Body) -> Body:
     return part if part.axes else dataclasses.replace(part, axes=(Axis((-1, number), 1),))
 
 
-def _innermost(body: Body, parameters: CpuParameters, past_cache: bool, may_repeat: bool) -> Loop:
-    """The loop over the innermost axis: in chunks or short vectors if points `may_repeat`, else
-    over vector lanes, or without any."""
-    chunks = in_chunks(body, parameters, past_cache) if may_repeat else None
+def _innermost(body: Body, way: _Way) -> Loop:
+    """The loop over the innermost axis: in chunks or short vectors if points may be done twice,
+    else over vector lanes, or without any."""
+    chunks = in_chunks(body, way.parameters, way.past_cache) if way.may_repeat else None
     if chunks is not None:
         return chunks
-    if _reads_apart(body, parameters):
+    if _reads_apart(body, way.parameters):
         return Loop(body.axes[-1], Binding.SERIAL, scalar_nodes(body))
-    vectors = in_vectors(body, parameters) if may_repeat else None
+    vectors = in_vectors(body, way.parameters) if way.may_repeat else None
     return vectors or Loop(body.axes[-1], Binding.SIMD, scalar_nodes(body))
 
 

@@ -17,6 +17,7 @@ from fuser.schedule import (
 from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, trace
+from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.statements import DrainTile, FillTile, Load, Store, TileLine
@@ -145,6 +146,27 @@ def test_an_index_that_is_clamped_across_is_turned():
         return fd.ops.pad(fd.ops.permute(x, [1, 0]), [3, 2]) * y
 
     assert len(turned(define, matrix(35, 66), matrix(66, 40)).loads) == 1
+
+
+def test_a_part_is_turned_whatever_others_are():
+    """Queries, keys and values of heads, the keys turned, beside each other: the gradient of what
+    an attention projects its input to."""
+
+    def heads_last(fd: FusionDefinition, x: Handle) -> Handle:
+        return fd.ops.reshape(fd.ops.permute(x, [0, 2, 1, 3]), [4, 256, 768])
+
+    def define(fd: FusionDefinition, q: Handle, k: Handle, v: Handle) -> Handle:
+        keys = fd.ops.permute(k, [0, 1, 3, 2]) * 0.125
+        return fd.ops.cat([heads_last(fd, part) for part in (q, keys, v)], 2)
+
+    heads, turned_heads = matrix(4, 12, 256, 64), matrix(4, 12, 64, 256)
+    nest = schedule_cpu(segment_of(define, heads, turned_heads, heads), CpuParameters())
+    assert nest.mapping == "cpu pointwise, 6 loop(s), 2 piece(s), tiles of 16 x 128"
+    fills = [node for node in every_node(nest.body) if isinstance(node, FillTile)]
+    assert len(fills) == 1
+    # Neighbours are read of neighbours, and nothing is divided.
+    loads = [node for node in every_node(nest.body) if isinstance(node, Load)]
+    assert all(isinstance(term, Axis) for load in (*loads, *fills) for term, _ in load.at.terms)
 
 
 # -- how large tiles are -------------------------------------------------------------------------

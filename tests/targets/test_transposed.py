@@ -75,6 +75,46 @@ def test_lines_past_the_cache(dtype: torch.dtype, shape: tuple[int, int]):
     assert "stream_chunk(" in check_copy(numbers(*shape, dtype=dtype), [1, 0], "cpu")
 
 
+def beside_each_other(*parts: torch.Tensor, dim: int) -> tuple[FusionDefinition, torch.Tensor]:
+    """The transposed first and last of some matrices with the others between them, one more at the
+    edges, and what that should be."""
+    turned = {0, len(parts) - 1}
+    with FusionDefinition() as fd:
+        given = [fd.from_pytorch(part) for part in parts]
+        placed = [
+            fd.ops.permute(x, [1, 0]) if number in turned else x for number, x in enumerate(given)
+        ]
+        fd.add_output(fd.ops.pad(fd.ops.cat(placed, dim), [1, 1, 2, 0]) + 1.0)
+    placed = [part.t() if number in turned else part for number, part in enumerate(parts)]
+    padded = torch.nn.functional.pad(torch.cat(placed, dim), [1, 1, 2, 0])
+    return fd, padded + 1.0
+
+
+@pytest.mark.parametrize("past_cache", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "shapes",
+    [((70, 33), (33, 5), (40, 33)), ((64, 33), (33, 1), (2, 33)), ((3, 33), (33, 90), (129, 33))],
+    ids=str,
+)
+def test_parts_of_which_some_are_turned(
+    monkeypatch: pytest.MonkeyPatch,
+    shapes: Sequence[tuple[int, int]],
+    dtype: torch.dtype,
+    past_cache: bool,
+):
+    if past_cache:
+        map_by(monkeypatch, CpuParameters(PAST_CACHE))
+    for dim in (0, 1):
+        turned = [shape if dim else shape[::-1] for shape in shapes]
+        fd, want = beside_each_other(*(numbers(*shape, dtype=dtype) for shape in turned), dim=dim)
+        parts = [numbers(*shape, dtype=dtype) for shape in turned]
+        (kernel,) = fd.plan(parts).kernels
+        assert "fill_tile(" in kernel.source
+        (got,) = fd.execute(parts)
+        assert torch.equal(got, want.to(got.dtype))
+
+
 @pytest.mark.usefixtures("_stream_everything")
 def test_arithmetic_past_the_cache_asks_for_what_it_reads_beside_tiles():
     x, y = torch.randn(70, 130).bfloat16(), torch.randn(130, 70)
