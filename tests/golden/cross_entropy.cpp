@@ -154,12 +154,14 @@ FUSER_DEVICE int_lanes sign_of(float_lanes x) {
 FUSER_DEVICE float_lanes fused(float_lanes x, float_lanes y, float_lanes z) {
   return __builtin_ia32_vfmaddps512_mask(x, y, z, 0xffff, 4);
 }
-// These keep NaN in x.
-FUSER_DEVICE float_lanes at_least(float low, float_lanes x) {
-  return __builtin_ia32_maxps512_mask(all_lanes(low), x, x, 0xffff, 4);
-}
+// This keeps NaN in x.
 FUSER_DEVICE float_lanes at_most(float high, float_lanes x) {
   return __builtin_ia32_minps512_mask(all_lanes(high), x, x, 0xffff, 4);
+}
+typedef unsigned short lane_set;
+// Where x >= low, and NaN.
+FUSER_DEVICE lane_set not_below(float low, float_lanes x) {
+  return __builtin_ia32_cmpps512_mask(x, all_lanes(low), 21, 0xffff, 4);
 }
 // By the lowest four bits of each lane, or by five.
 FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[16]) {
@@ -207,32 +209,35 @@ alignas(64) constexpr float powers_of_2[16] = {
     1.35425556f, 1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f,
     1.8340081f, 1.91520655f};
 // 2^n 2^(k/16) (1 + r slope), k in the low bits of `which`.
+// In lanes that are not `done` it is 0.
 FUSER_DEVICE float_lanes power_near(float_lanes which, float_lanes n, float_lanes r,
-                                    float_lanes slope) {
+                                    float_lanes slope, lane_set done = 0xffff) {
   const float_lanes power = looked_up(which, powers_of_2);
   const float_lanes value = fused(power * r, slope, power);
-  return __builtin_ia32_scalefps512_mask(value, n, value, 0xffff, 4);
+  return __builtin_ia32_scalefps512_mask(value, n, float_lanes{}, done, 4);
 }
 
-// e^x for x from -160 to 90, and NaN, ln2 in as many parts: 2^n 2^(k/16) e^r for |r| <= ln2 / 32,
-// where (e^r - 1) / r is a polynomial; error of the fit 1.6e-9.
+// e^x for x up to 90, and NaN, ln2 in as many parts: 2^n 2^(k/16) e^r for |r| <= ln2 / 32, where
+// (e^r - 1) / r is a polynomial; error of the fit 1.6e-9. It is 0 for x below `least`, as where
+// something is masked, without scaling: results that underflow take some processors 100 cycles.
 template <int Parts>
-FUSER_DEVICE float_lanes exp_near(float_lanes x) {
+FUSER_DEVICE float_lanes exp_near(float_lanes x, float least) {
   const float_lanes shifter = all_lanes(786432.0f);  // 1.5 2^19: the sum counts sixteenths
   const float_lanes shifted = fused(x, all_lanes(1.44269502f), shifter);
   const float_lanes n = shifted - shifter;
   float_lanes r = fused(n, all_lanes(-0.693147182f), x);
   if constexpr (Parts == 2) r = fused(n, all_lanes(1.9046542e-9f), r);
   const float_lanes curve = fused(all_lanes(0.166667178f), r, all_lanes(0.500016153f));
-  return power_near(shifted, n, r, fused(curve, r, all_lanes(1)));
+  return power_near(shifted, n, r, fused(curve, r, all_lanes(1)), not_below(least, x));
 }
 #endif
 
 // e^x for x <= 0 and NaN. At most (1 + 0.05 |x|) ulp: ln2 is one number, off by 1.9e-9. The
-// exponentials of a softmax, of differences from the largest, add up to 1 at least.
+// exponentials of a softmax, of differences from the largest, add up to 1 at least. It is 0 in place
+// of results below 2^-126.
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE float_lanes exp_nonpositive(float_lanes x) {
-  return exp_near<1>(at_least(-160.0f, x));
+  return exp_near<1>(x, -87.33654f);
 }
 #endif
 

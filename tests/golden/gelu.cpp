@@ -75,12 +75,14 @@ FUSER_DEVICE int_lanes sign_of(float_lanes x) {
 FUSER_DEVICE float_lanes fused(float_lanes x, float_lanes y, float_lanes z) {
   return __builtin_ia32_vfmaddps512_mask(x, y, z, 0xffff, 4);
 }
-// These keep NaN in x.
-FUSER_DEVICE float_lanes at_least(float low, float_lanes x) {
-  return __builtin_ia32_maxps512_mask(all_lanes(low), x, x, 0xffff, 4);
-}
+// This keeps NaN in x.
 FUSER_DEVICE float_lanes at_most(float high, float_lanes x) {
   return __builtin_ia32_minps512_mask(all_lanes(high), x, x, 0xffff, 4);
+}
+typedef unsigned short lane_set;
+// Where x >= low, and NaN.
+FUSER_DEVICE lane_set not_below(float low, float_lanes x) {
+  return __builtin_ia32_cmpps512_mask(x, all_lanes(low), 21, 0xffff, 4);
 }
 // By the lowest four bits of each lane, or by five.
 FUSER_DEVICE float_lanes looked_up(float_lanes which, const float (&table)[16]) {

@@ -265,9 +265,10 @@ FUSER_DEVICE float exp_normal(float x) {
 
 //@ exp_times: FUSER_DEVICE, exp_parts, float_of
 // factor e^x for 2^-10 < |factor| < 2. 2^n in two steps, so that subnormal results are rounded once:
-// the first is down to 2^-108, and the second is 2^8 wherever the result is normal.
+// the first is down to 2^-108, and the second is 2^8 wherever the result is normal. Of x below -163,
+// as where something is masked, it is 0: a product that underflows takes some processors 100 cycles.
 FUSER_DEVICE float exp_times(float x, float factor) {
-  x = x < -160.0f ? -160.0f : x;
+  x = x < -163.0f ? -163.0f : x;
   x = x > 90.0f ? 90.0f : x;
   const exp_parts parts = exp_parts_of(x);
   const int32 upper = parts.n < -100 ? -100 : parts.n;

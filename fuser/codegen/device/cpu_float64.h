@@ -36,7 +36,8 @@ FUSER_DEVICE wide_exp_parts exp_parts_of(double x) {
 }
 
 //@ scaled_up: FUSER_DEVICE, nearest_whole, power_of_2
-// (1 + rest) 2^n for |n| <= 1100, in two steps, so that subnormal results are rounded once.
+// (1 + rest) 2^n for n from -2046 to 1100, in two steps, so that subnormal results are rounded once.
+// Of -2046, both powers are 0: see exp_times.
 FUSER_DEVICE double scaled_up(double rest, double n) {
   const double half_n = nearest_whole(n * 0.5);
   return (1 + rest) * power_of_2(half_n) * power_of_2(n - half_n);
@@ -45,7 +46,7 @@ FUSER_DEVICE double scaled_up(double rest, double n) {
 //@ exp(double): FUSER_DEVICE, exp_parts(double), scaled_up
 // At most 1.1 ulp.
 FUSER_DEVICE double exp(double x) {
-  x = x < -746.0 ? -746.0 : x;
+  x = x < -1418.2 ? -1418.2 : x;
   x = x > 710.0 ? 710.0 : x;
   const wide_exp_parts parts = exp_parts_of(x);
   return scaled_up(parts.rest, parts.n);
@@ -54,7 +55,7 @@ FUSER_DEVICE double exp(double x) {
 //@ exp2(double): FUSER_DEVICE, exp_rest, nearest_whole, scaled_up
 // At most 1.2 ulp.
 FUSER_DEVICE double exp2(double x) {
-  x = x < -1076.0 ? -1076.0 : x;
+  x = x < -2046.0 ? -2046.0 : x;
   x = x > 1025.0 ? 1025.0 : x;
   const double n = nearest_whole(x);
   return scaled_up(exp_rest((x - n) * 0.6931471805599453), n);
