@@ -10,7 +10,7 @@ from fuser.codegen.cpu_kernel import Chunk, CpuKernel
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.loop_tree import Loop
-from fuser.schedule.statements import Load, Prefetch
+from fuser.schedule.statements import Lanes, Load, Prefetch
 
 
 def over_rounds(kernel: CpuKernel, loop: Loop) -> None:
@@ -22,6 +22,7 @@ def over_rounds(kernel: CpuKernel, loop: Loop) -> None:
     has_flags = any(isinstance(node, Load) and not node.drawn for node in _of_round(loop))
     room = kernel.out.block("") if has_flags else nullcontext()  # other sweeps have such names
     with in_own_lanes(kernel, loop), room:
+        kernel.nodes(_held(loop))
         _rounds(kernel, loop)
 
 
@@ -89,7 +90,8 @@ def element(kernel: CpuKernel, loop: Loop) -> tuple[str, str, str]:
             kernel.out.line(f"{kernel.wide_room(node)};")
     repeats = f", const bool {REPEATED.name}" if loop.binding is Binding.ROUNDS else ""
     with kernel.function(body, f"const {index} {name}, const int lane{repeats}"):
-        kernel.nodes(tuple(node for node in loop.body if node not in of_round))
+        before = (*of_round, *_held(loop))
+        kernel.nodes(tuple(node for node in loop.body if node not in before))
     kernel.out.line(f"{index} {start} = {first};")
     return body, start, extent
 
@@ -107,6 +109,11 @@ def _begin_round(
             kernel.out.line(f"{lanes};")
         else:
             kernel.node(node)
+
+
+def _held(loop: Loop) -> tuple[Lanes, ...]:
+    """What all rounds of a sweep have in their lanes."""
+    return tuple(node for node in loop.body if isinstance(node, Lanes))
 
 
 def _of_round(loop: Loop) -> list[Load | Prefetch]:

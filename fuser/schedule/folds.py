@@ -45,8 +45,10 @@ def neutral(operation: str, dtype: DataType) -> Literal:
     Of "add" it is 0, not the -0.0 of `zero_to_add`: torch's sum of nothing, or of -0.0 alone, is 0.
     """
     match operation:
-        case "add" | "logical_or":
+        case "add" | "logical_or" | "bitwise_or":
             return Literal(False if dtype is DataType.Bool else 0, dtype)
+        case "bitwise_and":
+            return Literal(-1, dtype)
         case "mul" | "logical_and":
             return Literal(True if dtype is DataType.Bool else 1, dtype)
         case _:

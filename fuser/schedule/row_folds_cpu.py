@@ -9,14 +9,15 @@ Long sums of float32 are kept in float64.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import REPEATED, Call, Convert, Expression, Literal, Ref
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
 from fuser.schedule.index import ZERO, Axis, Index, substitute
+from fuser.schedule.lane_loads import MOST_FLAGS
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.names import lanes_name, own_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep
@@ -45,9 +46,9 @@ def without_repeats(sweep: Sweep) -> Sweep:
     def changed(fold: Fold) -> Fold:
         if not takes_each_once(fold.operation):
             return fold
-        return dataclasses.replace(fold, value=_unless_repeated(fold))
+        return replace(fold, value=_unless_repeated(fold))
 
-    return dataclasses.replace(sweep, folds=tuple(map(changed, sweep.folds)))
+    return replace(sweep, folds=tuple(map(changed, sweep.folds)))
 
 
 def _unless_repeated(fold: Fold) -> Expression:
@@ -80,7 +81,7 @@ def accumulated_in_lanes(
     of_loop = [_of_loop(fold, number) for number, fold in enumerate(to_one)]
     before, within, after = folded_in_lanes(of_loop, lanes, kept_in)
     joined = [
-        dataclasses.replace(fold, value=Ref(own.name, own.dtype))
+        replace(fold, value=Ref(own.name, own.dtype))
         for fold, own in zip(to_one, of_loop, strict=True)
     ]
     return before, [*within, *accumulated(apart)], [*after, *accumulated(joined)]
@@ -91,7 +92,7 @@ def _of_loop(fold: Fold, number: int) -> Fold:
     partial = thread_partial(fold)
     dtype = fold.dtype if partial.in_blocks else partial.kept
     name = own_name(fold.name, number)
-    return dataclasses.replace(fold, name=name, dtype=dtype, slots=None)
+    return replace(fold, name=name, dtype=dtype, slots=None)
 
 
 def folded_in_lanes(
@@ -101,14 +102,23 @@ def folded_in_lanes(
     before: list[Node] = []
     within: list[Let] = []
     after: list[Node] = []
-    for fold in folds:
-        kept = kept_in(fold)
+    for given in folds:
+        fold, kept = _held(given, kept_in(given), lanes)
         parts = lane_parts(fold, kept)
         for name, joined in parts.items():
             before.append(Lanes(name, kept, lanes, neutral(fold.operation, kept)))
             within.append(Let(name, kept, joined, in_lanes=True))
         after.append(Combine(fold.name, fold.dtype, tuple(parts), kept, lanes, fold.operation))
     return before, within, after
+
+
+def _held(fold: Fold, kept: DataType, lanes: int) -> tuple[Fold, DataType]:
+    """A fold as its lanes do it, and their type. Of few lanes, truth values are numbers, as those
+    are that are read: see `lane_loads.py`."""
+    if kept is not DataType.Bool or lanes > MOST_FLAGS:
+        return fold, kept
+    either = fold.operation in ("logical_or", "maximum")
+    return replace(fold, operation="bitwise_or" if either else "bitwise_and"), DataType.Int32
 
 
 def lane_parts(fold: Fold, dtype: DataType) -> dict[str, Call]:

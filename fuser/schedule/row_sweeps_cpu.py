@@ -26,7 +26,7 @@ from fuser.schedule.lane_calls import (
     with_lane_calls,
     worth_phases,
 )
-from fuser.schedule.lane_loads import done_in_vectors, lane_loads
+from fuser.schedule.lane_loads import done_in_vectors, lane_loads, truths_in_lanes
 from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.row_body import Code, Fold, Sweep
 from fuser.schedule.row_folds_cpu import (
@@ -44,7 +44,7 @@ from fuser.schedule.row_folds_cpu import (
 from fuser.schedule.row_memory import consecutive, lanes_stored
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_statements import Accumulate, Finish, Partial
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.statements import Lanes, Let, Load, Store
 from fuser.schedule.vectors import step_along, unrounded
 
 ROUNDED = 32
@@ -115,7 +115,7 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     sweep, given = part.sweep, ways.parameters
     shortest = min(part.extent, given.block)
     drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
-    moved_back = ways.may_repeat and not drawn
+    moved_back = ways.may_repeat
     if moved_back and shortest >= lanes:
         if lanes % VECTOR == 0 and worth_phases(sweep.code, ways.alike.in_turn):
             return _phases(part, ways, kept_in, lanes)
@@ -167,10 +167,11 @@ def _rounds_and_rest(part: Part, kept_in: KeptIn, lanes: int, code: Sequence[Cod
 
 def _lanes_of_round(
     sweep: Sweep, kept_in: KeptIn, lanes: int
-) -> tuple[list[Load], tuple[Code | Accumulate | Store, ...]]:
-    """What a round that may be moved back loads at once, and what it does in each lane."""
+) -> tuple[list[Load | Lanes], tuple[Code | Accumulate | Store, ...]]:
+    """What a round that may be moved back has for all lanes, and what it does in each of them."""
     loads, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep))
-    return loads, (*code, *_results(without_repeats(sweep), kept_in, lanes))
+    held, code = truths_in_lanes(code, loads, lanes)
+    return [*loads, *held], (*code, *_results(without_repeats(sweep), kept_in, lanes))
 
 
 def _results(sweep: Sweep, kept_in: KeptIn, lanes: int) -> tuple[Let | Accumulate | Store, ...]:

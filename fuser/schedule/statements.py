@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.random_numbers import COST
-from fuser.schedule.expressions import Expression, Literal, Ref
+from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.index import Index
 
 
@@ -119,7 +119,7 @@ class Lanes:
     name: str
     dtype: DataType
     count: int
-    fill: Literal | None = None
+    fill: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

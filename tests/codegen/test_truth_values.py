@@ -15,6 +15,8 @@ from tests.definitions import only_kernel
 from tests.vector_notes import assert_vectorized, needs_notes
 
 ROWS, COLUMNS = 64, 1000
+SHORT = 256
+"""Columns of rows whose lanes are few."""
 
 Define = Callable[[FusionDefinition, Handle, Handle], Handle]
 
@@ -49,12 +51,45 @@ CASES: dict[str, Define] = {
 }
 
 
+def masked(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
+    return fd.ops.where(m, x, fd.define_scalar(float("-inf")))
+
+
+def unless_all_masked(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
+    """The powers of a softmax, and 0 in a row that has none: the largest, and whether any is
+    masked, are folds of one sweep."""
+    scores = masked(fd, x, m)
+    largest = fd.ops.max(scores, dims=[1], keepdim=True)
+    none = fd.ops.logical_not(fd.ops.any(scores > -1e30, [1], keepdim=True))
+    return fd.ops.where(none, 0.0, fd.ops.exp(scores - largest))
+
+
+def chosen_by_the_row(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
+    """Powers in place of which a row may have 0, beside a mask, and their mean."""
+    first = fd.ops.slice(x, [0, 0], [ROWS, 1])
+    powers = fd.ops.where(first > 0.0, 0.0, fd.ops.exp(masked(fd, x, m)) / (2.0 + first * first))
+    return powers - mean(fd, powers)
+
+
+SHORT_CASES: dict[str, Define] = {
+    "powers unless all is masked": unless_all_masked,
+    "dropped too": lambda fd, x, m: unless_all_masked(fd, x, m) * (uniform(fd) > 0.1),
+    "chosen by the row": chosen_by_the_row,
+}
+
+
+def uniform(fd: FusionDefinition) -> Handle:
+    return fd.ops.uniform(0.0, 1.0, shape=[ROWS, SHORT], dtype=DataType.Float)
+
+
 @needs_notes
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *SHORT_CASES])
 def test_every_loop_is_vectorized(name: str, tmp_path: Path) -> None:
-    x, m = torch.randn(ROWS, COLUMNS), torch.rand(ROWS, COLUMNS) > 0.5
+    columns = SHORT if name in SHORT_CASES else COLUMNS
+    x, m = torch.randn(ROWS, columns), torch.rand(ROWS, columns) > 0.5
+    m[3] = False
     with FusionDefinition() as fd:
         given = fd.from_pytorch(x), fd.from_pytorch(m)
-        fd.add_output(CASES[name](fd, *given))
+        fd.add_output({**CASES, **SHORT_CASES}[name](fd, *given))
     fd.validate([x, m])
     assert_vectorized(only_kernel(fd, [x, m]), tmp_path)
