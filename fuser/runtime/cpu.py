@@ -11,7 +11,7 @@ from fuser.errors import TargetError
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.disk_cache import kept_kernel
 from fuser.runtime.kernel import Launcher, c_types
-from fuser.runtime.processor import processor
+from fuser.runtime.processor import is_intel, processor
 from fuser.runtime.resources import Resources
 from fuser.runtime.shared_library import load_library
 from fuser.runtime.toolchain import Compiler, find_compiler
@@ -42,10 +42,16 @@ _WIDEST_COPIES = "-mmove-max=512"
 in the cache. Since g++ 12."""
 
 
+_GATHERS = "-mtune-ctrl=use_gather"
+"""Else g++ gathers nothing for a processor of Intel's that it does not know, and makes no vectors of
+loops that would. Of others it knows what is best."""
+
+
 def flags(source: KernelSource) -> tuple[str, ...]:
     """What a kernel is compiled with."""
     compiler = find_compiler() if _WIDEST_VECTORS else None
-    copies = (_WIDEST_COPIES,) if compiler is not None and compiler.takes(_WIDEST_COPIES) else ()
+    asked = (_WIDEST_COPIES, *([_GATHERS] if is_intel() else []))
+    known = [option for option in asked if compiler is not None and compiler.takes(option)]
     separate = () if source.contracts else ("-ffp-contract=off",)
     # Else a comparison of a choice is made where its outcome is known: branches, and no vectors.
     # Elsewhere loops of functions would have to be without what that optimization brings.
@@ -53,7 +59,7 @@ def flags(source: KernelSource) -> tuple[str, ...]:
     # Else a loop that keeps lanes beside sums of them becomes two, and a call that copies memory:
     # lanes and sums are no longer in registers. Elsewhere such calls are worth it.
     together = ("-fno-tree-loop-distribute-patterns",) if source.calls_in_lanes else ()
-    return (*FLAGS, *copies, *separate, *plain, *together)
+    return (*FLAGS, *known, *separate, *plain, *together)
 
 
 @dataclass(frozen=True, slots=True)

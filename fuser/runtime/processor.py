@@ -35,6 +35,12 @@ def processor() -> str:
 
 
 @functools.cache
+def is_intel() -> bool:
+    """Whether it is one of Intel's; not where that is not known."""
+    return "GenuineIntel" in processor().split()
+
+
+@functools.cache
 def is_amd_with_avx512() -> bool:
     """Whether it is one of AMD's with 512-bit vectors; not where that is not known."""
     words = processor().split()
