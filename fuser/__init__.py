@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from fuser import pytorch_utils
 from fuser.errors import FuserError, UnknownNameError
 from fuser.frontend.clone import clone
 from fuser.frontend.definition import Fusion, FusionDefinition
@@ -50,6 +51,7 @@ __all__ = [
     "compute_tensor_descriptor",
     "explain",
     "get_val_tolerances",
+    "pytorch_utils",
     "stats",
     "translate_fusion",
     "version",

@@ -1,4 +1,5 @@
-"""What nvFuser's `pytorch_utils` offers: dtypes of torch and Python, and another try for tests."""
+"""What nvFuser's `pytorch_utils` offers: dtypes of torch and Python, freeing what is cached, and
+another try for tests."""
 
 from __future__ import annotations
 
@@ -72,9 +73,7 @@ def retry_on_oom_or_skip_test(func: Callable[P, Result]) -> Callable[P, Result]:
             return func(*args, **kwargs)
         except torch.OutOfMemoryError:
             pass  # the error's traceback holds tensors until its block is left
-        gc.collect()
-        POOL.clear()
-        torch.cuda.empty_cache()
+        clear_cuda_cache()
         try:
             return func(*args, **kwargs)
         except torch.OutOfMemoryError as error:
@@ -83,6 +82,13 @@ def retry_on_oom_or_skip_test(func: Callable[P, Result]) -> Callable[P, Result]:
             raise unittest.SkipTest(f"out of memory: {error}") from error
 
     return retried
+
+
+def clear_cuda_cache() -> None:
+    """Free the memory that is held for tensors to come, of the GPU and of outputs on the CPU."""
+    gc.collect()
+    POOL.clear()
+    torch.cuda.empty_cache()
 
 
 def __getattr__(name: str) -> object:

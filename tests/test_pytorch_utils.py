@@ -7,6 +7,7 @@ import unittest
 import pytest
 import torch
 
+import fuser
 from fuser import DataType, errors, pytorch_utils
 from fuser.pytorch_utils import (
     python_scalar_to_nvfuser_dtype,
@@ -46,6 +47,11 @@ def test_a_second_try_is_enough() -> None:
     calls, run = failing(1)
     assert run(21) == 42
     assert calls == [21, 21]
+
+
+def test_the_module_is_there_without_an_import_of_its_own() -> None:
+    assert fuser.pytorch_utils is pytorch_utils
+    fuser.pytorch_utils.clear_cuda_cache()
 
 
 def test_two_failures_skip_a_test_only(monkeypatch: pytest.MonkeyPatch) -> None:

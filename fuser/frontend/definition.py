@@ -23,6 +23,7 @@ from fuser.errors import (
     RedefinitionError,
     UnknownMemberError,
 )
+from fuser.frontend.arguments import one_of
 from fuser.frontend.class_form import define_later
 from fuser.frontend.code import CodeMembers
 from fuser.frontend.declarations import Declarations
@@ -190,12 +191,22 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
     """Describes a fusion inside its `with` block; runs it afterwards.
 
     `FusionDefinition(fs)` fills the Fusion `fs`, which then runs it too; `FusionDefinition(id)` is
-    for the Fusion of that number, as `id()` told it, while something holds it. A class made from
-    this one may have a method `definition(self)`: it is called, as in a block, when the definition
-    is first needed. `max_length` is accepted for older scripts; a definition may be of any length.
+    for the Fusion of that number, as `id()` told it, while something holds it; `id=` is the same. A
+    class made from this one may have a method `definition(self)`: it is called, as in a block, when
+    the definition is first needed. `max_length` is accepted for older scripts; a definition may be
+    of any length.
     """
 
-    def __init__(self, fusion: Fusion | int | None = None, max_length: int | None = None) -> None:
+    def __init__(
+        self,
+        fusion: Fusion | int | None = None,
+        max_length: int | None = None,
+        *,
+        id: int | None = None,
+    ) -> None:
+        if id is not None:
+            number = one_of("FusionDefinition", fusion=fusion, id=id)
+            fusion = _of_number(number, "FusionDefinition")
         self._kind = "FusionDefinition" if fusion is None else "Fusion"
         self._slot = _fusion_of(fusion)
         Declarations.__init__(self, Recorder())

@@ -13,6 +13,7 @@ _PROFILES = "fuser.PythonProfiler and fd.profile(inputs) time the steps of an ex
 
 MEMBERS = {
     "extents": "fd.inputs() are handles, and their size(dim) is a scalar to compute with",
+    "getReproString": "fd.repro_script_for(inputs) is the script",
     "getValTolerances": "fuser.get_val_tolerances(fd.fusion, inputs) tells them",
     "ke": _SCHEDULES,
     "manual_execute": _SCHEDULES,

@@ -158,20 +158,31 @@ def _wrong_type(operation: str, argument: str, expected: str, given: object) -> 
 
 
 def _as_dtype(operation: str, number: Number, dtype: DataType) -> Number:
-    """`number` as the Python type that `dtype` goes with."""
+    """`number` as the Python type that `dtype` goes with: 0.0 is an Int, and 1 a Bool, but 0.5 is
+    neither. What is rounded to a float is one."""
     match dtype.category:
-        case Category.BOOL if isinstance(number, bool):
-            return number
-        case Category.INTEGER if isinstance(number, int) and dtypes.holds(dtype, int(number)):
-            return int(number)
-        case Category.FLOAT if isinstance(number, int | float):
-            return float(number)
+        case Category.BOOL if number in (0, 1):
+            return bool(number)
+        case Category.INTEGER:
+            whole = _whole(number)
+            if whole is not None and dtypes.holds(dtype, whole):
+                return whole
+        case Category.FLOAT if number.imag == 0:
+            return float(number.real)
         case Category.COMPLEX:
             return complex(number)
         case _:
-            raise ArgumentError(
-                operation=operation,
-                argument="value",
-                got=number,
-                expected=f"expected a number that fits {dtype.name}",
-            )
+            pass
+    raise ArgumentError(
+        operation=operation,
+        argument="value",
+        got=number,
+        expected=f"expected a number that fits {dtype.name}",
+    )
+
+
+def _whole(number: Number) -> int | None:
+    """The int that is equal to it, or None."""
+    real = number.real
+    whole = number.imag == 0 and (isinstance(real, int) or real.is_integer())
+    return int(real) if whole else None

@@ -62,6 +62,10 @@ class Workbench(ABC):
         """The inputs, statements and outputs written so far."""
 
     @abstractmethod
+    def id(self) -> int:
+        """A number no other of the process has."""
+
+    @abstractmethod
     def execute_apart(
         self,
         inputs: Sequence[torch.Tensor | Number],
@@ -173,13 +177,14 @@ class Workbench(ABC):
         if inputs is None:
             return self._last_profile()
         executor = self._checked("profile")
-        return executor.profile(
+        profile = executor.profile(
             flattened(inputs),
             target=target,
             device=device,
             runs=integer("profile", "runs", runs),
             cold=boolean("profile", "cold", cold),
         )
+        return self._numbered(profile)
 
     def finished(self, operation: str) -> Fusion:
         """The definition, once it is complete. Raises the reason why it cannot be executed."""
@@ -245,10 +250,14 @@ class Workbench(ABC):
                 outputs, profile = executor.profile_call(given, target=target, device=device)
         finally:
             self._printed = printed.getvalue() if captures else self._printed
-        self._profile = profile
+        self._profile = self._numbered(profile)
         for profiler in tuple(PROFILERS):
-            profiler.take(profile)
+            profiler.take(self._profile)
         return outputs
+
+    def _numbered(self, profile: Profile) -> Profile:
+        """A profile that says whose it is."""
+        return dataclasses.replace(profile, fusion_id=self.id())
 
     def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
         self._saved = Saved([form_of(given) for given in inputs], target, device)

@@ -36,8 +36,8 @@ def check_results(
     `inputs`, are the oracle's, or `references`, up to rounding.
 
     The inputs are as they were before the execution. Raises ReferenceOutputError where the
-    references are no tensors of the results' number, sizes and dtypes, ReferenceRefusedError where
-    torch computes none.
+    references are no tensors of the results' number, sizes and dtypes, except that they may be of
+    another float or complex type, ReferenceRefusedError where torch computes none.
     """
     static = concretize_for(fusion, inputs)
     values = [output.value for output in static.outputs if output.alias_of is None]
@@ -47,7 +47,8 @@ def check_results(
     _check_references(results, references)
     noise: dict[Value, torch.Tensor] | None = None
     for number, (value, got, want) in enumerate(zip(values, results, references, strict=True)):
-        bound = _bound(tolerance_of(static, value), want)
+        relative, absolute = tolerance_of(static, value)
+        bound = _bound((relative + _rounding(got, want), absolute), want)
         if _too_far(got, want, bound).any():
             noise = rounding_noise(static, inputs) if noise is None else noise
             shaken = noise[value].nan_to_num(posinf=0.0).to(bound.device)
@@ -73,8 +74,24 @@ def _check_references(results: Sequence[torch.Tensor], references: Sequence[torc
         raise ReferenceOutputError(output=len(references), expected=expected, got=got)
     for number, (result, reference) in enumerate(zip(results, references, strict=True)):
         got = _type(reference) if isinstance(reference, torch.Tensor) else type(reference).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
-        if got != _type(result):
+        if got != _type(result) and not _is_rounded(result, reference):
             raise ReferenceOutputError(output=number, expected=_type(result), got=got)
+
+
+def _is_rounded(result: torch.Tensor, reference: object) -> bool:
+    """Whether they are the same numbers, rounded to another type."""
+    if not isinstance(reference, torch.Tensor) or reference.shape != result.shape:
+        return False
+    floating = reference.is_floating_point() and result.is_floating_point()
+    return floating or (reference.is_complex() and result.is_complex())
+
+
+def _rounding(got: torch.Tensor, want: torch.Tensor) -> float:
+    """What a reference of a coarser type is off by itself, relatively."""
+    if got.dtype == want.dtype:
+        return 0.0
+    own = torch.finfo(want.dtype).eps
+    return own if own > torch.finfo(got.dtype).eps else 0.0
 
 
 def _type(tensor: torch.Tensor) -> str:

@@ -58,7 +58,8 @@ class Profile:
     """An execution, step by step. Times are medians of `runs`, in milliseconds.
 
     `host_time_ms` is what `execute` takes beside its steps; on CUDA, until all of them are queued.
-    `cold` says whether caches were flushed before every run.
+    `cold` says whether caches were flushed before every run. `fusion_id` is what `id()` of the
+    Fusion tells.
     """
 
     target: str
@@ -68,15 +69,16 @@ class Profile:
     steps: tuple[KernelProfile, ...]
     total_time_ms: float
     host_time_ms: float
+    fusion_id: int = -1
 
     @property
     def kernel_profiles(self) -> tuple[KernelProfile, ...]:
-        """The steps that are kernels."""
-        return tuple(step for step in self.steps if step.kind == "kernel")
+        """The steps that compute: kernels, and what torch runs, which nvFuser counts as well."""
+        return tuple(step for step in self.steps if step.kind != "alias")
 
     @property
     def segments(self) -> int:
-        """How many kernels there are."""
+        """How many steps compute."""
         return len(self.kernel_profiles)
 
     @property

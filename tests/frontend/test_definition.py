@@ -227,8 +227,12 @@ def test_a_definition_is_found_by_its_number() -> None:
     assert torch.equal(found.execute([x])[0], -x)
     with pytest.raises(errors.RedefinitionError), found:
         pass
+    named = FusionDefinition(id=fd.id(), max_length=1024)
+    assert named.fusion is fd.fusion
+    with pytest.raises(errors.ArgumentError, match="give it once, as fusion or id"):
+        FusionDefinition(Fusion(), id=fd.id())
     number = fd.id()
-    del fd, found
+    del fd, found, named
     gc.collect()
     with pytest.raises(errors.ArgumentError, match="alive"):
         FusionDefinition(number)
@@ -404,9 +408,36 @@ def test_scalars_are_inputs_or_constants() -> None:
     assert len(constants) == 2
 
 
+def test_a_constant_is_what_is_equal_to_it_in_its_dtype() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1], dtype=DataType.Bool)
+        none, two = fd.define_scalar(0.0, DataType.Int), fd.define_scalar(2 + 0j, DataType.Int32)
+        yes, one = fd.define_scalar(1, DataType.Bool), fd.define_scalar(True, DataType.Double)
+        fd.add_output(fd.ops.where(t, none, two))
+        fd.add_output(fd.ops.logical_and(t, yes))
+        fd.add_output(fd.ops.where(t, fd.define_scalar(3 + 0j, DataType.Float), one))
+    given = torch.tensor([True, False])
+    for target in ("cpu", "emulator"):
+        chosen, same, ones = fd.execute([given], target=target)
+        assert (chosen.dtype, chosen.tolist()) == (torch.int64, [0, 2])
+        assert torch.equal(same, given)
+        assert ones.tolist() == [3.0, 1.0]
+    text = repr(fd)
+    assert "fd.define_scalar(0, dtype=DataType.Int)" in text
+    assert "fd.define_scalar(True, dtype=DataType.Bool)" in text
+
+
 def test_constants_must_fit_their_dtype() -> None:
     with FusionDefinition() as fd:
-        for value, dtype in [(2.5, DataType.Int), (1j, DataType.Double), (1 << 31, DataType.Int32)]:
+        for value, dtype in [
+            (2.5, DataType.Int),
+            (float("inf"), DataType.Int),
+            (float("nan"), DataType.Bool),
+            (2, DataType.Bool),
+            (1j, DataType.Double),
+            (1 << 31, DataType.Int32),
+            (2.0**31, DataType.Int32),
+        ]:
             with pytest.raises(errors.ArgumentError, match=dtype.name):
                 fd.define_scalar(value, dtype)
         with pytest.raises(errors.ArgumentError, match="Int"):

@@ -44,6 +44,7 @@ def test_the_profile_is_of_the_call_itself(target: str) -> None:
     assert fs.profile() is profile
     assert profile.runs == 1
     assert profile.segments == kernels
+    assert profile.fusion_id == fd.id()
     assert profile.kernel_profiles[0].time_ms > 0
     assert profile.input_bytes == fd.plan([x]).kernels[0].bytes_read
     assert "one run, caches as the run before left them" in str(profile)

@@ -201,7 +201,9 @@ def test_every_step_of_the_plan_is_timed():
         assert [step.kind for step in profile.steps] == [step.kind for step in plan.steps]
         assert [step.name for step in profile.steps] == [step.name for step in plan.steps]
         assert [step.input_bytes for step in profile.steps] == [s.bytes_read for s in plan.steps]
-        assert profile.segments == len(profile.kernel_profiles) == len(plan.kernels) == 1
+        assert len(plan.kernels) == len(plan.externs) == 1
+        assert profile.segments == len(profile.kernel_profiles) == 2
+        assert profile.fusion_id == held.id()
         assert profile.input_bytes + profile.output_bytes == plan.bytes_moved
         assert profile.kernel_time_ms == sum(step.time_ms for step in profile.steps)
         for step in (s for s in profile.steps if s.kind != "alias"):

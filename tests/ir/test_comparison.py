@@ -116,12 +116,24 @@ def test_references_have_the_results_number_sizes_and_dtypes():
     check_results(fd.fusion, [x], results, [torch.ones(3)])
     for references, words in (
         ([], r"reference output 0: expected 1 tensor\(s\) in all, got 0"),
-        ([torch.ones(3).double()], "got torch.float64 of sizes"),
+        ([torch.ones(3).int()], "got torch.int32 of sizes"),
+        ([torch.ones(3) + 0j], "got torch.complex64 of sizes"),
+        ([torch.ones(4).double()], r"got torch.float64 of sizes \[4\]"),
         ([torch.ones(4)], r"got torch.float32 of sizes \[4\]"),
         ([1.0], "got float"),
     ):
         with pytest.raises(errors.ReferenceOutputError, match=words):
             check_results(fd.fusion, [x], results, references)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_reference_of_another_float_type_is_compared_as_it_is(dtype: torch.dtype):
+    x = torch.randn(100)
+    fd = defined(exp, x)
+    references = [x.double().exp().to(dtype)]
+    check_results(fd.fusion, [x], [x.exp()], references)
+    with pytest.raises(errors.OutputDifferenceError):
+        check_results(fd.fusion, [x], [x.exp()], [references[0] * 1.02])
 
 
 def test_an_output_written_into_an_input_is_no_result():
