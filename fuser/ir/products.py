@@ -18,6 +18,10 @@ Types = tuple[TensorType, ...]
 Results = tuple[torch.Tensor, ...]
 
 
+_WORD = 16
+"""Bytes that torch's product of groups reads at once."""
+
+
 def product_dtype(operation: str, given: Sequence[Value]) -> DataType:
     """The type that all operands have."""
     check_same_dtype(operation, list(given))
@@ -57,7 +61,23 @@ def grouped_types(mat1: Value, mat2: Value, offsets: Value) -> Types:
 
 def grouped(mat1: torch.Tensor, mat2: torch.Tensor, offsets: torch.Tensor) -> Results:
     """Rows (or columns) past the last group hold anything."""
-    return (torch.nn.functional.grouped_mm(mat1, mat2, offs=offsets),)
+    left, right = _in_whole_words(mat1), _in_whole_words(mat2)
+    return (torch.nn.functional.grouped_mm(left, right, offs=offsets),)
+
+
+def _in_whole_words(operand: torch.Tensor) -> torch.Tensor:
+    """The operand; copied where its rows, or columns, are not contiguous, of whole 16 bytes and at
+    an address of as many, which is what torch's product of groups takes."""
+    width = _WORD // operand.element_size()
+    outer, inner = operand.stride()[-2:]
+    rows, columns = operand.shape[-2:]
+    by_rows = inner == 1 and outer >= max(columns, 1) and outer % width == 0
+    by_columns = outer == 1 and inner >= max(rows, 1) and inner % width == 0
+    if (by_rows or by_columns) and operand.data_ptr() % _WORD == 0:
+        return operand
+    room = operand.new_zeros((*operand.shape[:-1], columns + -columns % width))
+    copy = room[..., :columns]
+    return copy.copy_(operand)
 
 
 def scaled_types(

@@ -48,6 +48,27 @@ def test_each_group_is_a_product(dtype: torch.dtype, symbolic: bool) -> None:
     torch.testing.assert_close(result, torch.stack([rows[p].t() @ wide[p] for p in parts]))
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_groups_of_any_sizes_and_strides(dtype: torch.dtype) -> None:
+    ends = torch.tensor([2, 2, 7], dtype=torch.int32)
+    parts = [slice(0, 2), slice(2, 2), slice(2, 7)]
+    rows, weights = torch.randn(7, 5).to(dtype), torch.randn(3, 5, 3).to(dtype)
+    expected = torch.cat([rows[p] @ w for p, w in zip(parts, weights, strict=True)])
+    apart = torch.randn(7, 20).to(dtype)[:, ::4]
+    apart.copy_(rows)
+    shifted = torch.randn(36).to(dtype)[1:].view(7, 5)
+    shifted.copy_(rows)
+    by_columns = weights.mT.contiguous().mT
+    for left, right in ((rows, weights), (apart, by_columns), (shifted, weights)):
+        (result,) = execute(grouped, left, right, ends)
+        torch.testing.assert_close(result, expected)
+    one = torch.randn(1, 3).to(dtype).expand(5, 3)
+    (result,) = execute(grouped, rows, one.expand(3, 5, 3), ends)
+    torch.testing.assert_close(result, rows @ one)
+    (result,) = execute(grouped, rows.t(), apart, ends)
+    torch.testing.assert_close(result, torch.stack([rows[p].t() @ rows[p] for p in parts]))
+
+
 @pytest.mark.parametrize(
     ("sizes", "dtype", "ends"),
     [
