@@ -63,12 +63,16 @@ def test_a_size_without_a_value_names_the_scalar() -> None:
         fd.execute([3, 0])
 
 
-def test_a_failure_in_torch_names_the_operation() -> None:
+def test_a_failure_in_torch_names_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> torch.Tensor:
+        raise RuntimeError("not enough memory")
+
     with FusionDefinition() as fd:
-        t = fd.define_tensor(shape=[-1] * 4, contiguity=True)
-        fd.add_output(fd.ops.sdpfa_fwd(t, t, t, dropout_p=0.5)[0])
-    with pytest.raises(errors.ExternError, match=r"sdpfa_fwd.*dropout"):
-        fd.execute([torch.ones(1, 1, 2, 8)])
+        t = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(fd.ops.argsort(t, 0))
+    monkeypatch.setattr(torch, "argsort", full)
+    with pytest.raises(errors.ExternError, match=r"argsort.*not enough memory"):
+        fd.execute([torch.ones(2)])
 
 
 def test_an_index_out_of_range_names_the_operation() -> None:

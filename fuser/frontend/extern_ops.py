@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from fuser.errors import ArgumentError
 from fuser.frontend.arguments import boolean, check_zero_dim, extent, integer, number, option
 from fuser.frontend.arguments import dtype as dtype_of
-from fuser.frontend.handles import Handle
+from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
 from fuser.ir.externs import TABLE
-from fuser.ir.nodes import Extern, Value
+from fuser.ir.nodes import Extern, Value, python_number
 
 
 class ExternOps(OperationGroup):
@@ -152,8 +152,8 @@ class ExternOps(OperationGroup):
         query: Handle,
         key: Handle,
         value: Handle,
-        bias: Handle | None = None,
-        mask: Handle | None = None,
+        bias: float | Handle | None = None,
+        mask: bool | Handle | None = None,
         dropout_p: float | Handle | None = None,
         is_causal: bool | Handle | None = None,
         scale: float | Handle | None = None,
@@ -162,8 +162,12 @@ class ExternOps(OperationGroup):
 
         query [*B, H, L, E], key and value [*B, H, S, E]. What broadcasts to [*B, H, L, S]: `bias`
         is added to the scores, `mask` (Bool) says which are kept. `scale` is by default E ** -0.5.
+        Older scripts have no bias and mask: numbers in their places are dropout_p and is_causal,
+        and the next one is scale.
         """
         name = "sdpfa_fwd"
+        if (_is_number(bias) or _is_number(mask)) and is_causal is None and scale is None:
+            bias, mask, dropout_p, is_causal, scale = None, None, bias, mask, dropout_p
         args = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask}
         options = self._attention(name, dropout_p, is_causal, scale)
         results = self._recorder.add_all(name, self._extern(name, args, options))
@@ -212,7 +216,7 @@ class ExternOps(OperationGroup):
         )
 
     def _extern(
-        self, name: str, given: Mapping[str, Handle | None], options: tuple[object, ...] = ()
+        self, name: str, given: Mapping[str, object], options: tuple[object, ...] = ()
     ) -> Extern:
         """The operation on tensors, of which only optional ones may be None."""
         absent = {argument for argument in TABLE[name].optional if given[argument] is None}
@@ -223,3 +227,8 @@ class ExternOps(OperationGroup):
         while args and args[-1] is None:
             args.pop()
         return Extern(name, tuple(args), options)
+
+
+def _is_number(given: object) -> bool:
+    """Whether it is a literal or a scalar."""
+    return isinstance(given, Scalar) or python_number(given) is not None

@@ -36,6 +36,9 @@ HEAD_MULTIPLE = 8
 LARGEST_HEAD = 256
 """The largest that they take."""
 
+_SEEDS = 1 << 62
+"""Seeds of the CPU's dropout are below this."""
+
 
 # -- types ---------------------------------------------------------------------------------------
 
@@ -172,8 +175,8 @@ def forward(
     """Output, logsumexp and the state of the random numbers.
 
     Flash kernels compute it, for which all dimensions of batch are one. But they do not take empty
-    tensors, and on CUDA no bias or mask, which `sdpfa_bwd` does not take either, nor what
-    `flash_takes` refuses. On the CPU, torch refuses dropout.
+    tensors, on the CPU no dropout, and on CUDA no bias or mask, which `sdpfa_bwd` does not take
+    either, nor what `flash_takes` refuses.
     """
     _check_dropout("sdpfa_fwd", dropout_p)
     added = _added(query, key, bias, mask)
@@ -189,6 +192,10 @@ def forward(
     drop, causal = dropout_p or 0.0, bool(is_causal)
     on_cpu = query.device.type in ("cpu", "meta")
     by_flash = on_cpu or (added is None and flash_takes(query, key, causal=causal))
+    if drop and query.is_cpu:
+        seed = torch.randint(_SEEDS, (2,), device="cpu")
+        output, logsumexp = _plain(query, key, value, added, drop, causal, scale, seed)
+        return output, logsumexp, seed, seed.new_zeros(())
     if query.numel() == 0 or key.numel() == 0 or not by_flash:
         output, logsumexp = _plain(query, key, value, added, drop, causal, scale)
     elif on_cpu:
@@ -236,6 +243,8 @@ def backward(
         )
         return _in_batch(query, *gradients)
     tensors = (grad_output, query, key, value, output)
+    if drop and query.is_cpu:
+        return plain_backward(grad_output, query, key, value, drop, causal, scale, philox_seed)
     if query.device.type in ("cpu", "meta"):
         return _cpu_flash_backward(*tensors, logsumexp, drop, causal, scale=scale)
     if not flash_takes(query, key, causal=causal):
@@ -268,10 +277,10 @@ def plain_backward(
     drop: float,
     causal: bool,
     scale: float | None,
+    seed: torch.Tensor | None = None,
 ) -> Results:
-    """The gradients of `_plain`, which keeps no state of random numbers. Raises ArgumentError for
-    dropout."""
-    if drop:
+    """The gradients of `_plain`. Raises ArgumentError for dropout without a seed."""
+    if drop and seed is None:
         expected = "expected 0, but for 16-bit floats that flash kernels take"
         raise ArgumentError(
             operation="sdpfa_bwd", argument="dropout_p", got=drop, expected=expected
@@ -279,7 +288,7 @@ def plain_backward(
     with torch.enable_grad():
         leaves = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
         first, second, third = leaves
-        output, _ = _plain(first, second, third, None, drop, causal, scale)
+        output, _ = _plain(first, second, third, None, drop, causal, scale, seed)
     return torch.autograd.grad(output, leaves, grad_output)
 
 
@@ -309,8 +318,10 @@ def _plain(
     drop: float,
     causal: bool,
     scale: float | None,
+    seed: torch.Tensor | None = None,
 ) -> Results:
-    """Output and logsumexp, one operation at a time; a query that may look at nothing gives 0."""
+    """Output and logsumexp, one operation at a time; a query that may look at nothing gives 0. With
+    a seed, dropout keeps the same weights each time."""
     wide = torch.promote_types(query.dtype, torch.float32)
     scores = query.to(wide) @ key.to(wide).transpose(-1, -2) * _scale(query, scale)
     scores = scores if added is None else scores + added
@@ -319,7 +330,12 @@ def _plain(
         scores = scores.masked_fill(later, -torch.inf)
     logsumexp = scores.logsumexp(-1)
     weights = scores.softmax(-1).masked_fill((logsumexp == -torch.inf)[..., None], 0)
-    weights = torch.dropout(weights, drop, train=drop > 0)
+    if seed is None:
+        weights = torch.dropout(weights, drop, train=drop > 0)
+    else:
+        drawn = torch.Generator().manual_seed(int(seed[0]))
+        kept = torch.rand(weights.shape, generator=drawn, device="cpu") >= drop
+        weights = weights * kept / (1 - drop)
     return (weights @ value.to(wide)).to(query.dtype), logsumexp
 
 

@@ -139,3 +139,25 @@ def test_wrong_numbers_are_refused_as_literals_are() -> None:
     for run in (fd.execute, Executor(fd.fusion).execute):
         with pytest.raises(errors.ArgumentError, match=r"dropout_p = 2\.0: expected a prob"):
             run([*HEADS, ROWS, torch.randn(5, 8), 2.0])
+
+
+def test_attention_takes_its_options_where_older_scripts_have_them() -> None:
+    def defined(*options: Option) -> str:
+        with FusionDefinition() as fd:
+            given = [fd.from_pytorch(tensor) for tensor in HEADS]
+            fd.add_output(fd.ops.sdpfa_fwd(*given, *options)[0])
+        return repr(fd)
+
+    assert "dropout_p=0.1, is_causal=True, scale=0.5" in defined(0.1, True, 0.5)
+    assert defined(0.1, True) == defined(None, None, 0.1, True)
+    assert defined(None, True, None) == defined(None, None, None, True)
+    with FusionDefinition() as fd:
+        given = [fd.from_pytorch(tensor) for tensor in HEADS]
+        drop, causal = fd.define_scalar(0.0), fd.define_scalar(True, DataType.Bool)
+        fd.add_output(fd.ops.sdpfa_fwd(*given, drop, causal, None)[0])
+        with pytest.raises(errors.ArgumentTypeError, match="bias must be a tensor"):
+            fd.ops.sdpfa_fwd(*given, drop, None, None, causal)
+    (output,) = fd.validate(HEADS)
+    torch.testing.assert_close(
+        output, torch.nn.functional.scaled_dot_product_attention(*HEADS, is_causal=True)
+    )

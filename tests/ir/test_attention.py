@@ -196,11 +196,41 @@ def test_float32_on_a_gpu_goes_past_the_flash_kernels(monkeypatch: pytest.Monkey
     assert gone == ["plain", "plain"]
 
 
-def test_dropout_is_refused_by_torch_on_the_cpu() -> None:
-    with pytest.raises(RuntimeError, match="dropout"):
-        attention.forward(
-            *heads((1, 1, 2, 2, 8)), None, None, dropout_p=0.5, is_causal=None, scale=None
-        )
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_on_the_cpu_keeps_the_same_weights_for_the_gradients(causal: bool) -> None:
+    given = heads((2, 3, 5, 9, 8))
+    query, key, value = given
+    options = {"dropout_p": 0.25, "is_causal": causal, "scale": None}
+    output, logsumexp, seed, offset = attention.forward(*given, None, None, **options)
+    whole = attention.forward(*given, None, None, **(options | {"dropout_p": 0.0}))
+    close(logsumexp, whole[1], DataType.Float)
+    other, *_ = attention.forward(*given, None, None, **options)
+    assert not torch.equal(other, output)
+    gradient = torch.randn_like(output)
+    state = (output, logsumexp, seed, offset)
+    found = attention.backward(gradient, *given, *state, **options)
+    # The output is linear in the value, and what it is multiplied with the gradient's as well.
+    assert (found[2] * value).sum().item() == pytest.approx((gradient * output).sum().item(), 1e-3)
+    step = torch.randn_like(query)
+    moved = [
+        attention._plain(query + by * step, key, value, None, 0.25, causal, None, seed)[0]
+        for by in (1e-2, -1e-2)
+    ]
+    slope = ((moved[0] - moved[1]) * gradient).sum().item() / 2e-2
+    assert (found[0] * step).sum().item() == pytest.approx(slope, rel=1e-2, abs=1e-2)
+
+
+def test_dropout_on_the_cpu_keeps_its_share() -> None:
+    query, key = torch.zeros(1, 1, 200, 8), torch.zeros(1, 1, 500, 8)
+    value = torch.ones(1, 1, 500, 8)
+    torch.manual_seed(5)
+    output, *_ = attention.forward(
+        query, key, value, None, None, dropout_p=0.2, is_causal=False, scale=None
+    )
+    kept = output[..., 0] * 500 * 0.8
+    torch.testing.assert_close(kept, kept.round(), rtol=0, atol=1e-2)
+    assert kept.mean().item() == pytest.approx(400, abs=2)
+    assert 5 < kept.std().item() < 13
 
 
 @pytest.mark.parametrize("width", [7, 8])
