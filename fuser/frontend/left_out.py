@@ -1,6 +1,6 @@
 """Names of nvFuser's that have no meaning here, and what to do instead.
 
-Those of DataTypes are in `ir/dtypes.py`.
+Those of DataTypes are in `ir/dtypes.py`, those of `fd.fusion` in `ir/fusion.py`.
 """
 
 from __future__ import annotations

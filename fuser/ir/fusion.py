@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
 
+from fuser.errors import UnknownMemberError
 from fuser.ir.operands import operands
 from fuser.ir.operations import Operation
 from fuser.ir.values import Value
@@ -35,6 +37,15 @@ class Output:
     shown_in: Value | None = None
 
 
+LEFT_OUT = {
+    "exprs": "its statements are in order",
+    "print_kernel": "fd.cuda_code_for(inputs) is the code of its kernels",
+    "print_math": "str(fd) is the definition, fd.scheduled_fusion_ir_for(inputs) its loop nests",
+    "vals": "values are its inputs, and the outs of its statements",
+}
+"""What nvFuser's Fusion has, by its name there, and what to use instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fusion:
     """Statements in an order where every operand is defined before it is used."""
@@ -52,6 +63,13 @@ class Fusion:
         """A number above those of all values."""
         values = (*self.inputs, *(out for statement in self.statements for out in statement.outs))
         return 1 + max((value.id for value in values), default=-1)
+
+    if not TYPE_CHECKING:  # a checker of types need not believe that it has any member
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises UnknownMemberError, which is an AttributeError."""
+            hint = f"; {LEFT_OUT[name]}" if name in LEFT_OUT else ""
+            raise UnknownMemberError(owner="Fusion", name=name, hint=hint)
 
     def shown_in(self, output: Output) -> Value | None:
         """The input as which an output is handed back: an updated one, or one it is written into.

@@ -1,12 +1,15 @@
 """What has no meaning here is refused with what to do instead."""
 
+import copy
 import importlib
+import pickle
 
 import pytest
 
 import fuser
 from fuser import DataType, FusionDefinition, errors
 from fuser.frontend.left_out import HANDLES, MEMBERS, NAMES, OPERATIONS
+from fuser.ir import fusion as fusions
 from fuser.ir.dtypes import LEFT_OUT
 
 
@@ -17,6 +20,17 @@ def test_members_of_definitions(name: str) -> None:
         getattr(fd, name)
     assert MEMBERS[name] in str(caught.value)
     assert not hasattr(fd, name)
+
+
+@pytest.mark.parametrize("name", fusions.LEFT_OUT)
+def test_members_of_fusions(name: str) -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor([-1]))
+    with pytest.raises(errors.UnknownMemberError) as caught:
+        getattr(fd.fusion, name)
+    assert str(caught.value) == f"a Fusion has no '{name}'; {fusions.LEFT_OUT[name]}"
+    assert not hasattr(fd.fusion, name)
+    assert copy.deepcopy(fd.fusion) == pickle.loads(pickle.dumps(fd.fusion)) == fd.fusion
 
 
 @pytest.mark.parametrize("name", HANDLES)
