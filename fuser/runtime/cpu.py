@@ -43,8 +43,8 @@ in the cache. Since g++ 12."""
 
 
 _GATHERS = "-mtune-ctrl=use_gather"
-"""Else g++ gathers nothing for a processor of Intel's that it does not know, and makes no vectors of
-loops that would. Of others it knows what is best."""
+"""Else g++ gathers nothing for a processor of Intel's that it does not know, and makes no vectors
+of loops that would. Of others it knows what is best."""
 
 
 def flags(source: KernelSource) -> tuple[str, ...]:
