@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -45,6 +46,8 @@ def tensor_of(node: Node) -> torch.Tensor:
 
 def is_view(node: Node) -> bool:
     """Whether a node's results are views of what it reads, and nothing is written."""
+    if node.target is operator.getitem:
+        return is_view(node.all_input_nodes[0])
     schema = getattr(node.target, "_schema", None)
     if schema is None or schema.is_mutable:
         return False

@@ -55,12 +55,12 @@ def _is_alike(write: Node) -> bool:
 
 
 def _is_within(write: Node, part: Partition) -> bool:
-    """Whether this partition alone reads the new value, the old one, and views of that."""
+    """Whether this partition alone reads the new value, the old one, and views of them."""
     into, value = write.all_input_nodes
-    own, pending = {*part.nodes, write}, [into]
+    own, pending = {*part.nodes, write}, [into, value]
     while pending:
         node = pending.pop()
         if not own.issuperset(node.users):
             return False
         pending += filter(is_view, node.users)
-    return own.issuperset(value.users) and not write.users
+    return not write.users

@@ -135,6 +135,23 @@ def test_an_old_value_that_another_input_is_given(function: Function) -> None:
     compared(lambda x, y: function(y, x), X, Y)
 
 
+@pytest.mark.parametrize("part", [lambda x: x[1], lambda x: x.chunk(2)[1]], ids=["row", "chunk"])
+def test_a_view_of_a_new_value_that_the_backward_is_given(part: Function) -> None:
+    """Made again from the input, it would be of what is written there by then."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(y.detach())
+        return y[:1] * part(x)
+
+    given = [Y[:4].clone().requires_grad_() for _ in range(2)]
+    values = [X[:4].clone() for _ in range(2)]
+    runs = torch.compile(function, backend="fuser"), function
+    for run, value, y in zip(runs, values, given, strict=True):
+        run(value, y).sum().backward()
+    torch.testing.assert_close(given[0].grad, given[1].grad)
+    torch.testing.assert_close(*values)
+
+
 def test_memory_that_an_input_is_set_to() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         old = x.clone()
