@@ -34,6 +34,7 @@ from fuser.integrations.joined import joined
 from fuser.integrations.joint import name_conjugates, rewrite_graph
 from fuser.integrations.kept_states import describe_kept_states
 from fuser.integrations.mask_writes import choose_by_masks
+from fuser.integrations.old_values import save_old_values
 from fuser.integrations.outer import outer_module
 from fuser.integrations.partition import Partition, partitions
 from fuser.integrations.partition_call import PartitionCall, compile_ahead
@@ -122,6 +123,7 @@ def compile_module(module: GraphModule, example_inputs: Sequence[Any], how: Comp
         seen["forward"] = given["num_fwd_outputs"]
         rewrite_graph(joint.graph)
         save_compared(joint.graph)
+        save_old_values(joint.graph, seen["forward"])
         return divide(joint, inputs, **given)
 
     return aot_autograd(
