@@ -26,16 +26,17 @@ _aten: Any = torch.ops.aten
 def save_old_values(graph: Graph, results: int) -> None:
     """Mark what has to be saved in a joint graph, whose forward has so many results, but for what a
     checkpoint is to make again."""
+    output = graph.output_node()
+    returned = cast("Sequence[Node | None]", output.args[0])
     writes = [node for node in graph.nodes if is_write(node)]
-    written = dict.fromkeys(base_of(write.all_input_nodes[0]) for write in writes)
-    inputs = [node for node in written if node.op == "placeholder"]
-    if not inputs:
-        return
-    returned = cast("Sequence[Node | None]", graph.output_node().args[0])
+    into = {base_of(write.all_input_nodes[0]) for write in writes}
+    # Where an input has a gradient, the graph returns the new value, and the runtime writes it.
+    told = {getattr(kind, "mutated_input", None) for kind in output.meta.get("desc", ())} - {None}
     forward = _all_read_by((*returned[:results], *writes))
     needed = _all_read_by(returned[results:])
-    for node in inputs:
-        _save(node, forward, needed)
+    for node in graph.find_nodes(op="placeholder"):
+        if node in into or node.meta.get("desc") in told:
+            _save(node, forward, needed)
 
 
 def _save(old: Node, forward: set[Node], needed: set[Node]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 
 from fuser.integrations import dynamo
 
@@ -67,6 +68,20 @@ def test_gradients_are_of_old_values(function: Function, partition: str) -> None
     run = torch.compile(function, backend="fuser", options={"partition": partition})
     for ours, theirs in zip(results(run, x, old), results(function, x, old), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("partition", ["min_cut", "default"])
+@pytest.mark.parametrize("kind", [nn.SiLU, nn.ReLU, nn.ELU, nn.Mish])
+def test_activations_in_place_of_what_has_a_gradient(kind: type[nn.Module], partition: str) -> None:
+    torch.compiler.reset()
+    model = nn.Sequential(kind(inplace=True), nn.LayerNorm(4))
+    run = torch.compile(model, backend="fuser", options={"partition": partition})
+    x = torch.randn(3, 4, requires_grad=True)
+    found = []
+    for each in (run, model):
+        y = x * 2
+        found.append((*torch.autograd.grad(each(y).sin().sum() + y.sum(), x), y.detach()))
+    torch.testing.assert_close(*found)
 
 
 def test_what_the_backward_does_not_need_is_not_saved() -> None:
