@@ -33,6 +33,7 @@ from fuser.schedule.row_statements import (
     Accumulate,
     Carry,
     Combine,
+    DrainRows,
     Finish,
     FinishPowers,
     JoinGroups,
@@ -75,6 +76,8 @@ class CpuRowPrinter(CpuKernel):
                 _row_tile(self, node)
             case RowOfTile():
                 _row_of_tile(self, node)
+            case DrainRows():
+                _drain_rows(self, node)
             case Region():
                 _region(self, node)
             case Combine():
@@ -176,20 +179,35 @@ def _row_array(kernel: CpuKernel, node: Keep | Kept | RowArray) -> None:
 
 def _row_of_tile(kernel: CpuKernel, node: RowOfTile) -> None:
     """Which row of a tile is at hand."""
-    row = f"const {kernel.expressions.type(node.dtype)}* const {node.name}_row"
-    kernel.out.line(f"{row} = {node.name}_tile[{kernel.sizes.axis(node.rows)}];")
+    tile = node.tile
+    type_ = kernel.expressions.type(tile.tensor.dtype)
+    row = (
+        f"{type_}* const {tile.name}_row"
+        if tile.stored
+        else f"const {type_}* const {tile.name}_row"
+    )
+    kernel.out.line(f"{row} = {tile.name}_tile[{kernel.sizes.axis(tile.rows)}];")
 
 
 def _row_tile(kernel: CpuKernel, node: RowTile) -> None:
     """What is turned of some rows."""
-    tile = f"{node.name}_tile"
-    type_, name = kernel.expressions.type(node.tensor.dtype), kernel.sizes.axis(node.axis)
+    type_ = kernel.expressions.type(node.tensor.dtype)
     # The sizes are numbers: the compiler unrolls the turning by them.
-    kernel.out.line(f"alignas(64) {type_} {tile}[{node.rows.extent}][{node.most}];")
-    at = f"{node.tensor}_in + {kernel.sizes.index(node.at, node.tensor.name)}"
+    kernel.out.line(f"alignas(64) {type_} {node.name}_tile[{node.rows.extent}][{node.most}];")
+    if not node.stored:
+        _move_rows(kernel, node, kernel.expressions.use("fill_tile"), "in")
+
+
+def _drain_rows(kernel: CpuKernel, node: DrainRows) -> None:
+    """What some rows have, turned on its way to memory."""
+    _move_rows(kernel, node.tile, f"{kernel.expressions.use('drain_tile')}<false>", "out")
+
+
+def _move_rows(kernel: CpuKernel, tile: RowTile, move: str, way: str) -> None:
+    name, count = kernel.sizes.axis(tile.axis), kernel.sizes.extent(tile.axis)
+    at = f"{tile.tensor}_{way} + {kernel.sizes.index(tile.at, tile.tensor.name)}"
     columns = f"{kernel.index}(0), [&]({kernel.index} {name}) {{ return {at}; }}"
-    fill, count = kernel.expressions.use("fill_tile"), kernel.sizes.extent(node.axis)
-    kernel.out.line(f"{fill}({tile}, {columns}, int({count}));")
+    kernel.out.line(f"{move}({tile.name}_tile, {columns}, int({count}));")
 
 
 def _streams(nodes: tuple[Node, ...]) -> bool:

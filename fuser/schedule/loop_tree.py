@@ -20,6 +20,7 @@ from fuser.schedule.row_statements import (
     Accumulate,
     Carry,
     Combine,
+    DrainRows,
     Finish,
     FinishPowers,
     JoinGroups,
@@ -278,6 +279,7 @@ class WarpElements:
 ProcessorNode = (
     RowTile
     | RowOfTile
+    | DrainRows
     | Combine
     | KeepLanes
     | JoinGroups

@@ -53,6 +53,11 @@ def round_name(name: str) -> str:
     return f"{name}_round"
 
 
+def stored_name(tensor: object) -> str:
+    """What rows have of a tensor before it is stored."""
+    return f"{tensor}_stored"
+
+
 def half_name(name: str) -> str:
     """Half of a value."""
     return f"{name}_half"

@@ -30,7 +30,7 @@ from fuser.schedule.row_parts import parts_of
 from fuser.schedule.row_ranks import fold_ranks
 from fuser.schedule.row_scans import carry_of, turned_with_scans
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn
-from fuser.schedule.row_statements import Keep, RowArray, RowOfTile, RowTile
+from fuser.schedule.row_statements import DrainRows, Keep, RowArray, RowOfTile, RowTile
 from fuser.schedule.row_sweeps_cpu import Ways, in_one_thread, in_one_way, once_a_row, sweep_along
 from fuser.schedule.row_variances import sum_variances_at_once
 
@@ -92,15 +92,20 @@ def batched_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...
 
 
 def _row_arrays(body: RowBody) -> list[RowArray]:
-    """Room for what sweeps keep of a row."""
+    """Room for what sweeps keep of a row, but in tiles."""
     kept = (node for sweep in body.stages for node in sweep.code if isinstance(node, Keep))
-    return [RowArray(node.name, node.dtype, node.axis, outer=node.outer) for node in kept]
+    tiled = {tile.name for tile in body.tiles}
+    return [
+        RowArray(node.name, node.dtype, node.axis, outer=node.outer)
+        for node in kept
+        if node.name not in tiled
+    ]
 
 
 def _after_tiles(tiles: Sequence[RowTile], row: Axis, of_row: Sequence[Node]) -> tuple[Node, ...]:
-    """What is done of each row that the tiles have, after these are made."""
-    lines = (RowOfTile(tile.name, tile.tensor.dtype, row) for tile in tiles)
-    return *tiles, Loop(row, Binding.SERIAL, (*lines, *of_row))
+    """What is done of each row that the tiles have, after these are made; then some are stored."""
+    drained = (DrainRows(tile) for tile in tiles if tile.stored)
+    return *tiles, Loop(row, Binding.SERIAL, (*map(RowOfTile, tiles), *of_row)), *drained
 
 
 def _stage(sweep: Sweep, ways: Ways) -> list[Node]:

@@ -78,7 +78,8 @@ class RowArray:
 @dataclass(frozen=True, slots=True)
 class RowTile:
     """`name` = what `tensor` has at `at`, of all `rows`, which lie side by side, and all of `axis`:
-    turned, so that each row has it along `axis`. There is room for `most` elements of a row."""
+    turned, so that each row has it along `axis`. There is room for `most` elements of a row. One
+    that is `stored` has nothing at first: rows keep it, and a `DrainRows` follows."""
 
     name: str
     tensor: Value
@@ -86,15 +87,21 @@ class RowTile:
     rows: Axis
     axis: Axis
     most: int
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RowOfTile:
-    """The one of `rows` at hand of a `RowTile`: its sweeps read it as what was kept."""
+    """The row at hand of a tile: its sweeps read it as what was kept, or keep it."""
 
-    name: str
-    dtype: DataType
-    rows: Axis
+    tile: RowTile
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRows:
+    """Stores what rows have kept in a tile."""
+
+    tile: RowTile
 
 
 @dataclass(frozen=True, slots=True)

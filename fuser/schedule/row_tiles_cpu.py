@@ -6,8 +6,8 @@
       for 256 pixels, 16 channels: for each channel: over the pixels: fold T0 * T1    256 lines
 
 A line of memory is still in the cache when the next row reads it. What lies so is turned as it is
-read, where tiles are whole blocks of vectors, instead of gathered for each row. What a row folds
-becomes a fold over the rows, to a place for each.
+read, or stored, where tiles are whole blocks of vectors, instead of gathered or scattered for each
+row. What a row folds becomes a fold over the rows, to a place for each.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import math
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis, Index, compose, of_axis, substitute
+from fuser.schedule.names import stored_name
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import RowBody, Sweep, variables_of
-from fuser.schedule.row_statements import Kept, RowTile
+from fuser.schedule.row_body import Code, RowBody, Sweep, variables_of
+from fuser.schedule.row_statements import Keep, Kept, RowTile
 from fuser.schedule.statements import CheckedIndex, Load, Store
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
@@ -52,7 +53,8 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
     )
     if not _is_turned(sweep, row, inner, parameters.line_bytes):
         return Refusal("no tensor has neighbouring rows on one line of memory")
-    if rows * elements < parameters.smallest_tile or inner.extent < parameters.tile_elements:
+    is_short = turned is None and inner.extent < parameters.tile_elements
+    if rows * elements < parameters.smallest_tile or is_short:
         return Refusal(f"tiles of {rows} x {elements} elements are too small")
     if not all(map(_is_simple, (*before, sweep))) or any(stage.stores for stage in before):
         return Refusal("points of a row have an order")
@@ -98,27 +100,30 @@ def _turned_blocks(
 
 
 def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters) -> RowBody:
-    """What stage `at` reads across its lines of memory is read as tiles."""
+    """What stage `at` reads or stores across its lines of memory goes by tiles."""
     sweep, row, most = body.stages[at], body.rows[-1], parameters.tile_elements
     (axis,) = sweep.axes
     turned = [
         node
-        for node in sweep.code
-        if isinstance(node, Load)
-        and node.drawn is None
+        for node in sweep.accesses
+        if (isinstance(node, Store) or node.drawn is None)
         and not variables_of((node.at,))
         and _lies_across(node, row, axis, parameters.line_bytes)
     ]
-    tiles = tuple(
-        RowTile(load.name, load.tensor, substitute(load.at, {row: ZERO}), row, axis, most)
-        for load in turned
-    )
-    code = tuple(
-        Kept(node.name, node.tensor.dtype, axis) if node in turned else node for node in sweep.code
-    )
+    code: list[Code] = list(sweep.code)
+    tiles: list[RowTile] = []
+    for node in turned:
+        first, stored = substitute(node.at, {row: ZERO}), isinstance(node, Store)
+        name = stored_name(node.tensor) if isinstance(node, Store) else node.name
+        tiles.append(RowTile(name, node.tensor, first, row, axis, most, stored))
+        if isinstance(node, Store):
+            code.append(Keep(name, node.tensor.dtype, axis, source=node.source))
+        else:
+            code[code.index(node)] = Kept(name, node.tensor.dtype, axis)
+    stores = tuple(store for store in sweep.stores if store not in turned)
     stages = list(body.stages)
-    stages[at] = dataclasses.replace(sweep, code=code)
-    return dataclasses.replace(body, stages=tuple(stages), tiles=tiles)
+    stages[at] = dataclasses.replace(sweep, code=tuple(code), stores=stores)
+    return dataclasses.replace(body, stages=tuple(stages), tiles=tuple(tiles))
 
 
 def _divisor(extent: int, most: int) -> int:

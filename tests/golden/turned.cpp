@@ -150,17 +150,18 @@ static inline void stream_chunk(T* __restrict to, const T (&from)[Count], bool p
 
 // Writes a tile as `fill_tile` reads it, past the cache where a vector's place is aligned.
 template <bool PastCache, class T, int Lines, int Columns, class Index, class Column>
-static inline void drain_tile(const T (&tile)[Lines][Columns], Index first, Column column) {
+static inline void drain_tile(const T (&tile)[Lines][Columns], Index first, Column column,
+                              int count = Columns) {
   constexpr int side = block_side<T, Lines, Columns>();
   if constexpr (side == 1) {
-    for (int i = 0; i < Columns; ++i) {
+    for (int i = 0; i < count; ++i) {
       T* to = column(first + i);
       for (int line = 0; line < Lines; ++line) to[line] = tile[line][i];
     }
   } else {
     typedef words<typename word<sizeof(T)>::type, side> block;
     constexpr bool whole = sizeof(typename block::vector) == sizeof(stream_vector);
-    for (int i = 0; i < Columns; i += side) {
+    for (int i = 0; i < count; i += side) {
       for (int line = 0; line < Lines; line += side) {
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {

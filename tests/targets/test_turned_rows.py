@@ -11,7 +11,7 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, schedule_rows_cpu
 from fuser.schedule.loop_tree import every_node
-from fuser.schedule.row_statements import RowTile
+from fuser.schedule.row_statements import DrainRows, RowTile
 from tests.schedule.rows import segment_of
 
 Define = Callable[[FusionDefinition, Handle, Handle], list[Handle]]
@@ -42,13 +42,30 @@ def extremes(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
     return [fd.ops.max(larger, [0, 2]), fd.ops.min(larger, [0, 2]), fd.ops.any(larger > 3.0, [2])]
 
 
+def turned_results(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
+    """Images with channels last made of those with channels first, and their sums: what attention
+    gives back to its keys, and to their bias."""
+    scaled = fd.ops.permute(x * 0.5, [0, 2, 1])
+    last = fd.ops.stride_order(fd.ops.set(scaled), [2, 1, 0])
+    return [last, fd.ops.sum(scaled, [0, 1]), x > 0.0]
+
+
 CASES: dict[str, Define] = {
+    "turned results": turned_results,
     "gradient of a scale": scale_gradient,
     "sums of rows": row_sums,
     "finished sums": finished_sums,
     "extremes": extremes,
 }
-SIZES = [(3, 96, 784), (2, 7, 1024), (4, 20, 1009), (1, 64, 2500), (40, 8, 256), (5, 4, 512)]
+SIZES = [
+    (3, 96, 784),
+    (6, 32, 64),
+    (2, 7, 1024),
+    (4, 20, 1009),
+    (1, 64, 2500),
+    (40, 8, 256),
+    (5, 4, 512),
+]
 
 
 def defined(name: str, given: list[torch.Tensor]) -> FusionDefinition:
@@ -92,7 +109,7 @@ def test_nan_is_an_extreme_and_an_empty_sum_is_zero() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "tiled"),
-    [((8, 96, 3136), True), ((8, 97, 3137), False), ((8, 96, 64), False)],
+    [((8, 96, 3136), True), ((8, 97, 3137), False), ((8, 96, 64), True), ((8, 97, 64), False)],
 )
 def test_tiles_are_whole(shape: tuple[int, int, int], tiled: bool) -> None:
     batch, channels, pixels = shape
@@ -100,6 +117,15 @@ def test_tiles_are_whole(shape: tuple[int, int, int], tiled: bool) -> None:
     y = torch.empty(batch, pixels, channels, device="meta")
     nest = schedule_rows_cpu(segment_of(CASES["gradient of a scale"], x, y), CpuRowParameters())
     assert ("of tiles" in nest.mapping) is tiled
+
+
+def test_what_is_stored_across_lines_is_turned_too() -> None:
+    x = torch.empty(2, 96, 128, device="meta")
+    nest = schedule_rows_cpu(segment_of(CASES["turned results"], x, x), CpuRowParameters())
+    tiles = [node for node in every_node(nest.body) if isinstance(node, RowTile)]
+    drained = [node.tile for node in every_node(nest.body) if isinstance(node, DrainRows)]
+    assert tiles == drained
+    assert [(tile.rows.extent, tile.axis.extent) for tile in tiles] == [(16, 128)]
 
 
 @pytest.mark.parametrize(
