@@ -23,6 +23,9 @@ from fuser.schedule.statements import Let, Load
 from fuser.schedule.straight_line import StraightLine
 from fuser.schedule.vectors import step_along
 
+SHORTEST_VECTOR = 8
+"""Elements that compilers make a vector of by themselves."""
+
 
 def interleaved(parts: Sequence[Body], parameters: CpuParameters) -> list[Body]:
     """`parts` in the same order, with some neighbouring elements in the body of a loop."""
@@ -46,7 +49,7 @@ def together(body: Body, most: int) -> Body:
 def _units(part: Body, most: int) -> list[Body]:
     """A part cut into the elements of its innermost axes, as many as may be interleaved."""
     units = [part]
-    if any(load.drawn for load in part.loads):
+    if any(load.drawn for load in part.loads) or _is_vector(part, most):
         return units
     while len(part.axes) > 1 and 0 < len(units) * part.axes[-1].extent <= most:
         inner = part.axes[-1]
@@ -56,6 +59,20 @@ def _units(part: Body, most: int) -> list[Body]:
             return [part]
         part = units[0]
     return units
+
+
+def _is_vector(part: Body, most: int) -> bool:
+    """Whether the innermost axis is a whole vector of consecutive elements, and the next ones are
+    so far away that vectors of those would be gathered: eight of the 64 that a head has, turned by
+    their position."""
+    if len(part.axes) < 2 or part.axes[-1].extent < SHORTEST_VECTOR:
+        return False
+    *_, outer, inner = part.axes
+    accesses = [*(load.at for load in part.loads), *(store.at for store in part.stores)]
+    next_ones = [step_along(at, outer) for at in accesses]
+    return all(step_along(at, inner) in (0, 1) for at in accesses) and all(
+        step is None or step == 0 or abs(step) > most for step in next_ones
+    )
 
 
 def _most(part: Body, parameters: CpuParameters) -> int:

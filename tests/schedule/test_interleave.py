@@ -62,6 +62,22 @@ def test_pieces_of_one_element_are_interleaved() -> None:
     assert shape(part) == ([64], 2, 2)
 
 
+def first_turned(fd: FusionDefinition, x: Handle) -> Handle:
+    """The first half of each row, its quarters swapped, one of them negated; the rest as it is."""
+    rows, quarter, columns = 48, 8, 32
+
+    def part(first: int, end: int) -> Handle:
+        return fd.ops.slice(x, [0, first], [rows, end])
+
+    turned = [fd.ops.neg(part(quarter, 2 * quarter)), part(0, quarter)]
+    return fd.ops.cat([*turned, part(2 * quarter, columns)], 1)
+
+
+def test_a_whole_vector_far_from_the_next_is_a_loop_of_its_own() -> None:
+    parts = together(first_turned, torch.randn(48, 32))
+    assert [shape(part) for part in parts] == [([48, 8], 1, 1), ([48, 8], 1, 1), ([48, 16], 1, 1)]
+
+
 def test_no_more_elements_than_may_be() -> None:
     (part,) = together(repeated, X, most=1)
     assert shape(part) == ([64, 2], 1, 1)
