@@ -277,7 +277,7 @@ class CpuRowParameters:
     fewest_turned: int = 4
     """Rows of a tile from which reading it as blocks of vectors pays."""
 
-    smallest_tile: int = 1024
+    smallest_tile: int = 512
     """The fewest elements of a tile that are worth its turning."""
 
     most_places: int = 1 << 16

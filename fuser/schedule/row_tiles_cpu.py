@@ -91,12 +91,17 @@ def _in_order_of_tiles(body: RowBody, at: int, rows: int, elements: int) -> RowB
 def _turned_blocks(
     row_count: int, extent: int, parameters: CpuRowParameters
 ) -> tuple[int, int] | None:
-    """Rows, and elements of each, that are turned at once in whole blocks of vectors."""
+    """Rows, and elements of each, that are turned at once in blocks of vectors. Blocks of elements
+    are whole if they can be; else the last one is moved back."""
     rows = math.gcd(row_count, parameters.tile_rows)
-    if rows < parameters.fewest_turned or extent % rows:
+    if rows < parameters.fewest_turned or extent < rows:
         return None
-    elements = rows * _divisor(extent // rows, parameters.tile_elements // rows)
-    return (rows, elements) if rows * elements >= parameters.smallest_tile else None
+    if extent % rows:
+        elements = _divisor(extent, parameters.tile_elements)
+    else:
+        elements = rows * _divisor(extent // rows, parameters.tile_elements // rows)
+    worth = elements >= rows and rows * elements >= parameters.smallest_tile
+    return (rows, elements) if worth else None
 
 
 def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters) -> RowBody:

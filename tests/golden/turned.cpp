@@ -103,7 +103,7 @@ constexpr int block_side() {
 }
 
 // Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
-// Of fewer columns than there is room for, there are whole blocks. If Ahead, it asks for what the next
+// Of fewer columns than there is room for, the last block is moved back to end with them. If Ahead, it asks for what the next
 // tile reads, whose lines come after these: processors follow fewer columns than a tile has.
 template <bool Ahead = false, class T, int Lines, int Columns, class Index, class Column>
 static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column,
@@ -116,7 +116,8 @@ static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column colu
     }
   } else {
     typedef words<typename word<sizeof(T)>::type, side> block;
-    for (int i = 0; i < count; i += side) {
+    for (int block_at = 0; block_at < count; block_at += side) {
+      const int i = block_at < count - side ? block_at : count - side;
       for (int line = 0; line < Lines; line += side) {
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {
@@ -126,7 +127,7 @@ static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column colu
         }
         turn_block<side / 2>(rows);
         for (int k = 0; k < side; ++k) {
-          *reinterpret_cast<typename block::vector*>(&tile[line + k][i]) = rows[k];
+          *reinterpret_cast<typename block::unaligned*>(&tile[line + k][i]) = rows[k];
         }
       }
     }
@@ -161,11 +162,12 @@ static inline void drain_tile(const T (&tile)[Lines][Columns], Index first, Colu
   } else {
     typedef words<typename word<sizeof(T)>::type, side> block;
     constexpr bool whole = sizeof(typename block::vector) == sizeof(stream_vector);
-    for (int i = 0; i < count; i += side) {
+    for (int block_at = 0; block_at < count; block_at += side) {
+      const int i = block_at < count - side ? block_at : count - side;
       for (int line = 0; line < Lines; line += side) {
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {
-          rows[k] = *reinterpret_cast<const typename block::vector*>(&tile[line + k][i]);
+          rows[k] = *reinterpret_cast<const typename block::unaligned*>(&tile[line + k][i]);
         }
         turn_block<side / 2>(rows);
         for (int k = 0; k < side; ++k) {
