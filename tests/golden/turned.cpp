@@ -47,19 +47,38 @@ static inline Vector pick(Vector low, Vector high, Which which) {
 #endif
 }
 
+// Of each two groups of Size bytes, one of `low` changes places with one of `high`. Groups are single
+// words of their size: compilers know no short instruction for several that stay together. Below
+// four bytes they are shifted, since shuffles take longer.
+template <int Size, class Vector>
+static inline __attribute__((always_inline)) void exchange_groups(Vector& low, Vector& high) {
+  if constexpr (Size < 4) {
+    typedef typename word<2 * Size>::type Pair;
+    typedef Pair Pairs __attribute__((vector_size(sizeof(Vector)), may_alias));
+    constexpr Pair first_of_pair = Pair((1u << (8 * Size)) - 1);
+    const Pairs first = Pairs(low), second = Pairs(high);
+    low = Vector((first & first_of_pair) | (second << (8 * Size)));
+    high = Vector((first >> (8 * Size)) | (second & Pair(~first_of_pair)));
+  } else {
+    constexpr int bytes = Size < 8 ? Size : 8, side = sizeof(Vector) / bytes, half = Size / bytes;
+    typedef typename words<typename word<bytes>::type, side>::vector Groups;
+    Groups even, odd;
+    for (int i = 0; i < side; ++i) {
+      even[i] = i & half ? side + i - half : i;
+      odd[i] = i & half ? side + i : i + half;
+    }
+    const Groups first = Groups(low), second = Groups(high);
+    low = Vector(pick<side>(first, second, even));
+    high = Vector(pick<side>(first, second, odd));
+  }
+}
+
 template <int Half, int Side, class Vector>
 static inline __attribute__((always_inline)) void turn_block(Vector (&rows)[Side]) {
   if constexpr (Half > 0) {
-    Vector even, odd;
-    for (int i = 0; i < Side; ++i) {
-      even[i] = i & Half ? Side + i - Half : i;
-      odd[i] = i & Half ? Side + i : i + Half;
-    }
     for (int i = 0; i < Side; ++i) {
       if (i & Half) continue;
-      const Vector low = rows[i], high = rows[i + Half];
-      rows[i] = pick<Side>(low, high, even);
-      rows[i + Half] = pick<Side>(low, high, odd);
+      exchange_groups<Half * sizeof(Vector) / Side>(rows[i], rows[i + Half]);
     }
     turn_block<Half / 2>(rows);
   }
