@@ -67,8 +67,9 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     past_cache = goes_past_cache(segment, parameters.processor.stream_bytes)
     way = _Way(parameters, past_cache, may_repeat=not segment.overwritten)
     parts = [points_in_32_bits(part) for part in pieces(body, parameters.pieces)]
-    tiles, others = _tiled(parts, way)
-    rows = _rows(interleaved(others, parameters), way, alone=len(parts) == 1)
+    tiles, planes, others = _turned(parts, way)
+    loops_over = [*interleaved(others, parameters), *planes]
+    rows = _rows(loops_over, way, alone=len(parts) == 1)
     axes = [*axes_in_order(rows), *itertools.chain.from_iterable(each.axes for each in tiles)]
     loops = loops_around(rows, parameters, [each.loops for each in tiles])
     threaded = work(body) >= parameters.processor.serial_work
@@ -85,17 +86,19 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     )
 
 
-def _tiled(parts: Sequence[Body], way: _Way) -> tuple[list[_Tiles], list[Body]]:
-    """The parts where memory is turned, in tiles, and the others."""
-    tiles, others = list[_Tiles](), list[Body]()
+def _turned(parts: Sequence[Body], way: _Way) -> tuple[list[_Tiles], list[Body], list[Body]]:
+    """The parts where memory is turned, in tiles or taken apart to planes, and the others."""
+    tiles, planes, others = list[_Tiles](), list[Body](), list[Body]()
     for part in parts:
         turned = find_turned(part) if way.may_repeat else None
-        planes = _taken_apart(part, turned, way.parameters) if turned is not None else None
-        if turned is None or planes is not None:
-            others += planes or [part]
+        apart = _taken_apart(part, turned, way.parameters) if turned is not None else None
+        if turned is None:
+            others.append(part)
+        elif apart is not None:
+            planes += apart
         else:
             tiles.append(_in_tiles(turned, way))
-    return tiles, others
+    return tiles, planes, others
 
 
 def _rows(parts: Sequence[Body], way: _Way, *, alone: bool) -> list[Row]:

@@ -115,19 +115,18 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     sweep, given = part.sweep, ways.parameters
     shortest = min(part.extent, given.block)
     drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
-    moved_back = ways.may_repeat
-    if moved_back and shortest >= lanes:
+    if ways.may_repeat and shortest >= lanes:
         if lanes % VECTOR == 0 and worth_phases(sweep.code, ways.alike.in_turn):
             return _phases(part, ways, kept_in, lanes)
         if _needs_lanes(sweep):
             return _rounds(part, kept_in, lanes)
     if drawn or _needs_lanes(sweep):
         return _rounds_and_rest(part, kept_in, lanes, (*drawn, *code))
-    if moved_back and shortest >= ROUNDED and _rounds_all(sweep):
+    if ways.may_repeat and shortest >= ROUNDED and _rounds_all(sweep):
         stored = lanes_stored(sweep, ROUNDED, ways.alike)
         return _loop(part, Binding.ROUNDS, ROUNDED, tuple(stored))
     vector = given.processor.vector
-    if moved_back and done_in_vectors(sweep.code, sweep.stores, sweep.axes[-1], given.processor):
+    if ways.may_repeat and done_in_vectors(sweep.code, sweep.stores, sweep.axes[-1], given.processor):
         if shortest >= vector:
             return _rounds(part, kept_in, vector)
         return _rounds_and_rest(part, kept_in, vector, sweep.code)

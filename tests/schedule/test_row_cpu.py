@@ -133,11 +133,16 @@ def dropped(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.sum(x * fd.ops.rand_like(x), [1])
 
 
-@pytest.mark.parametrize(("define", "columns"), [(total, 3), (dropped, 1000)])
-def test_what_is_drawn_and_what_is_short_is_not_moved_back(define: Define, columns: int):
+@pytest.mark.parametrize(
+    ("define", "columns", "moved_back"),
+    [(total, 3, False), (dropped, 3, False), (dropped, 1000, True)],
+)
+def test_what_is_shorter_than_a_round_is_not_moved_back(
+    define: Define, columns: int, moved_back: bool
+):
     made = nest(define, empty(50, columns), whole_row=0)
-    assert "SWEEP" in loops(made)
-    assert "ROUNDS" not in loops(made)
+    assert ("ROUNDS" in loops(made)) is moved_back
+    assert ("SWEEP" in loops(made)) is not moved_back
 
 
 def test_a_sweep_that_folds_over_the_rows_only_is_a_plain_loop():
