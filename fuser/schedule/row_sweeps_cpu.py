@@ -112,21 +112,21 @@ def _lanes_for(sweep: Sweep, own: Sequence[Fold], extent: int, given: CpuRowPara
 def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     """The loop over a part of a sweep. Where there is nothing to do for several lanes at once, long
     loops are left to the compiler."""
-    sweep, given = part.sweep, ways.parameters
+    sweep, given, may_repeat = part.sweep, ways.parameters, ways.may_repeat
     shortest = min(part.extent, given.block)
     drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
-    if ways.may_repeat and shortest >= lanes:
+    if may_repeat and shortest >= lanes:
         if lanes % VECTOR == 0 and worth_phases(sweep.code, ways.alike.in_turn):
             return _phases(part, ways, kept_in, lanes)
         if _needs_lanes(sweep):
             return _rounds(part, kept_in, lanes)
     if drawn or _needs_lanes(sweep):
         return _rounds_and_rest(part, kept_in, lanes, (*drawn, *code))
-    if ways.may_repeat and shortest >= ROUNDED and _rounds_all(sweep):
+    if may_repeat and shortest >= ROUNDED and _rounds_all(sweep):
         stored = lanes_stored(sweep, ROUNDED, ways.alike)
         return _loop(part, Binding.ROUNDS, ROUNDED, tuple(stored))
     vector = given.processor.vector
-    if ways.may_repeat and done_in_vectors(sweep.code, sweep.stores, sweep.axes[-1], given.processor):
+    if may_repeat and done_in_vectors(sweep.code, sweep.stores, sweep.axes[-1], given.processor):
         if shortest >= vector:
             return _rounds(part, kept_in, vector)
         return _rounds_and_rest(part, kept_in, vector, sweep.code)
