@@ -180,13 +180,9 @@ def _row_array(kernel: CpuKernel, node: Keep | Kept | RowArray) -> None:
 def _row_of_tile(kernel: CpuKernel, node: RowOfTile) -> None:
     """Which row of a tile is at hand."""
     tile = node.tile
-    type_ = kernel.expressions.type(tile.tensor.dtype)
-    row = (
-        f"{type_}* const {tile.name}_row"
-        if tile.stored
-        else f"const {type_}* const {tile.name}_row"
-    )
-    kernel.out.line(f"{row} = {tile.name}_tile[{kernel.sizes.axis(tile.rows)}];")
+    const, type_ = "" if tile.stored else "const ", kernel.expressions.type(tile.tensor.dtype)
+    row = f"{tile.name}_tile[{kernel.sizes.axis(tile.rows)}]"
+    kernel.out.line(f"{const}{type_}* const {tile.name}_row = {row};")
 
 
 def _row_tile(kernel: CpuKernel, node: RowTile) -> None:

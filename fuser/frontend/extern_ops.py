@@ -163,11 +163,15 @@ class ExternOps(OperationGroup):
         query [*B, H, L, E], key and value [*B, H, S, E]. What broadcasts to [*B, H, L, S]: `bias`
         is added to the scores, `mask` (Bool) says which are kept. `scale` is by default E ** -0.5.
         Older scripts have no bias and mask: numbers in their places are dropout_p and is_causal,
-        and the next one is scale.
+        and the next one is scale. Where both are None, that one is dropout_p, as it is now.
         """
         name = "sdpfa_fwd"
-        if (_is_number(bias) or _is_number(mask)) and is_causal is None and scale is None:
-            bias, mask, dropout_p, is_causal, scale = None, None, bias, mask, dropout_p
+        if _is_number(bias) or _is_number(mask):
+            bias, mask, dropout_p, is_causal, scale = (
+                *(None, None, bias),
+                is_causal if mask is None else mask,
+                dropout_p if scale is None else scale,
+            )
         args = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask}
         options = self._attention(name, dropout_p, is_causal, scale)
         results = self._recorder.add_all(name, self._extern(name, args, options))

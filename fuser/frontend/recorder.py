@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from contextlib import suppress
 
 from fuser.errors import (
     ArgumentError,
@@ -160,25 +161,31 @@ def _wrong_type(operation: str, argument: str, expected: str, given: object) -> 
 def _as_dtype(operation: str, number: Number, dtype: DataType) -> Number:
     """`number` as the Python type that `dtype` goes with: 0.0 is an Int, and 1 a Bool, but 0.5 is
     neither. What is rounded to a float is one."""
-    match dtype.category:
-        case Category.BOOL if number in (0, 1):
-            return bool(number)
-        case Category.INTEGER:
-            whole = _whole(number)
-            if whole is not None and dtypes.holds(dtype, whole):
-                return whole
-        case Category.FLOAT if number.imag == 0:
-            return float(number.real)
-        case Category.COMPLEX:
-            return complex(number)
-        case _:
-            pass
+    with suppress(OverflowError):  # of a whole number that no float is near
+        fitting = _fitting(number, dtype)
+        if fitting is not None:
+            return fitting
     raise ArgumentError(
         operation=operation,
         argument="value",
         got=number,
         expected=f"expected a number that fits {dtype.name}",
     )
+
+
+def _fitting(number: Number, dtype: DataType) -> Number | None:
+    match dtype.category:
+        case Category.BOOL if number in (0, 1):
+            return bool(number)
+        case Category.INTEGER:
+            whole = _whole(number)
+            return whole if whole is not None and dtypes.holds(dtype, whole) else None
+        case Category.FLOAT if number.imag == 0:
+            return float(number.real)
+        case Category.COMPLEX:
+            return complex(number)
+        case _:
+            return None
 
 
 def _whole(number: Number) -> int | None:

@@ -33,7 +33,7 @@ def loops_around(
     rows: Sequence[Row], parameters: CpuParameters, tiles: Sequence[Loop] = ()
 ) -> tuple[Node, ...]:
     """The loops of one piece; of several, in a region whose threads share out each of the loops
-    at its top. Those over `tiles` of further pieces share none with others."""
+    at its top. Loops over the `tiles` of other pieces are not shared."""
     roots = _shared(rows)
     if len(rows) + len(tiles) <= 1:
         return (*roots, *tiles)

@@ -90,7 +90,8 @@ class Sweep:
 class RowBody:
     """For each row, the stages; then the epilogue, which sweeps results of folds over the rows.
 
-    `tiles` are made of all rows along the innermost axis, before the first of these.
+    `tiles` are of all rows along the innermost axis: made before the first of these, or stored
+    after the last.
     """
 
     rows: tuple[Axis, ...]

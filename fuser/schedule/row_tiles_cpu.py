@@ -1,4 +1,5 @@
-"""Rows of which one tensor is read across its lines of memory: on a processor, tiles of some rows.
+"""Rows of which a tensor is read or stored across its lines of memory: on a processor, tiles of
+some rows.
 
     sum of T0 * T1 over pixels for each channel; T1 has its channels last
       for each channel: over all pixels: fold T0 * T1              a line of T1 for each element
@@ -6,7 +7,7 @@
       for 256 pixels, 16 channels: for each channel: over the pixels: fold T0 * T1    256 lines
 
 A line of memory is still in the cache when the next row reads it. What lies so is turned as it is
-read, or stored, where tiles are whole blocks of vectors, instead of gathered or scattered for each
+read, or stored, where rows are whole blocks of vectors, instead of gathered or scattered for each
 row. What a row folds becomes a fold over the rows, to a place for each.
 """
 
@@ -111,10 +112,12 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters) -> RowBody
     turned = [
         node
         for node in sweep.accesses
-        if (isinstance(node, Store) or node.drawn is None)
+        if _is_plain(node, sweep)
         and not variables_of((node.at,))
         and _lies_across(node, row, axis, parameters.line_bytes)
     ]
+    largest = max((_tile_bytes(node, row, most) for node in turned), default=1)
+    turned = turned[: parameters.kept_bytes // largest]
     code: list[Code] = list(sweep.code)
     tiles: list[RowTile] = []
     for node in turned:
@@ -129,6 +132,18 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters) -> RowBody
     stages = list(body.stages)
     stages[at] = dataclasses.replace(sweep, code=tuple(code), stores=stores)
     return dataclasses.replace(body, stages=tuple(stages), tiles=tuple(tiles))
+
+
+def _is_plain(node: Load | Store, sweep: Sweep) -> bool:
+    """Whether elements lie in memory, and are all that a sweep stores of their tensor."""
+    if isinstance(node, Load):
+        return node.drawn is None
+    stored = [store for store in sweep.stores if store.tensor == node.tensor]
+    return node.joins is None and len(stored) == 1
+
+
+def _tile_bytes(node: Load | Store, row: Axis, most: int) -> int:
+    return row.extent * most * node.tensor.dtype.itemsize
 
 
 def _divisor(extent: int, most: int) -> int:

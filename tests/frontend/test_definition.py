@@ -442,6 +442,8 @@ def test_constants_must_fit_their_dtype() -> None:
                 fd.define_scalar(value, dtype)
         with pytest.raises(errors.ArgumentError, match="Int"):
             fd.define_scalar(1 << 63)
+        with pytest.raises(errors.ArgumentError, match="a number that fits Float"):
+            fd.define_scalar(10**400, DataType.Float)
         for define in (fd.define_scalar, fd.define_constant):
             with pytest.raises(errors.ArgumentTypeError, match=f"{define.__name__}: dtype must be"):
                 define(2, True)  # pyright: ignore[reportArgumentType]

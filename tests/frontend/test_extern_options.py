@@ -142,21 +142,23 @@ def test_wrong_numbers_are_refused_as_literals_are() -> None:
 
 
 def test_attention_takes_its_options_where_older_scripts_have_them() -> None:
-    def defined(*options: Option) -> str:
+    def defined(*options: Option, **named: Option) -> str:
         with FusionDefinition() as fd:
             given = [fd.from_pytorch(tensor) for tensor in HEADS]
-            fd.add_output(fd.ops.sdpfa_fwd(*given, *options)[0])
+            fd.add_output(fd.ops.sdpfa_fwd(*given, *options, **named)[0])
         return repr(fd)
 
     assert "dropout_p=0.1, is_causal=True, scale=0.5" in defined(0.1, True, 0.5)
     assert defined(0.1, True) == defined(None, None, 0.1, True)
     assert defined(None, True, None) == defined(None, None, None, True)
+    assert defined(0.1, is_causal=True) == defined(None, None, 0.1, True)
+    assert defined(0.1, True, scale=0.5) == defined(0.1, True, 0.5)
     with FusionDefinition() as fd:
         given = [fd.from_pytorch(tensor) for tensor in HEADS]
         drop, causal = fd.define_scalar(0.0), fd.define_scalar(True, DataType.Bool)
         fd.add_output(fd.ops.sdpfa_fwd(*given, drop, causal, None)[0])
-        with pytest.raises(errors.ArgumentTypeError, match="bias must be a tensor"):
-            fd.ops.sdpfa_fwd(*given, drop, None, None, causal)
+        with pytest.raises(errors.ArgumentTypeError, match="is_causal must be"):
+            fd.ops.sdpfa_fwd(*given, drop, given[0])
     (output,) = fd.validate(HEADS)
     torch.testing.assert_close(
         output, torch.nn.functional.scaled_dot_product_attention(*HEADS, is_causal=True)

@@ -60,12 +60,12 @@ static inline __attribute__((always_inline)) void exchange_groups(Vector& low, V
     low = Vector((first & first_of_pair) | (second << (8 * Size)));
     high = Vector((first >> (8 * Size)) | (second & Pair(~first_of_pair)));
   } else {
-    constexpr int bytes = Size < 8 ? Size : 8, side = sizeof(Vector) / bytes, half = Size / bytes;
+    constexpr int bytes = Size < 8 ? Size : 8, side = sizeof(Vector) / bytes, apart = Size / bytes;
     typedef typename words<typename word<bytes>::type, side>::vector Groups;
     Groups even, odd;
     for (int i = 0; i < side; ++i) {
-      even[i] = i & half ? side + i - half : i;
-      odd[i] = i & half ? side + i : i + half;
+      even[i] = i & apart ? side + i - apart : i;
+      odd[i] = i & apart ? side + i : i + apart;
     }
     const Groups first = Groups(low), second = Groups(high);
     low = Vector(pick<side>(first, second, even));
@@ -122,8 +122,9 @@ constexpr int block_side() {
 }
 
 // Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
-// Of fewer columns than there is room for, the last block is moved back to end with them. If Ahead, it asks for what the next
-// tile reads, whose lines come after these: processors follow fewer columns than a tile has.
+// Of fewer columns than there is room for, the last block is moved back to end with them. If Ahead,
+// it asks for what the next tile reads, whose lines come after these: processors follow fewer columns
+// than a tile has.
 template <bool Ahead = false, class T, int Lines, int Columns, class Index, class Column>
 static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column,
                              int count = Columns) {
