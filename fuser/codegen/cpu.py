@@ -29,22 +29,21 @@ class CpuPrinter(CpuKernel):
         self.sizes.has_pieces = True
         self.out.line("#pragma omp parallel if (threaded)")
         with self.out.block(""), self.within(threads_started=True):
-            streamed = False
-            for loop in node.body:
-                assert isinstance(loop, Loop), "every piece has a loop"
-                streamed |= self._piece(loop)
-            if streamed:
+            pieces = [loop for loop in node.body if isinstance(loop, Loop)]
+            assert len(pieces) == len(node.body), "every piece has a loop"
+            for loop in pieces:
+                self._piece(loop)
+            if any(_in_chunks(loop) or streams_tiles(loop) for loop in pieces):
                 self._fence_if_past_cache()
 
-    def _piece(self, loop: Loop) -> bool:
-        """The loops of a piece, shared out; whether it may store past the cache."""
+    def _piece(self, loop: Loop) -> None:
+        """The loops of a piece, shared out."""
         if tiled_nest(loop):
             tiled_loops(self, loop)
-            return streams_tiles(loop)
+            return
         simd = " simd" if loop.binding is Binding.SIMD else ""
         self.out.line(f"#pragma omp for{simd}{_collapse(loop)} nowait")
         self._for(loop) if simd else self._inner(loop)
-        return _in_chunks(loop)
 
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.TILE_LINES:

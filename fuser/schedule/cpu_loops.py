@@ -30,7 +30,7 @@ class Row:
 
 
 def loops_around(
-    rows: Sequence[Row], parameters: CpuParameters, tiles: Sequence[Loop] = ()
+    rows: Sequence[Row], parameters: CpuParameters, tiles: Sequence[Node] = ()
 ) -> tuple[Node, ...]:
     """The loops of one piece; of several, in a region whose threads share out each of the loops
     at its top. Loops over the `tiles` of other pieces are not shared."""

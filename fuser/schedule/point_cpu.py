@@ -21,7 +21,7 @@ from fuser.schedule.interleave import interleaved
 from fuser.schedule.invariants import with_invariants_before
 from fuser.schedule.lane_calls import gains_by_chunks
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import Loop
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.normal_cdfs import join_normal_cdfs
 from fuser.schedule.past_cache import goes_past_cache
@@ -56,7 +56,7 @@ class _Tiles:
     """The loops over the tiles of a part, whose axes these are, and the shape of a tile."""
 
     axes: tuple[Axis, ...]
-    loops: Loop
+    loops: tuple[Node, ...]
     shape: TileShape
 
 
@@ -71,7 +71,8 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     loops_over = [*interleaved(others, parameters), *planes]
     rows = _rows(loops_over, way, alone=len(parts) == 1)
     axes = [*axes_in_order(rows), *itertools.chain.from_iterable(each.axes for each in tiles)]
-    loops = loops_around(rows, parameters, [each.loops for each in tiles])
+    over_tiles = list(itertools.chain.from_iterable(each.loops for each in tiles))
+    loops = loops_around(rows, parameters, over_tiles)
     threaded = work(body) >= parameters.processor.serial_work
     return LoopNest(
         name=kernel_name("pointwise", segment),

@@ -174,7 +174,7 @@ def _tiled_cuda(
         name=kernel_name("pointwise", segment),
         axes=body.axes,
         prologue=body.prologue,
-        body=(loops_over_tiles(turned, shape, nodes, Binding.BLOCK),),
+        body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
         launch=Launch(grid, (threads, 1, 1), threads, numbered=numbered),
         index_dtype=index_dtype(segment, body.indices(), elements(body)),
         mapping=f"cuda pointwise, {described}",

@@ -114,12 +114,12 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     loops are left to the compiler."""
     sweep, given, may_repeat = part.sweep, ways.parameters, ways.may_repeat
     shortest = min(part.extent, given.block)
-    drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
     if may_repeat and shortest >= lanes:
         if lanes % VECTOR == 0 and worth_phases(sweep.code, ways.alike.in_turn):
             return _phases(part, ways, kept_in, lanes)
         if _needs_lanes(sweep):
             return _rounds(part, kept_in, lanes)
+    drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
     if drawn or _needs_lanes(sweep):
         return _rounds_and_rest(part, kept_in, lanes, (*drawn, *code))
     if may_repeat and shortest >= ROUNDED and _rounds_all(sweep):

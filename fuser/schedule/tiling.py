@@ -14,7 +14,7 @@ from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import lanes_name
 from fuser.schedule.statements import (
     DrainTile,
@@ -193,13 +193,11 @@ def tile_nodes(
 
 def loops_over_tiles(
     turned: Turned, shape: TileShape, nodes: tuple[Node, ...], outer: Binding
-) -> Loop:
+) -> tuple[Node, ...]:
     """Loops around what is done of a tile. Tiles of the same rows of memory follow each other."""
-    along = Loop(turned.along, Binding.TILED, nodes, shape.lines)
-    loop = Loop(turned.across, Binding.TILED, (along,), shape.columns)
-    for axis in reversed(turned.outer):
-        loop = Loop(axis, outer, (loop,))
-    return loop
+    nodes = (Loop(turned.along, Binding.TILED, nodes, shape.lines),)
+    nodes = (Loop(turned.across, Binding.TILED, nodes, shape.columns),)
+    return nested(turned.outer, outer, nodes)
 
 
 def _lanes(store: Store) -> str:
