@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from fuser import pytorch_utils
 from fuser.errors import FuserError, UnknownNameError
 from fuser.frontend.clone import clone
-from fuser.frontend.definition import Fusion, FusionDefinition
+from fuser.frontend.definition import FusionDefinition
+from fuser.frontend.fusion import Fusion
 from fuser.frontend.handles import Scalar, Tensor
 from fuser.frontend.inspecting import get_val_tolerances, translate_fusion
 from fuser.frontend.left_out import NAMES

@@ -17,7 +17,8 @@ from fuser.explanation.dynamo_state import compiled_apart, untouched_dynamo
 from fuser.explanation.model_state import untouched
 from fuser.explanation.recorder import Recorder, definition_graph
 from fuser.explanation.report import Report
-from fuser.frontend.definition import Fusion, FusionDefinition
+from fuser.frontend.definition import FusionDefinition
+from fuser.frontend.fusion import Fusion
 from fuser.integrations import dynamo
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fuser.frontend.definition import Fusion, FusionDefinition
+from fuser.frontend.definition import FusionDefinition
+from fuser.frontend.fusion import Fusion
 
 
 def clone(source: FusionDefinition | Fusion, destination: FusionDefinition | Fusion) -> None:

@@ -1,190 +1,23 @@
-"""`FusionDefinition` and `Fusion`: where a definition is written, and run."""
+"""`FusionDefinition`: where a fusion is described, and run."""
 
 from __future__ import annotations
 
-import itertools
-import threading
-from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import NoReturn, Self
-from weakref import WeakValueDictionary
 
-import torch
-
-from fuser import debug
-from fuser.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DefinitionFailedError,
-    DefinitionOpenError,
-    EmptyDefinitionError,
-    FuserError,
-    NoOutputError,
-    RedefinitionError,
-    UnknownMemberError,
-)
+from fuser.errors import UnknownMemberError
 from fuser.frontend.arguments import one_of
 from fuser.frontend.class_form import define_later
 from fuser.frontend.code import CodeMembers
 from fuser.frontend.declarations import Declarations
+from fuser.frontend.fusion import Fusion, fusion_of_number
 from fuser.frontend.handles import Handle
 from fuser.frontend.left_out import MEMBERS
 from fuser.frontend.ops import Operations
-from fuser.frontend.profiler import PROFILERS
-from fuser.frontend.recorder import Recorder, State
-from fuser.frontend.repro import Inputs
+from fuser.frontend.recorder import Recorder
 from fuser.frontend.run_members import RunMembers
-from fuser.frontend.workbench import Device, Workbench, flattened
 from fuser.ir import nodes
 from fuser.ir.pointwise import TABLE
-from fuser.ir.printer import print_fusion
-from fuser.pipeline import Executor, Plan
-from fuser.runtime.torch_steps import separated
-
-
-class Fusion(Workbench):
-    """Holds a finished definition and runs it. A FusionDefinition fills it.
-
-    `Fusion(id)` runs what the Fusion of that number does, while something holds that one.
-    """
-
-    _ids = itertools.count()
-
-    def __init__(self, fusion_id: int | None = None) -> None:
-        super().__init__()
-        self._recorder: Recorder | None = None
-        self._executor: Executor | None = None
-        self._later: Callable[[], None] | None = None
-        self._defining = threading.RLock()
-        if fusion_id is None:
-            self._id = next(self._ids)
-            _FUSIONS[self._id] = self
-        else:
-            named = _of_number(fusion_id, "Fusion")
-            self._id = named._id
-            self._executor = named._checked("Fusion")
-            self._recorder = named._recorder
-
-    def execute(
-        self,
-        inputs: Inputs,
-        *,
-        target: str | None = None,
-        device: Device = None,
-        **options: object,
-    ) -> list[torch.Tensor]:
-        """The outputs for these inputs.
-
-        `target` is "cpu", "cuda", "cuda:sm_90" or "emulator", by default what the inputs are on;
-        `device` is where it runs without tensor inputs. `save_repro_inputs=True` keeps what
-        `last_repro_script` needs, `print_repro=True` prints that script first. `profile=True` times
-        the call for `profile()`, `capture_debug_output=True` keeps what is printed meanwhile for
-        `debug_output()`. nvFuser's other options are accepted and change nothing. Raises
-        EmptyDefinitionError, NoOutputError, and the Input...Errors.
-        """
-        executor = self._executor
-        if executor is None or options or PROFILERS:
-            return self._execute_with(options, inputs, target, device)
-        return executor.execute(flattened(inputs), target=target, device=device)
-
-    def execute_apart(
-        self, inputs: nodes.Inputs, *, target: str | None = None, device: Device = None
-    ) -> list[torch.Tensor]:
-        """As `execute`, of tensors and numbers; no output is in memory of an input, or of another
-        output."""
-        executor = self._executor
-        if executor is None or PROFILERS:
-            return separated(self._execute_with({}, inputs, target, device), inputs)
-        return executor.execute(inputs, target=target, device=device, apart=True)
-
-    def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
-        """What `execute` would run for these inputs, which may be meta tensors with a `target`."""
-        executor = self._executor or self._checked("plan")
-        return executor.plan(flattened(inputs), target=target)
-
-    def defined(self) -> bool:
-        """Whether a definition has filled it."""
-        return self._executor is not None
-
-    def id(self) -> int:
-        """A number no other Fusion of the process has."""
-        return self._id
-
-    def print(self) -> None:
-        """Print the definition as a Python function."""
-        print(self, end="")
-
-    def validate_definition(self) -> tuple[bool, str | None]:
-        """Whether it can be executed, and if not, why."""
-        try:
-            self._checked("execute")
-        except FuserError as error:
-            return False, str(error)
-        return True, None
-
-    @property
-    def ir(self) -> nodes.Fusion:
-        """The inputs, statements and outputs written so far."""
-        self._define_now()
-        return nodes.Fusion() if self._recorder is None else self._recorder.fusion
-
-    def __repr__(self) -> str:
-        return print_fusion(self.ir)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickles and copies have the definition; what it runs is planned again, where it runs."""
-        return _slot_of, (self.finished("pickle"),)
-
-    def begin(self, recorder: Recorder, kind: str) -> None:
-        """Start the only definition it can have. Raises RedefinitionError."""
-        if self._recorder is not None:
-            raise RedefinitionError(kind=kind)
-        self._recorder = recorder
-        recorder.state = State.OPEN
-
-    def finish(self, error: BaseException | None) -> None:
-        """The definition's block has ended, by `error` if there is one."""
-        assert self._recorder is not None
-        self._recorder.state = State.CLOSED
-        if error is not None:
-            self._failure = f"{type(error).__name__}: {error}"
-        else:
-            debug.dump("python_definition", f"fusion {self._id}", self.__repr__)
-            if self._recorder.fusion.outputs:
-                self._executor = Executor(self._recorder.fusion)
-        self._later = None
-
-    def handles(self, values: Iterable[nodes.Value]) -> list[Handle]:
-        """Values of the definition as their user holds them."""
-        return [] if self._recorder is None else list(map(self._recorder.handle, values))
-
-    def define_by(self, later: Callable[[], None]) -> None:
-        """Call `later`, which defines it, when the definition is first needed."""
-        if self._recorder is None:
-            self._later = later
-
-    def _define_now(self) -> None:
-        if self._later is not None:
-            with self._defining:  # other threads wait until it is finished
-                if self._recorder is None:
-                    self._later()
-
-    def _checked(self, operation: str) -> Executor:
-        """The executor. Raises the reason why there is none."""
-        self._define_now()
-        if self._executor is not None:
-            return self._executor
-        if self._failure is not None:
-            raise DefinitionFailedError(operation=operation, error=self._failure)
-        if self._recorder is not None and self._recorder.state is not State.CLOSED:
-            raise DefinitionOpenError(operation=operation)
-        if self.ir == nodes.Fusion():
-            raise EmptyDefinitionError()
-        raise NoOutputError()
-
-
-_FUSIONS: WeakValueDictionary[int, Fusion] = WeakValueDictionary()
-"""Those of the process that are alive, by their number."""
 
 
 class FusionDefinition(Declarations, RunMembers, CodeMembers):
@@ -206,7 +39,7 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
     ) -> None:
         if id is not None:
             number = one_of("FusionDefinition", fusion=fusion, id=id)
-            fusion = _of_number(number, "FusionDefinition")
+            fusion = fusion_of_number(number, "FusionDefinition")
         self._kind = "FusionDefinition" if fusion is None else "Fusion"
         self._slot = _fusion_of(fusion)
         Declarations.__init__(self, Recorder())
@@ -287,34 +120,10 @@ def _restored(kind: type[FusionDefinition], fusion: nodes.Fusion) -> FusionDefin
     return definition
 
 
-def _slot_of(fusion: nodes.Fusion) -> Fusion:
-    return _restored(FusionDefinition, fusion)._slot  # pyright: ignore[reportPrivateUsage]
-
-
 def _fusion_of(given: object) -> Fusion:
     """The Fusion to be filled, or that of a number. Raises ArgumentError, ArgumentTypeError."""
     if given is None:
         return Fusion()
     if isinstance(given, Fusion):
         return given
-    return _of_number(given, "FusionDefinition")
-
-
-def _of_number(given: object, operation: str) -> Fusion:
-    """The Fusion of a number. Raises ArgumentError, ArgumentTypeError."""
-    if not isinstance(given, int) or isinstance(given, bool):
-        raise ArgumentTypeError(
-            operation=operation,
-            argument="fusion",
-            expected="a Fusion, or what id() of one told",
-            got=type(given).__name__,
-        )
-    found = _FUSIONS.get(given)
-    if found is None:
-        raise ArgumentError(
-            operation=operation,
-            argument="fusion",
-            got=given,
-            expected="no Fusion of this number is alive; hold it, or its definition",
-        )
-    return found
+    return fusion_of_number(given, "FusionDefinition")

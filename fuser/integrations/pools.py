@@ -3,171 +3,35 @@
     values[y, x]    = the largest of padded[stride y + i, stride x + j], i and j below the kernel
     gradient[y, x]  = sum of grad[w] over the windows w that have [y, x], if its place is theirs
 
-A window's elements are slices of the padded image with steps. An element has few windows, and those
-that are the m-th before the last one to have it, for all elements, are the results repeated and
-moved by m strides. So neither direction reads an index, and both are fused with what is around.
-
-The last window of a dimension may be cut (`ceil_mode`): what it has of the image and its padding
-counts, and no more. Means of large windows that lie side by side are sums over a dimension of
-[..., windows, kernel], and an only window lies so; adaptive pools are such where sizes divide.
+Elements of windows, and windows of elements, are slices (`image_windows.py`). So neither direction
+reads an index, and both are fused with what is around. Means of large windows that lie side by side
+are sums over a dimension of [..., windows, kernel], and an only window lies so; adaptive pools are
+such where sizes divide.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 from torch.fx import Node
 
 from fuser.integrations.fx_types import meta_of
+from fuser.integrations.image_windows import (
+    MOST_ELEMENTS,
+    WindowAxis,
+    few_elements,
+    padded_image,
+    pair,
+    sum_over_windows,
+    widened,
+    window_axes,
+    window_elements,
+)
 
 _aten: Any = torch.ops.aten
-
-MOST_ELEMENTS = 25
-"""Windows of more are torch's where they overlap: each element is code of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One of the two dimensions of an image, as windows go along it."""
-
-    dim: int
-    size: int
-    kernel: int
-    stride: int
-    padding: int
-    windows: int
-
-    @property
-    def behind(self) -> int:
-        """Elements behind the last window's; below 0 where that reaches into the padding."""
-        return self.size + self.padding - (self.windows - 1) * self.stride - self.kernel
-
-    def taken(self, padded: torch.Tensor, number: int) -> torch.Tensor:
-        """Element `number` of every window."""
-        end = number + (self.windows - 1) * self.stride + 1
-        return _aten.slice.Tensor(padded, self.dim, number, end, self.stride)
-
-    def of_elements(self, results: torch.Tensor, back: int, fill: float) -> torch.Tensor:
-        """For each element, the result of the window that begins `back` windows before the last one
-        that begins at it or before; `fill` where there is none."""
-        shape = list(results.shape)
-        repeated = [*shape[: self.dim + 1], self.stride, *shape[self.dim + 1 :]]
-        wide = results.unsqueeze(self.dim + 1).expand(repeated)
-        shape[self.dim] *= self.stride
-        wide = wide.clone(memory_format=torch.contiguous_format).view(shape)
-        before = back * self.stride - self.padding
-        widths = [0, 0] * (results.dim() - 1 - self.dim)
-        behind = self.size - before - shape[self.dim]
-        return _aten.constant_pad_nd(wide, [*widths, before, behind], fill)
-
-    def place(self, device: torch.device) -> torch.Tensor:
-        """The number of each element."""
-        return torch.arange(self.size, device=device)
-
-    def in_window(self, back: int, device: torch.device) -> torch.Tensor | None:
-        """Whether that window has the element; None if it always does."""
-        if self.kernel >= (back + 1) * self.stride:
-            return None
-        within = torch.remainder(self.place(device) + self.padding, self.stride)
-        return within + back * self.stride < self.kernel
-
-    @property
-    def cut(self) -> bool:
-        """Whether the last window ends behind the padding."""
-        return self.behind < -self.padding
-
-    @property
-    def tiled(self) -> bool:
-        """Whether windows lie side by side."""
-        return self.stride == self.kernel
-
-    def tiles(self, padded: torch.Tensor) -> torch.Tensor:
-        """The dimension as two: windows, and the elements of each."""
-        used = _aten.slice.Tensor(padded, self.dim, 0, self.windows * self.kernel)
-        return used.unflatten(self.dim, (self.windows, self.kernel))
-
-    def summed(self) -> _Axis:
-        """What is left of the dimension when windows were summed."""
-        return replace(self, size=self.windows, kernel=1, stride=1, padding=0)
-
-    @property
-    def most_windows(self) -> int:
-        """The most windows that have one element."""
-        return -(-self.kernel // self.stride)
-
-
-def _axes(
-    x: torch.Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-) -> list[_Axis] | None:
-    """Height and width; None where there are no windows, or these sizes are not known."""
-    sizes = x.shape[-2:]
-    if not all(type(size) is int for size in sizes):
-        return None
-    kernels, strides, paddings = (_pair(given) for given in (kernel, stride or kernel, padding))
-    given = zip((x.dim() - 2, x.dim() - 1), sizes, kernels, strides, paddings, strict=True)
-    axes = [_axis(*each, ceil_mode=ceil_mode) for each in given]
-    return axes if all(axis.windows > 0 for axis in axes) else None
-
-
-def _axis(dim: int, size: int, kernel: int, stride: int, padding: int, *, ceil_mode: bool) -> _Axis:
-    """An only window has no more elements than there are, and is the last of its stride."""
-    strides = size + 2 * padding - kernel
-    windows = (-(-strides // stride) if ceil_mode else strides // stride) + 1
-    if ceil_mode and (windows - 1) * stride >= size + padding:
-        windows -= 1  # it would begin in the padding behind
-    if windows == 1:
-        stride = kernel = min(kernel, size + 2 * padding)
-    return _Axis(dim, size, kernel, stride, padding, windows)
-
-
-def _few(axes: Sequence[_Axis]) -> bool:
-    """Whether windows are small enough to be code."""
-    return math.prod(axis.kernel for axis in axes) <= MOST_ELEMENTS
-
-
-def _pair(given: int | Sequence[int]) -> tuple[int, int]:
-    numbers = (given,) if isinstance(given, int) else tuple(given)
-    return (numbers[0], numbers[-1])
-
-
-def _padded(x: torch.Tensor, axes: Sequence[_Axis], fill: float) -> torch.Tensor:
-    """An image as far as its windows go."""
-    widths = [w for axis in reversed(axes) for w in (axis.padding, max(-axis.behind, 0))]
-    return _aten.constant_pad_nd(x, widths, fill) if any(widths) else x
-
-
-def _windows(
-    x: torch.Tensor, axes: Sequence[_Axis]
-) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """The places of the elements of a window, and each of them for all windows."""
-    for numbers in itertools.product(*(range(axis.kernel) for axis in axes)):
-        taken = x
-        for axis, number in zip(axes, numbers, strict=True):
-            taken = axis.taken(taken, number)
-        yield numbers, taken
-
-
-def _wide(x: torch.Tensor) -> torch.Tensor:
-    """What sums of 16-bit numbers are of."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-
-
-def _sum_over_windows(
-    axes: Sequence[_Axis], term: Callable[[tuple[int, int]], torch.Tensor]
-) -> torch.Tensor:
-    rows, columns = axes
-    backs = itertools.product(range(rows.most_windows), range(columns.most_windows))
-    first, *others = map(term, backs)
-    return sum(others, first)
 
 
 # -- averages ------------------------------------------------------------------------------------
@@ -183,28 +47,28 @@ def avg_pool2d(
     divisor_override: int | None = None,
 ) -> torch.Tensor:
     """Means of windows [..., height', width']."""
-    axes = _axes(x, kernel_size, stride, padding, ceil_mode)
+    axes = window_axes(x, kernel_size, stride, padding, ceil_mode)
     if axes is None or not _few_slid(axes) or not x.is_floating_point():
         return NotImplemented
     count = _elements(axes, x, divisor_override, count_include_pad)
     return (_sums(x, axes) / count).to(x.dtype)
 
 
-def _few_slid(axes: Sequence[_Axis]) -> bool:
-    return _few([axis for axis in axes if not axis.tiled])
+def _few_slid(axes: Sequence[WindowAxis]) -> bool:
+    return few_elements([axis for axis in axes if not axis.tiled])
 
 
-def _sums(x: torch.Tensor, axes: Sequence[_Axis]) -> torch.Tensor:
+def _sums(x: torch.Tensor, axes: Sequence[WindowAxis]) -> torch.Tensor:
     """Sums of windows, [..., height', width']."""
-    padded = _wide(_padded(x, axes, 0))
-    if not _few(axes):
+    padded = widened(padded_image(x, axes, 0))
+    if not few_elements(axes):
         tiled = [axis for axis in axes if axis.tiled]
         for axis in reversed(tiled):
             padded = axis.tiles(padded)
         # A dimension comes one later for each before it that is two.
         padded = torch.sum(padded, [axis.dim + 1 + number for number, axis in enumerate(tiled)])
         axes = [axis.summed() if axis.tiled else axis for axis in axes]
-    first, *others = (taken for _, taken in _windows(padded, axes))
+    first, *others = (taken for _, taken in window_elements(padded, axes))
     return sum(others, first)
 
 
@@ -219,10 +83,10 @@ def avg_pool2d_backward(
     divisor_override: int | None,
 ) -> torch.Tensor:
     """What windows share out to their elements."""
-    axes = _axes(x, kernel_size, stride, padding, ceil_mode)
+    axes = window_axes(x, kernel_size, stride, padding, ceil_mode)
     if axes is None or not _few_slid(axes) or not x.is_floating_point():
         return NotImplemented
-    share = _wide(grad) / _elements(axes, x, divisor_override, count_include_pad)
+    share = widened(grad) / _elements(axes, x, divisor_override, count_include_pad)
 
     def term(backs: tuple[int, int]) -> torch.Tensor:
         value = share
@@ -234,11 +98,11 @@ def avg_pool2d_backward(
                 value = torch.where(inside.view(shape), value, 0)
         return value
 
-    return _sum_over_windows(axes, term).to(x.dtype)
+    return sum_over_windows(axes, term).to(x.dtype)
 
 
 def _elements(
-    axes: Sequence[_Axis], x: torch.Tensor, divisor: int | None, with_padding: bool
+    axes: Sequence[WindowAxis], x: torch.Tensor, divisor: int | None, with_padding: bool
 ) -> int | torch.Tensor:
     """How many elements each window has, or what its sum is divided by instead."""
     if divisor is not None:
@@ -288,8 +152,13 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The largest elements of windows [..., height', width'], and their places in the image."""
-    axes = _axes(x, kernel_size, stride, padding, ceil_mode)
-    if axes is None or not _few(axes) or _pair(dilation) != (1, 1) or not x.is_floating_point():
+    axes = window_axes(x, kernel_size, stride, padding, ceil_mode)
+    if (
+        axes is None
+        or not few_elements(axes)
+        or pair(dilation) != (1, 1)
+        or not x.is_floating_point()
+    ):
         return NotImplemented
     _, columns = axes
     begins = [torch.arange(a.windows, device=x.device) * a.stride - a.padding for a in axes]
@@ -297,7 +166,7 @@ def max_pool2d_with_indices(
     # A window chooses its first element in the image, until another one is larger.
     inside = [torch.clamp(begin, min=0) for begin in begins]
     chosen = (_numbered(inside, columns.size) - first).to(torch.int32)
-    windows = _windows(_padded(x, axes, -torch.inf), axes)
+    windows = window_elements(padded_image(x, axes, -torch.inf), axes)
     _, largest = next(windows)
     for (i, j), taken in windows:
         beats = torch.logical_or(taken > largest, torch.isnan(taken))
@@ -324,11 +193,11 @@ def max_pool2d_with_indices_backward(
     indices: torch.Tensor,
 ) -> torch.Tensor:
     """What each element gets of the windows that chose it."""
-    axes = _axes(x, kernel_size, stride, padding, ceil_mode)
-    if axes is None or not _few(axes) or _pair(dilation) != (1, 1):
+    axes = window_axes(x, kernel_size, stride, padding, ceil_mode)
+    if axes is None or not few_elements(axes) or pair(dilation) != (1, 1):
         return NotImplemented
     own = _numbered([axis.place(x.device) for axis in axes], axes[1].size)
-    wide = _wide(grad)
+    wide = widened(grad)
 
     def term(backs: tuple[int, int]) -> torch.Tensor:
         chosen, value = indices, wide
@@ -337,7 +206,7 @@ def max_pool2d_with_indices_backward(
             value = axis.of_elements(value, back, 0)
         return torch.where(chosen == own, value, 0)
 
-    return _sum_over_windows(axes, term).to(x.dtype)
+    return sum_over_windows(axes, term).to(x.dtype)
 
 
 POOLS: dict[Any, Callable[..., Any]] = {

@@ -14,7 +14,7 @@ from typing import cast
 import torch
 
 from fuser.errors import ArgumentError
-from fuser.ir import attention, products, shapes
+from fuser.ir import attention, attention_types, products, shapes
 from fuser.ir.dtype_rules import check_dtype, check_index
 from fuser.ir.dtypes import DataType
 from fuser.ir.indexing import check_range
@@ -261,7 +261,7 @@ TABLE = {
         ("query", "key", "value", "bias", "mask"),
         3,
         {"dropout_p": None, "is_causal": None, "scale": None},
-        attention.forward_types,
+        attention_types.forward_types,
         attention.forward,
         ("bias", "mask"),
     ),
@@ -272,7 +272,7 @@ TABLE = {
         ),
         6,
         {"dropout_p": REQUIRED, "is_causal": REQUIRED, "scale": None},
-        attention.backward_types,
+        attention_types.backward_types,
         attention.backward,
     ),
 }

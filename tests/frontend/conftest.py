@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from fuser.frontend import definition
+from fuser.frontend import fusion as held
 from fuser.ir.binding import check_inputs
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Number
@@ -38,4 +38,4 @@ class OracleExecutor:
 
 @pytest.fixture(autouse=True)
 def _oracle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definition, "Executor", OracleExecutor)
+    monkeypatch.setattr(held, "Executor", OracleExecutor)

@@ -1,0 +1,163 @@
+"""Windows of images, [..., height, width]: their elements, and the windows of each element.
+
+A window's elements are slices of the padded image with steps. An element has few windows, and
+those that are the m-th before the last one to have it, for all elements, are the results repeated
+and moved by m strides. The last window of a dimension may be cut (`ceil_mode`): what it has of the
+image and its padding counts, and no more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+_aten: Any = torch.ops.aten
+
+MOST_ELEMENTS = 25
+"""Windows of more are torch's where they overlap: each element is code of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxis:
+    """One of the two dimensions of an image, as windows go along it."""
+
+    dim: int
+    size: int
+    kernel: int
+    stride: int
+    padding: int
+    windows: int
+
+    @property
+    def behind(self) -> int:
+        """Elements behind the last window's; below 0 where that reaches into the padding."""
+        return self.size + self.padding - (self.windows - 1) * self.stride - self.kernel
+
+    def taken(self, padded: torch.Tensor, number: int) -> torch.Tensor:
+        """Element `number` of every window."""
+        end = number + (self.windows - 1) * self.stride + 1
+        return _aten.slice.Tensor(padded, self.dim, number, end, self.stride)
+
+    def of_elements(self, results: torch.Tensor, back: int, fill: float) -> torch.Tensor:
+        """For each element, the result of the window that begins `back` windows before the last one
+        that begins at it or before; `fill` where there is none."""
+        shape = list(results.shape)
+        repeated = [*shape[: self.dim + 1], self.stride, *shape[self.dim + 1 :]]
+        wide = results.unsqueeze(self.dim + 1).expand(repeated)
+        shape[self.dim] *= self.stride
+        wide = wide.clone(memory_format=torch.contiguous_format).view(shape)
+        before = back * self.stride - self.padding
+        widths = [0, 0] * (results.dim() - 1 - self.dim)
+        behind = self.size - before - shape[self.dim]
+        return _aten.constant_pad_nd(wide, [*widths, before, behind], fill)
+
+    def place(self, device: torch.device) -> torch.Tensor:
+        """The number of each element."""
+        return torch.arange(self.size, device=device)
+
+    def in_window(self, back: int, device: torch.device) -> torch.Tensor | None:
+        """Whether that window has the element; None if it always does."""
+        if self.kernel >= (back + 1) * self.stride:
+            return None
+        within = torch.remainder(self.place(device) + self.padding, self.stride)
+        return within + back * self.stride < self.kernel
+
+    @property
+    def cut(self) -> bool:
+        """Whether the last window ends behind the padding."""
+        return self.behind < -self.padding
+
+    @property
+    def tiled(self) -> bool:
+        """Whether windows lie side by side."""
+        return self.stride == self.kernel
+
+    def tiles(self, padded: torch.Tensor) -> torch.Tensor:
+        """The dimension as two: windows, and the elements of each."""
+        used = _aten.slice.Tensor(padded, self.dim, 0, self.windows * self.kernel)
+        return used.unflatten(self.dim, (self.windows, self.kernel))
+
+    def summed(self) -> WindowAxis:
+        """What is left of the dimension when windows were summed."""
+        return replace(self, size=self.windows, kernel=1, stride=1, padding=0)
+
+    @property
+    def most_windows(self) -> int:
+        """The most windows that have one element."""
+        return -(-self.kernel // self.stride)
+
+
+def window_axes(
+    x: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+) -> list[WindowAxis] | None:
+    """Height and width; None where there are no windows, or these sizes are not known."""
+    sizes = x.shape[-2:]
+    if not all(type(size) is int for size in sizes):
+        return None
+    kernels, strides, paddings = (pair(given) for given in (kernel, stride or kernel, padding))
+    given = zip((x.dim() - 2, x.dim() - 1), sizes, kernels, strides, paddings, strict=True)
+    axes = [_axis(*each, ceil_mode=ceil_mode) for each in given]
+    return axes if all(axis.windows > 0 for axis in axes) else None
+
+
+def _axis(
+    dim: int, size: int, kernel: int, stride: int, padding: int, *, ceil_mode: bool
+) -> WindowAxis:
+    """An only window has no more elements than there are, and is the last of its stride."""
+    strides = size + 2 * padding - kernel
+    windows = (-(-strides // stride) if ceil_mode else strides // stride) + 1
+    if ceil_mode and (windows - 1) * stride >= size + padding:
+        windows -= 1  # it would begin in the padding behind
+    if windows == 1:
+        stride = kernel = min(kernel, size + 2 * padding)
+    return WindowAxis(dim, size, kernel, stride, padding, windows)
+
+
+def few_elements(axes: Sequence[WindowAxis]) -> bool:
+    """Whether windows are small enough to be code."""
+    return math.prod(axis.kernel for axis in axes) <= MOST_ELEMENTS
+
+
+def pair(given: int | Sequence[int]) -> tuple[int, int]:
+    numbers = (given,) if isinstance(given, int) else tuple(given)
+    return (numbers[0], numbers[-1])
+
+
+def padded_image(x: torch.Tensor, axes: Sequence[WindowAxis], fill: float) -> torch.Tensor:
+    """An image as far as its windows go."""
+    widths = [w for axis in reversed(axes) for w in (axis.padding, max(-axis.behind, 0))]
+    return _aten.constant_pad_nd(x, widths, fill) if any(widths) else x
+
+
+def window_elements(
+    x: torch.Tensor, axes: Sequence[WindowAxis]
+) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+    """The places of the elements of a window, and each of them for all windows."""
+    for numbers in itertools.product(*(range(axis.kernel) for axis in axes)):
+        taken = x
+        for axis, number in zip(axes, numbers, strict=True):
+            taken = axis.taken(taken, number)
+        yield numbers, taken
+
+
+def widened(x: torch.Tensor) -> torch.Tensor:
+    """What sums of 16-bit numbers are of."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def sum_over_windows(
+    axes: Sequence[WindowAxis], term: Callable[[tuple[int, int]], torch.Tensor]
+) -> torch.Tensor:
+    rows, columns = axes
+    backs = itertools.product(range(rows.most_windows), range(columns.most_windows))
+    first, *others = map(term, backs)
+    return sum(others, first)
