@@ -7,14 +7,16 @@ from typing import Self
 
 from fuser.errors import ArgumentError, NothingSavedError
 from fuser.runtime.profile import Profile
+from fuser.runtime.profile_totals import totals_table
 
 
 class PythonProfiler:
-    """Times every `execute` in its block, in any thread.
+    """Times every `execute` in its block, in any thread; also those of a compiled model's parts.
 
     with PythonProfiler() as prof:
         fd.execute(inputs)
-    print(prof.profile)
+    print(prof.profile)  # of the last one
+    print(prof)  # of all, those of one step together, what took longest first
     """
 
     def __init__(self, auto_scheduled: bool = True) -> None:
@@ -25,10 +27,10 @@ class PythonProfiler:
                 got=auto_scheduled,
                 expected="True: there are no schedules of users",
             )
-        self._profile: Profile | None = None
+        self._profiles: list[Profile] = []
 
     def __enter__(self) -> Self:
-        self._profile = None
+        self._profiles = []
         PROFILERS.append(self)
         return self
 
@@ -41,19 +43,27 @@ class PythonProfiler:
         PROFILERS.remove(self)
 
     def take(self, profile: Profile) -> None:
-        """Keep the profile of an execution, in place of one before it."""
-        self._profile = profile
+        """Keep the profile of an execution."""
+        self._profiles.append(profile)
 
     @property
     def profile(self) -> Profile:
         """That of the last execution in the block. Raises NothingSavedError if there was none."""
-        if self._profile is None:
+        if not self._profiles:
             raise NothingSavedError(
                 operation="PythonProfiler",
                 missing="no execution was timed",
                 remedy="call execute(inputs) inside of its block",
             )
-        return self._profile
+        return self._profiles[-1]
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """Those of all executions in the block, as they ended."""
+        return tuple(self._profiles)
+
+    def __str__(self) -> str:
+        return totals_table(self.profiles)
 
 
 PROFILERS: list[PythonProfiler] = []

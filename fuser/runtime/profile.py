@@ -125,9 +125,9 @@ class Profile:
         lines = [
             f"profile for {self.target} on {self.device}: {medians}",
             *table(head, [_row(step) for step in self.steps], {1: 44}),
-            f"total: {_ms(self.total_time_ms)}, of which steps {_ms(self.kernel_time_ms)} and host "
-            f"{_ms(self.host_time_ms)}; {byte_count(self.input_bytes + self.output_bytes)} moved, "
-            f"{self.effective_bandwidth_gbs:.1f} GB/s; compiled in {_ms(self.compile_time_ms)}",
+            f"total: {milliseconds(self.total_time_ms)}, of which steps {milliseconds(self.kernel_time_ms)} and host "
+            f"{milliseconds(self.host_time_ms)}; {byte_count(self.input_bytes + self.output_bytes)} moved, "
+            f"{self.effective_bandwidth_gbs:.1f} GB/s; compiled in {milliseconds(self.compile_time_ms)}",
         ]
         return "\n".join(lines)
 
@@ -270,18 +270,19 @@ def _row(step: KernelProfile) -> tuple[str, ...]:
         str(step.segment_id),
         f"{step.name}" if step.kind == "kernel" else f"{step.name} ({step.kind})",
         step.scheduler,
-        _ms(step.time_ms),
+        milliseconds(step.time_ms),
         byte_count(step.input_bytes),
         byte_count(step.output_bytes),
         f"{step.effective_bandwidth_gbs:.1f}" if moves else "-",
         "-" if fraction is None else f"{fraction:.2f}",
-        _ms(step.compile_time_ms) if step.kind == "kernel" else "-",
+        milliseconds(step.compile_time_ms) if step.kind == "kernel" else "-",
     )
 
 
-def _ms(milliseconds: float) -> str:
-    return f"{milliseconds:.3g} ms" if milliseconds >= 0.1 else f"{1e3 * milliseconds:.3g} us"
+def milliseconds(given: float) -> str:
+    """Milliseconds in words."""
+    return f"{given:.3g} ms" if given >= 0.1 else f"{1e3 * given:.3g} us"
 
 
-def _bandwidth(nbytes: int, milliseconds: float) -> float:
-    return nbytes / milliseconds / 1e6 if milliseconds else 0.0
+def _bandwidth(nbytes: int, time_ms: float) -> float:
+    return nbytes / time_ms / 1e6 if time_ms else 0.0
