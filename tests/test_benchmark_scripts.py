@@ -11,6 +11,7 @@ import elementwise
 import function_cases
 import functions
 import models
+import partitions
 import pytest
 import ratios
 import shapes
@@ -18,6 +19,7 @@ import torch
 from cases import cases, small
 from checks import WrongResultError
 from harness import ROOT
+from model_cases import SMALL
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the history")
@@ -34,6 +36,20 @@ def test_a_tree_is_measured_beside_an_earlier_one() -> None:
     assert head.split("  ")[-1].strip() == "before / now"
     assert first.startswith("permute [768, 128, 64]    f32")
     assert float(second.split()[-1]) > 0
+
+
+def test_kernels_of_models_come_by_the_time_that_no_copy_would_take(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(partitions, "keep_freed", lambda: None)  # of this process, for good
+    monkeypatch.setattr(partitions, "PARTS", (SMALL,))
+    partitions.main(["--rounds", "1", "--below", "inf", "--least=-inf", "--no-save"])
+    lines = capsys.readouterr().out.splitlines()
+    (whole, *rows) = [line.split() for line in lines if line.startswith(f"{SMALL.name} ")]
+    assert whole[1:3] == ["all", str(len(rows))]
+    beyond = [float(row[4]) for row in rows]
+    assert beyond == sorted(beyond, reverse=True)
+    assert int(whole[3]) == sum(int(row[2]) for row in rows) > 0
 
 
 def test_small_and_odd_shapes_have_a_row_for_each_kind_and_type(

@@ -125,9 +125,11 @@ class Profile:
         lines = [
             f"profile for {self.target} on {self.device}: {medians}",
             *table(head, [_row(step) for step in self.steps], {1: 44}),
-            f"total: {milliseconds(self.total_time_ms)}, of which steps {milliseconds(self.kernel_time_ms)} and host "
-            f"{milliseconds(self.host_time_ms)}; {byte_count(self.input_bytes + self.output_bytes)} moved, "
-            f"{self.effective_bandwidth_gbs:.1f} GB/s; compiled in {milliseconds(self.compile_time_ms)}",
+            f"total: {milliseconds(self.total_time_ms)}, of which steps "
+            f"{milliseconds(self.kernel_time_ms)} and host {milliseconds(self.host_time_ms)}; "
+            f"{byte_count(self.input_bytes + self.output_bytes)} moved, "
+            f"{self.effective_bandwidth_gbs:.1f} GB/s; compiled in "
+            f"{milliseconds(self.compile_time_ms)}",
         ]
         return "\n".join(lines)
 

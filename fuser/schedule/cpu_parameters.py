@@ -110,6 +110,10 @@ class CpuRowParameters:
     lanes: int = 64
     """Elements of a row that are folded side by side; fewer in short rows, see `lanes_for`."""
 
+    drawn_lanes: int = 32
+    """The fewest of which some are drawn: the widest vector has 8 blocks of 4 random numbers. Rows
+    of twice as many elements have so many."""
+
     chunked_run: int = 512
     """Elements of a row from which what is stored goes by chunks."""
 

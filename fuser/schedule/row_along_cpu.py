@@ -31,7 +31,14 @@ from fuser.schedule.row_ranks import fold_ranks
 from fuser.schedule.row_scans import carry_of, turned_with_scans
 from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn
 from fuser.schedule.row_statements import DrainRows, Keep, RowArray, RowOfTile, RowTile
-from fuser.schedule.row_sweeps_cpu import Ways, in_one_thread, in_one_way, once_a_row, sweep_along
+from fuser.schedule.row_sweeps_cpu import (
+    Ways,
+    in_one_thread,
+    in_one_way,
+    lanes_drawn,
+    once_a_row,
+    sweep_along,
+)
 from fuser.schedule.row_variances import sum_variances_at_once
 
 
@@ -73,7 +80,7 @@ def along_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
 
 def batched_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
     """Loops over batches of rows, and over neighbouring elements of each row, some of which are
-    done again. Lanes are as many as a batch has rows."""
+    done again. Lanes are as many as a batch has rows, or as are drawn at once."""
     count = parameters.batch
     body = sum_variances_at_once(body)
     body = keep_in_row(store_last(body), parameters.kept_bytes // count)
@@ -82,7 +89,8 @@ def batched_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...
     def of_row(sweep: Sweep, ways: Ways) -> list[Node]:
         if not sweep.axes:
             return once_a_row(sweep)
-        return sweep_along(sweep, ways, in_own_type, count, parts_of(sweep, count))
+        lanes = max(count, lanes_drawn(sweep, sweep.axes[-1].extent, parameters))
+        return sweep_along(sweep, ways, in_own_type, lanes, parts_of(sweep, lanes))
 
     def loops(ways: Ways) -> tuple[Node, ...]:
         stages = [(sweep, of_row(sweep, ways)) for sweep in body.stages]

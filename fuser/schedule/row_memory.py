@@ -24,7 +24,7 @@ from fuser.schedule.index import Axis, Index, substitute
 from fuser.schedule.lane_calls import ANY_WAY, Alike, are_narrow, gains_by_chunks, with_lane_calls
 from fuser.schedule.lane_loads import lane_loads
 from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of
+from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of, without_dead_code
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_statements import Keep
 from fuser.schedule.statements import Load, Prefetch
@@ -37,7 +37,7 @@ than a line of them does to arrive."""
 
 def store_last(body: RowBody) -> RowBody:
     """`body` with what a sweep stores stored by a later one which has it too and folds nothing:
-    only that can write past the cache."""
+    only that can write past the cache. What the sweep made for nothing else, it no longer makes."""
     stages = list(body.stages)
     for early, late in itertools.combinations(range(len(stages)), 2):
         sweep, other = stages[early], stages[late]
@@ -46,7 +46,8 @@ def store_last(body: RowBody) -> RowBody:
         made = {node.name for node in other.code}
         moved = tuple(store for store in sweep.stores if made.issuperset(names_in((store,))))
         kept = tuple(store for store in sweep.stores if store not in moved)
-        stages[early] = dataclasses.replace(sweep, stores=kept)
+        if moved:
+            stages[early] = without_dead_code(dataclasses.replace(sweep, stores=kept))
         stages[late] = dataclasses.replace(other, stores=(*moved, *other.stores))
     return dataclasses.replace(body, stages=tuple(stages))
 

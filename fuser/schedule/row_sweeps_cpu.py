@@ -106,7 +106,16 @@ def _lanes_for(sweep: Sweep, own: Sequence[Fold], extent: int, given: CpuRowPara
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     joined = sweep.axes[-1].extent if to_one_place(sweep) else point_count(sweep.axes)
     lanes = given.lanes_for(extent, arrays, joined, narrow=narrow)
-    return lanes // 2 if wide and lanes > 4 else lanes
+    if wide and lanes > 4:
+        lanes //= 2
+    return max(lanes, lanes_drawn(sweep, extent, given))
+
+
+def lanes_drawn(sweep: Sweep, extent: int, parameters: CpuRowParameters) -> int:
+    """The fewest lanes of which no random number is thrown away, if a sweep over so many elements
+    draws some."""
+    draws = any(isinstance(node, Load) and node.drawn is not None for node in sweep.code)
+    return parameters.drawn_lanes if draws and extent >= 2 * parameters.drawn_lanes else 0
 
 
 def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:

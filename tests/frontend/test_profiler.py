@@ -9,6 +9,7 @@ import torch
 
 import fuser
 from fuser import Fusion, FusionDefinition, PythonProfiler, debug, errors
+from fuser.runtime.profile_totals import step_totals
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +87,37 @@ def test_a_profiler_keeps_the_last_of_its_block() -> None:
     assert prof.profile is other.profile()
     with pytest.raises(errors.ArgumentError, match="auto_scheduled"):
         PythonProfiler(auto_scheduled=False)
+
+
+def test_a_profiler_prints_the_steps_of_all_executions_together() -> None:
+    fd, other = doubling(), doubling()
+    with PythonProfiler() as prof:
+        assert prof.profiles == ()
+        for _ in range(3):
+            fd.execute([X.clone()])
+        other.execute([torch.ones(300, 400)])
+    assert [profile.fusion_id for profile in prof.profiles] == [fd.id()] * 3 + [other.id()]
+    totals = step_totals(prof.profiles)
+    assert {total.fusion_id: len(total.times) for total in totals} == {fd.id(): 3, other.id(): 1}
+    assert [t.total_time_ms for t in totals] == sorted(t.total_time_ms for t in totals)[::-1]
+    steps = [step for profile in prof.profiles for step in profile.steps]
+    assert sum(t.bytes_moved for t in totals) == sum(s.input_bytes + s.output_bytes for s in steps)
+    head, _, _, *lines, end = str(prof).splitlines()
+    assert head.startswith("4 execution(s)")
+    assert {line.split()[0] for line in lines} == {str(fd.id()), str(other.id())}
+    assert end.startswith("steps ")
+    assert str(PythonProfiler()).startswith("0 execution(s)")
+
+
+def test_partitions_of_a_compiled_model_are_timed() -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.softmax(x * 2, -1)
+
+    compiled = torch.compile(double, backend="fuser")
+    compiled(X)
+    with PythonProfiler() as prof:
+        assert torch.allclose(compiled(X), double(X))
+    assert [total.step.kind for total in step_totals(prof.profiles)] == ["kernel"]
 
 
 def test_nothing_is_timed_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_memory import ask_ahead, ask_soon, in_chunks, store_last
 from fuser.schedule.row_trace import trace_rows
+from fuser.schedule.statements import Load
 from tests.definitions import Define
 from tests.schedule.rows import segment_of, softmax
 
@@ -76,3 +77,18 @@ def test_stores_wait_for_a_sweep_that_folds_nothing() -> None:
     stages = [sweep for sweep in store_last(body(define, 64, 2048)).stages if sweep.axes]
     assert [len(sweep.stores) for sweep in stages] == [0, 2]
     assert [in_chunks(sweep, GIVEN) for sweep in stages] == [False, True]
+
+
+def test_what_was_made_only_to_be_stored_is_made_where_it_is_stored() -> None:
+    """A mask beside a softmax is drawn once, by the last sweep, and not kept for it."""
+
+    def define(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        powers = fd.ops.exp(x - fd.ops.max(x, [1], keepdim=True))
+        weights = powers / fd.ops.sum(powers, [1], keepdim=True)
+        mask = fd.ops.uniform(0.0, 1.0, shape=[64, 256], rng_seed=1, rng_offset=0) > 0.1
+        return [mask, weights * mask]
+
+    stages = [sweep for sweep in store_last(body(define, 64, 256)).stages if sweep.axes]
+    draws = [[n for n in sweep.code if isinstance(n, Load) and n.drawn] for sweep in stages]
+    assert [len(sweep.stores) for sweep in stages] == [0, 0, 2]
+    assert list(map(len, draws)) == [0, 0, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -150,3 +151,21 @@ def test_neighbours_of_the_result_are_left_alone() -> None:
     assert (room[:, :2] == 7).all()
     assert (room[:, 42:] == 7).all()
     torch.testing.assert_close(into, torch.softmax(x.float(), 1).bfloat16(), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("length", [40, 64, 65, 100, 256])
+@pytest.mark.parametrize("early", [False, True])
+def test_rows_are_drawn_in_whole_vectors_of_blocks(length: int, early: bool) -> None:
+    """Both where a fold needs the numbers and where only a result does."""
+    x = rows_of((131, length), FLOAT)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        drawn = fd.ops.rand_like(given, rng_seed=3, rng_offset=5)
+        (out,) = softmax(fd, given * drawn if early else given)
+        for each in (fd.ops.gt(drawn, 0.1), out if early else out * drawn):
+            fd.add_output(each)
+    fd.validate([x])
+    assert batched(fd, [x])
+    text = only_kernel(fd, [x]).code
+    lanes = {int(number) for number in re.findall(r"draw_lanes<\w+, (\d+)>", text)}
+    assert min(lanes) >= (32 if length >= 64 else 16)
