@@ -23,7 +23,7 @@ from tests.definitions import agrees
 from tests.passes.drafts import random_tensor
 from tests.passes.rewriting import Draft, names, rewritten
 
-ROWS, COLUMNS = 5, 7
+ROWS, COLUMNS = 11, 7
 Make = Callable[[FusionDefinition, Handle, Handle], Handle]
 
 
