@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
@@ -105,6 +105,15 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
             threads = self.expressions.use("thread_count")
             self.out.line(f"const int threads = threaded ? {threads}() : 1;")
             self._threads_counted = True
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """Print, meanwhile, a block with names of its own."""
+        known, counted = set(self.expressions.lane_arrays), self._threads_counted
+        with self.out.block(""):
+            yield
+        self.expressions.lane_arrays.intersection_update(known)
+        self._threads_counted = counted
 
     # -- memory ----------------------------------------------------------------------------------
 

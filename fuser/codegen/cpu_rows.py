@@ -20,6 +20,7 @@ from fuser.schedule.loop_tree import (
     Loop,
     Meet,
     Node,
+    Piece,
     PointLists,
     PointOf,
     Region,
@@ -102,6 +103,9 @@ class CpuRowPrinter(CpuKernel):
                 cpu_scans.share(self, node)
             case IfPastCache():
                 _either(self, node)
+            case Piece():
+                with self.scope():
+                    self.nodes(node.body)
             case PointLists():
                 cpu_scatter.make_lists(self, node)
             case PointOf():

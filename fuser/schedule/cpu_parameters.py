@@ -265,6 +265,10 @@ class CpuRowParameters:
     """Elements of the shortest part of a row that is swept by itself, between where pads and
     concatenations begin and end: as the segmenter counts on."""
 
+    most_pieces: int = 4
+    """The most pieces that rows are cut into where pads and concatenations change what they read:
+    threads wait for each other after each of them."""
+
     # -- tiles of rows -------------------------------------------------------------------------
 
     line_bytes: int = 64

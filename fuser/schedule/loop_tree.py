@@ -130,6 +130,13 @@ class IfPastCache:
     otherwise: tuple[Node, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`body`, for a part of a kernel's rows: names of pieces are their own."""
+
+    body: tuple[Node, ...]
+
+
 # -- scatters ------------------------------------------------------------------------------------
 
 
@@ -285,6 +292,7 @@ ProcessorNode = (
     | JoinGroups
     | Widen
     | Raise
+    | Piece
     | PointLists
     | PointOf
     | IfListed
@@ -335,7 +343,7 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
     for node in nodes:
         yield node
         match node:
-            case Loop() | ListLoop() | UnlistedRows():
+            case Loop() | Piece() | ListLoop() | UnlistedRows():
                 yield from every_node(node.body)
             case Region():
                 yield from every_node((*node.body, *node.epilogue))

@@ -12,7 +12,7 @@ of float32 are kept in float64.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar, assert_never
 
 from fuser.ir.dtypes import DataType
@@ -23,7 +23,7 @@ from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index_comparisons import rows_in_32_bits
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import Node, Region, nested
+from fuser.schedule.loop_tree import Node, Piece, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.normal_cdfs import join_normal_cdfs_in_rows
 from fuser.schedule.past_cache import goes_past_cache
@@ -40,6 +40,7 @@ from fuser.schedule.row_lines_cpu import Lines, as_lines, lines
 from fuser.schedule.row_memory import cost
 from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_online import online_pair
+from fuser.schedule.row_pieces import row_pieces
 from fuser.schedule.row_ranks import fold_ranks
 from fuser.schedule.row_statements import Finish
 from fuser.schedule.row_tiles_cpu import Tiled, in_tiles
@@ -57,31 +58,63 @@ RowMapping = Whole | Columns | Lines | Across | Alone | Tiled | Batched | Along
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
-    body = join_normal_cdfs_in_rows(arrange_rows(trace_rows(segment, of_store=True)))
-    body = drop_repeated_nan(rows_in_32_bits(use_facts(body)))
+    traced = arrange_rows(trace_rows(segment, of_store=True))
     may_repeat = not segment.overwritten  # values that are new then
+    pieces = [
+        _mapped(piece, parameters, may_repeat)
+        for piece in row_pieces(traced, parameters.most_pieces)
+    ]
+    longest = max(pieces, key=lambda piece: _work(piece.body))
+    words = dict.fromkeys(_WORDS[type(piece.mapping)] for piece in pieces)
+    if len(pieces) > 1:
+        words = {f"{len(pieces)} pieces": None, **words}
+    threaded = any(piece.shared for piece in pieces)
+    work = sum(_work(piece.body) for piece in pieces)
+    return LoopNest(
+        name=kernel_name("rows", segment),
+        axes=tuple(dict.fromkeys(axis for piece in pieces for axis in piece.body.axes)),
+        prologue=longest.body.prologue,
+        body=_all_loops([_loops(piece, parameters, may_repeat) for piece in pieces]),
+        launch=Launch(
+            threaded=threaded and work >= parameters.processor.serial_work,
+            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
+        ),
+        index_dtype=DataType.Int,
+        mapping=f"cpu rows, {', '.join(words)}",
+        parameters=parameters,
+        overwrite_refusal=rows_refusal(segment, longest.body, by_team=False),
+        not_chosen=longest.not_chosen,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Piece:
+    """How all rows are done, or some of them: whether threads share them out, and why mappings that
+    come before were not chosen."""
+
+    mapping: RowMapping
+    shared: bool
+    not_chosen: tuple[NotChosen, ...]
+
+    @property
+    def body(self) -> RowBody:
+        return self.mapping.body
+
+
+def _mapped(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> _Piece:
+    body = join_normal_cdfs_in_rows(body)
+    body = drop_repeated_nan(rows_in_32_bits(use_facts(body)))
     online = online_pair(body, parameters) if may_repeat else None
     body = fold_ranks(body, but=online[0] if online else None)
     mapping, not_chosen = choose_mapping(body, parameters, may_repeat)
     if not isinstance(mapping, Along | Tiled):  # only these may sum online
         mapping = dataclasses.replace(mapping, body=fold_ranks(mapping.body))
-    body = mapping.body
-    shared = bool(body.rows) or isinstance(mapping, Alone)  # else one thread has the only row
-    return LoopNest(
-        name=kernel_name("rows", segment),
-        axes=body.axes,
-        prologue=body.prologue,
-        body=_loops(mapping, parameters, may_repeat, shared),
-        launch=Launch(
-            threaded=shared and _work(body) >= parameters.processor.serial_work,
-            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
-        ),
-        index_dtype=DataType.Int,
-        mapping=f"cpu rows, {_WORDS[type(mapping)]}",
-        parameters=parameters,
-        overwrite_refusal=rows_refusal(segment, body, by_team=False),
-        not_chosen=not_chosen,
-    )
+    shared = bool(mapping.body.rows) or isinstance(mapping, Alone)  # else one thread has the row
+    return _Piece(mapping, shared, not_chosen)
+
+
+def _all_loops(loops: Sequence[tuple[Node, ...]]) -> tuple[Node, ...]:
+    return loops[0] if len(loops) == 1 else tuple(map(Piece, loops))
 
 
 def choose_mapping(
@@ -119,11 +152,9 @@ _WORDS: dict[type[RowMapping], str] = {
 }
 
 
-def _loops(
-    mapping: RowMapping, parameters: CpuRowParameters, may_repeat: bool, shared: bool
-) -> tuple[Node, ...]:
+def _loops(piece: _Piece, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
     """The loops over rows, and what is done after all of them."""
-    body = mapping.body
+    mapping, body = piece.mapping, piece.body
     match mapping:
         case Lines():
             return lines(body, parameters, may_repeat)
@@ -143,7 +174,7 @@ def _loops(
             assert_never(mapping)
     partials = tuple(map(thread_partial, body.folds_over_rows))
     mapped = (*mapped, *widened_blocks(body, 1))
-    return (Region(partials, mapped, _epilogue(body), threaded=shared),)
+    return (Region(partials, mapped, _epilogue(body), threaded=piece.shared),)
 
 
 def _epilogue(body: RowBody) -> tuple[Node, ...]:

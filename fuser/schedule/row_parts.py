@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fuser.schedule.expressions import Expression
 from fuser.schedule.index import Axis, Index, of_axis
 from fuser.schedule.pieces import deciding, thresholds
 from fuser.schedule.resolve import decided, replaced
@@ -67,13 +69,14 @@ def _part(sweep: Sweep, axis: Axis, number: int, span: tuple[int, int]) -> Part:
     """What a sweep does in a span of an axis. What that decides stays so for the axis itself."""
     start, end = span
     own = Axis((*axis.path, 2 + number), end - start)
-    moved = _resolved(replace_axes(sweep, {axis: of_axis(own) + Index(start)}))
+    moved = replace_axes(sweep, {axis: of_axis(own) + Index(start)})
+    known, lets = decided([node for node in moved.code if isinstance(node, Let)])
+    moved = without_dead_code(with_known(moved, known, lets))
     return Part(replace_axes(moved, {own: of_axis(axis) + Index(-start)}), span)
 
 
-def _resolved(sweep: Sweep) -> Sweep:
-    """A sweep without the selections that its axes decide, and what only they read."""
-    known, lets = decided([node for node in sweep.code if isinstance(node, Let)])
+def with_known(sweep: Sweep, known: Mapping[str, Expression], lets: Iterable[Let]) -> Sweep:
+    """A sweep that reads what is `known` of names, and makes the others by these `lets`."""
     left = {let.name: let for let in lets}
     indexing = {variable.name for variable in variables_of(tuple(sweep.indices()))}
     code: list[Code] = []
@@ -94,5 +97,4 @@ def _resolved(sweep: Sweep) -> Sweep:
                 code.append(node)
     folds = (dataclasses.replace(f, value=replaced(f.value, known)) for f in sweep.folds)
     stores = (dataclasses.replace(s, source=replaced(s.source, known)) for s in sweep.stores)
-    changed = dataclasses.replace(sweep, code=tuple(code), folds=tuple(folds), stores=tuple(stores))
-    return without_dead_code(changed)
+    return dataclasses.replace(sweep, code=tuple(code), folds=tuple(folds), stores=tuple(stores))

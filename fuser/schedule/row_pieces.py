@@ -1,0 +1,107 @@
+"""Rows cut where pads and concatenations change what they read: each piece is mapped by itself.
+
+    for i < 128: out[i] = norm of (i >= 64 ? x[clamped(i - 64)] : y[clamped(i)])
+->  for i < 64:  out[i] = norm of y[i]
+    for j < 64:  out[64 + j] = norm of x[j]
+
+As `pieces.py` does with points; `row_parts.py` cuts what is along a row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator
+
+from fuser.schedule.index import Axis, Index, of_axis
+from fuser.schedule.pieces import deciding, thresholds
+from fuser.schedule.resolve import decided
+from fuser.schedule.row_axes import arrange_rows, replace_axes
+from fuser.schedule.row_body import RowBody, Sweep, contents, names_in, nodes_read
+from fuser.schedule.row_parts import with_known
+from fuser.schedule.statements import Let, Load
+
+
+def row_pieces(body: RowBody, most: int) -> list[RowBody]:
+    """Bodies over parts of the rows that together are `body`, in the order of its axes; the body
+    itself where they are more than `most`, or something is folded over the rows."""
+    if body.folds_over_rows or body.epilogue or any(map(_draws_or_scans, body.stages)):
+        return [body]
+    waiting, done = [body], list[RowBody]()
+    while waiting:
+        if len(waiting) + len(done) > most:
+            return [body]
+        piece = waiting.pop()
+        parts = _cut(piece)
+        if parts:
+            waiting += reversed(parts)
+        else:
+            done.append(piece)
+    if len(done) == 1:
+        return [body]
+    return [arrange_rows(_apart(piece, number)) for number, piece in enumerate(done)]
+
+
+def _apart(piece: RowBody, number: int) -> RowBody:
+    """A piece with axes that no other one has: what a kernel calls them is told by their path."""
+    own = {axis: Axis((-number, *axis.path), axis.extent) for axis in piece.axes}
+    places = {axis: of_axis(renamed) for axis, renamed in own.items()}
+    stages = (
+        dataclasses.replace(replace_axes(s, places), axes=tuple(map(own.__getitem__, s.axes)))
+        for s in piece.stages
+    )
+    return dataclasses.replace(
+        piece, rows=tuple(map(own.__getitem__, piece.rows)), stages=tuple(stages)
+    )
+
+
+def _draws_or_scans(sweep: Sweep) -> bool:
+    return bool(sweep.scans) or any(isinstance(n, Load) and n.drawn for n in sweep.code)
+
+
+def _cut(piece: RowBody) -> list[RowBody]:
+    """The parts of a piece, along the outermost of its rows that decides something; none if none
+    does."""
+    lets = [node for sweep in piece.stages for node in sweep.code if isinstance(node, Let)]
+    indices = [index for sweep in piece.stages for index in sweep.indices()]
+    found = list(thresholds(lets, indices))
+    for axis in piece.rows:
+        points = sorted({p for index, least in found for p in deciding(index, least, axis)})
+        if points:
+            spans = itertools.pairwise([0, *points, axis.extent])
+            return [_part(piece, axis, *part) for part in enumerate(spans)]
+    return []
+
+
+def _part(piece: RowBody, axis: Axis, number: int, span: tuple[int, int]) -> RowBody:
+    """A piece where `axis` is in a span, without the selections that this decides."""
+    start, end = span
+    own = Axis((*axis.path, 2 + number), end - start)
+    rows = tuple(own if each == axis else each for each in piece.rows)
+    place = {axis: of_axis(own) + Index(start)}
+    stages = [replace_axes(stage, place) for stage in piece.stages]
+    return dataclasses.replace(piece, rows=rows, stages=_read_of(_resolved(stages)))
+
+
+def _resolved(stages: Iterable[Sweep]) -> Iterator[Sweep]:
+    """Stages without the selections that their axes decide. Sweeps make what they read themselves,
+    or read what was made once a row before."""
+    once: list[Let] = []
+    for stage in stages:
+        own = [node for node in stage.code if isinstance(node, Let)]
+        yield with_known(stage, *decided([*once, *own]))
+        once += [] if stage.axes else own
+
+
+def _read_of(stages: Iterable[Sweep]) -> tuple[Sweep, ...]:
+    """The stages without what nothing reads that comes after it."""
+    needed: set[str] = set()
+    read: list[Sweep] = []
+    for stage in reversed(list(stages)):
+        folds = tuple(fold for fold in stage.folds if fold.name in needed)
+        needed.update(names_in((*folds, *stage.stores)))
+        code = nodes_read(stage.code, needed)
+        if code or folds or stage.stores:
+            read.append(dataclasses.replace(stage, code=code, folds=folds))
+        needed.update(names_in(contents(read[-1:])))
+    return tuple(reversed(read))
