@@ -288,6 +288,9 @@ class CpuRowParameters:
     smallest_tile: int = 512
     """The fewest elements of a tile that are worth its turning."""
 
+    whole_tile: int = 2048
+    """The most elements of rows that a tile has as a whole, for several sweeps."""
+
     most_places: int = 1 << 16
     """The most rows, which fold into as many places if tiles come in the order of memory."""
 

@@ -43,7 +43,7 @@ from fuser.schedule.row_online import online_pair
 from fuser.schedule.row_pieces import row_pieces
 from fuser.schedule.row_ranks import fold_ranks
 from fuser.schedule.row_statements import Finish
-from fuser.schedule.row_tiles_cpu import Tiled, in_tiles
+from fuser.schedule.row_tiles_cpu import Tiled, in_tiles, in_whole_tiles
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_whole_cpu import Whole, as_whole, whole_rows
 from fuser.segmenter import Segment
@@ -131,6 +131,7 @@ def choose_mapping(
             _WORDS[Whole]: lambda: as_whole(body, parameters),
             _WORDS[Columns]: lambda: if_repeated(alternating),
             _WORDS[Lines]: lambda: as_lines(body, parameters),
+            "whole rows of tiles": lambda: if_repeated(in_whole_tiles),
             _WORDS[Across]: lambda: as_across(body, parameters),
             _WORDS[Alone]: lambda: as_alone(body, parameters),
             _WORDS[Tiled]: lambda: if_repeated(in_tiles),

@@ -154,7 +154,7 @@ def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:
     inner = sweep.axes[-1]
     consecutive = all(step_along(store.at, inner) == 1 for store in sweep.stores)
     least = parameters.narrow_run if _is_narrow(sweep) else parameters.chunked_run
-    return not sweep.folds and consecutive and inner.extent >= least
+    return bool(sweep.stores) and not sweep.folds and consecutive and inner.extent >= least
 
 
 def in_chunks_anywhere(sweep: Sweep) -> bool:

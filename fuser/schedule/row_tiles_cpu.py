@@ -9,6 +9,13 @@ some rows.
 A line of memory is still in the cache when the next row reads it. What lies so is turned as it is
 read, or stored, where rows are whole blocks of vectors, instead of gathered or scattered for each
 row. What a row folds becomes a fold over the rows, to a place for each.
+
+    norm of T0 over channels, stored with its channels last; T0 has them first
+      for each pixel: mean, variance, store           a line of T0 for each channel, three times
+    ->
+      for 16 pixels: all channels of T0, turned; for each pixel: mean, variance, store
+
+Rows that are swept several times are in such tiles as a whole.
 """
 
 from __future__ import annotations
@@ -62,7 +69,44 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
     if not 0 < point_count(body.rows) <= parameters.most_places:
         return Refusal(f"{point_count(body.rows)} rows are more than {parameters.most_places}")
     tiled = _in_order_of_tiles(body, at, rows, elements)
-    return Tiled(_with_tiles(tiled, at, parameters) if turned else tiled)
+    if not turned:
+        return Tiled(tiled)
+    return Tiled(_with_tiles(tiled, at, parameters, parameters.tile_elements))
+
+
+def in_whole_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
+    """`body` with tiles that have some rows as a whole, which sweeps read as often as they like, if
+    rows lie across the lines of one tensor, and along those of another."""
+    sweeps = [sweep for sweep in body.stages if sweep.axes]
+    if len(sweeps) < 2 or not body.rows:
+        return Refusal("a row is swept once, or the only one")
+    if body.folds_over_rows or body.epilogue:
+        return Refusal("something is folded over the rows")
+    axes = sweeps[0].axes
+    if len(axes) != 1 or any(sweep.axes != axes for sweep in sweeps):
+        return Refusal("sweeps of a row are not over one axis")
+    row, (inner,) = body.rows[-1], axes
+    rows, extent = math.gcd(row.extent, parameters.tile_rows), inner.extent
+    if rows < parameters.fewest_turned or not rows <= extent <= parameters.whole_tile:
+        return Refusal(f"{row.extent} rows of {extent} elements make no tiles")
+    if not all(map(_is_simple, body.stages)):
+        return Refusal("points of a row have an order")
+    accesses = [access for sweep in sweeps for access in sweep.accesses]
+    across = [a for a in accesses if _lies_across(a, row, inner, parameters.line_bytes)]
+    along = [a for a in accesses if step_along(a.at, inner) == 1 and step_along(a.at, row)]
+    if not across or not along:
+        return Refusal("all tensors have a row along their lines of memory, or all across them")
+    many, few = row.split(rows)
+    places = {row: _joined(many, few)}
+    body = dataclasses.replace(
+        body,
+        rows=(*body.rows[:-1], many, few),
+        stages=tuple(replace_axes(stage, places) for stage in body.stages),
+    )
+    room = 1 << (extent - 1).bit_length()  # as other lengths have, whose text is the same then
+    for number, stage in enumerate(body.stages):
+        body = _with_tiles(body, number, parameters, room) if stage.axes else body
+    return Tiled(body) if body.tiles else Refusal("tiles of rows are too large")
 
 
 def _in_order_of_tiles(body: RowBody, at: int, rows: int, elements: int) -> RowBody:
@@ -105,9 +149,10 @@ def _turned_blocks(
     return (rows, elements) if worth else None
 
 
-def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters) -> RowBody:
-    """What stage `at` reads or stores across its lines of memory goes by tiles."""
-    sweep, row, most = body.stages[at], body.rows[-1], parameters.tile_elements
+def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int) -> RowBody:
+    """What stage `at` reads or stores across its lines of memory goes by tiles, of up to `most`
+    elements of each row. What an earlier stage reads so is there."""
+    sweep, row = body.stages[at], body.rows[-1]
     (axis,) = sweep.axes
     turned = [
         node
@@ -117,10 +162,15 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters) -> RowBody
         and _lies_across(node, row, axis, parameters.line_bytes)
     ]
     largest = max((_tile_bytes(node, row, most) for node in turned), default=1)
-    turned = turned[: parameters.kept_bytes // largest]
+    there = {tile.name for tile in body.tiles}
+    known = [node for node in turned if isinstance(node, Load) and node.name in there]
+    new = [node for node in turned if node not in known]
+    new = new[: parameters.kept_bytes // largest - len(there)]
     code: list[Code] = list(sweep.code)
-    tiles: list[RowTile] = []
-    for node in turned:
+    for node in known:
+        code[code.index(node)] = Kept(node.name, node.tensor.dtype, axis)
+    tiles = list(body.tiles)
+    for node in new:
         first, stored = substitute(node.at, {row: ZERO}), isinstance(node, Store)
         name = stored_name(node.tensor) if isinstance(node, Store) else node.name
         tiles.append(RowTile(name, node.tensor, first, row, axis, most, stored))
@@ -128,7 +178,7 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters) -> RowBody
             code.append(Keep(name, node.tensor.dtype, axis, source=node.source))
         else:
             code[code.index(node)] = Kept(name, node.tensor.dtype, axis)
-    stores = tuple(store for store in sweep.stores if store not in turned)
+    stores = tuple(store for store in sweep.stores if store not in new)
     stages = list(body.stages)
     stages[at] = dataclasses.replace(sweep, code=tuple(code), stores=stores)
     return dataclasses.replace(body, stages=tuple(stages), tiles=tuple(tiles))

@@ -47,6 +47,12 @@ def down(fd: FusionDefinition, x: Handle) -> Handle:
     return softmax(fd, x, 0)
 
 
+def normed(fd: FusionDefinition, x: Handle) -> Handle:
+    """Over channels, which are first in memory, and last in what is stored."""
+    turned = fd.ops.permute(x, [0, 2, 1])
+    return fd.ops.stride_order(softmax(fd, turned, 2), [2, 1, 0])
+
+
 def group_norm(fd: FusionDefinition, x: Handle) -> Handle:
     """Groups of 4 channels, which are last in memory."""
     grouped = fd.ops.reshape(x, new_shape=[2, 900, 32, 4])
@@ -62,8 +68,9 @@ CASES = [
     (softmax, [(1000, 8)], Whole, []),
     (group_norm, [(2, 900, 128)], Columns, ["more than 8"]),
     (down, [(2048, 256)], Lines, ["more than 8", "short pieces"]),
-    (down, [(100, 256)], Across, ["more than 8", "short pieces", "fewer than 1024"]),
-    (softmax, [(2, 9999)], Alone, [*["more than 8", "short pieces"], *["not rows, are next"] * 2]),
+    (down, [(100, 256)], Across, [*["more than 8", "short pieces"], "fewer than 1024", "across"]),
+    (softmax, [(2, 9999)], Alone, ["short pieces", *["are next"], "make no tiles", "are next"]),
+    (normed, [(4, 96, 64)], Tiled, ["have several axes"]),
     (scale_gradient, [(8, 64, 1024), (8, 1024, 64)], Tiled, ["8 or more"]),
     (softmax, [(4096, 64)], Batched, ["8 or more", "swept 3 times"]),
     (softmax, [(4096, 768)], Along, ["8 or more", "swept 3 times", "16 to 256 elements"]),
