@@ -1,7 +1,9 @@
 """How results of a definition lie in memory, and how torch says they should.
 
 A definition lays results out as its own operations would in torch. Where those of ATen do
-otherwise (a contiguous clone of a transposed tensor), an output needs a stride order.
+otherwise (a contiguous clone of a transposed tensor), an output needs a stride order. So does one
+that would be expanded where ATen's is written out (a copy of a row to all rows): the caller may
+write to it.
 """
 
 from __future__ import annotations
@@ -40,19 +42,25 @@ def wanted_orders(
     memory = {
         by_id[v.id]: Strided(by_id[v.id], shapes[v], hints(t.stride())) for v, t in tensors.items()
     }
-    orders = stride_orders(eager_memories(static, memory))
-    made = [orders[by_id[value.id]] for value, _ in results]
-    return [_differing(tensor, order) for (_, tensor), order in zip(results, made, strict=True)]
+    held = eager_memories(static, memory)
+    orders = stride_orders(held)
+    made = [by_id[value.id] for value, _ in results]
+    return [
+        _differing(tensor, orders[value], held[value].strides)
+        for (_, tensor), value in zip(results, made, strict=True)
+    ]
 
 
-def _differing(tensor: torch.Tensor, made: Sequence[int]) -> list[int] | None:
-    """The stride order of `tensor`, unless `made` puts its elements in the same places."""
+def _differing(tensor: torch.Tensor, made: Sequence[int], lies: Sequence[int]) -> list[int] | None:
+    """The stride order of `tensor`, unless the order `made` puts its elements in the same places,
+    and all of them in places of their own, as strides `lies` may not."""
     sizes, strides = hints(tensor.shape), hints(tensor.stride())
     long = [dim for dim, size in enumerate(sizes) if size > 1]
     if any(strides[dim] == 0 for dim in long):
         return None
     wanted = sorted(long, key=lambda dim: -strides[dim])
-    if wanted == sorted(long, key=lambda dim: -made[dim]):
+    is_expanded = any(lies[dim] == 0 for dim in long)
+    if wanted == sorted(long, key=lambda dim: -made[dim]) and not is_expanded:
         return None
     # Dimensions of one element lie anywhere: they go last.
     slowest_first = [*wanted, *(dim for dim in range(len(sizes)) if dim not in long)]

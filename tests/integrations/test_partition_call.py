@@ -44,6 +44,9 @@ IMAGE = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
         (aten.flip.default, [TURNED, [0]], {}),
         (aten.full_like.default, [TURNED, 2.0], {}),
         (aten.cumsum.default, [TURNED, 0], {}),
+        # Nothing is expanded that the caller may write to.
+        (aten.repeat.default, [torch.randn(3, 1), [1, 4]], {}),
+        (aten.copy.default, [TURNED, torch.randn(5, 1, 1)], {}),
     ],
     ids=lambda given: str(given) if isinstance(given, torch._ops.OpOverload) else "",
 )
