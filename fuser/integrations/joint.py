@@ -34,7 +34,7 @@ from fuser.integrations.fx_types import (
     value_of,
 )
 from fuser.integrations.index_rules import INDEX_RULES, Rule
-from fuser.integrations.readers import needs_memory, readers_of
+from fuser.integrations.readers import needs_memory, readers_of, views_if
 
 _aten: Any = torch.ops.aten
 _NEGATED = _aten._neg_view.default
@@ -81,12 +81,39 @@ def _apply(rules: Mapping[Any, Rule], graph: Graph) -> int:
             continue
         with graph.inserting_before(node):
             new = rule(node)
-        if new is not None:
-            if new.op == "call_function" and "val" not in new.meta:
-                new.meta = dict(node.meta)
-            node.replace_all_uses_with(new)
+        if new is None:
+            continue
+        if new.op == "call_function" and "val" not in new.meta:
+            new.meta = dict(node.meta)
+        with graph.inserting_before(node):
+            placed = _placed(node, new)
+        if placed is not None:
+            node.replace_all_uses_with(placed)
             changes += 1
     return changes
+
+
+def _placed(node: Node, new: Node) -> Node | None:
+    """What replaces a node by another that has its elements, perhaps elsewhere: views that follow
+    lie where those then do, and torch, which reads in the order of memory, finds the order it was
+    traced with. A copy where that cannot be; None where no copy lies as the node does."""
+    old, tensor = tensor_of(node), tensor_of(new)
+    if same_numbers(old.stride(), tensor.stride()):
+        return new
+    found = views_if(node, tensor)
+    if found is None or (readers_of(node).torch and not _is_in_order(old, tensor)):
+        return _laid_out(node, new)
+    for view, made in found.items():
+        if view is not node:
+            view.meta["val"] = made
+    return new
+
+
+def _is_in_order(old: torch.Tensor, new: torch.Tensor) -> bool:
+    """Whether the dimensions of a tensor are to each other in memory as those of another one."""
+    sizes, before, after = map(hints, (old.shape, old.stride(), new.stride()))
+    long = [dim for dim, size in enumerate(sizes) if size > 1]
+    return sorted(long, key=lambda dim: -before[dim]) == sorted(long, key=lambda d: -after[d])
 
 
 def _clone(node: Node) -> Node | None:

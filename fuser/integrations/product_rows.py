@@ -14,12 +14,10 @@ from typing import Any, cast
 
 import torch
 from torch.fx import Graph, Node
-from torch.fx.node import map_arg
 
-from fuser.integrations.aten import TABLE, Kind
 from fuser.integrations.fx_types import hint, is_static, nbytes, tensor_of
 from fuser.integrations.product_library import runs_in_onednn
-from fuser.integrations.readers import readers_of
+from fuser.integrations.readers import readers_of, views_if
 from fuser.runtime.output_pool import POOLED_BYTES
 
 _aten: Any = torch.ops.aten
@@ -80,7 +78,7 @@ def _align(node: Node, copied: bool) -> None:
         _read_by_copy(node)
     result = tensor_of(node)
     row = row_for(result.shape[1])
-    found = _views_of(node, result.new_empty_strided(result.shape, (row, 1)))
+    found = views_if(node, result.new_empty_strided(result.shape, (row, 1)))
     for view, tensor in (found or {}).items():
         view.meta["val"] = tensor
 
@@ -93,20 +91,3 @@ def _read_by_copy(node: Node) -> None:
         )
     copy.meta = dict(node.meta)
     node.replace_all_uses_with(copy, delete_user_cb=lambda user: user is not copy)
-
-
-def _views_of(node: Node, tensor: torch.Tensor) -> dict[Node, torch.Tensor] | None:
-    """A product and the views that follow, were it `tensor`; None where one would be a copy."""
-    found, pending = {node: tensor}, list(node.users)
-    while pending:
-        user = pending.pop(0)
-        row = TABLE.get(user.target)
-        if row is None or row.kind is not Kind.VIEW:
-            continue
-        args, kwargs = map_arg((user.args, user.kwargs), lambda n: found.get(n, n.meta.get("val")))
-        try:
-            found[user] = user.target(*args, **kwargs)  # pyright: ignore[reportCallIssue]
-        except (RuntimeError, ValueError):  # torch says so where it would be no view
-            return None
-        pending += user.users
-    return found

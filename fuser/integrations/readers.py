@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 from fuser.integrations.aten import TABLE, Kind
-from fuser.integrations.fx_types import is_write
+from fuser.integrations.fx_types import is_view, is_write
+
+_ELSEWHERE: Any = torch.ops.aten.as_strided.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,27 @@ def base_of(node: Node) -> Node:
     while node.op == "call_function" and _may_alias(node) and node.all_input_nodes:
         node = node.all_input_nodes[0]
     return node
+
+
+def views_if(node: Node, tensor: torch.Tensor) -> dict[Node, Any] | None:
+    """A node and the views that follow, with what each would make, were the node's result `tensor`;
+    None where one would be a copy, or be of other elements."""
+    found: dict[Node, Any] = {node: tensor}
+    pending = list(node.users)
+    while pending:
+        user = pending.pop(0)
+        row = TABLE.get(user.target)
+        if not is_view(user) and (row is None or row.kind is not Kind.VIEW):
+            continue
+        if user.target is _ELSEWHERE:
+            return None
+        args, kwargs = map_arg((user.args, user.kwargs), lambda n: found.get(n, n.meta.get("val")))
+        try:
+            found[user] = user.target(*args, **kwargs)  # pyright: ignore[reportCallIssue]
+        except (RuntimeError, ValueError):  # torch says so where it would be no view
+            return None
+        pending += user.users
+    return found
 
 
 def _is_written(node: Node) -> bool:

@@ -1,5 +1,5 @@
 """Each test compiles anew, and sees the reports of its own graphs only. The arguments of every
-graph that is divided into partitions are checked."""
+graph that is divided into partitions are checked, and what it says of its views."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.fx import Graph, Node
 
 from fuser.integrations import dynamo
 from fuser.integrations.support import Support
-from tests.integrations.graphs import check_arguments
+from tests.integrations.graphs import check_arguments, check_views
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +29,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def _checked(support: Callable[[Graph], Mapping[Node, Support]]) -> Callable[[Graph], Any]:
     def checked(graph: Graph) -> Mapping[Node, Support]:
         check_arguments(graph)
+        check_views(graph)
         return support(graph)
 
     return checked

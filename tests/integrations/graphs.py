@@ -11,9 +11,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from fuser.integrations.fx_types import tensors_of
+from fuser.integrations.fx_types import is_one, is_view, meta_of, same_numbers, tensors_of
 from fuser.integrations.joint import rewrite_graph
 from fuser.integrations.partition_call import define
 from fuser.integrations.support import Support, support
@@ -80,6 +81,7 @@ def rewritten(function: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
     module = make_fx(function, tracing_mode="fake")(*inputs)
     rewrite_graph(module.graph)
     check_arguments(module.graph)
+    check_views(module.graph)
     module.recompile()
     torch.testing.assert_close(module(*inputs), function(*inputs))
     targets = [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
@@ -93,3 +95,19 @@ def check_arguments(graph: Graph) -> None:
         given, _ = pytree.tree_flatten((node.args, node.kwargs))
         raw = [argument for argument in given if isinstance(argument, symbolic)]
         assert not raw, f"{node.format_node()} has {raw} as arguments"
+
+
+def check_views(graph: Graph) -> None:
+    """What a graph says of views is what they are of what they read, after rewrites too."""
+    for node in filter(is_view, graph.nodes):
+        args, kwargs = map_arg((node.args, node.kwargs), meta_of)
+        said, made = (tensors_of(value) for value in (meta_of(node), node.target(*args, **kwargs)))
+        for old, new in zip(said, made, strict=True):
+            alike = same_numbers(old.shape, new.shape) and same_numbers(_steps(old), _steps(new))
+            assert alike, f"{node.format_node()} lies as {old.stride()}, not as {new.stride()}"
+
+
+def _steps(tensor: torch.Tensor) -> list[Any]:
+    """The strides of dimensions along which there is more than one element."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return [stride for size, stride in pairs if not is_one(size)]

@@ -115,3 +115,36 @@ def test_places_along_many_indices_become_pieces_where_kernels_have_loops_for_ea
     targets = [node.target for node in module.graph.nodes]
     assert (aten.cat.default in targets) == (read == "cat")
     assert (aten.index.Tensor in targets) == (read == "index")
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        # A slice's rows are apart, and so are those of its views.
+        (lambda x: x[:, torch.arange(3)].unsqueeze(0).logcumsumexp(2), ["slice", "unsqueeze"]),
+        # A slice has no such view.
+        (lambda x: x[:, torch.arange(3)].view(-1) + 1, ["slice", "permute", "clone"]),
+        (lambda x: x[:, torch.arange(3)].as_strided((4, 3), (3, 1)) + 1, ["slice", "permute"]),
+        # torch's results would lie in another order than was traced.
+        (
+            lambda x: x.view(6, 4).t()[:, torch.arange(3)].logcumsumexp(0).view(-1),
+            ["view", "t", "slice", "permute", "clone"],
+        ),
+    ],
+)
+def test_views_lie_as_the_slices_that_they_are_of(function: Any, expected: list[str]) -> None:
+    assert rewritten(function, X)[: len(expected)] == expected
+    torch.testing.assert_close(torch.compile(function, backend="fuser")(X), function(X))
+
+
+def test_gradients_go_to_every_second_row_of_an_image() -> None:
+    """The rows that were read are a range with a step, of which the forward saves a view."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.interpolate(x, scale_factor=(0.5, 1.7), mode="nearest-exact")
+
+    given = [torch.randn(1, 1, 5, 6, requires_grad=True) for _ in range(2)]
+    given[1].data.copy_(given[0].data)
+    for run, x in zip((function, torch.compile(function, backend="fuser")), given, strict=True):
+        run(x).square().sum().backward()
+    torch.testing.assert_close(given[1].grad, given[0].grad)
