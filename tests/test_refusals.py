@@ -55,6 +55,13 @@ def test_an_expanded_input_cannot_be_updated() -> None:
         fd.execute([torch.ones(1).expand(5)])
 
 
+def test_an_input_of_no_elements_may_have_any_strides() -> None:
+    with FusionDefinition() as fd:
+        a = fd.define_tensor(shape=[-1, -1], contiguity=False)
+        fd.add_output(a + 1.0, alias_input=a)
+    assert fd.execute([torch.ones(1, 0).expand(3, 0)]) == []
+
+
 def test_a_size_without_a_value_names_the_scalar() -> None:
     with FusionDefinition() as fd:
         i, j = fd.define_scalar(dtype=DataType.Int), fd.define_scalar(dtype=DataType.Int)

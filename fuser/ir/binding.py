@@ -55,7 +55,9 @@ def check_updates(fusion: Fusion, inputs: Inputs) -> None:
         reason = ""
         if output.value.shape != tuple(held.shape):
             reason = f"their sizes differ: {list(output.value.shape)} and {list(held.shape)}"
-        elif 0 in [s for s, n in zip(held.stride(), held.shape, strict=True) if n > 1]:
+        elif held.numel() and 0 in [
+            stride for stride, size in zip(held.stride(), held.shape, strict=True) if size > 1
+        ]:
             reason = "the input is expanded: several of its elements are one in memory"
         if reason:
             raise AliasUpdateError(output=output.value, input=output.alias_of, reason=reason)
