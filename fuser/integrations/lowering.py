@@ -120,9 +120,11 @@ class Lowering:
             raise ArgumentError(
                 operation=str(self._node), argument="sizes", got=sizes, expected=f"torch {expected}"
             )
-        if handle.dtype() in (wanted, wanted.compute):
-            return handle
-        return self.ops.cast(handle, wanted)
+        if handle.dtype() not in (wanted, wanted.compute):
+            handle = self.ops.cast(handle, wanted)
+        # Of a part of an open dimension, tracing may know the size, which who reads it asks for.
+        known = [want if have < 0 else -1 for have, want in zip(sizes, expected, strict=True)]
+        return self.ops.expand(handle, known) if any(size >= 0 for size in known) else handle
 
     # -- arguments -------------------------------------------------------------------------------
 

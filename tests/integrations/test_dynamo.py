@@ -158,7 +158,14 @@ def masked(x: torch.Tensor) -> torch.Tensor:
     return scores.softmax(-1).cumsum(1)
 
 
-@pytest.mark.parametrize("function", [sliced, shifted, masked])
+def paired(x: torch.Tensor) -> torch.Tensor:
+    """Of parts of open dimensions, sizes that tracing knows: 2, and 1."""
+    first, second = (x * 2).narrow(1, 0, 2).unbind(1)
+    even, odd = x[:4].relu().split(2)
+    return (first - second).sum() * (even - odd) * x[:, :1].t().squeeze(0).amax()
+
+
+@pytest.mark.parametrize("function", [sliced, shifted, masked, paired])
 def test_open_sizes_are_scalars_of_the_definition(function: Any) -> None:
     run = compiled(function, dynamic=True)
     for sizes in ((4, 6), (6, 10), (5, 8)):
