@@ -86,7 +86,7 @@ def in_whole_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refus
     if len(axes) != 1 or any(sweep.axes != axes for sweep in sweeps):
         return Refusal("sweeps of a row are not over one axis")
     row, (inner,) = body.rows[-1], axes
-    rows, extent = math.gcd(row.extent, parameters.tile_rows), inner.extent
+    rows, extent = _divisor(row.extent, parameters.tile_rows), inner.extent
     if rows < parameters.fewest_turned or not rows <= extent <= parameters.whole_tile:
         return Refusal(f"{row.extent} rows of {extent} elements make no tiles")
     if not all(map(_is_simple, body.stages)):

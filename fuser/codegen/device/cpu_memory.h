@@ -371,20 +371,23 @@ static inline __attribute__((always_inline)) void join_turned(Vector (&rows)[Sid
 }
 
 //@ tile_block: turn_block, stream_vector
-// The widest block of a tile that registers hold, in words of an element's size; 1 if none does.
+// The widest block of a tile that registers hold, in words of an element's size: a power of two, 1 if
+// none does.
 template <class T, int Lines, int Columns>
 constexpr int block_side() {
   constexpr int lanes = sizeof(stream_vector) / sizeof(T);
   constexpr int held = lanes < 16 ? lanes : 16;
   constexpr int shorter = Lines < Columns ? Lines : Columns;
-  return sizeof(T) > 8 ? 1 : shorter < held ? shorter : held;
+  int side = sizeof(T) > 8 ? 1 : held;
+  while (side > shorter) side /= 2;
+  return side;
 }
 
 //@ fill_tile: tile_block
 // Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
-// Of fewer columns than there is room for, the last block is moved back to end with them. If Ahead,
-// it asks for what the next tile reads, whose lines come after these: processors follow fewer columns
-// than a tile has.
+// Of fewer columns than there is room for, the last block is moved back to end with them, and so is
+// the last one of lines that are no whole blocks. If Ahead, it asks for what the next tile reads, whose
+// lines come after these: processors follow fewer columns than a tile has.
 template <bool Ahead = false, class T, int Lines, int Columns, class Index, class Column>
 static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column,
                              int count = Columns) {
@@ -398,7 +401,8 @@ static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column colu
     typedef words<typename word<sizeof(T)>::type, side> block;
     for (int block_at = 0; block_at < count; block_at += side) {
       const int i = block_at < count - side ? block_at : count - side;
-      for (int line = 0; line < Lines; line += side) {
+      for (int line_at = 0; line_at < Lines; line_at += side) {
+        const int line = line_at < Lines - side ? line_at : Lines - side;
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {
           const T* from = column(first + i + k) + line;
@@ -430,7 +434,8 @@ static inline void drain_tile(const T (&tile)[Lines][Columns], Index first, Colu
     constexpr bool whole = sizeof(typename block::vector) == sizeof(stream_vector);
     for (int block_at = 0; block_at < count; block_at += side) {
       const int i = block_at < count - side ? block_at : count - side;
-      for (int line = 0; line < Lines; line += side) {
+      for (int line_at = 0; line_at < Lines; line_at += side) {
+        const int line = line_at < Lines - side ? line_at : Lines - side;
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {
           rows[k] = *reinterpret_cast<const typename block::unaligned*>(&tile[line + k][i]);
