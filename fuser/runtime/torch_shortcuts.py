@@ -31,10 +31,12 @@ def recognizer(inputs: Inputs, apart: Callable[[Sequence[int]], bool] | None = N
     `apart` says of addresses how tensors lie to each other: it is not asked again about the same.
     """
     make: Any = getattr(_guards, "TensorGuards", None)
-    if make is None or not all(isinstance(given, torch.Tensor) for given in inputs):
+    tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
+    if make is None or len(tensors) < len(inputs):
         return never
     check = make(*inputs, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
     count, approved = len(inputs), list[int]()
+    empty = [place for place, tensor in enumerate(tensors) if tensor.numel() == 0]
 
     def recognizes(given: Inputs) -> bool:
         nonlocal approved
@@ -42,13 +44,13 @@ def recognizer(inputs: Inputs, apart: Callable[[Sequence[int]], bool] | None = N
         if at is None or len(at) != count or not check(*given):
             return False
         if at != approved:
-            if not _are_aligned(at) or not (apart is None or apart(at)):
+            if not _are_aligned(at, empty) or not (apart is None or apart(at)):
                 return False
             approved = at
         return True
 
     at = _addresses(inputs)
-    return never if at is None or not _are_aligned(at) else recognizes
+    return never if at is None or not _are_aligned(at, empty) else recognizes
 
 
 def _addresses(inputs: Inputs) -> list[int] | None:
@@ -62,8 +64,10 @@ def _addresses(inputs: Inputs) -> list[int] | None:
         return None
 
 
-def _are_aligned(addresses: Sequence[int]) -> bool:
-    """Whether there is memory at all of them, aligned for any kernel."""
+def _are_aligned(addresses: Sequence[int], empty: Sequence[int]) -> bool:
+    """Whether there is memory at all of them, aligned for any kernel, but for `empty` tensors."""
+    if empty:
+        addresses = [at for place, at in enumerate(addresses) if place not in empty]
     return 0 not in addresses and not reduce(int.__or__, addresses, 0) & _UNALIGNED
 
 

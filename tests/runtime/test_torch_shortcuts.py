@@ -50,6 +50,21 @@ OTHERS: dict[str, Callable[[], list[torch.Tensor | float]]] = {
 }
 
 
+def freed(*sizes: int) -> torch.Tensor:
+    """A tensor whose memory is no more."""
+    tensor = like(*sizes)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+def test_what_has_no_elements_needs_no_memory():
+    recognizes = recognizer([like(0, 3), like(8)])
+    assert recognizes([like(0, 3), like(8)])
+    assert not recognizes([like(0, 3), freed(8)])
+    assert not recognizes([like(3, 0), like(8)])
+    assert not recognizes([like(1, 3), like(8)])
+
+
 def test_what_is_alike_is_recognized():
     recognizes = recognizer([like(4, 8), like(8)])
     assert recognizes([like(4, 8), like(8)])
@@ -63,7 +78,7 @@ def test_what_is_not_is_not(name: str):
 
 
 @pytest.mark.parametrize(
-    "first", [lambda: [unaligned(4, 8)], lambda: [like(4), 2.0], lambda: [like(0, 3)]]
+    "first", [lambda: [unaligned(4, 8)], lambda: [like(4), 2.0], lambda: [freed(4)]]
 )
 def test_what_cannot_be_told_so_never_is(first: Callable[[], list[torch.Tensor | float]]):
     given = first()
