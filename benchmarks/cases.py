@@ -22,6 +22,7 @@ import scan_cases as scan
 import scatter_cases as scatter
 import shift_cases as shift
 import torch
+import turned_cases as turned
 from case import DTYPES, Case, Kind, Shape
 
 
@@ -61,6 +62,9 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (shift.ROTARY_BACKWARD, HEADS),
     (pair.ROTARY, HEADS),
     (pair.POOL, (Sized((32, 64, 128, 128), cpu_rows=16),)),
+    (turned.DROPPED_WEIGHTS, (Sized((16, 12, 256, 256), cpu_rows=8),)),
+    (turned.SHARED_HEADS, (Sized((8, 8, 4, 128, 1024), cpu_rows=2),)),
+    (turned.CHANNELS_NORM, (Sized((64, 96, 3136), cpu_rows=16),)),
     (row.SOFTMAX, (NARROW, Sized((4096, 32768), 512), Sized((2048, 131072), 128))),
     (row.LOG_SOFTMAX, (NARROW,)),
     (norm.LAYERNORM, (NARROW, WIDE)),
@@ -96,6 +100,7 @@ SMALL: dict[str, Shape] = {
     float8.BLOCKS.name: (8, 96),
     **shift.SMALL,
     **pair.SMALL,
+    **turned.SMALL,
 }
 SMALL_SHAPE = (8, 48)
 

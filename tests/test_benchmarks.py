@@ -11,6 +11,7 @@ import pair_cases
 import pytest
 import shift_cases
 import torch
+import turned_cases
 from case import FLOAT8, Case, Scratch, tensors
 from cases import cases, small
 from checks import WrongResultError, check_ours, error, working
@@ -19,7 +20,10 @@ from host_time import chain, host_seconds, measure_execute
 from liger import HAS_LIGER
 
 ROWS, COLUMNS = 5, 33
-FIXED = ("gelu", "permute", float8_cases.BLOCKS.name, *shift_cases.SMALL, *pair_cases.SMALL)
+FIXED = (
+    *("gelu", "permute", float8_cases.BLOCKS.name),
+    *(*shift_cases.SMALL, *pair_cases.SMALL, *turned_cases.SMALL),
+)
 """Kinds that not every shape has."""
 SMALL = list({str(case): case for case in (small(c, "cpu") for c in cases("cpu"))}.values())
 ODD = [

@@ -50,13 +50,6 @@ OTHERS: dict[str, Callable[[], list[torch.Tensor | float]]] = {
 }
 
 
-def freed(*sizes: int) -> torch.Tensor:
-    """A tensor whose memory is no more."""
-    tensor = like(*sizes)
-    tensor.untyped_storage().resize_(0)
-    return tensor
-
-
 def test_what_has_no_elements_needs_no_memory():
     recognizes = recognizer([like(0, 3), like(8)])
     assert recognizes([like(0, 3), like(8)])
