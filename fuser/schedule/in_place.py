@@ -7,6 +7,7 @@ at an earlier one of the same thread, and every element must be stored once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from fuser.ir.nodes import Value
@@ -25,9 +26,10 @@ def points_refusal(segment: Segment, body: Body) -> str | None:
     return next(filter(None, refusals), None)
 
 
-def rows_refusal(segment: Segment, body: RowBody, *, by_team: bool) -> str | None:
-    """Why a kernel of these rows, each a team's or a thread's, may not; None if it may."""
-    refusals = (_Rows(segment, body, base, by_team).refusal() for base in segment.overwritten)
+def rows_refusal(segment: Segment, *pieces: RowBody, by_team: bool) -> str | None:
+    """Why a kernel of these rows, each a team's or a thread's, may not; None if it may. They may be
+    in pieces, one after the other."""
+    refusals = (_of_rows(segment, pieces, base, by_team) for base in segment.overwritten)
     return next(filter(None, refusals), None)
 
 
@@ -42,7 +44,14 @@ def _of_points(segment: Segment, body: Body, base: Value) -> str | None:
     (store,) = _stores(segment, base, body.stores)
     if any(load.at != store.at for load in _loads(segment, base, body.loads)):
         return _elsewhere(base)
-    return _repeated(store, body.axes)
+    return _repeated([(store, body.axes)])
+
+
+def _of_rows(segment: Segment, pieces: Sequence[RowBody], base: Value, by_team: bool) -> str | None:
+    """No piece reads what another one stores, if each reads only where it stores itself."""
+    rows = [_Rows(segment, piece, base, by_team) for piece in pieces]
+    reason = next(filter(None, (piece.refusal() for piece in rows)), None)
+    return reason or _repeated([piece.stored() for piece in rows])
 
 
 class _Rows:
@@ -59,24 +68,30 @@ class _Rows:
         self._base = base
         self._by_team = by_team
         self._sweeps = body.sweeps
+        (self._number,) = [n for n, s in enumerate(self._sweeps) if self._stored_in(s)]
+        self._in_epilogue = self._number >= len(body.stages)
+
+    def stored(self) -> tuple[Store, Sequence[Axis]]:
+        """The store, and the axes over which it is done."""
+        sweep = self._sweeps[self._number]
+        (store,) = self._stored_in(sweep)
+        return store, sweep.axes if self._in_epilogue else (*self._body.rows, *sweep.axes)
 
     def refusal(self) -> str | None:
-        """Why the rows may not be overwritten."""
-        (number,) = [n for n, s in enumerate(self._sweeps) if self._stored_in(s)]
-        sweep = self._sweeps[number]
-        (store,) = self._stored_in(sweep)
-        in_epilogue = number >= len(self._body.stages)
+        """Why the rows may not be overwritten, each of whose elements is stored once."""
+        number, sweep = self._number, self._sweeps[self._number]
+        store, _ = self.stored()
         reading = [n for n, other in enumerate(self._sweeps) if self._read_in(other)]
         for other in reading:
             if any(load.at != store.at for load in self._read_in(self._sweeps[other])):
                 return _elsewhere(self._base)
-        if max(reading) > number:
+        if max(reading, default=number) > number:
             return f"the old {self._base} is read again after {store.tensor} is stored"
-        if in_epilogue and reading != [number]:
+        if self._in_epilogue and reading != [number]:
             return f"the old {self._base} is read by other rows"
         if self._by_team and not self._is_of_one_thread(sweep, reading, number):
             return f"several threads read the old {self._base}"
-        return _repeated(store, sweep.axes if in_epilogue else (*self._body.rows, *sweep.axes))
+        return None
 
     def _is_of_one_thread(self, sweep: Sweep, reading: Sequence[int], number: int) -> bool:
         """Whether one thread of a team has an element in all sweeps that read it."""
@@ -108,11 +123,12 @@ def _elsewhere(base: Value) -> str:
     return f"an element is computed from others of the old {base}"
 
 
-def _repeated(store: Store, axes: Sequence[Axis]) -> str | None:
-    """A reason if an element is stored at more than one point of `axes`."""
-    walked = [axis for axis in axes if axis.extent != 1]
-    once = all(map(store.at.coefficient, walked))
-    points = point_count(walked)
-    if once and points == store.tensor.elements:
-        return None
-    return f"an element of {store.tensor} is stored more than once"
+def _repeated(stored: Sequence[tuple[Store, Sequence[Axis]]]) -> str | None:
+    """A reason if an element is stored at more than one point of the axes of these stores, which
+    together store a tensor."""
+    points = 0
+    for store, axes in stored:
+        walked = [axis for axis in axes if axis.extent != 1]
+        points += point_count(walked) if all(map(store.at.coefficient, walked)) else math.inf
+    tensor = stored[0][0].tensor
+    return None if points == tensor.elements else f"an element of {tensor} is stored more than once"

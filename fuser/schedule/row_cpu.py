@@ -82,7 +82,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         index_dtype=DataType.Int,
         mapping=f"cpu rows, {', '.join(words)}",
         parameters=parameters,
-        overwrite_refusal=rows_refusal(segment, longest.body, by_team=False),
+        overwrite_refusal=rows_refusal(segment, *(piece.body for piece in pieces), by_team=False),
         not_chosen=longest.not_chosen,
     )
 

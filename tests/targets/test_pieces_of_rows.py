@@ -97,6 +97,37 @@ def test_a_piece_that_is_padding_reads_nothing() -> None:
     assert pieces(fd, [x]) == 3
 
 
+@pytest.mark.parametrize("kept", [20, 200])
+def test_rows_that_are_updated_in_pieces(kept: int) -> None:
+    """The rows that `x` keeps are read where they are stored; the others are read from `y` alone,
+    and all of a residual where it is stored. Nothing is made elsewhere first."""
+    x, y, residual = torch.randn(220, 64), torch.randn(220, 64), torch.randn(220, 64)
+    with FusionDefinition() as fd:
+        old, other, rest = map(fd.from_pytorch, (x, y, residual))
+        first = fd.ops.slice(old, [0, 0], [kept, 64])
+        whole = fd.ops.cat([first, fd.ops.slice(other, [kept, 0], [220, 64])], 0)
+        fd.add_output(norm(fd, whole, 1), alias_input=old)
+        fd.add_output(softmax(fd, whole, 1) + rest, alias_input=rest)
+    given = [x, y, residual]
+    assert pieces(fd, given) == 2
+    assert str(fd.plan(given)).count(": in place, by rows") == 2
+    joined = torch.cat([x[:kept], y[kept:]])
+    normed, added = torch.nn.functional.layer_norm(joined, [64]), joined.softmax(1) + residual
+    fd.execute(given)
+    torch.testing.assert_close(x, normed)
+    torch.testing.assert_close(residual, added)
+
+
+def test_rows_that_other_pieces_read_are_not_updated() -> None:
+    x = torch.randn(220, 64)
+    with FusionDefinition() as fd:
+        old = fd.from_pytorch(x)
+        fd.add_output(norm(fd, fd.ops.pad(old, [0, 0, 3, -3]), 1), alias_input=old)
+    expected = torch.nn.functional.layer_norm(torch.nn.functional.pad(x, [0, 0, 3, -3]), [64])
+    fd.execute([x])
+    torch.testing.assert_close(x, expected)
+
+
 def resized(fd: FusionDefinition, x: Handle, others: list[Handle], draw: random.Random) -> Handle:
     """`x`, a pad or a concatenation along some of its dimensions."""
     rank = x.ndim
