@@ -90,7 +90,8 @@ def _add_to(kernel: CpuKernel, held: Ref, value: Expression, partial: Partial) -
 def widen(kernel: CpuKernel, node: Widen) -> None:
     """Joins blocks of folds over the rows to what is kept of them."""
     name = node.partial.name
-    first, end = "0", f"{name}_slots"
+    slots = _slots(kernel, node.partial)
+    first, end = "0", slots
     if node.every == 1:
         _join_block(kernel, node.partial, first, end)
         return
@@ -105,7 +106,7 @@ def widen(kernel: CpuKernel, node: Widen) -> None:
         _join_block(kernel, node.partial, first, end)
         kernel.out.line(f"{name}_rows = 0;")
         if node.span:  # from here on, no place has been added to
-            kernel.out.line(f"{first} = {name}_slots;")
+            kernel.out.line(f"{first} = {slots};")
             kernel.out.line(f"{end} = 0;")
 
 
@@ -145,7 +146,7 @@ def finish(kernel: CpuKernel, node: Finish) -> None:
         return
     type_, name = kernel.expressions.type(partial.kept), f"{partial.name}_all"
     at = kernel.sizes.index(node.at, partial.name)
-    part = f"{part_name(partial.name)}s[thread * {partial.name}_slots + {at}]"
+    part = f"{part_name(partial.name)}s[thread * {_slots(kernel, partial)} + {at}]"
     more = join(partial.operation, Ref(name, partial.kept), Ref(part, partial.kept))
     joined = kernel.expressions.print(more, name)
     kernel.out.line(f"{type_} {name} = {kernel.expressions.print(partial.fill, name)};")
@@ -166,8 +167,7 @@ def parts_of_threads(kernel: CpuKernel, partials: Sequence[Partial]) -> None:
     """Room for the parts of all threads."""
     kernel.count_threads()
     for partial in partials:
-        slots = kernel.sizes.parameter(f"{partial.name}_slots", _apart(partial))
-        count = f"threads * {slots}"
+        count = f"threads * {_slots(kernel, partial)}"
         _room(kernel, f"{part_name(partial.name)}s", partial.kept, count, partial.fill)
         if partial.in_blocks:
             fill = partial.block_fill
@@ -198,7 +198,8 @@ def count_rows_of_blocks(kernel: CpuKernel, nodes: Iterable[Node]) -> None:
             name = node.partial.name
             kernel.out.line(f"int {name}_rows = 0;")
             if node.span:
-                kernel.out.line(f"long long {name}_first = {name}_slots, {name}_end = 0;")
+                first = _slots(kernel, node.partial)
+                kernel.out.line(f"long long {name}_first = {first}, {name}_end = 0;")
 
 
 def only_part(kernel: CpuKernel, partial: Partial) -> None:
@@ -217,9 +218,14 @@ def own_part(kernel: CpuKernel, partial: Partial) -> None:
     if partial.in_blocks:
         held[block_name(name)] = partial.dtype
     for part, dtype in held.items():
-        own = f"{part}s + {number}() * {name}_slots"
+        own = f"{part}s + {number}() * {_slots(kernel, partial)}"
         type_ = f"{kernel.expressions.type(dtype)}* {kernel.target.restrict}"
         kernel.out.line(f"{type_} const {part} = {own};")
+
+
+def _slots(kernel: CpuKernel, partial: Partial) -> str:
+    """The places of a thread's part: a number for each piece of the rows."""
+    return kernel.sizes.parameter(f"{partial.name}_slots", _apart(partial))
 
 
 def _apart(partial: Partial) -> int:

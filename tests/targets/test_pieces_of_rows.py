@@ -10,7 +10,9 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.schedule import CpuRowParameters
 from tests.definitions import only_kernel
+from tests.mapped_by import THREADED, mapped_by
 
 
 def norm(fd: FusionDefinition, x: Handle, dim: int) -> Handle:
@@ -95,6 +97,18 @@ def test_a_piece_that_is_padding_reads_nothing() -> None:
         fd.add_output(softmax(fd, padded, 1))
     fd.validate([x])
     assert pieces(fd, [x]) == 3
+
+
+def test_pieces_whose_threads_fold_different_numbers_of_rows() -> None:
+    """Each thread has a part with places for 64 columns of the first piece, and for 16 of the
+    second."""
+    x, y = torch.randn(2049, 64).mT, torch.randn(2049, 16).mT
+    with FusionDefinition() as fd:
+        whole = fd.ops.cat([fd.ops.neg(fd.from_pytorch(x)), fd.from_pytorch(y)], 0)
+        fd.add_output(softmax(fd, whole, 1))
+    with mapped_by(CpuRowParameters(THREADED)):
+        assert pieces(fd, [x, y]) == 2
+        fd.validate([x, y])
 
 
 @pytest.mark.parametrize("kept", [20, 200])
