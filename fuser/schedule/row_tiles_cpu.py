@@ -23,6 +23,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from fuser.ir.nodes import Value
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis, Index, compose, of_axis, substitute
@@ -161,11 +162,12 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int)
         and not variables_of((node.at,))
         and _lies_across(node, row, axis, parameters.line_bytes)
     ]
-    largest = max((_tile_bytes(node, row, most) for node in turned), default=1)
     there = {tile.name for tile in body.tiles}
     known = [node for node in turned if isinstance(node, Load) and node.name in there]
     new = [node for node in turned if node not in known]
-    new = new[: parameters.kept_bytes // largest - len(there)]
+    largest = max((_tile_bytes(node.tensor, row, most) for node in new), default=1)
+    taken = sum(_tile_bytes(tile.tensor, row, most) for tile in body.tiles)
+    new = new[: (parameters.kept_bytes - taken) // largest]
     code: list[Code] = list(sweep.code)
     for node in known:
         code[code.index(node)] = Kept(node.name, node.tensor.dtype, axis)
@@ -192,8 +194,8 @@ def _is_plain(node: Load | Store, sweep: Sweep) -> bool:
     return node.joins is None and len(stored) == 1
 
 
-def _tile_bytes(node: Load | Store, row: Axis, most: int) -> int:
-    return row.extent * most * node.tensor.dtype.itemsize
+def _tile_bytes(tensor: Value, row: Axis, most: int) -> int:
+    return row.extent * most * tensor.dtype.itemsize
 
 
 def _divisor(extent: int, most: int) -> int:

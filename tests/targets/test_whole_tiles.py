@@ -3,6 +3,8 @@ have rows as a whole on the processor."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from fuser.schedule import CpuRowParameters
 from tests.definitions import only_kernel
 
 FLOAT = DataType.Float
@@ -139,3 +142,23 @@ def test_what_overwrites_its_input_is_done_once() -> None:
     expected = torch.softmax(x + y, 2)
     fd.execute([x, y])
     torch.testing.assert_close(y, expected)
+
+
+def test_tiles_of_all_sweeps_have_room_on_a_stack() -> None:
+    """The first sweep reads narrow elements, in many tiles; the second one wide ones as well."""
+    narrow = [torch.randn(2, 2048, 32).bfloat16().mT for _ in range(8)]
+    wide = [torch.randn(2, 2048, 32, dtype=torch.float64).mT for _ in range(12)]
+    parts = [narrow, wide, [torch.randn(2, 32, 2048)]]
+    given = [x for each in parts for x in each]
+    with FusionDefinition() as fd:
+        first, second, (along,) = ([fd.from_pytorch(x) for x in each] for each in parts)
+        total = functools.reduce(fd.ops.add, first)
+        some = fd.ops.any(fd.ops.gt(total, 9.0), [2], keepdim=True)
+        fd.add_output(functools.reduce(fd.ops.add, second, fd.ops.where(some, along, 1.0)) * total)
+    code = only_kernel(fd, given).code
+    sizes = {"bfloat16": 2, "double": 8}
+    tiles = re.findall(r"alignas\(64\) (\w+) \w+_tile\[(\d+)\]\[(\d+)\];", code)
+    assert tiles
+    taken = sum(sizes[kind] * int(rows) * int(elements) for kind, rows, elements in tiles)
+    assert taken <= CpuRowParameters().kept_bytes
+    fd.validate(given)
