@@ -19,8 +19,8 @@ def over_rounds(kernel: CpuKernel, loop: Loop) -> None:
     if any(isinstance(node, Loop) for node in loop.body):
         _phased_rounds(kernel, loop)
         return
-    has_flags = any(isinstance(node, Load) and not node.drawn for node in _of_round(loop))
-    room = kernel.out.block("") if has_flags else nullcontext()  # other sweeps have such names
+    has_room = any(isinstance(node, Load) for node in _of_round(loop))
+    room = kernel.out.block("") if has_room else nullcontext()  # other sweeps have such names
     with in_own_lanes(kernel, loop), room:
         kernel.nodes(_held(loop))
         _rounds(kernel, loop)

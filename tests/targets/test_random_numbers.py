@@ -283,3 +283,14 @@ def test_a_size_cannot_come_of_the_generator() -> None:
     fd = defined_by_ops(lambda o, x: o.full([o.generator_state()[0] % 5], 1.0), torch.ones(2))
     with pytest.raises(errors.ScalarEvaluationError, match="made while the fusion runs"):
         fd.execute([torch.ones(2)])
+
+
+def test_numbers_that_two_sweeps_of_a_row_draw() -> None:
+    """A row of so many is not kept between the sweeps."""
+    x = torch.randn(9, 140_001)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        left = given * (fd.ops.rand_like(given, rng_seed=1, rng_offset=1) > 0.3)
+        largest = fd.ops.eq(left, fd.ops.max(left, [1], keepdim=True))
+        fd.add_output(fd.ops.stride_order(fd.ops.where(largest, 0.0, left), [0, 1]))
+    fd.validate([x])
