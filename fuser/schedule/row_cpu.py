@@ -73,7 +73,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     return LoopNest(
         name=kernel_name("rows", segment),
         axes=tuple(dict.fromkeys(axis for piece in pieces for axis in piece.body.axes)),
-        prologue=longest.body.prologue,
+        prologue=tuple(dict.fromkeys(node for piece in pieces for node in piece.body.prologue)),
         body=_all_loops([_loops(piece, parameters, may_repeat) for piece in pieces]),
         launch=Launch(
             threaded=threaded and work >= parameters.processor.serial_work,
@@ -88,7 +88,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Piece:
+class _Mapped:
     """How all rows are done, or some of them: whether threads share them out, and why mappings that
     come before were not chosen."""
 
@@ -101,7 +101,7 @@ class _Piece:
         return self.mapping.body
 
 
-def _mapped(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> _Piece:
+def _mapped(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> _Mapped:
     body = join_normal_cdfs_in_rows(body)
     body = drop_repeated_nan(rows_in_32_bits(use_facts(body)))
     online = online_pair(body, parameters) if may_repeat else None
@@ -110,7 +110,7 @@ def _mapped(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> _P
     if not isinstance(mapping, Along | Tiled):  # only these may sum online
         mapping = dataclasses.replace(mapping, body=fold_ranks(mapping.body))
     shared = bool(mapping.body.rows) or isinstance(mapping, Alone)  # else one thread has the row
-    return _Piece(mapping, shared, not_chosen)
+    return _Mapped(mapping, shared, not_chosen)
 
 
 def _all_loops(loops: Sequence[tuple[Node, ...]]) -> tuple[Node, ...]:
@@ -153,7 +153,7 @@ _WORDS: dict[type[RowMapping], str] = {
 }
 
 
-def _loops(piece: _Piece, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
+def _loops(piece: _Mapped, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
     """The loops over rows, and what is done after all of them."""
     mapping, body = piece.mapping, piece.body
     match mapping:
