@@ -15,7 +15,7 @@ row. What a row folds becomes a fold over the rows, to a place for each.
     ->
       for 16 pixels: all channels of T0, turned; for each pixel: mean, variance, store
 
-Rows that are swept several times are in such tiles as a whole.
+Rows that are swept several times are in such tiles as a whole, whatever is folded over them.
 """
 
 from __future__ import annotations
@@ -81,8 +81,6 @@ def in_whole_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refus
     sweeps = [sweep for sweep in body.stages if sweep.axes]
     if len(sweeps) < 2 or not body.rows:
         return Refusal("a row is swept once, or the only one")
-    if body.folds_over_rows or body.epilogue:
-        return Refusal("something is folded over the rows")
     axes = sweeps[0].axes
     if len(axes) != 1 or any(sweep.axes != axes for sweep in sweeps):
         return Refusal("sweeps of a row are not over one axis")

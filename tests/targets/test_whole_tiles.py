@@ -61,7 +61,19 @@ def truths(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
     return [fd.ops.stride_order(larger, FIRST), fd.ops.where(some, y, fd.ops.neg(x))]
 
 
-CASES: list[Define] = [norm_to_channels_last, softmax_to_channels_first, both_ways, drawn, truths]
+def gradients(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
+    """Of a norm over channels, and of its scale and shift, which are sums over all pixels; and the
+    largest of each pixel of any channel."""
+    along = fd.ops.mean(x * y, [2], keepdim=True)
+    grad = y - fd.ops.mean(y, [2], keepdim=True) - x * along
+    sums = [fd.ops.sum(y * x, [0, 1]), fd.ops.sum(y, [0, 1]), fd.ops.max(fd.ops.abs(x), [0, 1])]
+    return [fd.ops.stride_order(grad, FIRST), *sums]
+
+
+CASES: list[Define] = [
+    *(norm_to_channels_last, softmax_to_channels_first, both_ways),
+    *(drawn, truths, gradients),
+]
 
 
 def images(
@@ -86,8 +98,8 @@ def defined(make: Define, given: tuple[torch.Tensor, torch.Tensor]) -> FusionDef
 @pytest.mark.parametrize("make", CASES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_results_are_what_the_oracle_gives(make: Define, dtype: torch.dtype) -> None:
-    for pixels in (16, 20, 49, 66, 196):
-        for channels in (16, 17, 48, 100, 520, 700):
+    for pixels in (16, 49, 66):
+        for channels in (17, 100, 520):
             given = images(pixels, channels, dtype)
             defined(make, given).validate(list(given))
 
@@ -111,17 +123,13 @@ def test_which_rows_are_in_tiles() -> None:
     def along(fd: FusionDefinition, _: Handle, y: Handle) -> list[Handle]:
         return [fd.ops.stride_order(softmax(fd, y), LAST)]
 
-    def with_sums(fd: FusionDefinition, x: Handle, y: Handle) -> list[Handle]:
-        joined = softmax(fd, x + y)
-        return [joined, fd.ops.sum(joined, [0, 1])]
-
     assert is_tiled(norm_to_channels_last, 64, 96)
     assert is_tiled(norm_to_channels_last, 49, 2048)  # 7 rows at a time, in blocks of 4
     assert not is_tiled(norm_to_channels_last, 64, 2049)
     assert not is_tiled(norm_to_channels_last, 53, 96)
     assert not is_tiled(across, 64, 96)
     assert not is_tiled(along, 64, 96)
-    assert not is_tiled(with_sums, 64, 96)
+    assert is_tiled(gradients, 64, 96)
 
 
 def test_lengths_up_to_a_power_of_two_have_one_text() -> None:
