@@ -402,7 +402,7 @@ static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column colu
     for (int block_at = 0; block_at < count; block_at += side) {
       const int i = block_at < count - side ? block_at : count - side;
       for (int line_at = 0; line_at < Lines; line_at += side) {
-        const int line = line_at < Lines - side ? line_at : Lines - side;
+        const int line = Lines % side == 0 || line_at < Lines - side ? line_at : Lines - side;
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {
           const T* from = column(first + i + k) + line;
@@ -435,7 +435,7 @@ static inline void drain_tile(const T (&tile)[Lines][Columns], Index first, Colu
     for (int block_at = 0; block_at < count; block_at += side) {
       const int i = block_at < count - side ? block_at : count - side;
       for (int line_at = 0; line_at < Lines; line_at += side) {
-        const int line = line_at < Lines - side ? line_at : Lines - side;
+        const int line = Lines % side == 0 || line_at < Lines - side ? line_at : Lines - side;
         typename block::vector rows[side];
         for (int k = 0; k < side; ++k) {
           rows[k] = *reinterpret_cast<const typename block::unaligned*>(&tile[line + k][i]);
