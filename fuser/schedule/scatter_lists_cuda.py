@@ -130,6 +130,6 @@ def _longest(body: ListBody, warps: int, parameters: CudaRowParameters) -> int:
     """Points of a row that a warp adds up, where so many have each point: more than most rows have,
     whose sums are stored once; but fewer, where that leaves the GPU without anything to do."""
     points, rows = body.listed.points, body.listed.rows
-    wanted = parameters.resident // 32
+    wanted = max(parameters.resident // 32, 1)
     each = min(power_of_two(ceil_div(points, rows)), ceil_div(points * warps, 8 * wanted))
     return max(parameters.listed_points, 8 * each)

@@ -203,6 +203,13 @@ def test_few_rows_are_shared_out(rows: int, columns: int) -> None:
     assert sizes["cut_by"] == 8 * 132
 
 
+def test_rows_are_added_up_where_nothing_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As other mappings are asked for in tests: by parameters of no resident thread."""
+    map_by(monkeypatch, CudaRowParameters(resident_threads=0))
+    inputs = [torch.randn(30, 40), hot(100, 30, 0.3), torch.randn(100, 40)]
+    agrees(defined(added, *inputs), inputs, "emulator")
+
+
 def test_the_text_depends_on_no_size() -> None:
     texts = set[str]()
     for rows, points in ((100, 50), (5000, 3000), (100_000, 1 << 17)):
