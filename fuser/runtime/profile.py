@@ -46,6 +46,11 @@ class KernelProfile:
         return _bandwidth(self.input_bytes + self.output_bytes, self.time_ms)
 
     @property
+    def words(self) -> str:
+        """Its name, and what it is if not a kernel."""
+        return self.name if self.kind == "kernel" else f"{self.name} ({self.kind})"
+
+    @property
     def fraction_of_copy(self) -> float | None:
         """1.0: it takes as long as copying as many bytes; 0.5: twice as long."""
         if self.copy_time_ms is None or self.time_ms == 0:
@@ -270,7 +275,7 @@ def _row(step: KernelProfile) -> tuple[str, ...]:
     fraction = step.fraction_of_copy
     return (
         str(step.segment_id),
-        f"{step.name}" if step.kind == "kernel" else f"{step.name} ({step.kind})",
+        step.words,
         step.scheduler,
         milliseconds(step.time_ms),
         byte_count(step.input_bytes),

@@ -83,7 +83,7 @@ def _row(total: StepTotal, taken: float) -> Row:
     return (
         str(total.fusion_id),
         str(step.segment_id),
-        step.name if step.kind == "kernel" else f"{step.name} ({step.kind})",
+        step.words,
         str(len(total.times)),
         milliseconds(total.total_time_ms),
         f"{100 * total.total_time_ms / taken:.1f} %" if taken else "-",

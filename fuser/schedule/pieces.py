@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from fuser.schedule.axes import coalesce, map_indices
 from fuser.schedule.body import Body
 from fuser.schedule.index import Axis, Clamped, Index, affine_parts, clean_cut, of_axis
 from fuser.schedule.resolve import comparisons, resolve
 from fuser.schedule.statements import Let
+
+Cut = TypeVar("Cut")
 
 
 def pieces(body: Body, most: int) -> list[Body]:
@@ -28,16 +31,22 @@ def pieces(body: Body, most: int) -> list[Body]:
     None of them clamps or selects by a place that one axis decides. More than `most` would be too
     much text: then the body itself, which reads each operand at clamped indices.
     """
-    waiting, done = [resolve(body)], list[Body]()
+    return cut_up(resolve(body), _cut, most) or [body]
+
+
+def cut_up(whole: Cut, parts_of: Callable[[Cut], list[Cut]], most: int) -> list[Cut] | None:
+    """What is left when all is cut into its parts, and these into theirs, in order, until there are
+    none; None where that would be more than `most`."""
+    waiting, done = [whole], list[Cut]()
     while waiting:
         if len(waiting) + len(done) > most:
-            return [body]
+            return None
         piece = waiting.pop()
-        parts = _cut(piece)
-        if parts is None:
-            done.append(piece)
+        parts = parts_of(piece)
+        if parts:
+            waiting += reversed(parts)
         else:
-            waiting += map(refined, reversed(parts))
+            done.append(piece)
     return done
 
 
@@ -54,16 +63,16 @@ def refined(piece: Body) -> Body:
     return coalesce(resolve(piece))
 
 
-def _cut(piece: Body) -> list[Body] | None:
-    """The parts of a piece, along the outermost axis that decides something; None if none does."""
+def _cut(piece: Body) -> list[Body]:
+    """The parts of a piece, along the outermost axis that decides something; none if none does."""
     found = list(thresholds(piece.lets, piece.indices()))
     for axis in piece.axes:
         for index, threshold in found:
             points = deciding(index, threshold, axis)
             if points:
                 spans = itertools.pairwise([0, *points, axis.extent])
-                return [part_of(piece, axis, *part) for part in enumerate(spans)]
-    return None
+                return [refined(part_of(piece, axis, *part)) for part in enumerate(spans)]
+    return []
 
 
 def thresholds(lets: Iterable[Let], indices: Iterable[Index]) -> Iterator[tuple[Index, int]]:
@@ -95,8 +104,13 @@ def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
 
 def part_of(piece: Body, axis: Axis, number: int, span: tuple[int, int]) -> Body:
     """A piece where `axis` is in a span. `number` tells the parts of one axis apart."""
+    own, place = in_span(axis, number, span)
+    axes = tuple(own if each == axis else each for each in piece.axes)
+    return dataclasses.replace(map_indices(piece, {axis: place}), axes=axes)
+
+
+def in_span(axis: Axis, number: int, span: tuple[int, int]) -> tuple[Axis, Index]:
+    """The axis of a span of another one, and where on that it is."""
     start, end = span
     own = Axis((*axis.path, 2 + number), end - start)
-    axes = tuple(own if each == axis else each for each in piece.axes)
-    moved = map_indices(piece, {axis: of_axis(own) + Index(start)})
-    return dataclasses.replace(moved, axes=axes)
+    return own, of_axis(own) + Index(start)

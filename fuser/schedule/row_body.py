@@ -81,6 +81,11 @@ class Sweep:
         return tuple(fold for fold in self.folds if fold.slots)
 
     @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers."""
+        return any(isinstance(node, Load) and node.drawn is not None for node in self.code)
+
+    @property
     def scans(self) -> tuple[Running, ...]:
         """What is known at a point only after all earlier ones."""
         return tuple(node for node in self.code if isinstance(node, Running))

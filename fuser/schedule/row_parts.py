@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from fuser.schedule.expressions import Expression
 from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.pieces import deciding, thresholds
+from fuser.schedule.pieces import deciding, in_span, thresholds
 from fuser.schedule.resolve import decided, replaced
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, variables_of, without_dead_code
 from fuser.schedule.row_statements import Keep
-from fuser.schedule.statements import CheckedIndex, Let, Load
+from fuser.schedule.statements import CheckedIndex, Let
 from fuser.segmenter.profit import MOST_PARTS
 
 
@@ -51,7 +51,7 @@ def parts_of(sweep: Sweep, shortest: int) -> list[Part]:
     """The parts of the innermost loop of a sweep; all of it if nothing is decided along it, or a
     part had fewer elements than `shortest`."""
     inner = sweep.axes[-1]
-    if any(isinstance(node, Load) and node.drawn for node in sweep.code) or sweep.scans:
+    if sweep.draws or sweep.scans:
         return [Part(sweep)]
     lets = [node for node in sweep.code if isinstance(node, Let)]
     places = {
@@ -67,12 +67,11 @@ def parts_of(sweep: Sweep, shortest: int) -> list[Part]:
 
 def _part(sweep: Sweep, axis: Axis, number: int, span: tuple[int, int]) -> Part:
     """What a sweep does in a span of an axis. What that decides stays so for the axis itself."""
-    start, end = span
-    own = Axis((*axis.path, 2 + number), end - start)
-    moved = replace_axes(sweep, {axis: of_axis(own) + Index(start)})
+    own, place = in_span(axis, number, span)
+    moved = replace_axes(sweep, {axis: place})
     known, lets = decided([node for node in moved.code if isinstance(node, Let)])
     moved = without_dead_code(with_known(moved, known, lets))
-    return Part(replace_axes(moved, {own: of_axis(axis) + Index(-start)}), span)
+    return Part(replace_axes(moved, {own: of_axis(axis) + Index(-span[0])}), span)
 
 
 def with_known(sweep: Sweep, known: Mapping[str, Expression], lets: Iterable[Let]) -> Sweep:

@@ -13,31 +13,25 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 
-from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.pieces import deciding, thresholds
+from fuser.schedule.index import Axis, of_axis
+from fuser.schedule.pieces import cut_up, deciding, in_span, thresholds
 from fuser.schedule.resolve import decided
 from fuser.schedule.row_axes import arrange_rows, replace_axes
 from fuser.schedule.row_body import RowBody, Sweep, contents, names_in, nodes_read
 from fuser.schedule.row_parts import with_known
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.statements import Let
 
 
 def row_pieces(body: RowBody, most: int) -> list[RowBody]:
     """Bodies over parts of the rows that together are `body`, in the order of its axes; the body
-    itself where they are more than `most`, or something is folded over the rows."""
-    if body.folds_over_rows or body.epilogue or any(map(_draws_or_scans, body.stages)):
+    itself where they are more than `most`, something is folded over the rows, or a row draws
+    numbers or is scanned."""
+    if body.folds_over_rows or body.epilogue:
         return [body]
-    waiting, done = [body], list[RowBody]()
-    while waiting:
-        if len(waiting) + len(done) > most:
-            return [body]
-        piece = waiting.pop()
-        parts = _cut(piece)
-        if parts:
-            waiting += reversed(parts)
-        else:
-            done.append(piece)
-    if len(done) == 1:
+    if any(sweep.draws or sweep.scans for sweep in body.stages):
+        return [body]
+    done = cut_up(body, _cut, most)
+    if done is None or len(done) == 1:
         return [body]
     return [arrange_rows(_apart(piece, number)) for number, piece in enumerate(done)]
 
@@ -53,10 +47,6 @@ def _apart(piece: RowBody, number: int) -> RowBody:
     return dataclasses.replace(
         piece, rows=tuple(map(own.__getitem__, piece.rows)), stages=tuple(stages)
     )
-
-
-def _draws_or_scans(sweep: Sweep) -> bool:
-    return bool(sweep.scans) or any(isinstance(n, Load) and n.drawn for n in sweep.code)
 
 
 def _cut(piece: RowBody) -> list[RowBody]:
@@ -75,11 +65,9 @@ def _cut(piece: RowBody) -> list[RowBody]:
 
 def _part(piece: RowBody, axis: Axis, number: int, span: tuple[int, int]) -> RowBody:
     """A piece where `axis` is in a span, without the selections that this decides."""
-    start, end = span
-    own = Axis((*axis.path, 2 + number), end - start)
+    own, place = in_span(axis, number, span)
     rows = tuple(own if each == axis else each for each in piece.rows)
-    place = {axis: of_axis(own) + Index(start)}
-    stages = [replace_axes(stage, place) for stage in piece.stages]
+    stages = [replace_axes(stage, {axis: place}) for stage in piece.stages]
     return dataclasses.replace(piece, rows=rows, stages=_read_of(_resolved(stages)))
 
 

@@ -114,8 +114,7 @@ def _lanes_for(sweep: Sweep, own: Sequence[Fold], extent: int, given: CpuRowPara
 def lanes_drawn(sweep: Sweep, extent: int, parameters: CpuRowParameters) -> int:
     """The fewest lanes of which no random number is thrown away, if a sweep over so many elements
     draws some."""
-    draws = any(isinstance(node, Load) and node.drawn is not None for node in sweep.code)
-    return parameters.drawn_lanes if draws and extent >= 2 * parameters.drawn_lanes else 0
+    return parameters.drawn_lanes if sweep.draws and extent >= 2 * parameters.drawn_lanes else 0
 
 
 def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:

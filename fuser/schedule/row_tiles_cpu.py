@@ -167,8 +167,6 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int)
     taken = sum(_tile_bytes(tile.tensor, row, most) for tile in body.tiles)
     new = new[: (parameters.kept_bytes - taken) // largest]
     code: list[Code] = list(sweep.code)
-    for node in known:
-        code[code.index(node)] = Kept(node.name, node.tensor.dtype, axis)
     tiles = list(body.tiles)
     for node in new:
         first, stored = substitute(node.at, {row: ZERO}), isinstance(node, Store)
@@ -176,8 +174,9 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int)
         tiles.append(RowTile(name, node.tensor, first, row, axis, most, stored))
         if isinstance(node, Store):
             code.append(Keep(name, node.tensor.dtype, axis, source=node.source))
-        else:
-            code[code.index(node)] = Kept(name, node.tensor.dtype, axis)
+    for node in (*known, *new):
+        if isinstance(node, Load):
+            code[code.index(node)] = Kept(node.name, node.tensor.dtype, axis)
     stores = tuple(store for store in sweep.stores if store not in new)
     stages = list(body.stages)
     stages[at] = dataclasses.replace(sweep, code=tuple(code), stores=stores)
