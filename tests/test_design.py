@@ -1,4 +1,4 @@
-"""What docs/design.md names is there: words, files, printers, parameters."""
+"""What docs/design.md and docs/schedule.md name is there: words, files, printers, parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from fuser.schedule.cpu_parameters import CpuRowParameters
 
 ROOT = Path(__file__).parent.parent
-TEXT, _, GLOSSARY = (ROOT / "docs" / "design.md").read_text().partition("## Glossary")
+DESIGN, _, GLOSSARY = (ROOT / "docs" / "design.md").read_text().partition("## Glossary")
+TEXT = DESIGN + (ROOT / "docs" / "schedule.md").read_text()
 CODEGEN = ROOT / "fuser" / "codegen"
 
 
@@ -65,7 +66,7 @@ def test_the_table_of_printers_is_complete() -> None:
 
 
 def test_numbers_of_the_mappings_are_those_of_the_parameters() -> None:
-    _, _, rows = TEXT.partition("### Rows on a processor")
+    _, _, rows = TEXT.partition("## Rows on a processor")
     table = "\n".join(line for line in rows.partition("**Strips or lines.**")[0].splitlines())
     given = CpuRowParameters()
     found = re.findall(r"`(\w+)` (?:to|x) `(\w+)` \(([\d,]+) (?:to|x) ([\d,]+)\)", table)
