@@ -12,24 +12,7 @@ from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_ranges import over_axis
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import (
-    ByLists,
-    IfListed,
-    IfPastCache,
-    ListLoop,
-    Loop,
-    Meet,
-    Node,
-    Piece,
-    PointLists,
-    PointOf,
-    Region,
-    RowNode,
-    Share,
-    UnlistedRows,
-    WarpElements,
-    WarpPoints,
-)
+from fuser.schedule.loop_tree import IfPastCache, Loop, Meet, Node, Piece, Region, RowNode, Share
 from fuser.schedule.row_statements import (
     Accumulate,
     Carry,
@@ -48,6 +31,16 @@ from fuser.schedule.row_statements import (
     RowTile,
     ScanLanes,
     Widen,
+)
+from fuser.schedule.scatter_nodes import (
+    ByLists,
+    IfListed,
+    ListLoop,
+    PointLists,
+    PointOf,
+    UnlistedRows,
+    WarpElements,
+    WarpPoints,
 )
 from fuser.schedule.statements import CheckedIndex, Store
 

@@ -12,18 +12,16 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.emit import join
 from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import (
+from fuser.schedule.loop_tree import Loop, Node, every_node
+from fuser.schedule.row_statements import KeepAt
+from fuser.schedule.scatter_nodes import (
     IfListed,
     ListLoop,
-    Loop,
-    Node,
     PointLists,
     PointOf,
     UnlistedRows,
     WhichPoints,
-    every_node,
 )
-from fuser.schedule.row_statements import KeepAt
 
 _SHARES, _MOST_SHARED = 64, 256
 """Rows with lists are shared out in so many shares, or more if these are too large: rows have more

@@ -21,18 +21,7 @@ from fuser.codegen.cuda_rows import accumulate, finish, region
 from fuser.codegen.cuda_tiles import tile_lines, tile_node, tiled_loops
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import (
-    ByLists,
-    Loop,
-    Meet,
-    ProcessorNode,
-    Region,
-    RowNode,
-    RunNode,
-    Share,
-    WarpElements,
-    WarpPoints,
-)
+from fuser.schedule.loop_tree import Loop, Meet, ProcessorNode, Region, RowNode, RunNode, Share
 from fuser.schedule.row_statements import (
     Accumulate,
     Carry,
@@ -44,6 +33,7 @@ from fuser.schedule.row_statements import (
     RowArray,
     ScanLanes,
 )
+from fuser.schedule.scatter_nodes import ByLists, WarpElements, WarpPoints
 from fuser.schedule.statements import CheckedIndex, Load, LoadRun, Prefetch, Store, TileNode
 
 

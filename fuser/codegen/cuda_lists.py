@@ -15,16 +15,8 @@ from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import ceil_div, costly_arithmetic
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import (
-    ByLists,
-    Loop,
-    MadeLanes,
-    Node,
-    PointLists,
-    PointOf,
-    WarpRows,
-    every_node,
-)
+from fuser.schedule.loop_tree import Loop, Node, every_node
+from fuser.schedule.scatter_nodes import ByLists, MadeLanes, PointLists, PointOf, WarpRows
 from fuser.schedule.statements import Load
 
 _STATE = 8

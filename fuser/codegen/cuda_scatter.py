@@ -15,7 +15,8 @@ from fuser.codegen.cuda_teams import unravel
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import Loop, WarpElements, WarpPoints
+from fuser.schedule.loop_tree import Loop
+from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.statements import Store
 
 

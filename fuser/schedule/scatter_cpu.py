@@ -21,19 +21,7 @@ from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Index, Variable
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import (
-    IfListed,
-    ListLoop,
-    Loop,
-    Node,
-    PointLists,
-    PointOf,
-    Region,
-    UnlistedRows,
-    WhichPoints,
-    every_node,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, Node, Region, every_node, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_axes import replace_axes
@@ -42,6 +30,14 @@ from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.row_statements import Kept, RowArray
 from fuser.schedule.scatter_elements import at_once, held_type, scatter_of
 from fuser.schedule.scatter_lists import ListBody, trace_lists
+from fuser.schedule.scatter_nodes import (
+    IfListed,
+    ListLoop,
+    PointLists,
+    PointOf,
+    UnlistedRows,
+    WhichPoints,
+)
 from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
 from fuser.schedule.scatter_trace import PointBody, trace_points
 from fuser.schedule.statements import CheckedIndex, Prefetch

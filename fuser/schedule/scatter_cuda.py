@@ -24,13 +24,14 @@ from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import Loop, Node, WarpElements, WarpPoints
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import RowBody, Sweep, names_in
 from fuser.schedule.row_cuda import map_rows
 from fuser.schedule.scatter_elements import scatter_of
 from fuser.schedule.scatter_lanes import lanes_of_warp, sweep_in_lanes
 from fuser.schedule.scatter_lists_cuda import WARPS, schedule_lists_cuda
+from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.scatter_rows_cuda import schedule_scattered_rows_cuda
 from fuser.schedule.scatter_trace import PointBody, trace_points
 from fuser.schedule.statements import Store

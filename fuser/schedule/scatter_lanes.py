@@ -9,11 +9,12 @@ from dataclasses import replace
 from fuser.ir.nodes import Value
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import MadeLanes, Node
+from fuser.schedule.loop_tree import Node
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_statements import Accumulate, Keep
 from fuser.schedule.row_vectors import Vectors, vectors_for
+from fuser.schedule.scatter_nodes import MadeLanes
 from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment

@@ -19,20 +19,14 @@ from fuser.schedule.expressions import Literal
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
-from fuser.schedule.loop_tree import (
-    ByLists,
-    Loop,
-    PointLists,
-    PointOf,
-    WarpRows,
-    nested,
-)
+from fuser.schedule.loop_tree import Loop, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Code, Sweep, names_in, nodes_read
 from fuser.schedule.row_statements import Kept
 from fuser.schedule.scatter_elements import scatter_of
 from fuser.schedule.scatter_lanes import lanes_kept, lanes_of_warp, sweep_in_lanes
 from fuser.schedule.scatter_lists import ListBody, trace_lists
+from fuser.schedule.scatter_nodes import ByLists, PointLists, PointOf, WarpRows
 from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment

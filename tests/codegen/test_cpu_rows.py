@@ -15,8 +15,9 @@ from fuser.schedule import CpuRowParameters, schedule_rows_cpu
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.expressions import Literal
 from fuser.schedule.index import Index
-from fuser.schedule.loop_tree import Loop, Node, PointOf, Region, WarpElements
+from fuser.schedule.loop_tree import Loop, Node, Region
 from fuser.schedule.row_statements import Partial
+from fuser.schedule.scatter_nodes import PointOf, WarpElements
 from fuser.schedule.statements import Store
 from tests.definitions import Define, agrees, defined
 from tests.kernels_made import kernels_made

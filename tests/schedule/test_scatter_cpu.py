@@ -12,16 +12,10 @@ from fuser.frontend.handles import Handle
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.schedule import CpuRowParameters, LoopNest
 from fuser.schedule.bindings import Binding
-from fuser.schedule.loop_tree import (
-    IfListed,
-    ListLoop,
-    Loop,
-    UnlistedRows,
-    WhichPoints,
-    every_node,
-)
+from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.row_statements import Keep, Kept, RowArray
 from fuser.schedule.scatter_cpu import schedule_scatter_cpu
+from fuser.schedule.scatter_nodes import IfListed, ListLoop, UnlistedRows, WhichPoints
 from fuser.schedule.statements import Prefetch, Store
 from fuser.segmenter import segment
 from tests.definitions import defined

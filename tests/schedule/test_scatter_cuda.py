@@ -10,8 +10,9 @@ from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.expressions import Literal
 from fuser.schedule.index import Axis
-from fuser.schedule.loop_tree import Loop, WarpElements, WarpPoints, every_node
+from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.scatter_cuda import LEAST_COLUMNS, WARPS, schedule_scatter_cuda
+from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.statements import CheckedIndex, Load, Store
 from tests.definitions import Define
 from tests.schedule.scatters import (
