@@ -19,7 +19,8 @@ class ProcessorParameters:
 
     chunk: int = 64
     """Elements that are computed in registers before they are stored at once, past the cache where
-    that is done: whole lines of every type. Fewer in shorter rows of whole lines."""
+    that is done: a multiple of 64, whole lines of every type. Fewer in shorter rows of whole
+    lines."""
 
     vector: int = 16
     """Elements that are done together in short loops over narrow types, where a compiler would make
@@ -34,6 +35,9 @@ class ProcessorParameters:
 
     most_statements: int = 1000
     """The most of an iteration: more take long to compile, and are kept in no registers."""
+
+    def __post_init__(self) -> None:
+        assert self.chunk % 64 == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class CpuRowParameters:
     of twice as many elements have so many."""
 
     chunked_run: int = 512
-    """Elements of a row from which what is stored goes by chunks."""
+    """Elements of a row from which what is stored goes by chunks: one or more."""
 
     narrow_run: int = 257
     """As `chunked_run`, if all that is stored has 8 or 16 bits; rows of up to 256 are done in
@@ -293,6 +297,9 @@ class CpuRowParameters:
 
     most_places: int = 1 << 16
     """The most rows, which fold into as many places if tiles come in the order of memory."""
+
+    def __post_init__(self) -> None:
+        assert min(self.chunked_run, self.narrow_run) >= self.processor.chunk
 
     def lanes_for(
         self, extent: int, arrays: int = 1, joined: int | None = None, *, narrow: bool = False
