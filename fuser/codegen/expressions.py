@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from typing import assert_never
 
 import numpy as np
 
+from fuser.codegen.moved_types import word_of
 from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import Target
 from fuser.ir.dtypes import DataType
@@ -37,8 +39,10 @@ class ExpressionPrinter:
     Names in `lane_arrays` hold one element a lane and are subscripted with `lane`.
     """
 
-    def __init__(self, target: Target, sizes: Sizes) -> None:
+    def __init__(self, target: Target, sizes: Sizes, moved: Collection[DataType] = ()) -> None:
         self.target = target
+        self._moved = moved
+        """Narrow floats of which nothing is computed: they are integers in the text."""
         self._sizes = sizes
         self.sections = sizes.sections
         self.lane_arrays = sizes.lane_arrays
@@ -53,6 +57,7 @@ class ExpressionPrinter:
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
+        dtype = word_of(dtype) if dtype in self._moved else dtype
         if dtype.spelling in self.target.library.sections:
             self.sections[dtype.spelling] = None
         return dtype.spelling

@@ -19,6 +19,7 @@ from fuser.codegen.kernel_source import (
     Workspace,
     scalar_passed_as,
 )
+from fuser.codegen.moved_types import moved_types
 from fuser.codegen.signature import declaration, kernel_header
 from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import Target
@@ -75,7 +76,8 @@ class KernelPrinter(ABC, Generic[Around]):
         self.segment = segment
         self.nest = nest
         self.sizes = Sizes(nest.axes, nest.index_dtype)
-        self.expressions = ExpressionPrinter(self.target, self.sizes)
+        moved = moved_types(segment.fusion) if self.target.moves_integers else ()
+        self.expressions = ExpressionPrinter(self.target, self.sizes, moved)
         self.index = self.expressions.index_type(nest.index_dtype)
         """The type of indices."""
         self.out = Writer()

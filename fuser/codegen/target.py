@@ -11,13 +11,15 @@ from fuser.ir.dtypes import DataType
 @dataclass(frozen=True, slots=True)
 class Target:
     """Spellings. In `infinity` and `not_a_number`, by floating type. `index`: the type of indices
-    of 64 bits, if not that of elements of as many."""
+    of 64 bits, if not that of elements of as many. `moves_integers`: whether narrow floats of which
+    nothing is computed are integers in the text."""
 
     library: DeviceLibrary
     restrict: str
     infinity: dict[DataType, str]
     not_a_number: dict[DataType, str]
     index: str | None = None
+    moves_integers: bool = False
 
 
 CPU = Target(
@@ -29,6 +31,7 @@ CPU = Target(
     infinity={DataType.Float: "__builtin_inff()", DataType.Double: "__builtin_inf()"},
     not_a_number={DataType.Float: '__builtin_nanf("")', DataType.Double: '__builtin_nan("")'},
     index="index64",
+    moves_integers=True,
 )
 
 CUDA = Target(

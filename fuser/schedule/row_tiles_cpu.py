@@ -21,6 +21,7 @@ Rows that are swept several times are in such tiles as a whole, whatever is fold
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 from fuser.ir.nodes import Value
@@ -163,9 +164,10 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int)
     there = {tile.name for tile in body.tiles}
     known = [node for node in turned if isinstance(node, Load) and node.name in there]
     new = [node for node in turned if node not in known]
-    largest = max((_tile_bytes(node.tensor, row, most) for node in new), default=1)
     taken = sum(_tile_bytes(tile.tensor, row, most) for tile in body.tiles)
-    new = new[: (parameters.kept_bytes - taken) // largest]
+    totals = itertools.accumulate(_tile_bytes(node.tensor, row, most) for node in new)
+    room = parameters.kept_bytes - taken
+    new = [node for node, added in zip(new, totals, strict=True) if added <= room]
     code: list[Code] = list(sweep.code)
     tiles = list(body.tiles)
     for node in new:

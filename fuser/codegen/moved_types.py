@@ -1,0 +1,72 @@
+"""Narrow floats of which a kernel computes nothing, so that its text may have integers instead.
+
+g++ knows a loop over integers better than one over a class: copies of rows of 64 bfloat16 take 0.87
+of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import (
+    Cat,
+    CheckIndex,
+    Constant,
+    Fusion,
+    Gather,
+    MetadataOperation,
+    Operation,
+    Pad,
+    Pointwise,
+    Statement,
+    StrideOrder,
+    Value,
+    operands,
+)
+
+_WORDS = {1: DataType.Int8, 2: DataType.Int16}
+
+
+def word_of(dtype: DataType) -> DataType:
+    """The integer that has as many bits as a narrow float."""
+    return _WORDS[dtype.itemsize]
+
+
+def moved_types(fusion: Fusion) -> frozenset[DataType]:
+    """The narrow floats that the operations of `fusion` move or choose, and do nothing else to.
+
+    Zeros may be among them: they are zeros of the integers too.
+    """
+    values = (*fusion.inputs, *(out for statement in fusion.statements for out in statement.outs))
+    narrow = {v.dtype for v in values if v.dtype.is_floating and v.dtype.itemsize < 4}
+    zeros = {statement.out for statement in fusion.statements if _is_zero(statement.op)}
+    computed = {v.dtype for v in fusion.inputs if not v.is_tensor}
+    for statement in fusion.statements:
+        if not _moves(statement, zeros):
+            computed.update(v.dtype for v in (*statement.outs, *operands(statement.op)))
+    return frozenset(narrow - computed)
+
+
+def _is_zero(op: Operation) -> bool:
+    return isinstance(op, Constant) and op in (Constant(0, op.dtype), Constant(0.0, op.dtype))
+
+
+def _moves(statement: Statement, zeros: AbstractSet[Value]) -> bool:
+    """Whether every element of the result is one of an operand, or zero."""
+    match op := statement.op:
+        case Pointwise("where", (_, *moved)) | Pointwise("set", moved):
+            pass
+        case Pad():
+            moved = (op.arg, op.fill)
+        case Cat():
+            moved = op.args
+        case Gather() | StrideOrder():
+            moved = (op.arg,)
+        case CheckIndex():
+            return True
+        case _:
+            if not isinstance(op, MetadataOperation):
+                return statement.outs[0] in zeros
+            moved = (op.arg,)
+    return all(value in zeros or value.dtype is statement.out.dtype for value in moved)
