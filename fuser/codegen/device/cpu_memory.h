@@ -227,19 +227,25 @@ FUSER_DEVICE void stream_rounded_moved(narrow_float<Format>* __restrict to,
   stream_moved(to, rounded, moved, past_cache);
 }
 
-//@ gathered: FUSER_DEVICE, narrow_float
-// The element `at` elements from `from`, by the aligned 32 bits that it lies in, as processors gather
-// these. A page has all of such a word, so there is memory beside the first and the last element.
+//@ gathered: FUSER_DEVICE
+// The element of 8 or 16 bits that is `at` elements from `from`, by the aligned 32 bits that it lies
+// in, as processors gather these: an integer, or a number with the bits of one. A page has all of
+// such a word, so there is memory beside the first and the last element.
 typedef unsigned int memory_word __attribute__((may_alias));
-template <class Format>
-FUSER_DEVICE narrow_float<Format> gathered(const narrow_float<Format>* from, long long at) {
-  constexpr int size = sizeof(narrow_float<Format>), count = 4 / size;
+template <class T>
+FUSER_DEVICE T gathered(const T* from, long long at) {
+  constexpr int size = sizeof(T), count = 4 / size;
   const unsigned long long begin = reinterpret_cast<unsigned long long>(from);
   const memory_word* words = reinterpret_cast<const memory_word*>(begin / 4 * 4);
   const long long place = at + (long long)(begin % 4 / size);
-  narrow_float<Format> element;
-  element.bits = words[place / count] >> (place % count * (8 * size));
-  return element;
+  const memory_word bits = words[place / count] >> (place % count * (8 * size));
+  if constexpr (__is_class(T)) {
+    T element;
+    element.bits = bits;
+    return element;
+  } else {
+    return T(bits);
+  }
 }
 
 //@ prefetch_ahead: FUSER_DEVICE, prefetch_line
