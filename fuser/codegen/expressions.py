@@ -12,7 +12,7 @@ import numpy as np
 from fuser.codegen.moved_types import word_of
 from fuser.codegen.sizes import Sizes
 from fuser.codegen.target import Target
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import Category, DataType
 from fuser.ir.nodes import Number
 from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.expressions import (
@@ -142,8 +142,14 @@ class ExpressionPrinter:
                 return False
 
     def _convert(self, convert: Convert, owner: str) -> str:
-        """A conversion; of a comparison to a float a choice, as g++ vectorizes nothing else."""
+        """A conversion; of a comparison to a float a choice, as g++ vectorizes nothing else.
+
+        A float becomes a narrow integer by way of one of 32 bits: of what does not fit, C++ says
+        nothing, and g++ leaves the narrow one out where it is converted again.
+        """
         given = self.print(convert.of, owner)
+        if convert.of.dtype.is_floating and _is_narrow_integer(convert.dtype):
+            given = f"{self.type(DataType.Int32)}({given})"
         if convert.dtype.is_floating and self._is_compared(convert.of):
             wide = convert.dtype.compute
             yes, no = (self._literal(number, wide) for number in (1, 0))
@@ -212,6 +218,10 @@ class ExpressionPrinter:
         if dtype is DataType.Int32:
             return str(value) if value > -(2**31) else "(-2147483647 - 1)"
         return f"{self.type(dtype)}({value})"
+
+
+def _is_narrow_integer(dtype: DataType) -> bool:
+    return dtype.category is Category.INTEGER and dtype.itemsize < 4
 
 
 def _is_comparison(expression: Expression) -> bool:

@@ -53,6 +53,14 @@ def test_conversions_are_calls_of_the_type():
     assert text(Convert(X, DataType.Half)) == "half(T0)"
 
 
+@pytest.mark.parametrize("target", [CPU, CUDA], ids=["cpu", "cuda"])
+def test_floats_become_narrow_integers_by_way_of_one_that_holds_them(target):
+    assert text(Convert(X, DataType.UInt8), target) == "uint8(int32(T0))"
+    assert text(Convert(X, DataType.Int32), target) == "int32(T0)"
+    assert text(Convert(X, DataType.Bool), target) == "bool(T0)"
+    assert text(Convert(Ref("T0", DataType.Int), DataType.Int16), target) == "int16(T0)"
+
+
 def test_an_index_is_a_number():
     assert text(IndexValue(of_axis(AXIS), DataType.Int)) == "int64(i0)"
 

@@ -177,6 +177,21 @@ def test_integer_divisions_are_what_torch_computes(dtype: DataType, target: str)
         torch.testing.assert_close(got, want, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("narrow", [DataType.UInt8, DataType.Int8, DataType.Int16], ids=str)
+def test_floats_that_do_not_fit_a_narrow_integer_keep_its_bits(narrow: DataType, target: str):
+    x = torch.linspace(-1e6, 1e6, LENGTH)
+    with FusionDefinition() as fd:
+        made = fd.ops.cast(fd.from_pytorch(x), narrow)
+        fd.add_output(made)
+        fd.add_output(fd.ops.cast(made, DataType.Float))
+
+    kept, widened = fd.execute([x], target=target)
+
+    assert torch.equal(kept, x.to(torch.int32).to(narrow.torch))
+    assert torch.equal(widened, kept.float())
+
+
 def test_every_row_accepts_some_dtype_and_is_thus_tested():
     tested = {row.name for dtype in DataType for row in accepted(dtype)}
     assert tested == set(TABLE)
