@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import torch
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from fuser.ir import dtypes
 from fuser.ir.dtypes import DataType
@@ -119,9 +120,21 @@ def example(number: Any) -> Any:
     """A number, or one of its kind that it may be where it was left open."""
     for symbolic, kind in _KINDS:
         if isinstance(number, symbolic):
-            known: Any = cast("Any", number).node.hint
+            node: Any = cast("Any", number).node
+            known = _example_of(node) if node.hint is None else node.hint
             return kind(2 if known is None else known)
     return number
+
+
+def _example_of(node: Any) -> Any:
+    """What an open number may be that depends on data: made of one number for each symbol, so that
+    a size and the sum of it and another fit together."""
+    env, expr = node.shape_env, node.expr
+    assumed: dict[Any, Any] = {}
+    for symbol in free_unbacked_symbols(expr):
+        bounds = env.bound_sympy(symbol)
+        assumed[symbol] = max(bounds.lower, min(bounds.upper, 2))
+    return SymNode(expr.subs(assumed), env, node.pytype, None).hint
 
 
 _KINDS = ((torch.SymInt, int), (torch.SymFloat, float), (torch.SymBool, bool))

@@ -92,3 +92,13 @@ def test_open_sizes_are_nodes_of_inputs_and_of_the_first_tensors_that_have_them(
     assert sliced is nodes["count_1"]
     assert meta_of(rows) == tensor_of(sine).shape[0]
     assert columns.args == (nodes["x_1"], 1)
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_a_size_that_depends_on_data_fits_the_sums_of_it_and_others() -> None:
+    def joined(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x[mask], x * 2])
+
+    x, mask = torch.randn(9, requires_grad=True), torch.arange(9) % 2 == 0
+    torch.compile(joined, backend="fuser")(x, mask).sum().backward()
+    torch.testing.assert_close(x.grad, 2 + mask.float())
