@@ -269,12 +269,13 @@ class _CallWriter:
         return [output for output in self._segmented.fusion.outputs if output.alias_of is None]
 
     def _shared(self) -> list[bool]:
-        """Of which outputs the memory is an input's, or an earlier output's."""
+        """Of which outputs the memory is an input's, or an earlier output's. Those of no elements, too:
+        one tensor as two results would have a gradient as both, or as none."""
         shared, taken = list[bool](), set(self._inputs)
         for output in self._returned:
             lies = self._memory[output.shown_in or output.value]
             copied = output.shown_in is None and lies.base in self._replaced & self._inputs
-            shared.append(lies.base in taken and not copied and lies.elements > 0)
+            shared.append(lies.base in taken and not copied)
             taken.add(lies.base)
         return shared
 

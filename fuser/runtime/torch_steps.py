@@ -69,7 +69,7 @@ def separated(outputs: list[torch.Tensor], inputs: Inputs) -> list[torch.Tensor]
     taken = {_address(given) for given in inputs if isinstance(given, torch.Tensor)}
     for at, output in enumerate(outputs):
         address = _address(output)
-        if address in taken and output.numel():
+        if address in taken:
             outputs[at] = output.clone(memory_format=torch.preserve_format)
         taken.add(address)
     return outputs

@@ -395,3 +395,12 @@ def test_draws_that_are_repeated_from_a_checkpoint_are_torchs() -> None:
     assert {entry.reason for entry in left} == {
         "it calls other operations, which torch runs as they are"
     }
+
+
+def test_results_of_no_elements_have_gradients_of_their_own() -> None:
+    def normalized(x: torch.Tensor) -> Any:  # only the first of three has one
+        return torch.ops.aten.native_layer_norm(x, [4], None, None, 1e-5)
+
+    x = torch.randn(0, 4, requires_grad=True)
+    results = torch.compile(normalized, backend="fuser")(x)
+    assert [y.requires_grad for y in results] == [y.requires_grad for y in normalized(x)]

@@ -162,6 +162,15 @@ def test_outputs_apart_of_what_torch_makes():
     apart(build, torch.randn(6, 8), torch.randn(8, 5))
 
 
+def test_outputs_apart_of_no_elements_are_tensors_of_their_own():
+    def build(fd: FusionDefinition, x: Handle) -> list[Handle]:
+        return [x, fd.ops.exp(x), fd.ops.neg(x), fd.ops.matmul(x, fd.ops.permute(x, [1, 0]))]
+
+    x = torch.randn(0, 8)
+    tensors = [x, *defined(build, x).execute_apart([x])]
+    assert len(set(map(id, tensors))) == len(tensors)
+
+
 def test_outputs_apart_without_a_compiler(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
     monkeypatch.setattr("fuser.pipeline.warn_without_compiler", lambda: None)
