@@ -17,6 +17,7 @@ import torch
 from torch._decomp import core_aten_decompositions
 from torch._decomp import get_decompositions as decompositions_of  # pyright: ignore[reportUnknownVariableType]
 from torch._ops import OpOverload
+from torch._prims_common import suggest_memory_format
 
 from fuser.integrations.compositions import COMPOSITIONS
 from fuser.integrations.pools import POOLS
@@ -44,6 +45,9 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
         _aten._native_batch_norm_legit,
         _aten._native_batch_norm_legit_functional,
         _aten._native_batch_norm_legit_no_training,
+        _aten._batch_norm_with_update_functional,
+        _aten._batch_norm_no_update,
+        _aten.batch_norm_backward,
         _aten.linalg_vector_norm,
         _aten.dist,
     ]
@@ -53,6 +57,8 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     found.pop(_aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     replace = _aten.nan_to_num.default
     found[replace] = _of_real_numbers(found[replace])
+    unpool = _aten.max_unpool2d.default
+    found[unpool] = _as_the_image_lies(found[unpool])
     add = _aten.index_add.default
     found[add] = _at_one_place_too(found[add])
     return {**found, **POOLS, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
@@ -63,6 +69,16 @@ def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
 
     def decomposed(x: torch.Tensor, *args: Any, **options: Any) -> Any:
         return NotImplemented if x.is_complex() else decomposition(x, *args, **options)
+
+    return decomposed
+
+
+def _as_the_image_lies(decomposition: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A decomposition whose result is contiguous: torch's has its channels last where `x` has."""
+
+    def decomposed(x: torch.Tensor, *args: Any) -> torch.Tensor:
+        made = decomposition(x, *args)
+        return made.contiguous(memory_format=suggest_memory_format(x))
 
     return decomposed
 

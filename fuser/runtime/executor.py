@@ -269,8 +269,10 @@ class _CallWriter:
         return [output for output in self._segmented.fusion.outputs if output.alias_of is None]
 
     def _shared(self) -> list[bool]:
-        """Of which outputs the memory is an input's, or an earlier output's. Those of no elements, too:
-        one tensor as two results would have a gradient as both, or as none."""
+        """Of which outputs the memory is an input's, or an earlier output's.
+
+        Of no elements, too: as two results, one tensor would have a gradient as both, or as none.
+        """
         shared, taken = list[bool](), set(self._inputs)
         for output in self._returned:
             lies = self._memory[output.shown_in or output.value]

@@ -308,3 +308,30 @@ def test_an_index_of_any_rank(function: Callable[..., torch.Tensor]) -> None:
 def test_what_has_no_dimensions_is_read_at_an_index() -> None:
     forward_and_backward(lambda x: torch.index_select(x * 2, 0, PLACE - 1), torch.randn(()))
     forward_and_backward(lambda x: torch.index_select(x, 0, torch.arange(1)) * 2, torch.randn(()))
+
+
+def test_images_are_unpooled_as_they_lie() -> None:
+    def unpooled(x: torch.Tensor) -> torch.Tensor:
+        return F.max_unpool2d(x * 2, places, 2) + 1
+
+    image = torch.randn(2, 3, 8, 6).contiguous(memory_format=torch.channels_last)
+    smaller, places = F.max_pool2d(image, 2, return_indices=True)
+    forward_and_backward(unpooled, smaller)
+    forward_and_backward(unpooled, smaller.contiguous())
+
+
+@pytest.mark.parametrize("name", ["_batch_norm_with_update", "_batch_norm_no_update"])
+def test_statistics_are_saved_in_the_type_of_their_weights(name: str) -> None:
+    def normalized(x: torch.Tensor) -> Any:
+        rows = [torch.full((3,), value, dtype=x.dtype) for value in (2.0, 1.0, 0.5, 1.5)]
+        return getattr(torch.ops.aten, name)(x, *rows, 0.1, 1e-5)
+
+    def first(x: torch.Tensor) -> torch.Tensor:
+        return normalized(x)[0]
+
+    x = torch.randn(4, 3, 5)
+    forward_and_backward(first, x)
+    compiled = torch.compile(normalized, backend="fuser")
+    torch.testing.assert_close(
+        compiled(x.bfloat16()), normalized(x.bfloat16()), rtol=2e-2, atol=2e-2
+    )
