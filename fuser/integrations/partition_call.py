@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import warnings
 from collections.abc import Sequence
@@ -59,6 +60,9 @@ class PartitionCall:
         try:
             return self.definition.execute_apart(inputs, **self._options)
         except Exception as error:
+            held = list(map(_held, inputs))
+            if any(map(operator.is_not, held, inputs)):
+                return self(*held)
             if self._writes and self.definition.is_compiled(inputs, **self._options):
                 raise  # inputs may be written already, and torch would do it again
             outputs = self._in_torch(inputs)  # raises what the user's mistakes raise in torch
@@ -104,6 +108,12 @@ class PartitionCall:
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+def _held(given: torch.Tensor | int) -> torch.Tensor | int:
+    """An input that holds its numbers. Gradients that the caller gives, and results of torch, may
+    be lazy conjugates or negations where tracing saw none: definitions refuse them."""
+    return given.resolve_conj().resolve_neg() if isinstance(given, torch.Tensor) else given
 
 
 def compile_ahead(calls: Sequence[PartitionCall]) -> None:

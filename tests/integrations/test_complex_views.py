@@ -62,6 +62,15 @@ def test_an_input_may_be_a_lazy_conjugate_or_negation() -> None:
     assert set(uncovered()) == {"aten._conj.default", "aten._neg_view.default"}
 
 
+def test_a_given_gradient_may_be_a_lazy_conjugate_or_negation() -> None:
+    z = torch.randn(3, 4, dtype=torch.complex64)
+    run = torch.compile(lambda x: x * 2, backend="fuser")
+    for given in (z.conj(), z.conj().imag):
+        x = torch.randn_like(given).requires_grad_()
+        (grad,) = torch.autograd.grad(run(x), x, given)
+        torch.testing.assert_close(grad, given * 2)
+
+
 def test_pairs_that_are_reduced_are_torchs_view() -> None:
     def function(z: torch.Tensor) -> torch.Tensor:
         return torch.view_as_real(z.exp()).flatten(-2).softmax(-1)
