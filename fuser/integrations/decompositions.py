@@ -57,11 +57,10 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     found.pop(_aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     replace = _aten.nan_to_num.default
     found[replace] = _of_real_numbers(found[replace])
-    unpool = _aten.max_unpool2d.default
-    found[unpool] = _as_the_image_lies(found[unpool])
     add = _aten.index_add.default
     found[add] = _at_one_place_too(found[add])
-    return {**found, **POOLS, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
+    found |= {**POOLS, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
+    return found | {overload: _lying(found[overload], order) for overload, order in _ORDERS.items()}
 
 
 def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,12 +72,28 @@ def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
     return decomposed
 
 
-def _as_the_image_lies(decomposition: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A decomposition whose result is contiguous: torch's has its channels last where `x` has."""
+Order = Callable[[torch.Tensor], torch.memory_format]
+"""How a result lies in memory, by what it is made of."""
 
-    def decomposed(x: torch.Tensor, *args: Any) -> torch.Tensor:
-        made = decomposition(x, *args)
-        return made.contiguous(memory_format=suggest_memory_format(x))
+
+def _contiguous(x: torch.Tensor) -> torch.memory_format:
+    return torch.contiguous_format
+
+
+_ORDERS: dict[Any, Order] = {
+    _aten.baddbmm.default: _contiguous,
+    _aten.channel_shuffle.default: suggest_memory_format,
+    _aten.diag_embed.default: _contiguous,
+    _aten.masked_scatter.default: _contiguous,
+    _aten.max_unpool2d.default: suggest_memory_format,
+}
+"""Operations whose decompositions have results that lie otherwise than torch's."""
+
+
+def _lying(decomposition: Callable[..., Any], order: Order) -> Callable[..., Any]:
+    def decomposed(x: torch.Tensor, *args: Any, **options: Any) -> Any:
+        made = decomposition(x, *args, **options)
+        return made if made is NotImplemented else made.contiguous(memory_format=order(x))
 
     return decomposed
 

@@ -320,6 +320,27 @@ def test_images_are_unpooled_as_they_lie() -> None:
     forward_and_backward(unpooled, smaller.contiguous())
 
 
+MATRICES = torch.randn(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.diag_embed(x, -2, 0, 1),
+        lambda x: torch.diag_embed(x, 0, -1, 1),
+        lambda x: torch.baddbmm(x, MATRICES, MATRICES.mT),
+        lambda x: torch.masked_scatter(x, MATRICES[..., :3] > 0, MATRICES),
+        lambda x: F.channel_shuffle(x[..., None], 3),
+    ],
+)
+def test_results_of_turned_tensors_lie_as_torchs(
+    function: Callable[..., torch.Tensor],
+) -> None:
+    x = torch.randn(3, 3, 2).permute(2, 0, 1)
+    for given in (x, x.contiguous(), x.mT.contiguous().mT):
+        forward_and_backward(lambda x: function(x * 2) + 1, given)
+
+
 @pytest.mark.parametrize("name", ["_batch_norm_with_update", "_batch_norm_no_update"])
 def test_statistics_are_saved_in_the_type_of_their_weights(name: str) -> None:
     def normalized(x: torch.Tensor) -> Any:
