@@ -61,7 +61,7 @@ class PartitionCall:
             return self.definition.execute_apart(inputs, **self._options)
         except Exception as error:
             held = list(map(_held, inputs))
-            if any(map(operator.is_not, held, inputs)):
+            if any(map(operator.is_not, held, inputs)) and not self._writes:
                 return self(*held)
             if self._writes and self.definition.is_compiled(inputs, **self._options):
                 raise  # inputs may be written already, and torch would do it again
