@@ -16,8 +16,9 @@ from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.row_statements import Place
 
-_STATIC_BYTES = 1 << 10
-"""Shared memory that a kernel declares, at most, beside what is named here."""
+_STATIC_BYTES = (1 << 10) + 128
+"""Shared memory that images from sm_90 on declare for the system, and what a kernel declares, at
+most, beside what is named here: a truth value, the barriers of a cluster."""
 
 _EXCHANGED_BYTES = 8
 """Of a value that a thread, or a warp, hands to others."""
@@ -133,7 +134,7 @@ def block_room(
     if fits_registers(rounds * demand.words, threads, parameters):
         return Room(threads, cluster, Place.REGISTERS, rounds)
     rounds = ceil_div(demand.vectors, threads * cluster)
-    exchanged = _EXCHANGED_BYTES * 2 * cluster * threads // 32
+    exchanged = _EXCHANGED_BYTES * (2 * cluster + 1) * threads // 32
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged - reserved
     fits = rounds * threads * demand.bytes <= room
     return Room(threads, cluster, Place.SHARED, rounds) if fits else None

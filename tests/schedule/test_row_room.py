@@ -115,6 +115,30 @@ def test_threads_have_registers_for_slots_beside_what_they_keep(
     assert slot_room(demand, slots, NEW, 48) == want
 
 
+@pytest.mark.parametrize("cluster", [1, 2, 4, 8])
+@pytest.mark.parametrize("given", [OLD, NEW], ids=["sm_80", "sm_90"])
+def test_what_is_kept_fits_beside_all_that_a_kernel_declares(
+    given: CudaRowParameters, cluster: int
+):
+    """To the byte: the device refuses a launch that takes more."""
+    system = 1088 if given is NEW else 0  # in images for sm_90 and sm_100
+    given = replace(given, kept_words=0, block_bytes=1, max_cluster=cluster)
+    for vectors in range(1 << 10, 1 << 20, 1 << 10):
+        found = block_room(
+            *(Demand(vectors, 1, (2,)), MANY, given),
+            max_cluster=cluster,
+            reserved=0,
+            dense=True,
+        )
+        if found is None:
+            continue
+        assert found.place is Place.SHARED
+        warps = found.threads // 32
+        mail = 8 * 2 * (1 + found.cluster * warps) if found.cluster > 1 else 0
+        declared = system + 8 * warps + mail + 1
+        assert declared + 2 * found.rounds * found.threads <= given.shared_bytes
+
+
 def test_nothing_is_kept_where_nothing_may_be():
     none = replace(NEW, kept_words=0, shared_bytes=0)
     assert room(64, 4, given=none) is None
