@@ -140,7 +140,8 @@ class TeamSweeps:
         alone = aligned if aligned.lanes == lanes else Vectors()
         inside = in_lanes(summed, self._accumulate, last, alone)
         own = [fold for fold in summed.folds if is_of_row(fold, summed)]
-        totals = self._folded(own, (Loop(last, Binding.TEAM, inside, alone.lanes),))
+        loop_of_totals = Loop(last, Binding.TEAM, inside, alone.lanes, whole=alone.whole)
+        totals = self._folded(own, (loop_of_totals,))
         each = lanes * self._team.threads
         share = ceil_div(last.extent, parts * each) * each
         return [Share(last, carries, tuple(totals), (loop,), share)]

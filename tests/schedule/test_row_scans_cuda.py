@@ -7,10 +7,10 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule import CudaRowParameters
+from fuser.schedule import CudaRowParameters, schedule_rows_cuda
 from fuser.schedule.bindings import Binding
 from fuser.schedule.index import ZERO
-from fuser.schedule.loop_tree import Node, Region, every_node
+from fuser.schedule.loop_tree import Loop, Node, Region, Share, every_node
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_scans import carry_of
 from fuser.schedule.row_scans_cuda import column_lanes, scan_lanes, scan_round
@@ -111,3 +111,17 @@ def test_few_columns_have_more_on_their_way(
     (sweep,) = trace_rows(segment_of(lambda fd, x: fd.ops.cumsum(x, 0), x)).stages
     given = CudaRowParameters(multiprocessors=132, resident_threads=1024)
     assert column_lanes(sweep, 16, columns * 512, given) == lanes
+
+
+@pytest.mark.parametrize(("elements", "whole"), [(1 << 20, True), ((1 << 20) + 2, False)])
+def test_loads_for_the_total_of_a_part_have_no_branch_if_vectors_are_whole(
+    elements: int, *, whole: bool
+) -> None:
+    """Those of unrolled rounds would wait for what is added in the rounds before."""
+    segment = segment_of(sums, torch.empty(1, elements))
+    alignments = dict.fromkeys(segment.memory, 16)
+    nest = schedule_rows_cuda(segment, alignments, CudaRowParameters())
+    (shared,) = (node for node in every_node(nest.body) if isinstance(node, Share))
+    loops = [node for node in every_node(shared.totals) if isinstance(node, Loop)]
+    found = [(loop.step, loop.whole) for loop in loops if loop.binding is Binding.TEAM]
+    assert found == [(4, whole)]
