@@ -72,28 +72,52 @@ def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
     return decomposed
 
 
-Order = Callable[[torch.Tensor], torch.memory_format]
-"""How a result lies in memory, by what it is made of."""
+Order = Callable[[Sequence[Any]], torch.memory_format]
+"""How results lie in memory, by an operation's arguments."""
 
 
-def _contiguous(x: torch.Tensor) -> torch.memory_format:
+def _row_after_row(args: Sequence[Any]) -> torch.memory_format:
     return torch.contiguous_format
 
 
+def _as_the_image(args: Sequence[Any]) -> torch.memory_format:
+    """Channels last where the image has them, else row after row, however it lies."""
+    return suggest_memory_format(args[0])
+
+
+def _as_its_image(args: Sequence[Any]) -> torch.memory_format:
+    """Of a gradient, whose image is the second argument."""
+    return suggest_memory_format(args[1])
+
+
 _ORDERS: dict[Any, Order] = {
-    _aten.baddbmm.default: _contiguous,
-    _aten.channel_shuffle.default: suggest_memory_format,
-    _aten.diag_embed.default: _contiguous,
-    _aten.masked_scatter.default: _contiguous,
-    _aten.max_unpool2d.default: suggest_memory_format,
+    _aten.baddbmm.default: _row_after_row,
+    _aten.diag_embed.default: _row_after_row,
+    _aten.masked_scatter.default: _row_after_row,
+    _aten.channel_shuffle.default: _as_the_image,
+    _aten.max_unpool2d.default: _as_the_image,
+    _aten.avg_pool2d.default: _as_the_image,
+    _aten._adaptive_avg_pool2d.default: _as_the_image,
+    _aten.max_pool2d_with_indices.default: _as_the_image,
+    _aten.avg_pool2d_backward.default: _as_its_image,
+    _aten._adaptive_avg_pool2d_backward.default: _as_its_image,
+    _aten.max_pool2d_with_indices_backward.default: _as_its_image,
 }
-"""Operations whose decompositions have results that lie otherwise than torch's."""
+"""Operations whose decompositions have results that lie otherwise than torch's. A view of such a
+result, which Dynamo has seen to be possible, would be refused."""
 
 
 def _lying(decomposition: Callable[..., Any], order: Order) -> Callable[..., Any]:
-    def decomposed(x: torch.Tensor, *args: Any, **options: Any) -> Any:
-        made = decomposition(x, *args, **options)
-        return made if made is NotImplemented else made.contiguous(memory_format=order(x))
+    """A decomposition whose results lie in that order."""
+
+    def decomposed(*args: Any, **options: Any) -> Any:
+        made = decomposition(*args, **options)
+        if made is NotImplemented:
+            return made
+        lies = order(args)
+        if isinstance(made, torch.Tensor):
+            return made.contiguous(memory_format=lies)
+        return tuple(result.contiguous(memory_format=lies) for result in made)
 
     return decomposed
 

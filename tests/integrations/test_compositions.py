@@ -53,6 +53,14 @@ def test_masks_of_whole_rows_take_rows() -> None:
     assert scan.bytes_read < 512
 
 
+def test_what_masks_are_written_to_lies_row_after_row_as_torchs() -> None:
+    def viewed(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        return scattered(x.t(), mask, source).view(-1)
+
+    x = torch.linspace(-1, 1, 35).view(7, 5)
+    assert_fused(lambda x, source: viewed(x, MASK, source), x, torch.linspace(0, 3, 42))
+
+
 def test_a_mask_that_is_expanded_to_no_elements() -> None:
     assert_fused(scattered, torch.zeros(5, 0), MASK[:, :1], torch.linspace(0, 3, 42))
 

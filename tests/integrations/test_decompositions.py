@@ -209,6 +209,15 @@ def test_pools_and_their_gradients(pool: Any, options: dict[str, Any]) -> None:
     forward_and_backward(lambda x: pool(x, **options), torch.randn(2, 3, 9, 11))
 
 
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (3, 2, 1, 0)])
+@pytest.mark.parametrize("pool", [F.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d])
+def test_pools_of_images_that_lie_otherwise_lie_as_torchs(
+    pool: Any, order: tuple[int, ...]
+) -> None:
+    shape = [(2, 4, 6, 8)[order.index(dim)] for dim in range(4)]
+    forward_and_backward(lambda x: pool(x, 2), torch.randn(shape).permute(order))
+
+
 @pytest.mark.parametrize("pool", [F.max_pool2d, F.avg_pool2d])
 def test_pools_of_batches_of_any_size(pool: Any) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -303,6 +312,17 @@ PLACE = torch.tensor(1)
 )
 def test_an_index_of_any_rank(function: Callable[..., torch.Tensor]) -> None:
     forward_and_backward(function, torch.randn(4, 3, 2))
+
+
+def test_products_that_are_added_lie_row_after_row_as_torchs() -> None:
+    first, second = torch.randn(2, 3, 5), torch.randn(2, 5, 4)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.baddbmm(x.permute(2, 1, 0).sin(), first, second).view(-1) * 2
+
+    x = torch.randn(4, 3, 2)
+    found = torch.compile(function, backend="fuser")(x)
+    torch.testing.assert_close(found, function(x))
 
 
 def test_what_has_no_dimensions_is_read_at_an_index() -> None:
