@@ -81,7 +81,8 @@ class CudaPrinter(CudaKernel):
                 with cuda_teams.once_a_row(self):
                     super().store(store)
             else:
-                store_lanes(self, store)
+                with cuda_teams.of_a_column(self):
+                    store_lanes(self, store)
 
     def run_of_lanes(self, node: RunNode) -> None:
         if isinstance(node, LoadRun):

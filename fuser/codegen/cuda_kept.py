@@ -33,7 +33,7 @@ def row_array(kernel: CudaKernel, node: Keep | Kept | RowArray) -> None:
         return
     if isinstance(node, Keep) and node.lanes == 1:
         if kernel.facts.arrays[node.name].lanes > 1 and not _at_ends(kernel):
-            place += "[lane]"
+            place = f"{grouped(place)}[lane]"
         kernel.out.line(f"{place} = {node.name};")
     elif isinstance(node, Keep):
         kernel.out.line(f"{kernel.expressions.use('store_vector')}({node.name}, {place});")

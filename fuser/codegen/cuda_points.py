@@ -11,7 +11,7 @@ from fuser.codegen.cuda_lanes import times
 from fuser.codegen.cuda_teams import count_of, nest_of, unravel
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, power_of_two
-from fuser.schedule.loop_tree import Loop
+from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.statements import Store
 
@@ -62,7 +62,7 @@ def _in_turn(
 ) -> None:
     """As many rounds as the row's length takes."""
     body = nest[-1].body
-    counts = any(isinstance(node, Keep | Kept) for node in body)
+    counts = any(isinstance(node, Keep | Kept) for node in every_node(body))
     first = kernel.around.thread
     if kernel.around.in_rows and kernel.is_split:
         first = f"{kernel.index}(blockIdx.y) * {kernel.facts.threads} + {first}"

@@ -45,6 +45,13 @@ def once_a_row(kernel: CudaKernel) -> AbstractContextManager[None]:
     return kernel.out.block(f"if ({' && '.join(conditions)})") if conditions else nullcontext()
 
 
+def of_a_column(kernel: CudaKernel) -> AbstractContextManager[None]:
+    """Print, meanwhile, what threads of a column do only if their row is there: those of a warp
+    that have none do nothing at its points."""
+    is_column = kernel.around.in_rows and kernel.facts.team is Team.COLUMN
+    return kernel.out.block("if (active)") if is_column else nullcontext()
+
+
 def once(kernel: CudaKernel) -> list[str]:
     """What is so of the thread that does something once for a row, or at the end; nothing, where
     each has points of its own, or does a row, or the only point, without others."""

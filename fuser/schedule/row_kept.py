@@ -27,19 +27,24 @@ VALUE_BYTES = 4
 
 
 def loads_to_keep(
-    sweeps: Sequence[Sweep], rows: Collection[Axis], lanes: int, *, least: int = 2
+    sweeps: Sequence[Sweep],
+    rows: Collection[Axis],
+    lanes: int,
+    *,
+    least: int = 2,
+    apart: bool = False,
 ) -> list[Load]:
     """The loads that at least so many of these sweeps over one axis make.
 
     What is the same for all rows is not among them: caches have it. With several lanes, only
-    consecutive elements are.
+    consecutive elements are, unless those that lie `apart` may be, too.
     """
     counts: Counter[Load] = Counter()
     for sweep in sweeps:
         (axis,) = sweep.axes
         made = {node.name for node in sweep.code}
         loads = [node for node in sweep.code if isinstance(node, Load)]
-        loads = loads if lanes == 1 else consecutive_loads(sweep.code, axis)
+        loads = loads if lanes == 1 or apart else consecutive_loads(sweep.code, axis)
         known = [load for load in loads if made.isdisjoint(names_in((load,)))]
         counts.update(load for load in dict.fromkeys(known) if load.at.coefficient(axis))
     followed = [load for load, count in counts.items() if count >= least]

@@ -138,9 +138,9 @@ class TeamChoice:
         if self._work.has_arrays:
             # Neighbouring rows are other threads', which would be in each other's way in an array.
             return Refusal("folds over the rows have several places")
-        vectors = {axis: Vectors() for axis in self._work.groups}
-        axis, kept = self._work.to_keep(vectors)
-        demand = demand_of(axis, kept, lanes=1) if axis else None
+        vectors = self._work.vectors_of_columns()
+        axis, kept = self._work.to_keep(vectors, apart=True)
+        demand = demand_of(axis, kept, vectors[axis].lanes) if axis else None
         given = self._parameters
         fewest = given.column_threads
         if not self._work.scans:
@@ -167,9 +167,9 @@ class TeamChoice:
         if not given.lane_elements:
             return Refusal("lanes do no rows")
         across = lanes_across_rows(self._body)
-        alone = {axis: Vectors() for axis in self._work.groups}
-        vectors = alone if across else self._work.vectors(may_peel=False)
-        axis, kept = self._work.to_keep(vectors)
+        work = self._work
+        vectors = work.vectors_of_columns() if across else work.vectors(may_peel=False)
+        axis, kept = work.to_keep(vectors, apart=across)
         if across:
             lanes = lanes_across(self._body, given, keeps=bool(kept))
         else:

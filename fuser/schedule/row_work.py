@@ -18,7 +18,7 @@ from fuser.schedule.row_slots import is_of_row
 from fuser.schedule.row_statements import Partial
 from fuser.schedule.row_vectors import Vectors, vectors_for
 from fuser.schedule.statements import Load
-from fuser.schedule.vectors import Alignments
+from fuser.schedule.vectors import Alignments, step_along
 from fuser.segmenter import Segment
 
 
@@ -88,13 +88,35 @@ class RowWork:
             may_move=own,
         )
 
-    def to_keep(self, vectors: Mapping[Axis, Vectors]) -> tuple[Axis | None, tuple[Load, ...]]:
-        """The longest axis along which something is loaded again, and these loads."""
+    def vectors_of_columns(self) -> dict[Axis, Vectors]:
+        """How threads take elements of rows that are next to each other in memory: one by one, or
+        as neighbours where another tensor has them side by side, as its rows."""
+        if self.scans:
+            return {axis: Vectors() for axis in self.groups}
+        along = (axis for axis, sweeps in self.groups.items() if self._lies_along(axis, sweeps))
+        alone = dict.fromkeys(self.groups, Vectors())
+        return alone | {a: self._vectors_along(a, self.groups[a], may_peel=False) for a in along}
+
+    def _lies_along(self, axis: Axis, sweeps: Sequence[Sweep]) -> bool:
+        """Whether a tensor has a row's elements side by side, each row apart from the next."""
+        steps = (
+            (step_along(access.at, axis), step_along(access.at, self.body.rows[-1]))
+            for sweep in sweeps
+            for access in sweep.accesses
+        )
+        return any(element == 1 and row not in (0, 1, None) for element, row in steps)
+
+    def to_keep(
+        self, vectors: Mapping[Axis, Vectors], *, apart: bool = False
+    ) -> tuple[Axis | None, tuple[Load, ...]]:
+        """The longest axis along which something is loaded again, and these loads; also those of
+        neighbours that lie `apart`."""
         if self.scans:
             return None, ()  # a scan has its points in the order of the row
         groups = self.groups
         for axis in sorted(groups, key=lambda axis: -axis.extent):
-            loads = loads_to_keep(groups[axis], self.body.rows, vectors[axis].lanes)
+            lanes = vectors[axis].lanes
+            loads = loads_to_keep(groups[axis], self.body.rows, lanes, apart=apart)
             if loads:
                 return axis, tuple(loads)
         return None, ()
