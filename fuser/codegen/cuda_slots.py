@@ -7,12 +7,12 @@ what all teams of this one have.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from fuser.codegen.cuda_folds import fill_of, joined_to
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import move, on_lanes, valid
-from fuser.schedule.bindings import Binding
+from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import power_of_two
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Loop
@@ -51,9 +51,22 @@ def leave_own(kernel: CudaKernel, own: Sequence[OwnSlots]) -> None:
     if kernel.facts.has_several:
         _join_teams(kernel, own)
         return
+    across = kernel.facts.team is Team.COLUMN
     with _each_own(kernel, own[0]) as first:
         for each in own:
-            _leave_slots(kernel, each, parts_of_block(kernel, each.partial, first))
+            if across:
+                _join_columns(kernel, each)
+        with kernel.out.block("if (threadIdx.x == 0)") if across else nullcontext():
+            for each in own:
+                _leave_slots(kernel, each, parts_of_block(kernel, each.partial, first))
+
+
+def _join_columns(kernel: CudaKernel, own: OwnSlots) -> None:
+    """What the rows of a warp's lanes have of a round of slots, as one in all of them."""
+    part = f"{own.partial.name}_part[round]"
+    joiner = kernel.joiner(own.partial.operation, own.partial.kept, own.partial.name)
+    join_warp = kernel.expressions.use("join_warp")
+    on_lanes(kernel, own.lanes, f"{part}[lane] = {join_warp}({part}[lane], {joiner});")
 
 
 def _join_teams(kernel: CudaKernel, own: Sequence[OwnSlots]) -> None:

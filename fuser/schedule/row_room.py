@@ -102,6 +102,17 @@ def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -
     return Room(many, 1, Place.SHARED, rounds) if fits else None
 
 
+def column_slot_room(demand: Demand, slots: int, parameters: CudaRowParameters) -> Room | None:
+    """Room in registers for what 32 neighbouring columns keep, and for their slots of folds over
+    the rows, of which a vector has so many bytes."""
+    words = words_with_slots(demand, slots)
+    for threads in (parameters.column_threads, parameters.kept_threads // 32):
+        rounds = _column_rounds(demand, threads)
+        if rounds * words <= parameters.kept_words and rounds <= parameters.column_rounds:
+            return Room(threads, 1, Place.REGISTERS, rounds)
+    return None
+
+
 def _column_rounds(demand: Demand, threads: int) -> int:
     return max(power_of_two(demand.vectors) // threads, 1)
 

@@ -20,6 +20,7 @@ from fuser.schedule.row_room import (
     Room,
     block_room,
     column_room,
+    column_slot_room,
     slot_room,
     warp_room,
     words_with_slots,
@@ -135,11 +136,10 @@ class TeamChoice:
     def _column(self) -> RowTeam | Refusal:
         if not lanes_across_rows(self._body):
             return Refusal("neighbouring elements of a row, not rows, are next in memory")
-        if self._work.has_arrays:
-            # Neighbouring rows are other threads', which would be in each other's way in an array.
-            return Refusal("folds over the rows have several places")
         vectors = self._work.vectors_of_columns()
         axis, kept = self._work.to_keep(vectors, apart=True)
+        if self._work.has_arrays:
+            return self._column_with_slots(vectors, axis, kept)
         demand = demand_of(axis, kept, vectors[axis].lanes) if axis else None
         given = self._parameters
         fewest = given.column_threads
@@ -154,6 +154,31 @@ class TeamChoice:
         parts = parts_of_row(self._work, teams, 32, threads)
         launch = launched(self._work, teams, parts, (32, threads, 1), room, demand)
         return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room)
+
+    def _column_with_slots(
+        self, vectors: Mapping[Axis, Vectors], kept_along: Axis | None, kept: tuple[Load, ...]
+    ) -> RowTeam | Refusal:
+        """Columns whose threads keep their slots of folds over the rows: in memory, neighbouring
+        rows would be in each other's way."""
+        axis, given = slots_along(self._work.stages), self._parameters
+        if axis is None or self._work.scans or kept_along not in (None, axis):
+            return Refusal(
+                "folds over the rows have places along several axes, or a row is scanned"
+            )
+        lanes = vectors[axis].lanes
+        demand, slots = demand_of(axis, kept, lanes), self._slot_bytes(lanes)
+        room = column_slot_room(demand, slots, given)
+        if room is None:
+            return Refusal("registers do not hold the folds over the rows")
+        blocks = min(ceil_div(self._work.rows, 32), given.most_parts)
+        launch = launched(self._work, blocks, 1, (32, room.threads, 1), room)
+        return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room, has_slots=True)
+
+    def _slot_bytes(self, lanes: int) -> int:
+        """Of so many neighbouring slots of the folds over the rows that have several, in registers,
+        which a narrow number fills."""
+        arrays = (partial for partial in self._work.partials if partial.slots > 1)
+        return lanes * sum(max(array.kept.itemsize, 4) for array in arrays)
 
     def _lanes(self) -> RowTeam | Refusal:
         """Some lanes of a warp, or one, if more would find nothing to do."""
@@ -227,11 +252,9 @@ class TeamChoice:
         if kept_along not in (None, axis) or vectors[axis].peel:
             return Refusal("whole vectors are not along the axis of these places")
         lanes = vectors[axis].lanes
-        sizes = [partial.kept.itemsize for partial in self._work.partials if partial.slots > 1]
-        slots = lanes * sum(max(size, 4) for size in sizes)
-        demand = demand_of(axis, kept, lanes)
+        demand, slots = demand_of(axis, kept, lanes), self._slot_bytes(lanes)
         # Numbers for all rows are joined over a block, which needs a power of two of warps.
-        numbers = len(sizes) < len(self._work.partials)
+        numbers = any(partial.slots == 1 for partial in self._work.partials)
         room = slot_room(demand, slots, given, given.kept_words if numbers else given.slot_words)
         if room is None:
             return Refusal("registers do not hold the folds over the rows")
