@@ -65,6 +65,7 @@ KINDS: tuple[tuple[Kind, tuple[Sized, ...]], ...] = (
     (turned.DROPPED_WEIGHTS, (Sized((16, 12, 256, 256), cpu_rows=8),)),
     (turned.SHARED_HEADS, (Sized((8, 8, 4, 128, 1024), cpu_rows=2),)),
     (turned.CHANNELS_NORM, (Sized((64, 96, 3136), cpu_rows=16),)),
+    (turned.CHANNELS_NORM_BACKWARD, (Sized((64, 96, 3136), cpu_rows=16),)),
     (row.SOFTMAX, (NARROW, Sized((4096, 32768), 512), Sized((2048, 131072), 128))),
     (row.LOG_SOFTMAX, (NARROW,)),
     (norm.LAYERNORM, (NARROW, WIDE)),

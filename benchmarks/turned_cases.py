@@ -1,7 +1,8 @@
 """What attention and images turn: norms and masks along one order of memory, results in another.
 
-A layer norm over channels that come first, given with channels last; the gradient of keys that
-several heads share, turned as a product leaves it; and weights of attention, masked and dropped.
+A layer norm over channels that come first, given with channels last, and its gradients; the
+gradient of keys that several heads share, turned as a product leaves it; and weights of attention,
+masked and dropped.
 """
 
 from __future__ import annotations
@@ -43,6 +44,70 @@ CHANNELS_NORM = Kind(
     eager={"F.layer_norm": channels_norm},
     into={},
     exact=channels_norm,
+    goals=Goals(cpu=1.5),
+)
+
+# -- their gradients -----------------------------------------------------------------------------
+
+
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def define_channels_norm_backward(
+    fd: FusionDefinition, grad: Handle, x: Handle, mean: Handle, rstd: Handle, weight: Handle
+) -> tuple[Handle, Handle, Handle]:
+    """The gradients of x, weight and bias; that of the result comes with channels last."""
+    turned = fd.ops.permute(grad, [0, 2, 1])
+    normal = (x - mean) * rstd
+    scaled = turned * fd.ops.broadcast(weight, [True, False, True])
+    along = fd.ops.mean(scaled * normal, [1], keepdim=True)
+    grad_x = (scaled - fd.ops.mean(scaled, [1], keepdim=True) - normal * along) * rstd
+    return grad_x, fd.ops.sum(turned * normal, [0, 2]), fd.ops.sum(turned, [0, 2])
+
+
+def channels_norm_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: torch.Tensor,
+) -> Gradients:
+    grads = torch.ops.aten.native_layer_norm_backward(
+        grad, x.mT, weight.shape, mean.mT, rstd.mT, weight, weight, [True, True, True]
+    )
+    return grads[0].mT.contiguous(), grads[1], grads[2]
+
+
+def exact_channels_norm_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: torch.Tensor,
+) -> Gradients:
+    normal, scaled = (x - mean) * rstd, grad.mT * weight[:, None]
+    along = (scaled * normal).mean(1, keepdim=True)
+    grad_x = (scaled - scaled.mean(1, keepdim=True) - normal * along) * rstd
+    return grad_x, (grad.mT * normal).sum((0, 2)), grad.sum((0, 1))
+
+
+def images_gradients(make: Maker) -> Tensors:
+    """[images, pixels, channels], the same with channels first, and statistics of each pixel."""
+    images, channels, pixels = make.shape
+    x = make.normal()
+    variance, mean = torch.var_mean(x.float(), 1, correction=0, keepdim=True)
+    found = [each.to(make.statistics) for each in (mean, torch.rsqrt(variance + EPSILON))]
+    return [make.normal(images, pixels, channels), x, *found, make.normal(channels)]
+
+
+CHANNELS_NORM_BACKWARD = Kind(
+    name="layernorm over channels backward",
+    define=define_channels_norm_backward,
+    inputs=images_gradients,
+    written=channels_norm_backward,
+    eager={"native_layer_norm_backward": channels_norm_backward},
+    into={},
+    exact=exact_channels_norm_backward,
     goals=Goals(cpu=1.5),
 )
 
@@ -122,6 +187,7 @@ DROPPED_WEIGHTS = Kind(
 
 SMALL: dict[str, Shape] = {
     CHANNELS_NORM.name: (2, 24, 16),
+    CHANNELS_NORM_BACKWARD.name: (2, 24, 16),
     SHARED_HEADS.name: (2, 3, 2, 8, 16),
     DROPPED_WEIGHTS.name: (2, 3, 32, 32),
 }
