@@ -187,7 +187,7 @@ DROPPED_WEIGHTS = Kind(
 
 SMALL: dict[str, Shape] = {
     CHANNELS_NORM.name: (2, 24, 16),
-    CHANNELS_NORM_BACKWARD.name: (2, 24, 16),
+    CHANNELS_NORM_BACKWARD.name: (1, 24, 16),
     SHARED_HEADS.name: (2, 3, 2, 8, 16),
     DROPPED_WEIGHTS.name: (2, 3, 32, 32),
 }

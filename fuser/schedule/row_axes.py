@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from fuser.schedule.axes import merge_axes, moved
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.index import Axis, Index, Variable, of_axis, substitute
 from fuser.schedule.row_body import RowBody, Sweep, indices_in, names_in
 from fuser.schedule.statements import Load
@@ -50,11 +50,12 @@ def turned_axes(body: RowBody, axes: Iterable[Axis]) -> RowBody:
     return dataclasses.replace(body, stages=stages)
 
 
-def lanes_across_rows(body: RowBody) -> bool:
+def lanes_across_rows(body: RowBody, at_once: int = 1) -> bool:
     """Whether neighbouring rows, and not neighbouring elements of a row, are next in memory.
 
     Lanes go where fewer accesses are of elements apart, and of two such ways, where more elements
-    are consecutive.
+    are consecutive. Lanes across rows may have so many neighbours of a row `at_once`, in one
+    access.
     """
     if not body.rows:
         return False
@@ -67,7 +68,9 @@ def lanes_across_rows(body: RowBody) -> bool:
             elements = point_count([a for a in (*body.rows, *sweep.axes) if a in walked])
             for way, axis in enumerate(ways):
                 consecutive[way] += elements * (walked.get(axis) == 1)
-                apart[way] += point_count(sweep.axes) * (walked.get(axis, 0) > 1)
+                is_one = walked.get(ways[0]) == 1  # of several elements
+                accesses = ceil_div(point_count(sweep.axes), at_once if is_one else 1)
+                apart[way] += accesses * (walked.get(axis, 0) > 1)
     along, across = zip(apart, (-count for count in consecutive), strict=True)
     return across < along
 

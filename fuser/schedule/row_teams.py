@@ -133,8 +133,16 @@ class TeamChoice:
         launch = replace(launch, elastic=None, resident=resident)
         return RowTeam(team, launch, {axis: vectors}, axis, tuple(kept), room)
 
+    @cached_property
+    def _is_across(self) -> bool:
+        """Whether a warp's lanes go across rows: of many, they have vectors of what lies along."""
+        vectors = self._work.vectors_of_columns().values()
+        many = self._work.rows >= 32 * self._parameters.multiprocessors
+        at_once = max((each.lanes for each in vectors), default=1) if many else 1
+        return lanes_across_rows(self._body, at_once)
+
     def _column(self) -> RowTeam | Refusal:
-        if not lanes_across_rows(self._body):
+        if not self._is_across:
             return Refusal("neighbouring elements of a row, not rows, are next in memory")
         vectors = self._work.vectors_of_columns()
         axis, kept = self._work.to_keep(vectors, apart=True)
@@ -191,8 +199,7 @@ class TeamChoice:
             return Refusal("folds over the rows have several places")
         if not given.lane_elements:
             return Refusal("lanes do no rows")
-        across = lanes_across_rows(self._body)
-        work = self._work
+        across, work = self._is_across, self._work
         vectors = work.vectors_of_columns() if across else work.vectors(may_peel=False)
         axis, kept = work.to_keep(vectors, apart=across)
         if across:

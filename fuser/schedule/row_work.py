@@ -91,10 +91,10 @@ class RowWork:
     def vectors_of_columns(self) -> dict[Axis, Vectors]:
         """How threads take elements of rows that are next to each other in memory: one by one, or
         as neighbours where another tensor has them side by side, as its rows."""
-        if self.scans:
-            return {axis: Vectors() for axis in self.groups}
-        along = (axis for axis, sweeps in self.groups.items() if self._lies_along(axis, sweeps))
         alone = dict.fromkeys(self.groups, Vectors())
+        if self.scans or not self.body.rows:
+            return alone
+        along = (axis for axis, sweeps in self.groups.items() if self._lies_along(axis, sweeps))
         return alone | {a: self._vectors_along(a, self.groups[a], may_peel=False) for a in along}
 
     def _lies_along(self, axis: Axis, sweeps: Sequence[Sweep]) -> bool:

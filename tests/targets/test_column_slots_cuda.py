@@ -63,11 +63,21 @@ def test_any_thread_order(order: ThreadOrder, last: bool, monkeypatch: pytest.Mo
     fd.validate(inputs, target="emulator")
 
 
+def test_of_many_rows_lanes_go_across_where_as_many_tensors_lie_along() -> None:
+    for pixels, across in ((2000, False), (2200, True)):
+        fd, inputs = gradients(24, pixels, torch.float32, last=True)
+        (kernel,) = fd.plan(inputs, target="cuda:sm_90").kernels
+        assert ("join_column" in kernel.source) == across
+    fd.validate(inputs, target="emulator")
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
-@pytest.mark.parametrize("channels", [40, 96, 256])
-def test_one_kernel_has_all_places_in_registers(channels: int, arch: str) -> None:
+@pytest.mark.parametrize(
+    ("channels", "last"), [(40, False), (40, True), (96, False), (96, True), (256, False)]
+)
+def test_one_kernel_has_all_places_in_registers(channels: int, last: bool, arch: str) -> None:
     for dtype in (torch.float32, torch.bfloat16):
-        fd, inputs = gradients(channels, 3136, dtype)
+        fd, inputs = gradients(channels, 3136, dtype, last=last)
         (kernel,) = fd.plan(inputs, target=f"cuda:{arch}").kernels
         assert "join_column" in kernel.source
         assert kernel.compile().spill_bytes == 0
