@@ -28,8 +28,8 @@ def tile_node(kernel: CpuKernel, node: TileNode) -> None:
             along, across = sides(kernel.around)
             type_ = kernel.expressions.type(dtype)
             kernel.out.line(f"alignas(64) {type_} {name}_tile[{along.step}][{across.step}];")
-        case FillTile(tile, ahead=ahead):
-            fill = kernel.expressions.use("fill_tile") + ("<true>" if ahead else "")
+        case FillTile(tile):
+            fill = kernel.expressions.use("fill_tile")
             kernel.out.line(f"{fill}({tile}_tile, {_columns(kernel, node)});")
         case DrainTile(tile):
             drain = f"{kernel.expressions.use('drain_tile')}<{str(node.past_cache).lower()}>"

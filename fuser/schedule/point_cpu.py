@@ -141,7 +141,7 @@ def _in_tiles(turned: Turned, way: _Way) -> _Tiles:
         lane, shifted = with_lanes(turned.work(columns), columns)
         asked, done = (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
     ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
-    work = tile_nodes(turned, done, columns, past_cache=past_cache and chunked, ahead=past_cache)
+    work = tile_nodes(turned, done, columns, past_cache=past_cache and chunked)
     loops = loops_over_tiles(turned, shape, (*ahead, *work), Binding.PARALLEL)
     return _Tiles(turned.rest.axes, loops, shape)
 

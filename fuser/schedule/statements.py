@@ -164,13 +164,12 @@ class TileRoom:
 @dataclass(frozen=True, slots=True)
 class FillTile:
     """`tile` = elements of `tensor`, those of a column consecutive from element `at` on, up to
-    `moved` of them at once. It may ask for those of the next tile, `ahead` in memory."""
+    `moved` of them at once."""
 
     tile: str
     tensor: Value
     at: Index
     moved: int = 1
-    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,15 +169,13 @@ def tile_nodes(
     moved: dict[Load | Store, int] | None = None,
     *,
     past_cache: bool = False,
-    ahead: bool = False,
 ) -> tuple[Node, ...]:
     """What is done of a tile: it is read, `work` is done line by line for `lanes` neighbours at
-    once, and what that keeps is stored. `moved`: elements that an access moves; `ahead`: whether
-    the next tile's are asked for."""
+    once, and what that keeps is stored. `moved`: elements that an access moves."""
     moved = moved or {}
     rooms = [TileRoom(load.name, load.tensor.dtype) for load in turned.loads]
     rooms += [TileRoom(store.tensor.name, store.tensor.dtype) for store in turned.stores]
-    fills = [FillTile(n.name, n.tensor, n.at, moved.get(n, 1), ahead) for n in turned.loads]
+    fills = [FillTile(n.name, n.tensor, n.at, moved.get(n, 1)) for n in turned.loads]
     drains = [
         DrainTile(n.tensor.name, n.tensor, n.at, moved.get(n, 1), past_cache=past_cache)
         for n in turned.stores

@@ -126,9 +126,9 @@ constexpr int block_side() {
 
 // Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
 // Of fewer columns than there is room for, the last block is moved back to end with them, and so is
-// the last one of lines that are no whole blocks. If Ahead, it asks for what the next tile reads, whose
-// lines come after these: processors follow fewer columns than a tile has.
-template <bool Ahead = false, class T, int Lines, int Columns, class Index, class Column>
+// the last one of lines that are no whole blocks. It asks for what the next tile reads, whose lines
+// come after these: processors follow fewer columns than a tile has.
+template <class T, int Lines, int Columns, class Index, class Column>
 static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column,
                              int count = Columns) {
   constexpr int side = block_side<T, Lines, Columns>();
@@ -147,7 +147,7 @@ static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column colu
         for (int k = 0; k < side; ++k) {
           const T* from = column(first + i + k) + line;
           rows[k] = *reinterpret_cast<const typename block::unaligned*>(from);
-          if (Ahead && line * sizeof(T) % 64 == 0) __builtin_prefetch(from + Lines, 0, 2);
+          if (line * sizeof(T) % 64 == 0) __builtin_prefetch(from + Lines, 0, 2);
         }
         turn_block<side / 2>(rows);
         for (int k = 0; k < side; ++k) {
@@ -231,7 +231,7 @@ extern "C" void pointwise_mul_add_stride_order_permute(const float* __restrict T
         }
         alignas(64) float T1_tile[64][64];
         alignas(64) float T6_tile[64][64];
-        fill_tile<true>(T1_tile, first_1, [&](index64 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
+        fill_tile(T1_tile, first_1, [&](index64 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
         for (int line = 0; line < 64; ++line) {
           const index64 i0 = first_0 + line, i1 = first_1;
           const float* const T1 = T1_tile[line];

@@ -261,13 +261,6 @@ def test_outputs_that_the_cache_holds_are_stored_element_by_element():
     assert [node.lanes for node in every_node(nest.body) if isinstance(node, Store)] == [1]
 
 
-@pytest.mark.parametrize(("side", "ahead"), [(512, False), (8192, True)])
-def test_a_tile_asks_for_the_next_where_no_cache_holds_them_all(side: int, ahead: bool):
-    nest = schedule_cpu(segment_of(transposed, matrix(side, side)), CpuParameters())
-    tiles = [node for node in every_node(nest.body) if isinstance(node, FillTile)]
-    assert [tile.ahead for tile in tiles] == [ahead]
-
-
 def test_a_block_has_a_tile():
     nest = cuda(transposed, matrix(8192, 100))
     assert nest.launch.grid == (2, 128, 1)

@@ -392,9 +392,9 @@ constexpr int block_side() {
 //@ fill_tile: tile_block
 // Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
 // Of fewer columns than there is room for, the last block is moved back to end with them, and so is
-// the last one of lines that are no whole blocks. If Ahead, it asks for what the next tile reads, whose
-// lines come after these: processors follow fewer columns than a tile has.
-template <bool Ahead = false, class T, int Lines, int Columns, class Index, class Column>
+// the last one of lines that are no whole blocks. It asks for what the next tile reads, whose lines
+// come after these: processors follow fewer columns than a tile has.
+template <class T, int Lines, int Columns, class Index, class Column>
 static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column column,
                              int count = Columns) {
   constexpr int side = block_side<T, Lines, Columns>();
@@ -413,7 +413,7 @@ static inline void fill_tile(T (&tile)[Lines][Columns], Index first, Column colu
         for (int k = 0; k < side; ++k) {
           const T* from = column(first + i + k) + line;
           rows[k] = *reinterpret_cast<const typename block::unaligned*>(from);
-          if (Ahead && line * sizeof(T) % 64 == 0) __builtin_prefetch(from + Lines, 0, 2);
+          if (line * sizeof(T) % 64 == 0) __builtin_prefetch(from + Lines, 0, 2);
         }
         turn_block<side / 2>(rows);
         for (int k = 0; k < side; ++k) {
