@@ -17,10 +17,10 @@ import torch
 from torch._decomp import core_aten_decompositions
 from torch._decomp import get_decompositions as decompositions_of  # pyright: ignore[reportUnknownVariableType]
 from torch._ops import OpOverload
-from torch._prims_common import suggest_memory_format
 
 from fuser.integrations.compositions import COMPOSITIONS
 from fuser.integrations.pools import POOLS
+from fuser.integrations.result_orders import as_torchs
 
 _aten: Any = torch.ops.aten
 
@@ -60,7 +60,7 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     add = _aten.index_add.default
     found[add] = _at_one_place_too(found[add])
     found |= {**POOLS, **COMPOSITIONS, **_PADS, **dict(_of_lists())}
-    return found | {overload: _lying(found[overload], order) for overload, order in _ORDERS.items()}
+    return as_torchs(found)
 
 
 def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,56 +68,6 @@ def _of_real_numbers(decomposition: Callable[..., Any]) -> Callable[..., Any]:
 
     def decomposed(x: torch.Tensor, *args: Any, **options: Any) -> Any:
         return NotImplemented if x.is_complex() else decomposition(x, *args, **options)
-
-    return decomposed
-
-
-Order = Callable[[Sequence[Any]], torch.memory_format]
-"""How results lie in memory, by an operation's arguments."""
-
-
-def _row_after_row(args: Sequence[Any]) -> torch.memory_format:
-    return torch.contiguous_format
-
-
-def _as_the_image(args: Sequence[Any]) -> torch.memory_format:
-    """Channels last where the image has them, else row after row, however it lies."""
-    return suggest_memory_format(args[0])
-
-
-def _as_its_image(args: Sequence[Any]) -> torch.memory_format:
-    """Of a gradient, whose image is the second argument."""
-    return suggest_memory_format(args[1])
-
-
-_ORDERS: dict[Any, Order] = {
-    _aten.baddbmm.default: _row_after_row,
-    _aten.diag_embed.default: _row_after_row,
-    _aten.masked_scatter.default: _row_after_row,
-    _aten.channel_shuffle.default: _as_the_image,
-    _aten.max_unpool2d.default: _as_the_image,
-    _aten.avg_pool2d.default: _as_the_image,
-    _aten._adaptive_avg_pool2d.default: _as_the_image,
-    _aten.max_pool2d_with_indices.default: _as_the_image,
-    _aten.avg_pool2d_backward.default: _as_its_image,
-    _aten._adaptive_avg_pool2d_backward.default: _as_its_image,
-    _aten.max_pool2d_with_indices_backward.default: _as_its_image,
-}
-"""Operations whose decompositions have results that lie otherwise than torch's. A view of such a
-result, which Dynamo has seen to be possible, would be refused."""
-
-
-def _lying(decomposition: Callable[..., Any], order: Order) -> Callable[..., Any]:
-    """A decomposition whose results lie in that order."""
-
-    def decomposed(*args: Any, **options: Any) -> Any:
-        made = decomposition(*args, **options)
-        if made is NotImplemented:
-            return made
-        lies = order(args)
-        if isinstance(made, torch.Tensor):
-            return made.contiguous(memory_format=lies)
-        return tuple(result.contiguous(memory_format=lies) for result in made)
 
     return decomposed
 

@@ -7,6 +7,9 @@ image, 16 of a bicubic one, each with both of its weights, and as many sums over
 gradient. Weights of a dimension are the same all along the others, so the results are the same,
 with 2 and 4 neighbours in each dimension.
 
+Lines that take their nearest elements stay torch's decomposition, whose result would lie as `x`:
+torch's kernel writes rows.
+
 This is done to Dynamo's graph: torch decomposes before a table of decompositions is asked.
 """
 
@@ -70,11 +73,21 @@ class Resize:
 def separate_resizes(module: GraphModule) -> None:
     """Replace the calls of `interpolate` in a graph of Dynamo whose sizes are known."""
     calls = module.graph.find_nodes(op="call_function", target=functional.interpolate)
-    found = [(node, resizes) for node in calls if (resizes := _resizes(node)) is not None]
-    for node, arguments in found:
-        node.target, node.args, node.kwargs = resized, arguments, {}
-    if found:
+    for node in calls:
+        resizes = _resizes(node)
+        if resizes is not None:
+            node.target, node.args, node.kwargs = resized, resizes, {}
+        elif _is_nearest_line(node):
+            node.target = nearest_line
+    if calls:
         module.recompile()
+
+
+def _is_nearest_line(node: Node) -> bool:
+    options = _SIGNATURE.bind(*node.args, **node.kwargs).arguments
+    after = node.meta.get("example_value")
+    is_line = isinstance(after, torch.Tensor) and after.dim() == 3
+    return is_line and options.get("mode", "nearest") in ("nearest", "nearest-exact")
 
 
 def _resizes(node: Node) -> tuple[Node, str, tuple[Resize, ...]] | None:
@@ -124,6 +137,10 @@ def resized(x: torch.Tensor, mode: str, resizes: Sequence[Resize]) -> torch.Tens
             made = along(made, resize)
     layout = torch.channels_last if _is_channels_last(x) else torch.contiguous_format
     return made.to(x.dtype).contiguous(memory_format=layout)
+
+
+def nearest_line(*operands: Any, **options: Any) -> torch.Tensor:
+    return functional.interpolate(*operands, **options).contiguous()
 
 
 def _is_channels_last(x: torch.Tensor) -> bool:

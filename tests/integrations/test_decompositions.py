@@ -351,6 +351,16 @@ MATRICES = torch.randn(2, 3, 4)
         lambda x: torch.baddbmm(x, MATRICES, MATRICES.mT),
         lambda x: torch.masked_scatter(x, MATRICES[..., :3] > 0, MATRICES),
         lambda x: F.channel_shuffle(x[..., None], 3),
+        lambda x: F.interpolate(x, 5),
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda x: F.batch_norm(x, MATRICES[0, :, 0], MATRICES[1, :, 0].exp()),
+        F.logsigmoid,
+        lambda x: torch.logaddexp(x[:, None], MATRICES[..., :3].mT),
+        lambda x: torch.xlogy(MATRICES[..., :3], x.exp()),
+        lambda x: F.avg_pool2d(x[..., None], 1),
+        lambda x: F.avg_pool1d(x, 2, 1),
+        lambda x: F.max_pool2d(x[..., None].expand(-1, -1, -1, 4), 2),
+        lambda x: F.adaptive_avg_pool2d(x, (3, 1)),
     ],
 )
 def test_results_of_turned_tensors_lie_as_torchs(
@@ -359,6 +369,30 @@ def test_results_of_turned_tensors_lie_as_torchs(
     x = torch.randn(3, 3, 2).permute(2, 0, 1)
     for given in (x, x.contiguous(), x.mT.contiguous().mT):
         forward_and_backward(lambda x: function(x * 2) + 1, given)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True),
+        lambda x: F.avg_pool2d(x, 3, 2),
+        lambda x: F.adaptive_avg_pool2d(x, (4, 3)),
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda x: F.pad(x, (1, 2, 1, 0), mode="reflect"),
+        lambda x: F.pad(x, (1, 2, 1, 0), mode="replicate"),
+    ],
+)
+def test_gradients_lie_as_images_where_their_own_do_not(
+    function: Callable[..., torch.Tensor],
+) -> None:
+    image = torch.randn(2, 3, 8, 6).contiguous(memory_format=torch.channels_last)
+    strides: list[tuple[int, ...]] = []
+    for run in (function, torch.compile(function, backend="fuser")):
+        given = image.clone().requires_grad_()
+        y = run(given)
+        (grad,) = torch.autograd.grad(y, given, torch.ones(y.shape))
+        strides.append(grad.stride())
+    assert strides[0] == strides[1] == image.stride()
 
 
 @pytest.mark.parametrize("name", ["_batch_norm_with_update", "_batch_norm_no_update"])
