@@ -34,7 +34,7 @@ from fuser.runtime.oracle import oracle_runner
 from fuser.runtime.placed import Run, apart, are_elsewhere, copied, current, moved, placed
 from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile, profile_call
-from fuser.runtime.target_name import TargetName, check_runs_on, resolve_target
+from fuser.runtime.target_name import TargetName, check_is_name, check_runs_on, resolve_target
 from fuser.runtime.toolchain import find_compiler, warn_without_compiler
 from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
 from fuser.runtime.watching import PLANS
@@ -86,6 +86,7 @@ class Executor:
             refuse_tracing()
         prepared, by_default = self._recent, target is None and device is None
         if prepared is None or not (by_default and prepared.recognizes(inputs)):
+            check_is_name(target)
             place = None if device is None else device_of(inputs, device)
             key = (target, place, *self._key(inputs))
             prepared = self._prepared.find(key)
@@ -109,6 +110,7 @@ class Executor:
     def is_ready(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> bool:
         """Whether `execute` would plan and compile nothing."""
         check_inputs(self._fusion, inputs)
+        check_is_name(target)
         place = None if device is None else device_of(inputs, device)
         return self._prepared.find((target, place, *self._key(inputs))) is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -94,8 +95,11 @@ def test_an_index_out_of_range_names_the_operation() -> None:
 def test_a_target_that_is_no_string_is_named() -> None:
     with FusionDefinition() as fd:
         fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) + 1.0)
-    with pytest.raises(errors.TargetError, match="3"):
-        fd.execute([torch.ones(3)], target=3)  # type: ignore[arg-type]
+    for wrong in (3, ["cpu"]):
+        with pytest.raises(errors.TargetError, match=re.escape(repr(wrong))):
+            fd.execute([torch.ones(3)], target=wrong)  # type: ignore[arg-type]
+        with pytest.raises(errors.TargetError, match=re.escape(repr(wrong))):
+            fd.fec.is_compiled([torch.ones(3)], target=wrong)  # type: ignore[arg-type]
 
 
 def test_an_operation_looked_up_on_the_definition_tells_where_it_is() -> None:

@@ -41,8 +41,7 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
     Raises TargetError for a name that is none of "cpu", "cuda", "cuda:sm_NN", "emulator", where
     there is no GPU that "cuda" could be, and for an architecture before sm_80, named or found.
     """
-    if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TargetError(target=name, reason="a target is named by a string, such as cuda:sm_90")
+    check_is_name(name)
     if name is None:
         name = "cuda" if device.type == "cuda" else "cpu"
     if name in ("cpu", "emulator"):
@@ -60,6 +59,12 @@ def resolve_target(name: str | None, device: torch.device) -> TargetName:
     if named is None:
         raise TargetError(target=name, reason="the targets are cpu, cuda, cuda:sm_NN and emulator")
     return _gpu(named[1])
+
+
+def check_is_name(name: object) -> None:
+    """Raises TargetError for what is neither None nor a string; a list could not even be a key."""
+    if name is not None and not isinstance(name, str):
+        raise TargetError(target=name, reason="a target is named by a string, such as cuda:sm_90")
 
 
 def check_runs_on(target: TargetName, device: torch.device) -> None:
