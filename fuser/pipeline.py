@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 
-from fuser import debug
 from fuser.errors import ArgumentError, TargetError, repro_note
 from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
@@ -20,7 +19,6 @@ from fuser.runtime.call import (
     Device,
     are_apart,
     check_memory,
-    describe_input,
     device_of,
     is_traced,
     key_of,
@@ -228,7 +226,6 @@ class Executor:
 
         def make() -> Runner:
             compiled = self._compile(inputs, target)
-            debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
             runner = Runner(compiled.segmented, _load(compiled, place), place)
             PLANS.tell(self._fusion, compiled.plan)
             return runner

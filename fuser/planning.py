@@ -20,7 +20,7 @@ from fuser.ir.verify import verify
 from fuser.passes import PASSES
 from fuser.passes.scatter_forms import choose_scatter_forms
 from fuser.runtime.backend import Backend, backend_for
-from fuser.runtime.call import alignment, overlapping
+from fuser.runtime.call import alignment, describe_input, overlapping
 from fuser.runtime.describe import describe, print_segments
 from fuser.runtime.plan import Plan
 from fuser.runtime.stats import count
@@ -60,6 +60,7 @@ if hasattr(os, "register_at_fork"):  # a child has no thread that would end anot
 
 def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compiled:
     count("plans_built")
+    debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
     debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
     fusion = concretize_for(fusion, inputs)
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))

@@ -84,6 +84,20 @@ def test_finished_definition_is_dumped(
     assert repr(fd).rstrip() in capsys.readouterr().out
 
 
+def test_the_inputs_of_a_plan_are_dumped_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FUSER_DUMP", "fusion_args")
+    debug.reload()
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1]) * 2.0)
+    fd.plan([torch.ones(3)])
+    printed = "=== fusion_args: inputs\ntensor torch.float32 sizes (3,) strides (1,) device cpu\n\n"
+    assert capsys.readouterr().out == printed
+    fd.execute([torch.ones(3)])
+    assert capsys.readouterr().out == ""
+
+
 def test_a_step_that_torch_runs_has_no_kernel_and_the_dumps_say_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
