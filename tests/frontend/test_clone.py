@@ -42,6 +42,14 @@ def test_only_what_is_finished_is_copied_into_what_is_new() -> None:
     clone(fd, new)
 
 
+def test_what_is_no_definition_is_named() -> None:
+    fd = scaled()
+    with pytest.raises(errors.ArgumentTypeError, match="source must be a FusionDefinition"):
+        clone(fd.fusion, FusionDefinition())  # type: ignore[arg-type]
+    with pytest.raises(errors.ArgumentTypeError, match=r"destination must be .*, got NoneType"):
+        clone(fd, None)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, copy.copy, lambda fd: pickle.loads(pickle.dumps(fd))]
 )
