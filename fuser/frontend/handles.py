@@ -75,6 +75,9 @@ class Handle:
     def __iter__(self) -> None:
         raise HandleTruthError(name=self.name)
 
+    def __getitem__(self, index: object) -> NoReturn:
+        raise HandleTruthError(name=self.name)
+
     def __hash__(self) -> int:
         return id(self)
 

@@ -150,6 +150,8 @@ def test_handles_have_no_truth_value() -> None:
             _ = t in [fd.define_scalar()]
         with pytest.raises(errors.HandleTruthError):
             list(t)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownArgumentType]
+        with pytest.raises(errors.HandleTruthError, match=r"indexed; use .*fd\.ops\.select"):
+            _ = t[0]
 
 
 def test_handles_are_hashable_by_identity() -> None:
