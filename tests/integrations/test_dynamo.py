@@ -404,3 +404,10 @@ def test_results_of_no_elements_have_gradients_of_their_own() -> None:
     x = torch.randn(0, 4, requires_grad=True)
     results = torch.compile(normalized, backend="fuser")(x)
     assert [y.requires_grad for y in results] == [y.requires_grad for y in normalized(x)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_the_next_number_is_the_next_of_its_type(dtype: torch.dtype) -> None:
+    x, y = torch.tensor([1.0, torch.inf, 0.0]).to(dtype), torch.tensor([2.0, 0.0, -1.0]).to(dtype)
+    found = torch.compile(lambda x, y: torch.nextafter(x * 2, y) + 0, backend="fuser")(x, y)
+    torch.testing.assert_close(found, torch.nextafter(x * 2, y), rtol=0, atol=0)

@@ -10,7 +10,7 @@ from torch._inductor import inductor_prims
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle, Operand
-from fuser.integrations.aten.row import Lower, Row, parameters, row, schema
+from fuser.integrations.aten.row import Lower, Refuse, Row, parameters, row, schema
 from fuser.integrations.fx_types import meta_of, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.ir.pointwise import TABLE
@@ -67,8 +67,18 @@ def _plain_rows() -> list[Row]:
             taken = parameters(overload)
             of_tensors = any(str(given.type) == "Tensor" for given in schema(overload))
             if of_tensors and len(taken) == TABLE[ours].arity:
-                rows.append(Row(overload, _all_operands(ours, taken), frozenset(taken)))
+                lower, refuse = _all_operands(ours, taken), _REFUSALS.get(ours)
+                rows.append(Row(overload, lower, frozenset(taken), refuse=refuse))
     return rows
+
+
+def _steps_of_16_bits(node: Node, **given: Any) -> str | None:
+    """Why `nextafter` is torch's: the step from a float32 is lost when it is rounded."""
+    is_narrow = tensor_of(node).dtype in (torch.float16, torch.bfloat16)
+    return "steps of 16-bit floats are not covered" if is_narrow else None
+
+
+_REFUSALS: Mapping[str, Refuse] = {"nextafter": _steps_of_16_bits}
 
 
 # -- arithmetic that needs a word ----------------------------------------------------------------
