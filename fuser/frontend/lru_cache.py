@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import ParamSpec, Protocol, cast
 
-from fuser.errors import ArgumentError
+from fuser.errors import ArgumentError, ArgumentTypeError
 from fuser.frontend.definition import FusionDefinition
-from fuser.ir.nodes import Fusion
+from fuser.ir.nodes import Fusion, python_int
 
 P = ParamSpec("P")
 
@@ -30,10 +30,7 @@ class LRUCache:
     """
 
     def __init__(self, max_fusions: int = 16384) -> None:
-        if max_fusions < 1:
-            raise ArgumentError(
-                operation="LRUCache", argument="max_fusions", got=max_fusions, expected="1 or more"
-            )
+        _check_most("LRUCache", max_fusions)
         self._most = max_fusions
         self._lock = threading.Lock()
         self._kept: OrderedDict[Fusion, FusionDefinition] = OrderedDict()
@@ -74,8 +71,10 @@ def LruFusionCache(  # noqa: N802 (nvFuser's name)
 ) -> Callable[[Callable[P, FusionDefinition]], Cached[P]]:
     """Decorates a function that returns a finished FusionDefinition: equal ones become one.
 
-    The decorated function has `stats()` and `num_fusions()`.
+    The decorated function has `stats()` and `num_fusions()`. It is `@LruFusionCache()`, with
+    parentheses. Raises ArgumentTypeError for what is no number, and ArgumentError below 1.
     """
+    _check_most("LruFusionCache", max_fusions)
 
     def decorate(define: Callable[P, FusionDefinition]) -> Cached[P]:
         cache = LRUCache(max_fusions)
@@ -88,3 +87,18 @@ def LruFusionCache(  # noqa: N802 (nvFuser's name)
         return cast("Cached[P]", cached)
 
     return decorate
+
+
+def _check_most(operation: str, most: object) -> None:
+    if python_int(most) is None:
+        is_decorated = " (a function is decorated by @LruFusionCache(), with parentheses)"
+        raise ArgumentTypeError(
+            operation=operation,
+            argument="max_fusions",
+            expected=f"a whole number{is_decorated if callable(most) else ''}",
+            got=type(most).__qualname__,
+        )
+    if cast("int", most) < 1:
+        raise ArgumentError(
+            operation=operation, argument="max_fusions", got=most, expected="1 or more"
+        )

@@ -39,9 +39,9 @@ class RandomOps(OperationGroup):
         dtype: DataType = DataType.Float,
     ) -> Handle:
         """Random numbers in [minval, maxval), of `shape` and `dtype`. Raises ArgumentError if the
-        bounds are numbers in the other order."""
+        bounds are numbers in the other order, or none."""
         ends = [end for end in map(python_number, (minval, maxval)) if isinstance(end, int | float)]
-        if len(ends) == 2 and ends[0] > ends[1]:
+        if len(ends) == 2 and not ends[0] <= ends[1]:
             raise ArgumentError(
                 operation="uniform",
                 argument="minval",
@@ -62,7 +62,10 @@ class RandomOps(OperationGroup):
         dtype: DataType = DataType.Float,
     ) -> Handle:
         """Normally distributed random numbers of `shape` and `dtype`, with a mean and a standard
-        deviation."""
+        deviation. Raises ArgumentError if that is a number below 0."""
+        number = python_number(std)
+        if isinstance(number, int | float) and not number >= 0:
+            raise ArgumentError(operation="normal", argument="std", got=std, expected="0 or more")
         sizes = extents(self._recorder, "normal", "shape", shape, lowest=0)
         return self._random("normal", (mean, std), sizes, (rng_seed, rng_offset), dtype)
 

@@ -42,3 +42,12 @@ def test_the_least_recently_used_goes_first():
 def test_a_cache_of_nothing_is_refused():
     with pytest.raises(errors.ArgumentError, match="max_fusions"):
         LRUCache(0)
+
+
+def test_a_decorator_without_parentheses_says_so():
+    with pytest.raises(errors.ArgumentTypeError, match="with parentheses"):
+        LruFusionCache(scaled)
+    with pytest.raises(errors.ArgumentTypeError, match="whole number, got str"):
+        LRUCache("a")
+    with pytest.raises(errors.ArgumentError, match="LruFusionCache: max_fusions = 0"):
+        LruFusionCache(0)

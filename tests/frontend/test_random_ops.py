@@ -111,6 +111,8 @@ REFUSED: list[tuple[Define, type[errors.FuserError], str]] = [
     ),
     (lambda o, x: o.randn_like(x, rng_seed=x, rng_offset=0), errors.ArgumentTypeError, "rng_seed"),
     (lambda o, x: o.uniform(2, 1.5, [2]), errors.ArgumentError, "minval"),
+    (lambda o, x: o.uniform(0, float("nan"), [2]), errors.ArgumentError, "minval"),
+    (lambda o, x: o.normal(0, -1.0, [2]), errors.ArgumentError, "std"),
     (lambda o, x: o.uniform(x, 1.5, [2]), errors.ArgumentTypeError, "minval"),
     (lambda o, x: o.normal(0, 1j, [2]), errors.OperandDtypeError, "real"),
     (lambda o, x: o.rand_like(o.cast(x, DataType.Int)), errors.OperandDtypeError, "floating"),
