@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from case import Goals, Kind, Maker, Shape, Tensors
-from norm_cases import EPSILON
+from norm_cases import EPSILON, exact_layernorm_backward
 from random_cases import DROPPED, SCALE, define_kept, exact_kept
 from torch.nn import functional
 
@@ -85,10 +85,12 @@ def exact_channels_norm_backward(
     rstd: torch.Tensor,
     weight: torch.Tensor,
 ) -> Gradients:
-    normal, scaled = (x - mean) * rstd, grad.mT * weight[:, None]
-    along = (scaled * normal).mean(1, keepdim=True)
-    grad_x = (scaled - scaled.mean(1, keepdim=True) - normal * along) * rstd
-    return grad_x, (grad.mT * normal).sum((0, 2)), grad.sum((0, 1))
+    """As of one matrix, which has the pixels of all images as rows."""
+    rows, means, scales = (each.mT.flatten(0, 1) for each in (x, mean, rstd))
+    grad_x, grad_weight, grad_bias = exact_layernorm_backward(
+        grad.flatten(0, 1), rows, means, scales, weight
+    )
+    return grad_x.view_as(grad).mT, grad_weight, grad_bias
 
 
 def images_gradients(make: Maker) -> Tensors:

@@ -53,15 +53,14 @@ def leave_own(kernel: CudaKernel, own: Sequence[OwnSlots]) -> None:
         return
     across = kernel.facts.team is Team.COLUMN
     with _each_own(kernel, own[0]) as first:
-        for each in own:
-            if across:
-                _join_columns(kernel, each)
+        for each in own if across else ():
+            _join_lanes(kernel, each)
         with kernel.out.block("if (threadIdx.x == 0)") if across else nullcontext():
             for each in own:
                 _leave_slots(kernel, each, parts_of_block(kernel, each.partial, first))
 
 
-def _join_columns(kernel: CudaKernel, own: OwnSlots) -> None:
+def _join_lanes(kernel: CudaKernel, own: OwnSlots) -> None:
     """What the rows of a warp's lanes have of a round of slots, as one in all of them."""
     part = f"{own.partial.name}_part[round]"
     joiner = kernel.joiner(own.partial.operation, own.partial.kept, own.partial.name)

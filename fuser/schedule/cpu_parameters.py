@@ -119,7 +119,7 @@ class CpuRowParameters:
     of twice as many elements have so many."""
 
     chunked_run: int = 512
-    """Elements of a row from which what is stored goes by chunks: one or more."""
+    """Elements of a row from which what is stored goes by chunks: those of one, or more."""
 
     narrow_run: int = 257
     """As `chunked_run`, if all that is stored has 8 or 16 bits; rows of up to 256 are done in

@@ -68,8 +68,8 @@ def lanes_across_rows(body: RowBody, at_once: int = 1) -> bool:
             elements = point_count([a for a in (*body.rows, *sweep.axes) if a in walked])
             for way, axis in enumerate(ways):
                 consecutive[way] += elements * (walked.get(axis) == 1)
-                is_one = walked.get(ways[0]) == 1  # of several elements
-                accesses = ceil_div(point_count(sweep.axes), at_once if is_one else 1)
+                are_together = walked.get(ways[0]) == 1  # neighbours of a row
+                accesses = ceil_div(point_count(sweep.axes), at_once if are_together else 1)
                 apart[way] += accesses * (walked.get(axis, 0) > 1)
     along, across = zip(apart, (-count for count in consecutive), strict=True)
     return across < along

@@ -136,15 +136,19 @@ class TeamChoice:
     @cached_property
     def _is_across(self) -> bool:
         """Whether a warp's lanes go across rows: of many, they have vectors of what lies along."""
-        vectors = self._work.vectors_of_columns().values()
         many = self._work.rows >= 32 * self._parameters.multiprocessors
-        at_once = max((each.lanes for each in vectors), default=1) if many else 1
-        return lanes_across_rows(self._body, at_once)
+        vectors = self._of_columns.values() if many else ()
+        return lanes_across_rows(self._body, max((each.lanes for each in vectors), default=1))
+
+    @cached_property
+    def _of_columns(self) -> Mapping[Axis, Vectors]:
+        """Vectors of threads whose rows are next to those of their neighbours."""
+        return self._work.vectors_of_columns()
 
     def _column(self) -> RowTeam | Refusal:
         if not self._is_across:
             return Refusal("neighbouring elements of a row, not rows, are next in memory")
-        vectors = self._work.vectors_of_columns()
+        vectors = self._of_columns
         axis, kept = self._work.to_keep(vectors, apart=True)
         if self._work.has_arrays:
             return self._column_with_slots(vectors, axis, kept)
@@ -200,7 +204,7 @@ class TeamChoice:
         if not given.lane_elements:
             return Refusal("lanes do no rows")
         across, work = self._is_across, self._work
-        vectors = work.vectors_of_columns() if across else work.vectors(may_peel=False)
+        vectors = self._of_columns if across else work.vectors(may_peel=False)
         axis, kept = work.to_keep(vectors, apart=across)
         if across:
             lanes = lanes_across(self._body, given, keeps=bool(kept))

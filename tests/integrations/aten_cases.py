@@ -76,6 +76,8 @@ CASES = [
     case(aten.pow.Tensor_Tensor, f(4).abs(), f(4)),
     case(aten.pow.Scalar, 10000.0, f(4)),
     case(aten.addcmul.default, f(3, 4), f(4), f(3, 1), value=0.5),
+    case(aten.nextafter.default, f(9), f(3, 1)),
+    case(aten.nextafter.default, f(9), i(9)),
     case(aten.clamp.default, f(9), -0.5, 0.5),
     case(aten.clamp.default, i(9), 1),
     case(aten.clamp.default, f(9), None, 1),

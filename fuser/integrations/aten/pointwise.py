@@ -10,7 +10,7 @@ from torch._inductor import inductor_prims
 from torch.fx import Node
 
 from fuser.frontend.handles import Handle, Operand
-from fuser.integrations.aten.row import Lower, Refuse, Row, parameters, row, schema
+from fuser.integrations.aten.row import Lower, Row, parameters, row, schema
 from fuser.integrations.fx_types import meta_of, tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.ir.pointwise import TABLE
@@ -21,7 +21,7 @@ _MULTIPLY_ADD: Any = getattr(inductor_prims, "fma", None)
 """What Dynamo itself writes for the steps of optimizers, from torch 2.12 on."""
 
 _OTHERWISE = frozenset(
-    {"add", "clamp", "div", "imag", "isreal", "pow", "real", "set", "sub", "where"}
+    {"add", "clamp", "div", "imag", "isreal", "nextafter", "pow", "real", "set", "sub", "where"}
 )
 """Names of the pointwise table that are views in ATen, or compositions, or have rows below."""
 
@@ -67,18 +67,8 @@ def _plain_rows() -> list[Row]:
             taken = parameters(overload)
             of_tensors = any(str(given.type) == "Tensor" for given in schema(overload))
             if of_tensors and len(taken) == TABLE[ours].arity:
-                lower, refuse = _all_operands(ours, taken), _REFUSALS.get(ours)
-                rows.append(Row(overload, lower, frozenset(taken), refuse=refuse))
+                rows.append(Row(overload, _all_operands(ours, taken), frozenset(taken)))
     return rows
-
-
-def _steps_of_16_bits(node: Node, **given: Any) -> str | None:
-    """Why `nextafter` is torch's: the step from a float32 is lost when it is rounded."""
-    is_narrow = tensor_of(node).dtype in (torch.float16, torch.bfloat16)
-    return "steps of 16-bit floats are not covered" if is_narrow else None
-
-
-_REFUSALS: Mapping[str, Refuse] = {"nextafter": _steps_of_16_bits}
 
 
 # -- arithmetic that needs a word ----------------------------------------------------------------
@@ -140,6 +130,16 @@ def _power(b: Lowering, self: Any, exponent: Any) -> Handle:
 
 def _pow(b: Lowering, self: Any, exponent: Any) -> Handle:
     return b.ops.pow(b.operand(self), b.operand(exponent))
+
+
+def _nextafter(b: Lowering, self: Any, other: Any) -> Handle:
+    return b.ops.nextafter(b.operand(self), b.operand(other))
+
+
+def _steps_in_16_bits(node: Node, **given: Any) -> str | None:
+    """A step from a float32 is lost when it is rounded."""
+    is_narrow = tensor_of(node).dtype in (torch.float16, torch.bfloat16)
+    return "steps of 16-bit floats are not covered" if is_narrow else None
 
 
 def _clamp(b: Lowering, self: Any, min: Any, max: Any) -> Handle:
@@ -237,6 +237,7 @@ ROWS: tuple[Row, ...] = (
     row(_aten.pow.Tensor_Scalar, _power),
     row(_aten.pow.Tensor_Tensor, _pow),
     row(_aten.pow.Scalar, _pow),
+    row(_aten.nextafter.default, _nextafter, refuse=_steps_in_16_bits),
     row(_aten.clamp.default, _clamp),
     row(_aten.clamp.Tensor, _clamp),
     row(_aten.hardtanh.default, _hardtanh),
