@@ -1,7 +1,6 @@
 """Narrow floats of which a kernel computes nothing, so that its text may have integers instead.
 
-g++ knows a loop over integers better than one over a class: copies of rows of 64 bfloat16 take 0.87
-of the time.
+Of a loop over a class g++ makes two versions, and asks for each row which of them to run.
 """
 
 from __future__ import annotations
