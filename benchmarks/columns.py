@@ -5,9 +5,7 @@ processor.
 
 A ratio is the time by strips over the time by lines: above 1, lines are faster. `fuser` decides by
 `CpuRowParameters.most_columns` and `most_scanned_columns`, which this leaves as they are and sets
-to 1, and where it goes by lines, folds long ones in blocks or by themselves: `long_line`, here as
-it is and above any line. All on two pinned threads with freed memory kept; medians of alternating
-rounds.
+to 1. All on two pinned threads with freed memory kept; medians of alternating rounds.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ SHAPES = (
     (300_000, 8),
     (100_000, 15),
     (60_000, 40),
+    (4096, 100),
     (20_000, 197),
     (8192, 768),
     (8192, 1536),
@@ -45,9 +44,8 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 WAYS = {
     OURS: CpuRowParameters(),
     "strips": CpuRowParameters(most_columns=1, most_scanned_columns=1),
-    "line by line": CpuRowParameters(long_line=1 << 40),
 }
-HEAD = ("over the first", "shape", "dtype", "ms", "strips / lines", "line by line / lines")
+HEAD = ("over the first", "shape", "dtype", "ms", "strips / lines")
 
 Define = Callable[[FusionDefinition, Handle], Sequence[Handle]]
 

@@ -83,7 +83,6 @@ SMALL_ROWS = CpuRowParameters(
     most_columns=40,
     most_scanned_columns=20,
     wide_line=6,
-    long_line=64,
     fewest_lines=5,
     fewest_scanned_lines=3,
     scanned_bytes=48,

@@ -251,13 +251,9 @@ class CpuRowParameters:
     """As `fewest_lines`, of rows that are scanned."""
 
     wide_line: int = 64
-    """Columns from which lines are done one by one, rather than in blocks of several, and strips
-    have any number of rows but `short_strip`. Fewer are done by a kernel for their number, which
-    holds them in registers (`benchmarks/columns.py`)."""
-
-    long_line: int = 4096
-    """Bytes of a line from which blocks of several are folded again, if that is little work: folds
-    are read and written once a block, and each line is as much as a processor looks ahead in."""
+    """Columns from which lines that store, or that take costly functions, are loops of their own
+    rather than folded in blocks, and strips have any number of rows but `short_strip`. Fewer are
+    done by a kernel for their number, which holds them in registers (`benchmarks/columns.py`)."""
 
     shortest_piece: int = 64
     """Elements of a piece of a row, from which it is a row of its own. Shorter ones that are as

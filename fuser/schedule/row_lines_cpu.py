@@ -34,7 +34,7 @@ from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_scans import scans_in_parts
 from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
-from fuser.schedule.statements import CheckedIndex, Lanes, Let, Load
+from fuser.schedule.statements import CheckedIndex, Lanes, Let
 from fuser.segmenter.rows import Refusal
 
 
@@ -106,13 +106,10 @@ class _Lines:
         return [*self._arrays(made), Region(partials, swept, (joined,))]
 
     def _goes_by_line(self, sweep: Sweep) -> bool:
-        """Whether each line is a loop of its own: a sweep goes by blocks of lines where these are
-        short, and where they are long, if folding them is little work."""
-        given, columns = self._parameters, self._columns.extent
-        if columns < given.wide_line or sweep.stores or takes_costly(sweep):
-            return columns >= given.wide_line
-        read = (node.tensor.dtype for node in sweep.code if isinstance(node, Load))
-        return columns * max((dtype.itemsize for dtype in read), default=0) < given.long_line
+        """Whether each line is a loop of its own. A sweep goes by blocks of lines, which read and
+        write their folds once, where lines are short, or little is computed and nothing stored."""
+        is_wide = self._columns.extent >= self._parameters.wide_line
+        return is_wide and bool(sweep.stores or takes_costly(sweep))
 
     def _in_lines(self, sweep: Sweep, over: list[Fold]) -> tuple[Node, ...]:
         """A sweep line by line, in the order of memory."""
