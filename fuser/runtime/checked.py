@@ -30,7 +30,7 @@ class IndexReport:
 
     def raise_if_any(self) -> None:
         """Wait for the kernel. Raises IndexOutOfRangeError if an index was out of range."""
-        number, index = map(int, self._numbers)
+        number = self._numbers[0]  # all that is read in nearly every call
         if number:
-            check = self._checks[number - 1]
+            check, index = self._checks[int(number) - 1], int(self._numbers[1])
             raise index_error(check.operation, index, check.size, wraps=check.wraps)
