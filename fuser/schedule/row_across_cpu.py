@@ -5,8 +5,8 @@ for each `strip` neighbouring rows: for each element of theirs: fold into a lane
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from dataclasses import dataclass
 
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
@@ -25,29 +25,23 @@ from fuser.schedule.row_scans import totals_of
 from fuser.schedule.row_scans_cpu import shared_out
 from fuser.schedule.row_strip_cpu import Strip
 from fuser.schedule.row_strip_online import swept_online
+from fuser.schedule.row_sweeps_cpu import Ways
 from fuser.schedule.statements import Load
 from fuser.segmenter.rows import Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Across:
-    """Rows in strips of neighbours."""
-
-    body: RowBody
-
-
-def as_across(body: RowBody, parameters: CpuRowParameters) -> Across | Refusal:
+def as_across(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """Rows in strips, if neighbouring rows are next in memory."""
     if lanes_across_rows(body):
-        return Across(cut_rows(body, parameters.processor.vector))
+        return cut_rows(body, parameters.processor.vector)
     return Refusal("neighbouring elements of a row, not rows, are next in memory")
 
 
-def across_rows(
-    body: RowBody, parameters: CpuRowParameters, group: int = 1, unit: int = 1
-) -> tuple[Node, ...]:
-    """Loops over strips of neighbouring rows, each with a lane of every fold; `group` neighbours
-    share what they fold to. Strips are multiples of `unit` rows."""
+def across_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
+    """Loops over strips of neighbouring rows, each with a lane of every fold. Strips of rows that
+    are of groups are whole groups, and whole vectors."""
+    parameters, group = ways.parameters, body.group
+    unit = unit_of(group, parameters) if group > 1 else 1
     *outer, inner = body.rows
     if outer and unit == 1 and _have_own_kernel(inner.extent, parameters):
         binding, count = Binding.COLUMNS, inner.extent
@@ -94,6 +88,11 @@ def shared_strip(sweep: Sweep, lane: Axis, count: int, parameters: CpuRowParamet
     totals = strip.swept(totals_of(sweep), before=set())
     most = parameters.scanned_bytes // count
     return shared_out(sweep, totals, strip.scanned(sweep), most, columns=lane)
+
+
+def unit_of(group: int, parameters: CpuRowParameters) -> int:
+    """Rows that are whole groups of so many, and whole vectors."""
+    return math.lcm(parameters.processor.vector, group)
 
 
 def _have_own_kernel(rows: int, parameters: CpuRowParameters) -> bool:

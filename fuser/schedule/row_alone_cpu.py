@@ -31,14 +31,7 @@ from fuser.schedule.row_sweeps_cpu import (
 from fuser.segmenter.rows import Refusal
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Alone:
-    """Rows that all threads do one by one."""
-
-    body: RowBody
-
-
-def as_alone(body: RowBody, parameters: CpuRowParameters) -> Alone | Refusal:
+def as_alone(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """Rows that are shared out over the threads each, if there are so few."""
     count = point_count(body.rows)
     if count >= parameters.few_rows:
@@ -47,19 +40,19 @@ def as_alone(body: RowBody, parameters: CpuRowParameters) -> Alone | Refusal:
         return Refusal("something is folded over the rows")
     if not all(map(scans_in_parts, body.stages)):
         return Refusal("a row is scanned, and not in parts")
-    return Alone(body)
+    return body
 
 
-def rows_alone(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
+def rows_alone(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     """Loops over rows, and in them over threads. Elements that are stored are never done again:
     lanes would be moved back into another thread's block."""
-    body = ask_soon(turned_with_scans(body), parameters)
+    body = ask_soon(turned_with_scans(body), ways.parameters)
 
     def loops(ways: Ways) -> tuple[Node, ...]:
         nodes = (node for sweep in body.stages for node in _stage(sweep, ways))
         return nested(body.rows, Binding.SERIAL, tuple(nodes))
 
-    return in_one_way(loops, Ways(parameters, may_repeat))
+    return in_one_way(loops, ways)
 
 
 def _stage(sweep: Sweep, ways: Ways) -> list[Node]:

@@ -6,7 +6,6 @@ for each row: for each `lanes` elements of it: fold each into its lane; join the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
@@ -42,20 +41,19 @@ from fuser.schedule.row_sweeps_cpu import (
 from fuser.schedule.row_variances import sum_variances_at_once
 
 
-@dataclass(frozen=True, slots=True)
-class Along:
-    """Rows over threads, with lanes along each."""
-
-    body: RowBody
+def as_along(body: RowBody, parameters: CpuRowParameters) -> RowBody:
+    """Rows with lanes along each, which fits all."""
+    return body
 
 
-def along_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
+def along_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     """Loops over rows, and over neighbouring elements of each, some of which are done again where
-    they `may_repeat`."""
+    they may be."""
+    parameters = ways.parameters
     if not body.tiles:
         body = sum_variances_at_once(body)
     body = store_last(turned_with_scans(body))
-    if may_repeat:
+    if ways.may_repeat:
         body, online = keep_or_sum_online(body, parameters)
     else:
         body, online = keep_in_row(body, parameters.kept_bytes), None
@@ -75,13 +73,13 @@ def along_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) ->
         tiles = _after_tiles(body.tiles, body.rows[-1], nodes)
         return nested(body.rows[:-1], Binding.PARALLEL, tiles)
 
-    return in_one_way(loops, Ways(parameters, may_repeat))
+    return in_one_way(loops, ways)
 
 
-def batched_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...]:
+def batched_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     """Loops over batches of rows, and over neighbouring elements of each row, some of which are
     done again. Lanes are as many as a batch has rows, or as are drawn at once."""
-    count = parameters.batch
+    parameters, count = ways.parameters, ways.parameters.batch
     body = sum_variances_at_once(body)
     body = keep_in_row(store_last(body), parameters.kept_bytes // count)
     body = ask_ahead(body, parameters, rows_at_once=count)
@@ -96,7 +94,7 @@ def batched_rows(body: RowBody, parameters: CpuRowParameters) -> tuple[Node, ...
         stages = [(sweep, of_row(sweep, ways)) for sweep in body.stages]
         return batches(body, _row_arrays(body), stages, parameters)
 
-    return in_one_way(loops, Ways(parameters, may_repeat=True))
+    return in_one_way(loops, ways)
 
 
 def _row_arrays(body: RowBody) -> list[RowArray]:

@@ -14,7 +14,6 @@ rows know is kept in arrays, an element a row.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from fuser.ir.dtypes import DataType
@@ -37,14 +36,7 @@ Known = dict[str, DataType]
 """Names that stages hand on to later ones, an element of each for every row."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Batched:
-    """Rows some neighbours at a time, each with lanes along it."""
-
-    body: RowBody
-
-
-def in_batches(body: RowBody, parameters: CpuRowParameters) -> Batched | Refusal:
+def as_batches(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """`body` in batches, if rows are so short that some neighbours are done together, of so many
     that few are repeated when the last batch is moved back to end in range. Sums alone are as soon
     joined one by one, and rows that wait for memory wait less if each is read while one before is
@@ -67,7 +59,7 @@ def in_batches(body: RowBody, parameters: CpuRowParameters) -> Batched | Refusal
         return Refusal(f"a row does not have {batch} to {parameters.batched_row} elements")
     if _work(body, parameters) * point_count(body.rows) < parameters.work_of_byte * _bytes(body):
         return Refusal("the memory of rows takes longer than their arithmetic")
-    return Batched(body)
+    return body
 
 
 def _is_short(sweep: Sweep, parameters: CpuRowParameters) -> bool:

@@ -96,7 +96,7 @@ class RowBody:
     """For each row, the stages; then the epilogue, which sweeps results of folds over the rows.
 
     `tiles` are of all rows along the innermost axis: made before the first of these, or stored
-    after the last.
+    after the last. So many neighbours along it are a `group`, which shares what they fold to.
     """
 
     rows: tuple[Axis, ...]
@@ -104,6 +104,7 @@ class RowBody:
     stages: tuple[Sweep, ...]
     epilogue: tuple[Sweep, ...]
     tiles: tuple[RowTile, ...] = ()
+    group: int = 1
 
     @property
     def sweeps(self) -> tuple[Sweep, ...]:

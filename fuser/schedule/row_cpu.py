@@ -12,8 +12,8 @@ of float32 are kept in float64.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import TypeVar, assert_never
+from collections.abc import Callable
+from functools import partial
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
@@ -27,54 +27,88 @@ from fuser.schedule.loop_tree import Node, Piece, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.normal_cdfs import join_normal_cdfs_in_rows
 from fuser.schedule.past_cache import goes_past_cache
-from fuser.schedule.row_across_cpu import Across, across_rows, as_across
-from fuser.schedule.row_alone_cpu import Alone, as_alone, rows_alone
-from fuser.schedule.row_along_cpu import Along, along_rows, batched_rows
+from fuser.schedule.row_across_cpu import across_rows, as_across
+from fuser.schedule.row_alone_cpu import as_alone, rows_alone
+from fuser.schedule.row_along_cpu import along_rows, as_along, batched_rows
 from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_batches_cpu import Batched, in_batches
+from fuser.schedule.row_batches_cpu import as_batches
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
-from fuser.schedule.row_groups_cpu import Columns, alternating
-from fuser.schedule.row_lines_cpu import Lines, as_lines, lines
+from fuser.schedule.row_groups_cpu import as_alternating
+from fuser.schedule.row_lines_cpu import as_lines, lines
 from fuser.schedule.row_memory import cost
 from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_online import online_pair
 from fuser.schedule.row_pieces import row_pieces
 from fuser.schedule.row_ranks import fold_ranks
 from fuser.schedule.row_statements import Finish
-from fuser.schedule.row_tiles_cpu import Tiled, in_tiles, in_whole_tiles
+from fuser.schedule.row_sweeps_cpu import Ways
+from fuser.schedule.row_tiles_cpu import as_tiles, as_whole_tiles
 from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_whole_cpu import Whole, as_whole, whole_rows
+from fuser.schedule.row_whole_cpu import as_whole, whole_rows
 from fuser.segmenter import Segment
 from fuser.segmenter.rows import Refusal
 
-Fits = TypeVar("Fits")
+Fits = Callable[[RowBody, CpuRowParameters], RowBody | Refusal]
+Loops = Callable[[RowBody, Ways], tuple[Node, ...]]
 
 
-RowMapping = Whole | Columns | Lines | Across | Alone | Tiled | Batched | Along
-"""How rows go to threads and lanes."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class RowMapping:
+    """How rows go to threads and lanes, in `words`: what of a body `fits`, as its loops take it, or
+    why it does not; and its `loops`."""
+
+    words: str
+    fits: Fits
+    loops: Loops
+    repeats: bool = False
+    """Whether elements are always done twice somewhere."""
+    shares_rows: bool = False
+    """Whether threads share out each row, so that they may share the only one."""
+    has_regions: bool = False
+    """Whether what threads fold is joined inside of its loops."""
+    tried_as: str = ""
+    """How it is called where it does not fit, if by other words."""
+
+
+MAPPINGS = (
+    RowMapping("a row a lane", as_whole, whole_rows),
+    RowMapping("columns of rows that alternate", as_alternating, across_rows, repeats=True),
+    RowMapping("columns of lines", as_lines, lines, has_regions=True),
+    RowMapping(
+        *("lanes along rows of tiles", as_whole_tiles, along_rows),
+        repeats=True,
+        tried_as="whole rows of tiles",
+    ),
+    RowMapping("lanes across rows", as_across, across_rows),
+    RowMapping(
+        "lanes along rows, each shared out over threads", as_alone, rows_alone, shares_rows=True
+    ),
+    RowMapping("lanes along rows of tiles", as_tiles, along_rows, repeats=True),
+    RowMapping("lanes along rows in batches", as_batches, batched_rows, repeats=True),
+    RowMapping("lanes along rows", as_along, along_rows),
+)
+"""The first one that fits is chosen."""
 
 
 def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with reductions or gathers."""
     traced = arrange_rows(trace_rows(segment, of_store=True))
-    may_repeat = not segment.overwritten  # values that are new then
-    pieces = [
-        _mapped(piece, parameters, may_repeat)
-        for piece in row_pieces(traced, parameters.most_pieces)
-    ]
+    ways = Ways(parameters, may_repeat=not segment.overwritten)  # values that are new then
+    pieces = [_mapped(piece, ways) for piece in row_pieces(traced, parameters.most_pieces)]
     longest = max(pieces, key=lambda piece: _work(piece.body))
-    words = dict.fromkeys(_WORDS[type(piece.mapping)] for piece in pieces)
+    words = dict.fromkeys(piece.mapping.words for piece in pieces)
     if len(pieces) > 1:
         words = {f"{len(pieces)} pieces": None, **words}
     threaded = any(piece.shared for piece in pieces)
     work = sum(_work(piece.body) for piece in pieces)
+    loops = [_loops(piece, ways) for piece in pieces]
     return LoopNest(
         name=kernel_name("rows", segment),
         axes=tuple(dict.fromkeys(axis for piece in pieces for axis in piece.body.axes)),
         prologue=tuple(dict.fromkeys(node for piece in pieces for node in piece.body.prologue)),
-        body=_all_loops([_loops(piece, parameters, may_repeat) for piece in pieces]),
+        body=loops[0] if len(loops) == 1 else tuple(map(Piece, loops)),
         launch=Launch(
             threaded=threaded and work >= parameters.processor.serial_work,
             past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
@@ -89,90 +123,49 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Mapped:
-    """How all rows are done, or some of them: whether threads share them out, and why mappings that
-    come before were not chosen."""
+    """How all rows are done, or some of them, and why mappings that come before were not chosen."""
 
     mapping: RowMapping
-    shared: bool
+    body: RowBody
     not_chosen: tuple[NotChosen, ...]
 
     @property
-    def body(self) -> RowBody:
-        return self.mapping.body
+    def shared(self) -> bool:
+        """Whether threads share them out; else one thread has the only row."""
+        return bool(self.body.rows) or self.mapping.shares_rows
 
 
-def _mapped(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> _Mapped:
+def _mapped(body: RowBody, ways: Ways) -> _Mapped:
     body = join_normal_cdfs_in_rows(body)
     body = drop_repeated_nan(rows_in_32_bits(use_facts(body)))
-    online = online_pair(body, parameters) if may_repeat else None
+    online = online_pair(body, ways.parameters) if ways.may_repeat else None
     body = fold_ranks(body, but=online[0] if online else None)
-    mapping, not_chosen = choose_mapping(body, parameters, may_repeat)
-    if not isinstance(mapping, Along | Tiled):  # only these may sum online
-        mapping = dataclasses.replace(mapping, body=fold_ranks(mapping.body))
-    shared = bool(mapping.body.rows) or isinstance(mapping, Alone)  # else one thread has the row
-    return _Mapped(mapping, shared, not_chosen)
-
-
-def _all_loops(loops: Sequence[tuple[Node, ...]]) -> tuple[Node, ...]:
-    return loops[0] if len(loops) == 1 else tuple(map(Piece, loops))
+    (mapping, body), not_chosen = choose_mapping(body, ways)
+    if mapping.loops is not along_rows:  # only these may sum online
+        body = fold_ranks(body)
+    return _Mapped(mapping, body, not_chosen)
 
 
 def choose_mapping(
-    body: RowBody, parameters: CpuRowParameters, may_repeat: bool
-) -> tuple[RowMapping, tuple[NotChosen, ...]]:
-    """The first mapping that fits, and why those before it do not. Some do elements twice, which
-    only those that `may_repeat` allow."""
+    body: RowBody, ways: Ways
+) -> tuple[tuple[RowMapping, RowBody], tuple[NotChosen, ...]]:
+    """The first mapping that fits, with the body for it, and why those before it do not fit."""
 
-    def if_repeated(fits: Callable[[RowBody, CpuRowParameters], Fits]) -> Fits | Refusal:
-        return fits(body, parameters) if may_repeat else Refusal("an input is updated in place")
+    def tried(mapping: RowMapping) -> tuple[RowMapping, RowBody] | Refusal:
+        if mapping.repeats and not ways.may_repeat:
+            return Refusal("an input is updated in place")
+        found = mapping.fits(body, ways.parameters)
+        return found if isinstance(found, Refusal) else (mapping, found)
 
-    return first_that_fits(
-        {
-            _WORDS[Whole]: lambda: as_whole(body, parameters),
-            _WORDS[Columns]: lambda: if_repeated(alternating),
-            _WORDS[Lines]: lambda: as_lines(body, parameters),
-            "whole rows of tiles": lambda: if_repeated(in_whole_tiles),
-            _WORDS[Across]: lambda: as_across(body, parameters),
-            _WORDS[Alone]: lambda: as_alone(body, parameters),
-            _WORDS[Tiled]: lambda: if_repeated(in_tiles),
-            _WORDS[Batched]: lambda: if_repeated(in_batches),
-            _WORDS[Along]: lambda: Along(body),
-        }
-    )
+    return first_that_fits({m.tried_as or m.words: partial(tried, m) for m in MAPPINGS})
 
 
-_WORDS: dict[type[RowMapping], str] = {
-    Whole: "a row a lane",
-    Columns: "columns of rows that alternate",
-    Lines: "columns of lines",
-    Across: "lanes across rows",
-    Alone: "lanes along rows, each shared out over threads",
-    Tiled: "lanes along rows of tiles",
-    Batched: "lanes along rows in batches",
-    Along: "lanes along rows",
-}
-
-
-def _loops(piece: _Mapped, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
+def _loops(piece: _Mapped, ways: Ways) -> tuple[Node, ...]:
     """The loops over rows, and what is done after all of them."""
     mapping, body = piece.mapping, piece.body
-    match mapping:
-        case Lines():
-            return lines(body, parameters, may_repeat)
-        case Whole():
-            mapped = whole_rows(body, parameters, may_repeat)
-        case Columns(group=group, unit=unit):
-            mapped = across_rows(body, parameters, group, unit)
-        case Across():
-            mapped = across_rows(body, parameters)
-        case Alone():
-            mapped = rows_alone(body, parameters, may_repeat)
-        case Batched():
-            mapped = batched_rows(body, parameters)
-        case Tiled() | Along():
-            mapped = along_rows(body, parameters, may_repeat)
-        case _:
-            assert_never(mapping)
+    mapped = mapping.loops(body, ways)
+    if mapping.has_regions:
+        return mapped
     partials = tuple(map(thread_partial, body.folds_over_rows))
     mapped = (*mapped, *widened_blocks(body, 1))
     return (Region(partials, mapped, _epilogue(body), threaded=piece.shared),)

@@ -11,29 +11,19 @@ of its own, but some know something together, lanes are those of all channels to
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, divide, of_axis
+from fuser.schedule.row_across_cpu import unit_of
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Columns:
-    """A body whose rows are columns, of which `group` neighbours were a row. Strips are whole
-    units of columns: of groups, and of vectors."""
-
-    body: RowBody
-    group: int = 1
-    unit: int = 1
-
-
-def alternating(body: RowBody, parameters: CpuRowParameters) -> Columns | Refusal:
-    """`body` by columns, if its rows alternate in memory."""
+def as_alternating(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
+    """`body` by columns, of which some neighbours were a row, if its rows alternate in memory."""
     swept = [sweep for sweep in body.stages if sweep.axes]
     if not body.rows or not swept:
         return Refusal("there is one row only" if swept else "nothing is swept")
@@ -41,13 +31,14 @@ def alternating(body: RowBody, parameters: CpuRowParameters) -> Columns | Refusa
     if len(pieces) == 1 and not any(sweep.folds for sweep in body.stages if not sweep.axes):
         # A fold of what rows know would be one of what columns know.
         (piece,) = pieces
-        unit = math.lcm(parameters.processor.vector, piece.extent)
-        if unit <= parameters.strip and _alternate(swept, body.rows[-1], piece, parameters):
-            return Columns(_by_column(body, body.rows[-1], piece), piece.extent, unit)
+        fits = unit_of(piece.extent, parameters) <= parameters.strip
+        if fits and _alternate(swept, body.rows[-1], piece, parameters):
+            by_column = _by_column(body, body.rows[-1], piece)
+            return dataclasses.replace(by_column, group=piece.extent)
     if len(body.rows) > 1:
         row, piece = body.rows[-2:]
         if _alternate(swept, row, piece, parameters):
-            return Columns(_by_column(body, row, piece))
+            return _by_column(body, row, piece)
     return Refusal("rows do not lie beside each other in short pieces")
 
 

@@ -34,18 +34,12 @@ from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_scans import scans_in_parts
 from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
+from fuser.schedule.row_sweeps_cpu import Ways
 from fuser.schedule.statements import CheckedIndex, Lanes, Let
 from fuser.segmenter.rows import Refusal
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Lines:
-    """Rows that are columns of long lines of memory."""
-
-    body: RowBody
-
-
-def as_lines(body: RowBody, parameters: CpuRowParameters) -> Lines | Refusal:
+def as_lines(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """Rows as columns, if they neighbour each other in memory, and are few, and long."""
     if isinstance(across := as_across(body, parameters), Refusal):
         return across
@@ -65,21 +59,20 @@ def as_lines(body: RowBody, parameters: CpuRowParameters) -> Lines | Refusal:
         return Refusal("a row is scanned, and not in parts")
     if any(isinstance(node, CheckedIndex) for sweep in body.stages for node in sweep.code):
         return Refusal("a row checks an index")
-    return Lines(body)
+    return body
 
 
-def lines(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
+def lines(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     """For each sweep a loop over lines; in between, loops over columns."""
-    mapping = _Lines(body, parameters, may_repeat)
+    mapping = _Lines(body, ways)
     return tuple(node for number in range(len(body.stages)) for node in mapping.stage(number))
 
 
 class _Lines:
-    def __init__(self, body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> None:
+    def __init__(self, body: RowBody, ways: Ways) -> None:
         self._body = body
         (self._columns,) = body.rows
-        self._parameters = parameters
-        self._may_repeat = may_repeat
+        self._ways, self._parameters = ways, ways.parameters
         self._known: dict[str, DataType] = {}
         """What every column knows."""
 
@@ -120,8 +113,7 @@ class _Lines:
             folds=tuple(dataclasses.replace(f, at=of_axis(self._columns)) for f in over),
         )
         body = RowBody(sweep.axes, (), (own,), ())
-        nodes = along_rows(body, self._parameters, self._may_repeat)
-        return (*nodes, *widened_blocks(body, 1))
+        return (*along_rows(body, self._ways), *widened_blocks(body, 1))
 
     def _in_blocks(self, sweep: Sweep, over: list[Fold]) -> tuple[Node, ...]:
         """A sweep of some lines at a time, for each column: what a block of them folds to, in the

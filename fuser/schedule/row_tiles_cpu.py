@@ -37,14 +37,7 @@ from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tiled:
-    """Rows tile by tile, each with lanes along it."""
-
-    body: RowBody
-
-
-def in_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
+def as_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """`body` tile by tile, if that is worth it."""
     swept = [number for number, sweep in enumerate(body.stages) if sweep.axes]
     if len(swept) != 1:
@@ -71,12 +64,10 @@ def in_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
     if not 0 < point_count(body.rows) <= parameters.most_places:
         return Refusal(f"{point_count(body.rows)} rows are more than {parameters.most_places}")
     tiled = _in_order_of_tiles(body, at, rows, elements)
-    if not turned:
-        return Tiled(tiled)
-    return Tiled(_with_tiles(tiled, at, parameters, parameters.tile_elements))
+    return _with_tiles(tiled, at, parameters, parameters.tile_elements) if turned else tiled
 
 
-def in_whole_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refusal:
+def as_whole_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """`body` with tiles that have some rows as a whole, which sweeps read as often as they like, if
     rows lie across the lines of one tensor, and along those of another."""
     sweeps = [sweep for sweep in body.stages if sweep.axes]
@@ -106,7 +97,7 @@ def in_whole_tiles(body: RowBody, parameters: CpuRowParameters) -> Tiled | Refus
     room = 1 << (extent - 1).bit_length()  # as other lengths have, whose text is the same then
     for number, stage in enumerate(body.stages):
         body = _with_tiles(body, number, parameters, room) if stage.axes else body
-    return Tiled(body) if body.tiles else Refusal("tiles of rows are too large")
+    return body if body.tiles else Refusal("tiles of rows are too large")
 
 
 def _in_order_of_tiles(body: RowBody, at: int, rows: int, elements: int) -> RowBody:

@@ -25,22 +25,16 @@ from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Whole:
-    """Rows in an order in which each lane does a whole row."""
-
-    body: RowBody
-
-
-def as_whole(body: RowBody, parameters: CpuRowParameters) -> Whole | Refusal:
-    """Rows that one lane each does, if they are short, and near each other in memory."""
+def as_whole(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
+    """Rows in an order in which one lane does each, if they are short, and near each other in
+    memory."""
     refusals: list[Refusal] = []
     for inner in reversed(body.rows):
         outer = tuple(axis for axis in body.rows if axis != inner)
         ordered = dataclasses.replace(body, rows=(*outer, inner))
         refusal = _refusal(ordered, parameters)
         if refusal is None:
-            return Whole(ordered)
+            return ordered
         refusals.append(refusal)
     return refusals[0] if refusals else Refusal("there is one row only")
 
@@ -67,15 +61,16 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     return None
 
 
-def whole_rows(body: RowBody, parameters: CpuRowParameters, may_repeat: bool) -> tuple[Node, ...]:
+def whole_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     """Loops over rows, the innermost over lanes. As one sweep, neighbouring rows fold into what is
-    folded over the rows; where they `may_repeat`, the last ones are moved back to end in range."""
+    folded over the rows; the last ones are moved back to end in range, where they may be done
+    twice."""
     *outer, inner = body.rows
-    rows = straight_row(body)
+    rows, parameters = straight_row(body), ways.parameters
     if not rows.folds:
         loop = Loop(inner, Binding.SIMD, (*rows.code, *rows.stores))
         return nested(outer, Binding.PARALLEL, (loop,))
-    swept = sweep_along(rows, Ways(parameters, may_repeat), in_own_type)
+    swept = sweep_along(rows, ways, in_own_type)
     nodes = (*swept, *widened_blocks(body, parameters.row_block, outer, side_by_side=inner))
     blocks = Loop(inner, Binding.BLOCKS, nodes, parameters.block)
     return nested(outer, Binding.PARALLEL, (blocks,))

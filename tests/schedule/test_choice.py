@@ -9,17 +9,10 @@ from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule import CpuRowParameters, CudaRowParameters, schedule_rows_cuda
 from fuser.schedule.choice import NotChosen, first_that_fits
-from fuser.schedule.row_across_cpu import Across
-from fuser.schedule.row_alone_cpu import Alone
-from fuser.schedule.row_along_cpu import Along
 from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_batches_cpu import Batched
-from fuser.schedule.row_cpu import RowMapping, choose_mapping
-from fuser.schedule.row_groups_cpu import Columns
-from fuser.schedule.row_lines_cpu import Lines
-from fuser.schedule.row_tiles_cpu import Tiled
+from fuser.schedule.row_cpu import choose_mapping
+from fuser.schedule.row_sweeps_cpu import Ways
 from fuser.schedule.row_trace import trace_rows
-from fuser.schedule.row_whole_cpu import Whole
 from fuser.segmenter.rows import Refusal
 from tests.definitions import Define
 from tests.schedule.rows import segment_of, softmax
@@ -65,26 +58,41 @@ def scale_gradient(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
 
 
 CASES = [
-    (softmax, [(1000, 8)], Whole, []),
-    (group_norm, [(2, 900, 128)], Columns, ["more than 8"]),
-    (down, [(2048, 256)], Lines, ["more than 8", "short pieces"]),
-    (down, [(100, 256)], Across, [*["more than 8", "short pieces"], "fewer than 1024", "across"]),
-    (softmax, [(2, 9999)], Alone, ["short pieces", *["are next"], "make no tiles", "are next"]),
-    (normed, [(4, 96, 64)], Tiled, ["have several axes"]),
-    (scale_gradient, [(8, 64, 1024), (8, 1024, 64)], Tiled, ["8 or more"]),
-    (softmax, [(4096, 64)], Batched, ["8 or more", "swept 3 times"]),
-    (softmax, [(4096, 768)], Along, ["8 or more", "swept 3 times", "16 to 256 elements"]),
+    (softmax, [(1000, 8)], "a row a lane", []),
+    (group_norm, [(2, 900, 128)], "columns of rows that alternate", ["more than 8"]),
+    (down, [(2048, 256)], "columns of lines", ["more than 8", "short pieces"]),
+    (
+        down,
+        [(100, 256)],
+        "lanes across rows",
+        [*["more than 8", "short pieces"], "fewer than 1024", "across"],
+    ),
+    (
+        softmax,
+        [(2, 9999)],
+        "lanes along rows, each shared out over threads",
+        ["short pieces", *["are next"], "make no tiles", "are next"],
+    ),
+    (normed, [(4, 96, 64)], "lanes along rows of tiles", ["have several axes"]),
+    (scale_gradient, [(8, 64, 1024), (8, 1024, 64)], "lanes along rows of tiles", ["8 or more"]),
+    (softmax, [(4096, 64)], "lanes along rows in batches", ["8 or more", "swept 3 times"]),
+    (
+        softmax,
+        [(4096, 768)],
+        "lanes along rows",
+        ["8 or more", "swept 3 times", "16 to 256 elements"],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("define", "shapes", "mapping", "reasons"), CASES)
+@pytest.mark.parametrize(("define", "shapes", "words", "reasons"), CASES)
 def test_rows_of_a_processor_get_the_first_mapping_that_fits(
-    define: Define, shapes: list[Sizes], mapping: type[RowMapping], reasons: list[str]
+    define: Define, shapes: list[Sizes], words: str, reasons: list[str]
 ) -> None:
     given = [torch.empty(shape, device="meta") for shape in shapes]
     body = arrange_rows(trace_rows(segment_of(define, *given), of_store=True))
-    chosen, refused = choose_mapping(body, CpuRowParameters(), may_repeat=True)
-    assert type(chosen) is mapping
+    (chosen, _), refused = choose_mapping(body, Ways(CpuRowParameters(), may_repeat=True))
+    assert chosen.words == words
     last = refused[len(refused) - len(reasons) :]
     for found, reason in zip(last, reasons, strict=True):
         assert reason in found.reason
@@ -93,8 +101,8 @@ def test_rows_of_a_processor_get_the_first_mapping_that_fits(
 def test_what_is_done_twice_elsewhere_is_not_where_an_input_is_updated() -> None:
     segment = segment_of(softmax, torch.empty(4096, 64, device="meta"))
     body = arrange_rows(trace_rows(segment, of_store=True))
-    chosen, refused = choose_mapping(body, CpuRowParameters(), may_repeat=False)
-    assert isinstance(chosen, Along)
+    (chosen, _), refused = choose_mapping(body, Ways(CpuRowParameters(), may_repeat=False))
+    assert chosen.words == "lanes along rows"
     assert refused[-1].reason == "an input is updated in place"
 
 
