@@ -248,7 +248,7 @@ class Grouping:
         a, b, group_of = self.groups[first], self.groups[second], self._group_of
         known = self._joins.get((first, second))
         if known is None or known[0] is not a or known[1] is not b:
-            joined = self._maker.join(a, b, lambda node: group_of[node] in (first, second))
+            joined = self._maker.united([a, b], lambda node: group_of[node] in (first, second))
             known = self._joins[first, second] = a, b, joined
         return known[2]
 

@@ -104,6 +104,7 @@ class GroupMaker:
         reads = self.operations.reads[index]
         loads = {read.value: elements_of(statement, read.value, made) for read in reads}
         used = tuple(v for v in outs if v in self._stored or v in self.readers)
+        rows = find_rows(self.operations, (index,), used, self._machine)
         return Group(
             members=(index,),
             loads=loads,
@@ -113,68 +114,46 @@ class GroupMaker:
             live=1 + len(reads),
             requests=outs if isinstance(op, Pointwise) and op.op == "segment_set" else (),
             moved=self._moved(loads, used),
-            rows=_rows_or_none(find_rows(self.operations, (index,), used, self._machine)),
+            rows=None if isinstance(rows, Refusal) else rows,
             scatters=isinstance(op, Scatter),
         )
 
-    def join(self, a: Group, b: Group, inside: Callable[[int], bool]) -> Group:
-        """What two groups would be as one: values that pass between them are not moved.
+    def of_nodes(self, nodes: Sequence[int]) -> Group:
+        """The group of several nodes."""
+        inside = frozenset(nodes)
+        return self.united([self.single(node) for node in sorted(nodes)], inside.__contains__)
 
-        `inside` tells the nodes of both. The rows of the result are not known yet.
+    def united(self, groups: Sequence[Group], inside: Callable[[int], bool]) -> Group:
+        """What groups would be as one: values that pass between them are not moved.
+
+        `inside` tells the nodes of all. The rows of the result are not known yet.
         """
         node_of = self.operations.node_of
         loads: dict[Value, int] = {}
-        for value, elements in (*a.loads.items(), *b.loads.items()):
+        for value, elements in (item for group in groups for item in group.loads.items()):
             node = node_of(value)
             if node is None or not inside(node):
                 loads[value] = min(value.elements, loads.get(value, 0) + elements)
         stores = [
             value
-            for value in (*a.stores, *b.stores)
+            for group in groups
+            for value in group.stores
             if value in self._stored
             or any(not inside(reader) for reader in self.readers.get(value, ()))
         ]
         stores.sort(key=lambda value: value.id)
+        arithmetic = Counter[tuple[int, AtomSet]]()
         return Group(
-            members=tuple(sorted(a.members + b.members)),
+            members=tuple(sorted(member for group in groups for member in group.members)),
             loads=loads,
             stores=tuple(stores),
-            arithmetic=a.arithmetic + b.arithmetic,
-            size=a.size + b.size,
-            live=a.live + b.live,
-            requests=a.requests + b.requests,
+            arithmetic=sum((group.arithmetic for group in groups), arithmetic),
+            size=sum(group.size for group in groups),
+            live=sum(group.live for group in groups),
+            requests=tuple(value for group in groups for value in group.requests),
             moved=self._moved(loads, stores),
             rows=None,
-            scatters=a.scatters or b.scatters,
-        )
-
-    def of_nodes(self, nodes: Sequence[int]) -> Group:
-        """The group of several nodes. Its rows are not known yet."""
-        inside = frozenset(nodes)
-        singles = [self.single(node) for node in sorted(nodes)]
-        loads: dict[Value, int] = {}
-        for value, elements in (item for single in singles for item in single.loads.items()):
-            if self.operations.node_of(value) not in inside:
-                loads[value] = min(value.elements, loads.get(value, 0) + elements)
-        stores = tuple(
-            value
-            for single in singles
-            for value in single.stores
-            if value in self._stored or not inside.issuperset(self.readers.get(value, ()))
-        )
-        return Group(
-            members=tuple(sorted(nodes)),
-            loads=loads,
-            stores=stores,
-            arithmetic=sum(
-                (single.arithmetic for single in singles), Counter[tuple[int, AtomSet]]()
-            ),
-            size=sum(single.size for single in singles),
-            live=sum(single.live for single in singles),
-            requests=tuple(value for single in singles for value in single.requests),
-            moved=self._moved(loads, stores),
-            rows=None,
-            scatters=any(single.scatters for single in singles),
+            scatters=any(group.scatters for group in groups),
         )
 
     def checked(self, group: Group, related: bool) -> Group | Refusal:
@@ -291,7 +270,3 @@ def _ends(statement: Statement) -> set[int]:
     along its last dimension."""
     found, last = joints(statement), len(statement.out.shape) - 1
     return {0, *found[last], statement.out.shape[last]} if list(found) == [last] else set()
-
-
-def _rows_or_none(found: Rows | Refusal | None) -> Rows | None:
-    return found if isinstance(found, Rows) else None

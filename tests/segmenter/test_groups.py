@@ -59,7 +59,7 @@ def test_a_reduction_alone_has_rows():
 def test_what_passes_between_two_groups_is_not_moved():
     made = maker(softmax, X)
     sub, exp = nodes(made, "sub", "exp")
-    joined = made.join(made.single(sub), made.single(exp), {sub, exp}.__contains__)
+    joined = made.united([made.single(sub), made.single(exp)], {sub, exp}.__contains__)
     assert words(joined) == (["T0", "T1"], ["T3"])
     assert joined.moved == made.single(sub).moved
     assert joined.members == (sub, exp)
@@ -70,7 +70,7 @@ def test_groups_of_nodes_are_what_joining_makes():
     whole = made.of_nodes(range(5))
     parts = made.single(0)
     for node in range(1, 5):
-        parts = made.join(parts, made.single(node), set(range(node + 1)).__contains__)
+        parts = made.united([parts, made.single(node)], set(range(node + 1)).__contains__)
     assert words(parts) == words(whole) == (["T0"], ["T5"])
     assert (parts.moved, parts.arithmetic) == (whole.moved, whole.arithmetic)
 
