@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import IndexValue
-from fuser.schedule.index import Axis, Index, affine_parts, substitute
+from fuser.schedule.index import Axis, Index, affine_parts, index_of, substitute
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.statements import Let, Load, Prefetch, Store
 
@@ -41,7 +41,7 @@ def merge_axes(
         now = [substitute(index, replaced) for index in indices]
         if all(_walks_as_one(index, outer, inner) for index in now):
             merged = Axis(outer.path, outer.extent * inner.extent)
-            change = {outer: Index(), inner: Index(0, ((merged, 1),))}
+            change = {outer: Index(), inner: index_of(merged)}
             replaced = {axis: substitute(at, change) for axis, at in replaced.items()} | change
             left[position : position + 2] = [merged]
         position -= 1
@@ -69,10 +69,15 @@ def map_indices(body: Body, replacements: Mapping[Axis, Index]) -> Body:
 
 def moved(node: Moved, replacements: Mapping[Axis, Index]) -> Moved:
     """A node with axes replaced in its index, if it has one."""
+    return with_index(node, lambda index: substitute(index, replacements))
+
+
+def with_index(node: Moved, change: Callable[[Index], Index]) -> Moved:
+    """A node with its index changed, if it has one."""
     if isinstance(node, Load | Store | Prefetch):
-        return dataclasses.replace(node, at=substitute(node.at, replacements))
+        return dataclasses.replace(node, at=change(node.at))
     if isinstance(node, Let) and isinstance(node.expression, IndexValue):
-        index = substitute(node.expression.index, replacements)
+        index = change(node.expression.index)
         expression = dataclasses.replace(node.expression, index=index)
         return dataclasses.replace(node, expression=expression)
     return node

@@ -8,26 +8,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType, holds
+from fuser.schedule.axes import with_index
 from fuser.schedule.expressions import Call, Expression, IndexValue, Literal, Ref, SizeValue
 from fuser.schedule.index import (
     ZERO,
     Axis,
-    Clamped,
     Index,
     Quotient,
     Remainder,
     Term,
     Variable,
     affine_parts,
-    clamp,
     divide,
+    index_of,
+    rewrite,
     substitute,
-    total,
 )
 from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.vectors import step_along
@@ -49,14 +48,15 @@ def carry(nodes: Sequence[Lane], lane: Axis) -> tuple[list[Let], list[Lane]]:
         for term, let, made in division.results():
             if term in found:
                 each.append(let)
-                changes[term] = Index(0, ((made, 1),))
-    return once, [*each, *(_changed(node, changes) for node in nodes)]
+                changes[term] = index_of(made)
+    changed = (with_index(node, lambda index: rewrite(index, changes.get)) for node in nodes)
+    return once, [*each, *changed]
 
 
 def _divisions(nodes: Iterable[Lane], lane: Axis) -> Iterator[Quotient | Remainder]:
     """Divisions of what goes up by one from lane to lane, and wraps at most once."""
     for node in nodes:
-        index = _index_of(node)
+        index = _index_in(node)
         for part in affine_parts(index) if index is not None else ():
             for term, _ in part.terms:
                 if not isinstance(term, Quotient | Remainder) or term.divisor < lane.extent:
@@ -100,7 +100,7 @@ class _Division:
         """Quotient and remainder of the first lane, by one division."""
         first = substitute(self.of, {self.lane: ZERO})
         row, _ = divide(first, self.divisor)
-        rest = first + Index(0, ((self._variable("row"), -self.divisor),))
+        rest = first + index_of(self._variable("row")) * -self.divisor
         return [self._index("row", row), self._index("rest", rest)]
 
     def each(self) -> list[Lane]:
@@ -132,32 +132,7 @@ class _Division:
         ]
 
 
-def _index_of(node: Lane) -> Index | None:
+def _index_in(node: Lane) -> Index | None:
     if isinstance(node, Load | Store):
         return node.at
     return node.expression.index if isinstance(node.expression, IndexValue) else None
-
-
-def _changed(node: Lane, changes: Mapping[Term, Index]) -> Lane:
-    if isinstance(node, Load | Store):
-        return dataclasses.replace(node, at=_replaced(node.at, changes))
-    if not isinstance(node.expression, IndexValue):
-        return node
-    index = _replaced(node.expression.index, changes)
-    return dataclasses.replace(node, expression=dataclasses.replace(node.expression, index=index))
-
-
-def _replaced(index: Index, changes: Mapping[Term, Index]) -> Index:
-    """`index` with terms replaced, also inside of others."""
-    parts = [(Index(index.constant), 1)]
-    for term, factor in index.terms:
-        if term in changes:
-            parts.append((changes[term], factor))
-        elif isinstance(term, Clamped):
-            parts.append((clamp(_replaced(term.of, changes), term.extent), factor))
-        elif isinstance(term, Quotient | Remainder):
-            quotient, remainder = divide(_replaced(term.of, changes), term.divisor)
-            parts.append((quotient if isinstance(term, Quotient) else remainder, factor))
-        else:
-            parts.append((Index(0, ((term, 1),)), factor))
-    return total(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fuser.schedule.counts import ceil_div
+from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.cuda_parameters import CudaParameters
 
 MOST_BLOCKS = 65535
@@ -36,9 +36,7 @@ def block_shape(
     if not extents:
         return (1, 1, 1)
     across = ceil_div(extents[-1], lanes)
-    x = 1
-    while x < min(across, parameters.threads):
-        x *= 2
+    x = power_of_two(min(across, parameters.threads))
     if len(extents) == 1 or x == parameters.threads:
         return (x, 1, 1)
     room = parameters.threads // x

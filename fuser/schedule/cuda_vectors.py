@@ -69,7 +69,7 @@ def _first_of(at: Index, inner: Axis, lanes: int) -> tuple[Index, Index] | None:
             continue
         if step_along(term.of, inner) != 1 or not _in_vectors(term.of, term.extent, inner, lanes):
             continue
-        rest = at + Index(0, ((term, -1),))
+        rest = at.without(term)
         if step_along(rest, inner) == 0:
             return rest + clamp(term.of, term.extent - lanes + 1), rest + of_axis(inner)
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -103,9 +103,14 @@ def lanes_of(axis: Axis, count: int) -> tuple[Axis, dict[Axis, Index]]:
     return lane, {axis: Index(0, ((axis, 1), (lane, 1)))}
 
 
+def index_of(term: Term) -> Index:
+    """The term itself."""
+    return Index(0, ((term, 1),))
+
+
 def of_axis(axis: Axis) -> Index:
     """The axis itself; 0 where it has one element."""
-    return ZERO if axis.extent == 1 else Index(0, ((axis, 1),))
+    return ZERO if axis.extent == 1 else index_of(axis)
 
 
 def compose(axes: Sequence[Axis]) -> Index:
@@ -155,8 +160,8 @@ def divide(index: Index, divisor: int) -> tuple[Index, Index]:
     below = -(scaled.bounds()[0] // inner) if scaled.bounds()[0] < 0 else 0
     scaled += Index(below * inner)  # C rounds towards 0, so nothing negative is divided
     return (
-        quotient + _term(Quotient(scaled, inner)) + Index(-below),
-        _term(Remainder(scaled, inner)) * common + Index(left),
+        quotient + index_of(Quotient(scaled, inner)) + Index(-below),
+        index_of(Remainder(scaled, inner)) * common + Index(left),
     )
 
 
@@ -167,7 +172,7 @@ def clamp(index: Index, extent: int) -> Index:
         return index
     if high <= 0 or extent == 1:
         return ZERO
-    return Index(extent - 1) if low >= extent - 1 else _term(Clamped(index, extent))
+    return Index(extent - 1) if low >= extent - 1 else index_of(Clamped(index, extent))
 
 
 def unravel(index: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
@@ -194,18 +199,28 @@ def clean_cut(index: Index) -> tuple[Axis, int] | None:
 
 def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
     """`index` with axes replaced."""
+    return rewrite(index, lambda term: replacements.get(term) if isinstance(term, Axis) else None)
+
+
+def rewrite(index: Index, change: Callable[[Term], Index | None]) -> Index:
+    """`index` with what `change` makes of a term in its place, also inside of others; None keeps
+    it."""
     parts: list[tuple[Index, int]] = [(Index(index.constant), 1)]
     for term, coefficient in index.terms:
-        if isinstance(term, Axis):
-            parts.append((replacements.get(term, Index(0, ((term, 1),))), coefficient))
-        elif isinstance(term, Variable):
-            parts.append((_term(term), coefficient))
-        elif isinstance(term, Clamped):
-            parts.append((clamp(substitute(term.of, replacements), term.extent), coefficient))
-        else:
-            quotient, remainder = divide(substitute(term.of, replacements), term.divisor)
-            parts.append((quotient if isinstance(term, Quotient) else remainder, coefficient))
+        changed = change(term)
+        parts.append((_rewritten_inside(term, change) if changed is None else changed, coefficient))
     return total(parts)
+
+
+def _rewritten_inside(term: Term, change: Callable[[Term], Index | None]) -> Index:
+    match term:
+        case Axis() | Variable():
+            return index_of(term)
+        case Clamped():
+            return clamp(rewrite(term.of, change), term.extent)
+        case Quotient() | Remainder():
+            quotient, remainder = divide(rewrite(term.of, change), term.divisor)
+            return quotient if isinstance(term, Quotient) else remainder
 
 
 def renamed(index: Index, names: Mapping[str, str]) -> Index:
@@ -244,7 +259,7 @@ def _rejoin(constant: int, terms: dict[Term, int]) -> Index | None:
     for term, coefficient in terms.items():
         if not isinstance(term, Remainder):
             continue
-        quotient = _term(Quotient(term.of, term.divisor))
+        quotient = index_of(Quotient(term.of, term.divisor))
         if len(quotient.terms) != 1 or quotient.constant:
             continue
         ((partner, scale),) = quotient.terms
@@ -252,10 +267,6 @@ def _rejoin(constant: int, terms: dict[Term, int]) -> Index | None:
             rest = {t: c for t, c in terms.items() if t not in (term, partner)}
             return total(((Index(constant, tuple(rest.items())), 1), (term.of, coefficient)))
     return None
-
-
-def _term(term: Term) -> Index:
-    return Index(0, ((term, 1),))
 
 
 def _term_bounds(term: Term) -> tuple[int, int]:

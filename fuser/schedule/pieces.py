@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from fuser.schedule.axes import coalesce, map_indices
 from fuser.schedule.body import Body
-from fuser.schedule.index import Axis, Clamped, Index, affine_parts, clean_cut, of_axis
+from fuser.schedule.index import Axis, Clamped, Index, affine_parts, clean_cut, compose, of_axis
 from fuser.schedule.resolve import comparisons, resolve
 from fuser.schedule.statements import Let
 
@@ -56,10 +56,9 @@ def refined(piece: Body) -> Body:
     while found := next(filter(None, map(clean_cut, piece.indices())), None):
         axis, inner = found
         halves = axis.split(inner)
-        at = of_axis(halves[0]) * inner + of_axis(halves[1])
         position = piece.axes.index(axis)
         axes = (*piece.axes[:position], *halves, *piece.axes[position + 1 :])
-        piece = dataclasses.replace(map_indices(piece, {axis: at}), axes=axes)
+        piece = dataclasses.replace(map_indices(piece, {axis: compose(halves)}), axes=axes)
     return coalesce(resolve(piece))
 
 

@@ -14,9 +14,7 @@ from collections import defaultdict
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 
-from fuser.ir.pointwise import KERNEL_TABLE
 from fuser.schedule.counts import COSTLY, arithmetic, point_count
-from fuser.schedule.expressions import Call
 from fuser.schedule.row_body import (
     Code,
     Fold,
@@ -72,9 +70,7 @@ def _is_costly(node: Made, sweep: Sweep) -> bool:
     if isinstance(node, Load) and node.drawn is None:
         chosen = {code.name for code in sweep.code if isinstance(code, CheckedIndex)}
         return not chosen.isdisjoint(names_in((node,)))
-    if isinstance(node, Load):
-        return node.drawn is not None and node.drawn.cost >= COSTLY
-    return isinstance(node.expression, Call) and KERNEL_TABLE[node.expression.op].cost >= COSTLY
+    return arithmetic([node]) >= COSTLY
 
 
 def _shared(

@@ -13,7 +13,17 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from fuser.schedule.index import Axis, Clamped, Index, clamp, of_axis, total
+from fuser.schedule.index import (
+    Axis,
+    Clamped,
+    Index,
+    Term,
+    clamp,
+    compose,
+    index_of,
+    of_axis,
+    rewrite,
+)
 from fuser.schedule.pieces import deciding, thresholds
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep
@@ -30,8 +40,8 @@ def cut_rows(body: RowBody, shortest: int) -> RowBody:
     rows, stages = body.rows, body.stages
     if span < inner.extent:
         number, within = inner.split(span)
-        at = of_axis(number) * span + of_axis(within)
         rows = (*outer, number, within)
+        at = compose((number, within))
         stages = tuple(replace_axes(stage, {inner: at}) for stage in stages)
     stages = tuple(_in_runs(stage, rows[-1]) for stage in stages)
     return dataclasses.replace(body, rows=rows, stages=stages)
@@ -49,25 +59,21 @@ def _places(body: RowBody, inner: Axis) -> set[int]:
 
 def _in_runs(sweep: Sweep, within: Axis) -> Sweep:
     """A sweep that loads, for all of an axis, from where the nearest run of its length begins."""
+
+    def run(term: Term) -> Index:
+        return _clamped_run(term, within) if isinstance(term, Clamped) else index_of(term)
+
     code = tuple(
-        dataclasses.replace(node, at=_run(node.at, within)) if isinstance(node, Load) else node
+        dataclasses.replace(node, at=rewrite(node.at, run)) if isinstance(node, Load) else node
         for node in sweep.code
     )
     return dataclasses.replace(sweep, code=code)
 
 
-def _run(at: Index, within: Axis) -> Index:
-    parts: list[tuple[Index, int]] = [(Index(at.constant), 1)]
-    for term, factor in at.terms:
-        found = _clamped_run(term, within) if isinstance(term, Clamped) else None
-        parts.append((found or Index(0, ((term, 1),)), factor))
-    return total(parts)
-
-
-def _clamped_run(term: Clamped, within: Axis) -> Index | None:
+def _clamped_run(term: Clamped, within: Axis) -> Index:
     """What is read in place of a clamped index, if runs begin and end where what is read does."""
     length, start = within.extent, term.of.without(within)
     if term.of.coefficient(within) != 1 or term.extent % length or not start.is_multiple_of(length):
-        return None
+        return index_of(term)
     number = Index(start.constant // length, tuple((t, c // length) for t, c in start.terms))
     return clamp(number, term.extent // length) * length + of_axis(within)

@@ -11,7 +11,16 @@ from fuser.schedule.coordinates import Coordinates, pull
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.folds import SCANS
-from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts, compose, linear
+from fuser.schedule.index import (
+    ZERO,
+    Axis,
+    Index,
+    Variable,
+    affine_parts,
+    compose,
+    index_of,
+    linear,
+)
 from fuser.schedule.row_body import Code, variables_of
 from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import CheckedIndex, Let, Load
@@ -159,7 +168,7 @@ class Elements(Emitter):
         if not isinstance(op, Gather):
             return pull(statement, at)
         variable = self._variable(statement, at)
-        chosen = ZERO if variable.extent == 1 else Index(0, ((variable, 1),))
+        chosen = ZERO if variable.extent == 1 else index_of(variable)
         place, data = _gathered(op, at, chosen)
         self._gathers[variable] = (statement, (op.index, place))
         return [(op.arg, data)]

@@ -25,9 +25,9 @@ import itertools
 import math
 
 from fuser.ir.nodes import Value
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import point_count, power_of_two
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.index import ZERO, Axis, Index, compose, of_axis, substitute
+from fuser.schedule.index import ZERO, Axis, compose, substitute
 from fuser.schedule.names import stored_name
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, RowBody, Sweep, variables_of
@@ -88,13 +88,13 @@ def as_whole_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | Ref
     if not across or not along:
         return Refusal("all tensors have a row along their lines of memory, or all across them")
     many, few = row.split(rows)
-    places = {row: _joined(many, few)}
+    places = {row: compose((many, few))}
     body = dataclasses.replace(
         body,
         rows=(*body.rows[:-1], many, few),
         stages=tuple(replace_axes(stage, places) for stage in body.stages),
     )
-    room = 1 << (extent - 1).bit_length()  # as other lengths have, whose text is the same then
+    room = power_of_two(extent)  # as other lengths have, whose text is the same then
     for number, stage in enumerate(body.stages):
         body = _with_tiles(body, number, parameters, room) if stage.axes else body
     return body if body.tiles else Refusal("tiles of rows are too large")
@@ -106,7 +106,7 @@ def _in_order_of_tiles(body: RowBody, at: int, rows: int, elements: int) -> RowB
     before, sweep, after = body.stages[:at], body.stages[at], body.stages[at + 1 :]
     row, inner = body.rows[-1], sweep.axes[-1]
     (many_rows, few_rows), (blocks, block) = row.split(rows), inner.split(elements)
-    places = {row: _joined(many_rows, few_rows), inner: _joined(blocks, block)}
+    places = {row: compose((many_rows, few_rows)), inner: compose((blocks, block))}
     count, place = point_count(body.rows), compose(body.rows)
     folds = tuple(dataclasses.replace(fold, slots=count, at=place) for fold in sweep.folds)
     stages = (*before, dataclasses.replace(sweep, axes=(block,), folds=folds))
@@ -190,10 +190,6 @@ def _tile_bytes(tensor: Value, row: Axis, most: int) -> int:
 
 def _divisor(extent: int, most: int) -> int:
     return max(part for part in range(1, most + 1) if extent % part == 0)
-
-
-def _joined(outer: Axis, inner: Axis) -> Index:
-    return of_axis(outer) * inner.extent + of_axis(inner)
 
 
 def _is_simple(sweep: Sweep) -> bool:

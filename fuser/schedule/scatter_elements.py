@@ -13,7 +13,7 @@ from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Expression, Ref
-from fuser.schedule.index import Axis, Index, Variable
+from fuser.schedule.index import Axis, Index, Variable, index_of
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_elements import Elements
@@ -62,7 +62,7 @@ class ScatterTracer(Elements):
         variable = Variable(f"{self._out}_index", self._out.shape[self._op.dim])
         self._gathers[variable] = (self._statement, (self._op.index, at))
         self._make((variable, ()))
-        return Index(0, ((variable, 1),))
+        return index_of(variable)
 
     def source(self, at: Coordinates) -> tuple[Value, Coordinates]:
         return (self._op.src, at if self._op.src.is_tensor else ())

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fuser.ir.nodes import Value
 from fuser.schedule.cuda_parameters import CudaRowParameters
-from fuser.schedule.index import Index
+from fuser.schedule.index import index_of
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import in_lanes
@@ -55,7 +55,7 @@ def lanes_kept(sweep: Sweep, out: Value, lanes: int) -> MadeLanes:
     *code, keep = sweep.code
     assert isinstance(keep, Keep)
     assert keep.source is not None
-    store = Store(out, Index(0, ((sweep.axes[-1], 1),)), keep.source)
+    store = Store(out, index_of(sweep.axes[-1]), keep.source)
     nodes = sweep_in_lanes(replace(sweep, code=tuple(code), stores=(store,)), lanes)
     made = next(node.source for node in reversed(nodes) if isinstance(node, Store))
     return MadeLanes(tuple(node for node in nodes if not isinstance(node, Store)), made)

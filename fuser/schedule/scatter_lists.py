@@ -20,7 +20,7 @@ from fuser.ir.shapes import row_major_strides
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.expressions import Call, Expression, Ref
-from fuser.schedule.index import ZERO, Index, Variable, linear, substitute, unravel
+from fuser.schedule.index import ZERO, Index, Variable, index_of, linear, substitute, unravel
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, Kept
@@ -142,7 +142,7 @@ class _ListTracer(ScatterTracer):
         sizes = tuple(op.points[dim] for dim in op.point_dims)
         point = Variable(f"{self._out}_point", math.prod(sizes))
         self._known[point, ()] = Ref(point.name, DataType.Int)
-        number = Index(0, ((point, 1),)) if point.extent > 1 else ZERO
+        number = index_of(point) if point.extent > 1 else ZERO
         source = self.source((*at[: op.dim], *unravel(number, sizes), *at[op.dim + 1 :]))
         added = self.element(*source, dtype)
         self._known = known
