@@ -19,7 +19,6 @@ from collections.abc import Set as AbstractSet
 from fuser.ir.dtypes import DataType
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import Call, Expression, Literal, Ref, refs
-from fuser.schedule.names import half_name
 from fuser.schedule.row_body import Code, RowBody, names_in, nodes_read, rewrite_alike
 from fuser.schedule.statements import Let
 
@@ -98,7 +97,7 @@ class _Products:
             return [node]
         if shared := self._shared.get(node.name):
             cdf = Call("normal_cdf", (shared.x,), _TYPE)
-            return [dataclasses.replace(node, name=half_name(node.name), expression=cdf), node]
+            return [dataclasses.replace(node, name=f"{node.name}_half", expression=cdf), node]
         product = self.found.get(node.name)
         if product is None:
             return [node]
@@ -108,7 +107,7 @@ class _Products:
         of = product.of
         if of.name not in self._shared:
             return Call("gelu" if product.weighted else "normal_cdf", (of.x,), _TYPE)
-        half = Ref(half_name(of.name), _TYPE)
+        half = Ref(f"{of.name}_half", _TYPE)
         return Call("mul", (of.x, half), _TYPE) if product.weighted else half
 
     def _product(self, name: str) -> _Product | None:

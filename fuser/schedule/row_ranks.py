@@ -16,7 +16,6 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.folds import is_extreme
-from fuser.schedule.names import rank_name
 from fuser.schedule.row_body import Fold, RowBody, Sweep, without_dead_code
 from fuser.schedule.statements import Let
 from fuser.schedule.vectors import FLOATS_OF_16
@@ -43,7 +42,7 @@ def by_rank(sweep: Sweep) -> list[Sweep]:
             folds.append(fold)
             continue
         end = "largest" if fold.operation == "maximum" else "smallest"
-        rank = Ref(rank_name(fold.name), DataType.Int16)
+        rank = Ref(f"{fold.name}_rank", DataType.Int16)
         value = Call(f"{end}_rank", (source,), rank.dtype)
         folds.append(Fold(rank.name, fold.operation, value, rank.dtype))
         number = Call(f"{source.dtype.spelling}_of_{end}_rank", (rank,), source.dtype)

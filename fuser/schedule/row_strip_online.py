@@ -21,7 +21,7 @@ from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Expression, Literal, Ref
 from fuser.schedule.folds import lowest_finite, neutral
 from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.names import before_name, block_name, round_name
+from fuser.schedule.names import block_name
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_powers import less_another
 from fuser.schedule.row_strip_cpu import LaneFold, Strip
@@ -98,7 +98,7 @@ class _Online:
     @property
     def _before(self) -> Ref:
         """What that was before a round."""
-        return Ref(before_name(self.largest.fold.name), self.largest.kept)
+        return Ref(f"{self.largest.fold.name}_before", self.largest.kept)
 
     def _scaled(self, held: Ref, before: Ref, more: Ref) -> Let:
         """A sum as if its powers had been less the largest number so far, and more of them."""
@@ -127,7 +127,7 @@ class _Online:
 
 def _round(sums: LaneFold) -> Ref:
     """The lanes of what a round adds to a sum."""
-    return Ref(round_name(sums.fold.name), sums.fold.dtype)
+    return Ref(f"{sums.fold.name}_round", sums.fold.dtype)
 
 
 def _result(held: LaneFold) -> Ref:

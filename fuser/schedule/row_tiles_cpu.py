@@ -28,7 +28,6 @@ from fuser.ir.nodes import Value
 from fuser.schedule.counts import point_count, power_of_two
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis, compose, substitute
-from fuser.schedule.names import stored_name
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, RowBody, Sweep, variables_of
 from fuser.schedule.row_statements import Keep, Kept, RowTile
@@ -163,7 +162,7 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int)
     tiles = list(body.tiles)
     for node in new:
         first, stored = substitute(node.at, {row: ZERO}), isinstance(node, Store)
-        name = stored_name(node.tensor) if isinstance(node, Store) else node.name
+        name = f"{node.tensor}_stored" if isinstance(node, Store) else node.name
         tiles.append(RowTile(name, node.tensor, first, row, axis, most, stored))
         if isinstance(node, Store):
             code.append(Keep(name, node.tensor.dtype, axis, source=node.source))

@@ -23,7 +23,6 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, SizeValue
 from fuser.schedule.index import ZERO
-from fuser.schedule.names import first_name, off_name, taken_name
 from fuser.schedule.resolve import replaced
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import (
@@ -164,7 +163,7 @@ def _first_point(variance: _Variance, made: Container[str]) -> Sweep:
     at_first = replace_axes(
         Sweep((), variance.code, (), ()), dict.fromkeys(variance.sums.axes, ZERO)
     )
-    known = {node.name: Ref(first_name(node.name), dtype_of(node)) for node in at_first.code}
+    known = {node.name: Ref(f"{node.name}_first", dtype_of(node)) for node in at_first.code}
     code = (_named(n, known) for n in at_first.code if known[n.name].name not in made)
     value, dtype = known[variance.value.name], variance.value.dtype
     count = Call("add", (_count(variance), Literal(_APART, dtype)), dtype)
@@ -190,16 +189,16 @@ def _named(node: Code, names: Mapping[str, Ref]) -> Code:
 
 
 def _taken(variance: _Variance) -> Ref:
-    return Ref(taken_name(variance.value.name), variance.value.dtype)
+    return Ref(f"{variance.value.name}_taken", variance.value.dtype)
 
 
 def _both_sums(variance: _Variance) -> Sweep:
     """The sweep that sums how far elements are off the first, and the squares of that."""
     sums, value = variance.sums, variance.value
-    off = Ref(off_name(value.name), value.dtype)
+    off = Ref(f"{value.name}_off", value.dtype)
     square = Call("mul", (off, off), off.dtype)
     offs, squares = (
-        dataclasses.replace(fold, name=off_name(fold.name), value=summed)
+        dataclasses.replace(fold, name=f"{fold.name}_off", value=summed)
         for fold, summed in ((variance.total, off), (variance.squares, square))
     )
     others = tuple(fold for fold in sums.folds if fold != variance.total)
@@ -211,8 +210,8 @@ def _results(variance: _Variance, read: Container[str]) -> Sweep:
     """The mean and the sum of squared deviations, and the total where that is read besides."""
     total, mean, squares = variance.total, variance.mean, variance.squares
     count, dtype = _count(variance), mean.dtype
-    offs, all_squares = (Ref(off_name(fold.name), fold.dtype) for fold in (total, squares))
-    off = Ref(off_name(mean.name), dtype)
+    offs, all_squares = (Ref(f"{fold.name}_off", fold.dtype) for fold in (total, squares))
+    off = Ref(f"{mean.name}_off", dtype)
     left = Call("sub", (all_squares, Call("mul", (offs, off), dtype)), dtype)
     code = [
         Let(off.name, dtype, Call("truediv", (offs, count), dtype)),
