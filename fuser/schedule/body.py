@@ -7,7 +7,8 @@ a division (`[8192, 3072]` seen as `[64, 128, 3072]`), and merged again where me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import Cat, Pad, Value
 from fuser.ir.shapes import row_major_strides
@@ -15,6 +16,7 @@ from fuser.schedule.coordinates import Coordinates, pull, push
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.expressions import Expression, IndexValue, Ref
 from fuser.schedule.index import Axis, Index, clean_cut, compose, linear, unravel
+from fuser.schedule.row_body import Code, names_in
 from fuser.schedule.statements import Let, Load, Store
 from fuser.segmenter import Segment
 
@@ -156,6 +158,15 @@ class _Tracer(Emitter):
         """`T5`, and `T5_1`, `T5_2` where it is computed at further coordinates."""
         number = list(self._wanted[value]).index(at)
         return f"{value}_{number}" if number else value.name
+
+
+def rewrite_points(
+    body: Body, rewrite: Callable[[Sequence[Code], Iterable[str]], Iterable[Code]]
+) -> Body:
+    """`body` with its lets rewritten, given what is read after them."""
+    read = names_in((*body.loads, *body.stores))
+    lets = (node for node in rewrite(body.lets, read) if isinstance(node, Let))
+    return replace(body, lets=tuple(lets))
 
 
 def _alike(value: Value, shape: tuple[int, ...], at: Coordinates) -> Coordinates:

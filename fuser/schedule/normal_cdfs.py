@@ -17,9 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.body import Body
 from fuser.schedule.expressions import Call, Expression, Literal, Ref, refs
-from fuser.schedule.row_body import Code, RowBody, names_in, nodes_read, rewrite_alike
+from fuser.schedule.row_body import Code, names_in, nodes_read
 from fuser.schedule.statements import Let
 
 _TYPE = DataType.Float
@@ -28,21 +27,9 @@ _PRECISION = 1e-6
 """How far a number of the text may be off, of itself: float32 has 6e-8."""
 
 
-def join_normal_cdfs(body: Body) -> Body:
-    """`body` with such products, where nothing else reads the error function."""
-    read = names_in((*body.loads, *body.stores))
-    lets = [node for node in _joined(body.lets, read) if isinstance(node, Let)]
-    return dataclasses.replace(body, lets=tuple(lets))
-
-
-def join_normal_cdfs_in_rows(body: RowBody) -> RowBody:
-    """The same in every sweep."""
-    return rewrite_alike(body, _joined)
-
-
-def _joined(code: Sequence[Code], read_after: Iterable[str]) -> list[Code]:
-    """`code`, of whose names stores and folds read those in `read_after`; as it is, where an error
-    function would be computed besides."""
+def join_normal_cdfs(code: Sequence[Code], read_after: Iterable[str]) -> list[Code]:
+    """`code` with such products, of whose names stores and folds read those in `read_after`; as it
+    is, where an error function would be computed besides."""
     needed = set(read_after)
     products = _Products(code, needed)
     if not products.found:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
-from fuser.schedule.body import Body, trace
+from fuser.schedule.body import Body, rewrite_points, trace
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.in_place import points_refusal
@@ -63,7 +63,7 @@ class _Tiles:
 def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
     body = with_invariants_before(points_in_32_bits(arrange(trace(segment))))
-    body = join_normal_cdfs(body)
+    body = rewrite_points(body, join_normal_cdfs)
     past_cache = goes_past_cache(segment, parameters.processor.stream_bytes)
     way = _Way(parameters, past_cache, may_repeat=not segment.overwritten)
     parts = [points_in_32_bits(part) for part in pieces(body, parameters.pieces)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
-from fuser.schedule.body import Body, trace
+from fuser.schedule.body import Body, rewrite_points, trace
 from fuser.schedule.carried import Lane, carry
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.cuda_blocks import block_shape, grid_shape
@@ -57,7 +57,7 @@ def schedule_cuda(
     tiles where reads need them. Rows of points where more is loaded ahead by them, or vectors are
     wider: see `point_rows_cuda.py`."""
     body = points_in_32_bits(arrange(trace(segment)))
-    body = divide_by_inverses(join_sums_with_one(body))
+    body = divide_by_inverses(rewrite_points(body, join_sums_with_one))
     turned = None if segment.overwritten else find_turned(body)
     if turned is not None:
         return _tiled_cuda(segment, body, turned, alignments, parameters)

@@ -25,14 +25,14 @@ from fuser.schedule.index_comparisons import rows_in_32_bits
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Node, Piece, Region, nested
 from fuser.schedule.names import kernel_name
-from fuser.schedule.normal_cdfs import join_normal_cdfs_in_rows
+from fuser.schedule.normal_cdfs import join_normal_cdfs
 from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.row_across_cpu import across_rows, as_across
 from fuser.schedule.row_alone_cpu import as_alone, rows_alone
 from fuser.schedule.row_along_cpu import along_rows, as_along, batched_rows
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_batches_cpu import as_batches
-from fuser.schedule.row_body import RowBody
+from fuser.schedule.row_body import RowBody, rewrite_alike
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_groups_cpu import as_alternating
@@ -136,7 +136,7 @@ class _Mapped:
 
 
 def _mapped(body: RowBody, ways: Ways) -> _Mapped:
-    body = join_normal_cdfs_in_rows(body)
+    body = rewrite_alike(body, join_normal_cdfs)
     body = drop_repeated_nan(rows_in_32_bits(use_facts(body)))
     online = online_pair(body, ways.parameters) if ways.may_repeat else None
     body = fold_ranks(body, but=online[0] if online else None)

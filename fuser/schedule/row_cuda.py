@@ -29,7 +29,7 @@ from fuser.schedule.loop_tree import Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.point_rows_cuda import may_stream
 from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import RowBody
+from fuser.schedule.row_body import RowBody, rewrite_alike
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_kept import VALUE_BYTES, keep_loads, keep_values
 from fuser.schedule.row_room import Demand, fits_registers
@@ -39,7 +39,7 @@ from fuser.schedule.row_sweeps_cuda import TeamSweeps, pair_at_once
 from fuser.schedule.row_teams import TeamChoice
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_work import RowWork
-from fuser.schedule.sums_with_one import join_sums_with_one_in_rows
+from fuser.schedule.sums_with_one import join_sums_with_one
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
@@ -65,7 +65,7 @@ def refined_rows(segment: Segment) -> RowBody:
 
 
 def _refined(body: RowBody) -> RowBody:
-    body = join_sums_with_one_in_rows(arrange_rows(body))
+    body = rewrite_alike(arrange_rows(body), join_sums_with_one)
     return rows_in_32_bits(use_facts(body, by_inverse=True))
 
 

@@ -15,9 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.body import Body
-from fuser.schedule.expressions import Call, Literal, Ref, refs
-from fuser.schedule.row_body import Code, RowBody, names_in, rewrite_alike
+from fuser.schedule.expressions import Call, Literal, Ref
+from fuser.schedule.row_body import Code, names_in
 from fuser.schedule.statements import Let
 
 _SUMS = {"erf": "erf_plus_one", "tanh": "tanh_plus_one"}
@@ -26,20 +25,9 @@ _SUMS = {"erf": "erf_plus_one", "tanh": "tanh_plus_one"}
 _TYPE = DataType.Float
 
 
-def join_sums_with_one(body: Body) -> Body:
-    """`body` with such sums of float32 joined, where nothing else reads the function's value."""
-    stored = (name for store in body.stores for name in refs(store.source))
-    lets = [node for node in _joined(body.lets, stored) if isinstance(node, Let)]
-    return dataclasses.replace(body, lets=tuple(lets))
-
-
-def join_sums_with_one_in_rows(body: RowBody) -> RowBody:
-    """The same in every sweep."""
-    return rewrite_alike(body, _joined)
-
-
-def _joined(code: Sequence[Code], read_after: Iterable[str]) -> list[Code]:
-    """`code`, of whose names stores and folds read those in `read_after`."""
+def join_sums_with_one(code: Sequence[Code], read_after: Iterable[str]) -> list[Code]:
+    """`code`, of whose names stores and folds read those in `read_after`, with such sums of float32
+    joined, where nothing else reads the function's value."""
     functions = {node.name: called for node in code if (called := _function(node)) is not None}
     if not functions:
         return list(code)

@@ -10,8 +10,9 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.body import trace
-from fuser.schedule.normal_cdfs import join_normal_cdfs, join_normal_cdfs_in_rows
+from fuser.schedule.body import rewrite_points, trace
+from fuser.schedule.normal_cdfs import join_normal_cdfs
+from fuser.schedule.row_body import rewrite_alike
 from tests.definitions import Define, agrees, defined
 from tests.schedule.rows import body_of, calls, segment_of
 
@@ -20,7 +21,7 @@ HALF_ROOT = math.sqrt(0.5)
 
 def of_points(define: Define, dtype: torch.dtype = torch.float32) -> list[str]:
     body = trace(segment_of(define, torch.empty(20, 30, dtype=dtype)))
-    return calls(join_normal_cdfs(body).lets)
+    return calls(rewrite_points(body, join_normal_cdfs).lets)
 
 
 def sum_with_one(fd: FusionDefinition, x: Handle) -> Handle:
@@ -131,7 +132,7 @@ def test_float64_stays():
 
 
 def test_sweeps_of_rows_have_it_too():
-    body = join_normal_cdfs_in_rows(body_of(softmax_of_gelu, torch.empty(20, 30)))
+    body = rewrite_alike(body_of(softmax_of_gelu, torch.empty(20, 30)), join_normal_cdfs)
     assert ["gelu" in calls(sweep.code) for sweep in body.stages] == [True, True]
 
 

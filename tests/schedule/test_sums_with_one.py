@@ -7,15 +7,16 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.schedule.body import trace
-from fuser.schedule.sums_with_one import join_sums_with_one, join_sums_with_one_in_rows
+from fuser.schedule.body import rewrite_points, trace
+from fuser.schedule.row_body import rewrite_alike
+from fuser.schedule.sums_with_one import join_sums_with_one
 from tests.definitions import Define, agrees, defined
 from tests.schedule.rows import body_of, calls, segment_of
 
 
 def of_points(define: Define, dtype: torch.dtype = torch.float32) -> list[str]:
     body = trace(segment_of(define, torch.empty(20, 30, dtype=dtype)))
-    return calls(join_sums_with_one(body).lets)
+    return calls(rewrite_points(body, join_sums_with_one).lets)
 
 
 def gelu(fd: FusionDefinition, x: Handle) -> Handle:
@@ -69,7 +70,7 @@ def test_sweeps_of_rows_have_it_too():
     def define(fd: FusionDefinition, x: Handle) -> Handle:
         return gelu(fd, x) / fd.ops.sum(gelu(fd, x), [1], keepdim=True)
 
-    body = join_sums_with_one_in_rows(body_of(define, torch.empty(20, 30)))
+    body = rewrite_alike(body_of(define, torch.empty(20, 30)), join_sums_with_one)
     assert ["erf_plus_one" in calls(sweep.code) for sweep in body.stages] == [True, True]
 
 
