@@ -101,6 +101,13 @@ def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
     return sorted(inside) if last - first <= 1 else []
 
 
+def spans_along(axis: Axis, lets: Iterable[Let], indices: Iterable[Index]) -> list[tuple[int, int]]:
+    """The spans of an axis in each of which is decided what depends on where it lies on this."""
+    found = thresholds(lets, indices)
+    places = {place for index, least in found for place in deciding(index, least, axis)}
+    return list(itertools.pairwise([0, *sorted(places), axis.extent]))
+
+
 def part_of(piece: Body, axis: Axis, number: int, span: tuple[int, int]) -> Body:
     """A piece where `axis` is in a span. `number` tells the parts of one axis apart."""
     own, place = in_span(axis, number, span)

@@ -24,7 +24,7 @@ from fuser.schedule.index import (
     of_axis,
     rewrite,
 )
-from fuser.schedule.pieces import deciding, thresholds
+from fuser.schedule.pieces import spans_along
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.statements import Load
@@ -34,7 +34,8 @@ def cut_rows(body: RowBody, shortest: int) -> RowBody:
     """`body` with its innermost rows in spans of one length, `shortest` at the least, that end
     where other memory is read; as it is where there are no such spans."""
     *outer, inner = body.rows
-    span = math.gcd(inner.extent, *_places(body, inner))
+    indices = (index for sweep in body.stages for index in sweep.indices())
+    span = math.gcd(*(end for _, end in spans_along(inner, (), indices)))
     if span < shortest:
         return body
     rows, stages = body.rows, body.stages
@@ -45,16 +46,6 @@ def cut_rows(body: RowBody, shortest: int) -> RowBody:
         stages = tuple(replace_axes(stage, {inner: at}) for stage in stages)
     stages = tuple(_in_runs(stage, rows[-1]) for stage in stages)
     return dataclasses.replace(body, rows=rows, stages=stages)
-
-
-def _places(body: RowBody, inner: Axis) -> set[int]:
-    """Where, along an axis, clamped indices begin and end to be so."""
-    indices = (index for sweep in body.stages for index in sweep.indices())
-    return {
-        place
-        for index, threshold in thresholds((), indices)
-        for place in deciding(index, threshold, inner)
-    }
 
 
 def _in_runs(sweep: Sweep, within: Axis) -> Sweep:

@@ -11,13 +11,12 @@ clamped index is gathered, lane by lane; what a part reads is a run.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fuser.schedule.expressions import Expression
 from fuser.schedule.index import Axis, Index, of_axis
-from fuser.schedule.pieces import deciding, in_span, thresholds
+from fuser.schedule.pieces import in_span, spans_along
 from fuser.schedule.resolve import decided, replaced
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, variables_of, without_dead_code
@@ -54,13 +53,8 @@ def parts_of(sweep: Sweep, shortest: int) -> list[Part]:
     if sweep.draws or sweep.scans:
         return [Part(sweep)]
     lets = [node for node in sweep.code if isinstance(node, Let)]
-    places = {
-        place
-        for index, threshold in thresholds(lets, sweep.indices())
-        for place in deciding(index, threshold, inner)
-    }
-    spans = list(itertools.pairwise([0, *sorted(places), inner.extent]))
-    if not places or len(spans) > MOST_PARTS or min(end - at for at, end in spans) < shortest:
+    spans = spans_along(inner, lets, sweep.indices())
+    if not 1 < len(spans) <= MOST_PARTS or min(end - at for at, end in spans) < shortest:
         return [Part(sweep)]
     return [_part(sweep, inner, number, span) for number, span in enumerate(spans)]
 

@@ -10,11 +10,10 @@ As `pieces.py` does with points; `row_parts.py` cuts what is along a row.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator
 
 from fuser.schedule.index import Axis, of_axis
-from fuser.schedule.pieces import cut_up, deciding, in_span, thresholds
+from fuser.schedule.pieces import cut_up, in_span, spans_along
 from fuser.schedule.resolve import decided
 from fuser.schedule.row_axes import arrange_rows, replace_axes
 from fuser.schedule.row_body import RowBody, Sweep, contents, names_in, nodes_read
@@ -54,11 +53,9 @@ def _cut(piece: RowBody) -> list[RowBody]:
     does."""
     lets = [node for sweep in piece.stages for node in sweep.code if isinstance(node, Let)]
     indices = [index for sweep in piece.stages for index in sweep.indices()]
-    found = list(thresholds(lets, indices))
     for axis in piece.rows:
-        points = sorted({p for index, least in found for p in deciding(index, least, axis)})
-        if points:
-            spans = itertools.pairwise([0, *points, axis.extent])
+        spans = spans_along(axis, lets, indices)
+        if len(spans) > 1:
             return [_part(piece, axis, *part) for part in enumerate(spans)]
     return []
 
