@@ -16,7 +16,7 @@ from fuser.schedule.expressions import IndexValue, refs
 from fuser.schedule.index import Axis, Clamped, Index, clamp, of_axis
 from fuser.schedule.resolve import comparisons
 from fuser.schedule.statements import Let, Load
-from fuser.schedule.vectors import Access, Alignments, alignment_of, is_aligned, step_along
+from fuser.schedule.vectors import Alignments, aligned_lanes, step_along
 from fuser.segmenter import Segment
 
 
@@ -31,17 +31,6 @@ def vector_load(
     at, unclamped = found
     piece = aligned_lanes(segment, (load.tensor, unclamped), inner, lanes, alignments)
     return dataclasses.replace(load, at=at, lanes=lanes, piece=0 if piece == lanes else piece)
-
-
-def aligned_lanes(
-    segment: Segment, access: Access, inner: Axis, lanes: int, alignments: Alignments
-) -> int:
-    """How many of the lanes a consecutive access can always move at once."""
-    tensor, at = access
-    size, alignment = tensor.dtype.itemsize, alignment_of(tensor, segment, alignments)
-    while lanes > 1 and not is_aligned(size, at, lanes, inner, alignment):
-        lanes //= 2
-    return lanes
 
 
 def shared_by_lanes(lets: Sequence[Let], inner: Axis, lanes: int) -> set[str]:

@@ -23,9 +23,9 @@ from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.lane_calls import are_narrow, gains_by_chunks, with_lane_calls
 from fuser.schedule.lane_loads import converts_vectors, done_in_vectors, lane_loads
 from fuser.schedule.loop_tree import Loop, Node, Peel
-from fuser.schedule.points import scalar_nodes, store_lanes, with_lanes
+from fuser.schedule.points import scalar_nodes, with_lanes
 from fuser.schedule.statements import Load, Prefetch
-from fuser.schedule.vectors import step_along, unrounded
+from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 _LINE_BYTES = 64
 """Bytes of a cache line."""
@@ -97,8 +97,8 @@ def chunk_of(
         for load in consecutive
         if not _stays_in_cache(load, body.axes, parameters)
     )
-    wide = [dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores]
-    arrays, computed, stores = store_lanes(dataclasses.replace(body, stores=tuple(wide)), count)
+    wide = (dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores)
+    arrays, computed, stores = stores_of_lanes(wide, count)
     drawn, own = _loads_at_once(body, shifted, count)
     within = (*own, *shifted.lets, *computed)
 

@@ -13,7 +13,7 @@ from fuser.schedule.carried import Lane, carry
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.cuda_blocks import block_shape, grid_shape
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
-from fuser.schedule.cuda_vectors import aligned_lanes, shared_by_lanes, vector_load
+from fuser.schedule.cuda_vectors import shared_by_lanes, vector_load
 from fuser.schedule.in_place import points_refusal, rows_refusal
 from fuser.schedule.index import Axis
 from fuser.schedule.index_comparisons import points_in_32_bits
@@ -39,6 +39,7 @@ from fuser.schedule.tiling import (
 )
 from fuser.schedule.vectors import (
     Alignments,
+    aligned_lanes,
     step_along,
     stores_of_lanes,
     wanted_lanes,

@@ -7,8 +7,6 @@ from fuser.schedule.body import Body
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import Node
-from fuser.schedule.statements import Lanes, Let, Store
-from fuser.schedule.vectors import step_along, stores_of_lanes
 
 
 def scalar_nodes(body: Body) -> tuple[Node, ...]:
@@ -20,12 +18,6 @@ def with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
     """A lane axis, and the body with it added to the innermost axis."""
     lane, replaced = lanes_of(body.axes[-1], count)
     return lane, map_indices(body, replaced)
-
-
-def store_lanes(body: Body, count: int) -> tuple[list[Lanes], list[Let], list[Store]]:
-    """For consecutive stores: arrays of lanes, what fills them lane by lane, and their stores."""
-    consecutive = [store for store in body.stores if step_along(store.at, body.axes[-1]) == 1]
-    return stores_of_lanes(consecutive, count)
 
 
 def elements(body: Body) -> int:

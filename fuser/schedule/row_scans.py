@@ -10,8 +10,7 @@ the row.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Ref
@@ -31,7 +30,7 @@ from fuser.schedule.row_body import (
 )
 from fuser.schedule.row_statements import Carry, Keep, Kept, Running, ScanLanes
 from fuser.schedule.statements import Lanes, Let, Store
-from fuser.schedule.vectors import lanes_to_store, step_along
+from fuser.schedule.vectors import step_along, stores_of_lanes
 
 Phase = tuple[Code, ...]
 
@@ -86,7 +85,7 @@ def scanned_lanes(
         nodes.append(ScanLanes(scan.name, scan.dtype, count, carry_of(scan)))
     made, inside = _handed_on(phases[-1], crossing, count)
     in_arrays = crossing | {scan.name for scan in sweep.scans}
-    held, fills, moved = _stored_at_once(stores, in_arrays, count)
+    held, fills, moved = stores_of_lanes(stores, count, in_arrays)
     ending = (*inside, *within, *fills)
     return (*arrays, *made, *held, *nodes, *([lane_loop(ending)] if ending else ()), *moved)
 
@@ -98,24 +97,6 @@ def _handed_on(
     handed_on = [n for n in phase if n.name in crossing and not isinstance(n, Keep)]
     arrays = [Lanes(node.name, dtype_of(node), count) for node in handed_on]
     return arrays, [as_lane(node) if node in handed_on else node for node in phase]
-
-
-def _stored_at_once(
-    stores: Iterable[Store], in_arrays: set[str], count: int
-) -> tuple[list[Lanes], list[Let], list[Store]]:
-    """As `stores_of_lanes`, but that what is in an array anyway is stored from there."""
-    arrays: list[Lanes] = []
-    fills: list[Let] = []
-    moved: list[Store] = []
-    for store in stores:
-        if isinstance(store.source, Ref) and store.source.name in in_arrays:
-            moved.append(dataclasses.replace(store, lanes=count))
-            continue
-        array, fill, whole = lanes_to_store(store, store.source, count)
-        arrays.append(array)
-        fills.append(fill)
-        moved.append(whole)
-    return arrays, fills, moved
 
 
 def point_by_point(code: Sequence[Code]) -> list[Code]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
@@ -62,14 +62,17 @@ def lanes_to_store(
 
 
 def stores_of_lanes(
-    stores: Iterable[Store], count: int
+    stores: Iterable[Store], count: int, in_arrays: Container[str] = ()
 ) -> tuple[list[Lanes], list[Let], list[Store]]:
-    """As `lanes_to_store`, of several stores."""
+    """As `lanes_to_store`, of several stores. What is in an array anyway is stored from there."""
     arrays: list[Lanes] = []
     fills: list[Let] = []
     whole: list[Store] = []
     numbers: dict[Value, int] = {}
     for store in stores:
+        if isinstance(store.source, Ref) and store.source.name in in_arrays:
+            whole.append(dataclasses.replace(store, lanes=count))
+            continue
         number = numbers.get(store.tensor, 0)
         numbers[store.tensor] = number + 1
         array, fill, moved = lanes_to_store(store, store.source, count, number)
@@ -93,12 +96,24 @@ def widest_lanes(
     `max_lane_bytes` of a thread.
     """
 
-    def fits(tensor: Value, at: Index) -> bool:
-        alignment = alignment_of(tensor, segment, alignments)
-        return is_aligned(tensor.dtype.itemsize, at, lanes, inner, alignment)
-
     lanes = wanted_lanes(accesses, inner, vector_bytes, max_lane_bytes)
-    while lanes > 1 and not all(fits(*access) for access in accesses):
+    aligned = (aligned_lanes(segment, each, inner, lanes, alignments) for each in accesses)
+    return min(aligned, default=lanes)
+
+
+def aligned_lanes(
+    segment: Segment, access: Access, inner: Axis, lanes: int, alignments: Alignments
+) -> int:
+    """How many of the lanes a consecutive access can always move at once: so many of them start at
+    a multiple of their bytes, up to an access's."""
+    tensor, at = access
+    size, alignment = tensor.dtype.itemsize, alignment_of(tensor, segment, alignments)
+
+    def are_aligned() -> bool:
+        count = elements_at_once(size, lanes)
+        return at.without(inner).is_multiple_of(count) and alignment % (count * size) == 0
+
+    while lanes > 1 and not are_aligned():
         lanes //= 2
     return lanes
 
@@ -126,9 +141,3 @@ def wanted_lanes(
 def elements_at_once(size: int, lanes: int) -> int:
     """Elements of `size` bytes that one access moves of `lanes` of them."""
     return max(min(lanes * size, ACCESS_BYTES) // size, 1)
-
-
-def is_aligned(size: int, at: Index, lanes: int, inner: Axis, alignment: int) -> bool:
-    """Whether `lanes` elements from `at` start at a multiple of their bytes, up to an access's."""
-    count = elements_at_once(size, lanes)
-    return at.without(inner).is_multiple_of(count) and alignment % (count * size) == 0
