@@ -19,6 +19,13 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 
 from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.indices import (
+    given_index,
+    index_in_range,
+    new_check,
+    range_of_index,
+    reported_index,
+)
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.statements import CheckedIndex
 
@@ -29,24 +36,24 @@ def checked_index(kernel: CpuKernel, node: CheckedIndex) -> None:
     if node.skips:
         _checked_or_skipped(kernel, node)
     elif not node.reports:
-        kernel.out.line(f"{name} = {kernel.index_in_range(node)};")
+        kernel.out.line(f"{name} = {index_in_range(kernel, node)};")
     elif node.name in kernel.around.largest:
         at, held = f"{node.name}_at", kernel.around.largest[node.name]
-        call = f"{kernel.expressions.use('index_from_start')}({kernel.given_index(node)})"
+        call = f"{kernel.expressions.use('index_from_start')}({given_index(kernel, node)})"
         kernel.out.line(f"const unsigned long long {at} = {call};")
         kernel.out.line(f"{held} = {at} > {held} ? {at} : {held};")
         size = kernel.sizes.parameter(f"{node.name}_size", node.size)
         index = f"{kernel.expressions.use('index_or')}({node.outside}, {at}, {size})"
         kernel.out.line(f"{name} = {index};")
     else:
-        kernel.out.line(f"{name} = {kernel.reported_index(node)};")
+        kernel.out.line(f"{name} = {reported_index(kernel, node)};")
 
 
 def _checked_or_skipped(kernel: CpuKernel, node: CheckedIndex) -> None:
     """An index that ends its iteration, reported, where it is out of range: none is chosen
     between then, and what adds to the place that it names need not wait for the choice."""
     at, size = f"{node.name}_at", kernel.sizes.parameter(f"{node.name}_size", node.size)
-    call = f"{kernel.expressions.use('index_from_start')}({kernel.given_index(node)})"
+    call = f"{kernel.expressions.use('index_from_start')}({given_index(kernel, node)})"
     kernel.out.line(f"const unsigned long long {at} = {call};")
     with kernel.out.block(
         f"if (__builtin_expect({at} >= static_cast<unsigned long long>({size}), 0))"
@@ -101,6 +108,6 @@ def _reported_after(
 def _report(
     kernel: CpuKernel, function: str, node: CheckedIndex, held: str, unless_empty: str = ""
 ) -> None:
-    given = f"{held}, {kernel.range_of_index(node)}, {kernel.check(node)}"
+    given = f"{held}, {range_of_index(kernel, node)}, {new_check(kernel, node)}"
     condition = f"if ({unless_empty}) " if unless_empty else ""
     kernel.out.line(f"{condition}{kernel.expressions.use(function)}({given});")

@@ -10,6 +10,7 @@ from fuser.codegen.cpu_checks import checked_index
 from fuser.codegen.cpu_chunks import store_lanes
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_ranges import over_axis
+from fuser.codegen.indices import if_place_exists
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import IfPastCache, Loop, Meet, Node, Piece, Region, RowNode, Share
@@ -52,7 +53,7 @@ class CpuRowPrinter(CpuKernel):
         over_axis(self, loop)
 
     def store(self, store: Store) -> None:
-        with self.if_place_exists(store.at):
+        with if_place_exists(self, store.at):
             if store.lanes == 1:
                 super().store(store)
             else:

@@ -19,6 +19,7 @@ from fuser.codegen.cuda_lists import by_lists
 from fuser.codegen.cuda_points import over_ends, over_points
 from fuser.codegen.cuda_rows import accumulate, finish, region
 from fuser.codegen.cuda_tiles import tile_lines, tile_node, tiled_loops
+from fuser.codegen.indices import if_place_exists
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import Loop, Meet, ProcessorNode, Region, RowNode, RunNode, Share
@@ -74,7 +75,7 @@ class CudaPrinter(CudaKernel):
         return super().read(load, self.read_at(load, at))
 
     def store(self, store: Store) -> None:
-        with self.if_place_exists(store.at):
+        with if_place_exists(self, store.at):
             if store.joins is not None:
                 cuda_scatter.add_to_memory(self, store)
             elif store.lanes == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import declare_lanes, grouped, times
 from fuser.codegen.cuda_teams import once_a_row
+from fuser.codegen.indices import if_place_exists
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import compose
@@ -95,7 +96,7 @@ def add_to_row(kernel: CudaKernel, node: KeepAt) -> None:
     assert node.joins == "add", "threads that overwrite are in no order"
     at = kernel.sizes.index(node.at, node.name)
     added = kernel.expressions.print(node.source, node.name)
-    with kernel.if_place_exists(node.at), once_a_row(kernel):
+    with if_place_exists(kernel, node.at), once_a_row(kernel):
         add = kernel.expressions.use("add_to")
         kernel.out.line(f"{add}({node.name}_row + {grouped(at)}, {added});")
 

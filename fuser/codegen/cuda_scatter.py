@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import on_lanes, valid
 from fuser.codegen.cuda_teams import unravel
+from fuser.codegen.indices import place_exists
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.index import Axis, Index
@@ -131,7 +132,7 @@ def _each_step(kernel: CudaKernel, node: WarpPoints) -> Generator[None]:
 
 def _or(kernel: CudaKernel, place: str, at: Index, none: str) -> str:
     """A place, or `none` if there is none."""
-    exists = kernel.place_exists(at)
+    exists = place_exists(kernel, at)
     return f"{exists} ? {place} : {none}" if exists else place
 
 

@@ -9,6 +9,7 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 
 from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.codegen.indices import index_in_range, reported_index
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.statements import CheckedIndex
@@ -30,10 +31,10 @@ def checked_index(kernel: CudaKernel, node: CheckedIndex) -> None:
     """An index that is another number where it is out of range. That of a row that is not
     there, which may be made of what nothing was folded to, is not reported."""
     name = f"{node.name}[lane]" if node.in_lanes else f"const long long {node.name}"
-    index = kernel.index_in_range(node)
+    index = index_in_range(kernel, node)
     if kernel.reports_indices and node.reports:
         idles = kernel.around.in_rows and kernel.facts.may_idle
-        reported = kernel.reported_index(node)
+        reported = reported_index(kernel, node)
         index = f"active ? {reported} : {index}" if idles else reported
     kernel.out.line(f"{name} = {index};")
 

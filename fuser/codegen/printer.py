@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from textwrap import indent
 from typing import Generic, TypeVar
@@ -26,15 +26,13 @@ from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
-from fuser.schedule.emit import convert, join
+from fuser.schedule.emit import join
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, RowNode, RunNode, every_node
-from fuser.schedule.row_body import variables_of
 from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import (
-    CheckedIndex,
     DrainTile,
     Drawn,
     FillTile,
@@ -223,44 +221,6 @@ class KernelPrinter(ABC, Generic[Around]):
         if store.joins is not None:
             source = join(store.joins, Ref(place, store.tensor.dtype), source)
         self.out.line(f"{place} = {self.expressions.print(source, store.tensor.name)};")
-
-    def place_exists(self, at: Index) -> str:
-        """Whether no index by which a scatter finds a place is -1, out of range; empty if none can
-        be."""
-        found = [variable.name for variable in variables_of((at,))]
-        nodes = every_node(self.nest.body) if found else ()
-        checks = (node for node in nodes if isinstance(node, CheckedIndex))
-        may_miss = {node.name for node in checks if node.outside < 0}
-        return " && ".join(f"{name} >= 0" for name in found if name in may_miss)
-
-    def if_place_exists(self, at: Index) -> AbstractContextManager[None]:
-        """Print, meanwhile, what is done only where there is such a place."""
-        exists = self.place_exists(at)
-        return self.out.block(f"if ({exists})") if exists else nullcontext()
-
-    def reported_index(self, node: CheckedIndex) -> str:
-        """An index that is reported where it is out of range."""
-        given = f"{self.given_index(node)}, {node.outside}, {self.check(node)}"
-        return f"{self.expressions.use('checked_index')}({given})"
-
-    def index_in_range(self, node: CheckedIndex) -> str:
-        """An index that is not reported where it is out of range."""
-        return f"{self.expressions.use('index_in_range')}({self.given_index(node)}, {node.outside})"
-
-    def given_index(self, node: CheckedIndex) -> str:
-        """What a check is told of an index: its value, the size, and whether it wraps."""
-        value = self.expressions.print(convert(node.value, DataType.Int), node.name)
-        return f"{value}, {self.range_of_index(node)}"
-
-    def range_of_index(self, node: CheckedIndex) -> str:
-        """The size of the dimension that an index counts, and whether it wraps."""
-        size = self.sizes.parameter(f"{node.name}_size", node.size)
-        return f"{size}, {'true' if node.wraps else 'false'}"
-
-    def check(self, node: CheckedIndex) -> str:
-        """What a report is told: the number of the check, and where to write."""
-        self.checks.append(IndexCheck(node.operation, node.size, node.wraps))
-        return f"{len(self.checks)}, errors"
 
     @abstractmethod
     def prefetch(self, prefetch: Prefetch) -> None:
