@@ -25,14 +25,13 @@ from fuser.ir.operations import (
     Random,
     Reduce,
     Scan,
-    Scatter,
-    ScatterForm,
     SizeOf,
     Slice,
     Squeeze,
     StrideOrder,
     View,
 )
+from fuser.ir.scatter import Scatter, ScatterForm
 from fuser.ir.values import (
     Extent,
     Inputs,
