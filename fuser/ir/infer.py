@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import assert_never
 
-from fuser.ir import externs, result_shapes, shapes
+from fuser.ir import externs, index_shapes, result_shapes, shapes
 from fuser.ir.dtype_rules import (
     category_words,
     check_adds,
@@ -101,7 +101,7 @@ def infer(op: Operation) -> tuple[ValueType, ...]:
             return (TensorType(op.args[0].dtype, result_shapes.cat(op)),)
         case Gather():
             check_index(op.mode, op.index)
-            return (TensorType(op.arg.dtype, result_shapes.gather(op)),)
+            return (TensorType(op.arg.dtype, index_shapes.gather(op)),)
         case Scatter():
             return (_scatter_type(op),)
         case CheckIndex():
@@ -201,7 +201,7 @@ def _scatter_type(op: Scatter) -> TensorType:
         check_same_dtype(op.mode, (op.arg, op.src))
     else:
         check_fill(op.mode, op.src, op.arg.dtype)
-    return TensorType(op.arg.dtype, result_shapes.scatter(op))
+    return TensorType(op.arg.dtype, index_shapes.scatter(op))
 
 
 def _reduced_dtype(op: Reduce) -> DataType:
