@@ -19,8 +19,7 @@ class ProcessorParameters:
 
     chunk: int = 64
     """Elements that are computed in registers before they are stored at once, past the cache where
-    that is done: a multiple of 64, whole lines of every type. Fewer in shorter rows of whole
-    lines."""
+    that is done: a multiple of 64, whole lines of every type. Fewer in shorter rows."""
 
     vector: int = 16
     """Elements that are done together in short loops over narrow types, where a compiler would make
@@ -69,8 +68,7 @@ class CpuParameters:
     """Bytes that a tile has of each row that is read: a line of the cache."""
 
     tile_line_bytes: int = 256
-    """Bytes that a tile has of each row that is stored: a few lines, which come one after the
-    other."""
+    """Bytes that a tile has of each row that is stored: a few lines, one after the other."""
 
     cached_columns: int = 128
     """Elements of at most 32 bits that it has of each at least, where a cache holds what is moved:
@@ -112,7 +110,7 @@ class CpuRowParameters:
     # -- lanes along a row ---------------------------------------------------------------------
 
     lanes: int = 64
-    """Elements of a row that are folded side by side; fewer in short rows, see `lanes_for`."""
+    """Elements of a row that are folded side by side; fewer in short rows."""
 
     drawn_lanes: int = 32
     """The fewest of which some are drawn: the widest vector has 8 blocks of 4 random numbers. Rows
@@ -227,8 +225,7 @@ class CpuRowParameters:
     # -- rows that one lane does ---------------------------------------------------------------
 
     whole_row: int = PROCESSOR.few_columns
-    """The most elements of a row that one lane does, one after the other: as many as the segmenter
-    counts on."""
+    """The most elements of a row that one lane does in turn: as many as the segmenter counts on."""
 
     whole_rows: int = 16
     """How many neighbouring rows that takes: they are in its vectors' other lanes."""
@@ -296,23 +293,3 @@ class CpuRowParameters:
 
     def __post_init__(self) -> None:
         assert min(self.chunked_run, self.narrow_run) >= self.processor.chunk
-
-    def lanes_for(
-        self, extent: int, arrays: int = 1, joined: int | None = None, *, narrow: bool = False
-    ) -> int:
-        """Lanes along so many elements, of each of some arrays: joining them, once in `joined`
-        points, should cost little beside these, of which `narrow` ones cost more when there are few
-        lanes. Without arrays, as many as there are elements."""
-        points = extent if joined is None else joined
-
-        def enough(lanes: int) -> bool:
-            if not arrays or lanes <= 8:
-                return lanes <= extent
-            if lanes <= self.processor.vector:
-                return (1 + arrays) * lanes <= extent
-            return 4 * lanes <= extent and lanes // 2 * arrays * lanes <= points * (1 + narrow)
-
-        lanes = self.lanes
-        while lanes > 4 and not enough(lanes):
-            lanes //= 2
-        return lanes

@@ -105,10 +105,30 @@ def _lanes_for(sweep: Sweep, own: Sequence[Fold], extent: int, given: CpuRowPara
     narrow, wide = any(size < 4 for size in sizes), any(size > 4 for size in sizes)
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     joined = sweep.axes[-1].extent if to_one_place(sweep) else point_count(sweep.axes)
-    lanes = given.lanes_for(extent, arrays, joined, narrow=narrow)
+    lanes = lanes_for(given, extent, arrays, joined, narrow=narrow)
     if wide and lanes > 4:
         lanes //= 2
     return max(lanes, lanes_drawn(sweep, extent, given))
+
+
+def lanes_for(
+    given: CpuRowParameters, extent: int, arrays: int, joined: int, *, narrow: bool
+) -> int:
+    """Lanes along so many elements, of each of some arrays: joining them, once in `joined` points,
+    should cost little beside these, of which `narrow` ones cost more when there are few lanes.
+    Without arrays, as many as there are elements."""
+
+    def enough(lanes: int) -> bool:
+        if not arrays or lanes <= 8:
+            return lanes <= extent
+        if lanes <= given.processor.vector:
+            return (1 + arrays) * lanes <= extent
+        return 4 * lanes <= extent and lanes // 2 * arrays * lanes <= joined * (1 + narrow)
+
+    lanes = given.lanes
+    while lanes > 4 and not enough(lanes):
+        lanes //= 2
+    return lanes
 
 
 def lanes_drawn(sweep: Sweep, extent: int, parameters: CpuRowParameters) -> int:

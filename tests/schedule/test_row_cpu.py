@@ -24,6 +24,7 @@ from fuser.schedule.row_statements import (
     RowArray,
     ScanLanes,
 )
+from fuser.schedule.row_sweeps_cpu import lanes_for
 from fuser.schedule.statements import LaneCall, Lanes, Load, Prefetch
 from fuser.schedule.vectors import step_along
 from tests.definitions import Define
@@ -209,7 +210,7 @@ def test_where_nothing_else_tells_of_nan_it_has_lanes_of_its_own():
     ("extent", "lanes"), [(1, 4), (5, 4), (16, 8), (33, 16), (100, 16), (511, 16), (512, 32)]
 )
 def test_short_rows_have_fewer_lanes(extent: int, lanes: int):
-    assert CpuRowParameters().lanes_for(extent) == lanes
+    assert lanes_for(CpuRowParameters(), extent, 1, extent, narrow=False) == lanes
     if extent > 1:
         (array,) = found(nest(total, empty(50, extent), whole_row=0), Lanes)
         assert array.count == lanes
