@@ -59,13 +59,10 @@ class _Tracer(Emitter):
     """One walk over a segment for given coordinates of its last stored value."""
 
     def __init__(self, segment: Segment, coordinates: Coordinates) -> None:
-        self._segment = segment
-        self._fusion = segment.fusion
-        self._definitions = segment.fusion.definitions()
+        super().__init__(segment)
         self._uses = segment.fusion.uses()
         self._wanted: dict[Value, dict[Coordinates, Expression | None]] = {}
         self._stored_at = self._place_stores(coordinates)
-        self._prologue: list[Let] = []
         self._loads: list[Load] = []
         self._lets: list[Let] = []
 
@@ -149,10 +146,6 @@ class _Tracer(Emitter):
         found = self._wanted[value][at]
         assert found is not None, f"{value} is read before it is computed"
         return found
-
-    def _address(self, value: Value, at: Coordinates) -> Index:
-        memory = self._segment.memory[value]
-        return linear(at, memory.strides, memory.offset)
 
     def name(self, value: Value, at: Coordinates) -> str:
         """`T5`, and `T5_1`, `T5_2` where it is computed at further coordinates."""

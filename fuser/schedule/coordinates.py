@@ -98,9 +98,7 @@ def push(statement: Statement, operand: Value, at: Coordinates) -> Coordinates |
 def _pull(op: Operation, operand: Value, at: Coordinates) -> Coordinates:
     match op:
         case Pointwise() | Cast() | StrideOrder() | CheckIndex() | Expand() | Scan():
-            aligned = at[len(at) - len(operand.shape) :]
-            pairs = zip(operand.shape, aligned, strict=True)
-            return tuple(ZERO if size == 1 else index for size, index in pairs)
+            return shrunk(at[len(at) - len(operand.shape) :], operand.shape)
         case View():
             strides = row_major_strides(tuple(op.shape))  # pyright: ignore[reportArgumentType]
             return unravel(linear(at, strides), operand.shape)
@@ -126,6 +124,11 @@ def _pull(op: Operation, operand: Value, at: Coordinates) -> Coordinates:
             return tuple(map(clamp, shifted, operand.shape))
         case _:
             raise AssertionError(f"{type(op).__name__} does not run in a kernel")
+
+
+def shrunk(at: Coordinates, shape: tuple[int, ...]) -> Coordinates:
+    """Coordinates in a tensor whose dimensions of one element stand for all."""
+    return tuple(ZERO if size == 1 else index for size, index in zip(shape, at, strict=True))
 
 
 def _flipped(op: Flip, shape: tuple[int, ...], at: Coordinates) -> Coordinates:

@@ -43,8 +43,9 @@ from fuser.schedule.expressions import (
     Ref,
     SizeValue,
 )
-from fuser.schedule.index import Index
+from fuser.schedule.index import Index, linear
 from fuser.schedule.statements import Let, Load
+from fuser.segmenter import Segment
 
 COPIES = ("set", "segment_set")
 
@@ -52,8 +53,14 @@ COPIES = ("set", "segment_set")
 class Emitter(ABC):
     """Makes expressions for statements. A subclass keeps what was made, and where it is put."""
 
-    _compared = 0
-    """How many comparisons of an index were made."""
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._fusion = segment.fusion
+        self._definitions = segment.fusion.definitions()
+        self._prologue: list[Let] = []
+        """What is the same for all elements."""
+        self._compared = 0
+        """How many comparisons of an index were made."""
 
     def reads(self, statement: Statement, at: Coordinates) -> list[tuple[Value, Coordinates]]:
         """For each tensor operand of a statement, the coordinates it is read at."""
@@ -193,6 +200,11 @@ class Emitter(ABC):
         operands = convert(place, dtype), SizeValue(number, dtype)
         self.add(Let(name, DataType.Bool, Call(comparison, operands, DataType.Bool)), True)
         return Ref(name, DataType.Bool)
+
+    def _address(self, value: Value, at: Coordinates) -> Index:
+        """Where an element lies in memory."""
+        memory = self._segment.memory[value]
+        return linear(at, memory.strides, memory.offset)
 
     def read_as(self, value: Value, at: Coordinates, dtype: DataType) -> Expression:
         """An element made before, converted."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Scatter, Statement, Value
-from fuser.schedule.coordinates import Coordinates, pull
+from fuser.schedule.coordinates import Coordinates, pull, shrunk
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.folds import SCANS
@@ -19,7 +19,6 @@ from fuser.schedule.index import (
     affine_parts,
     compose,
     index_of,
-    linear,
 )
 from fuser.schedule.row_body import Code, variables_of
 from fuser.schedule.row_statements import Running
@@ -39,11 +38,9 @@ class Elements(Emitter):
     """The code of a row as it grows: what lasts all along it, and what a sweep does at a point."""
 
     def __init__(self, segment: Segment, rows: AtomSet) -> None:
-        self._segment = segment
-        self._fusion = segment.fusion
+        super().__init__(segment)
         self._atoms = segment.atoms
         self._kept = rows
-        self._definitions = segment.fusion.definitions()
         self._axes: dict[int, Axis] = {}
         self._gathers: dict[Variable, tuple[Statement, Key]] = {}
         self._places: dict[Value, list[Coordinates]] = {}
@@ -51,7 +48,6 @@ class Elements(Emitter):
         """How many sweeps make a scan."""
         self._reported: set[str] = set()
         """Indices that are reported where they are out of range."""
-        self._prologue: list[Let] = []
         self._known: dict[Key, Expression] = {}
         """What every later stage of the row may use."""
         self._swept: dict[Key, Expression] = {}
@@ -206,10 +202,6 @@ class Elements(Emitter):
     def _axis(self, atom: int) -> Axis:
         return self._axes.setdefault(atom, Axis((atom,), self._atoms.size(atom)))
 
-    def _address(self, value: Value, at: Coordinates) -> Index:
-        memory = self._segment.memory[value]
-        return linear(at, memory.strides, memory.offset)
-
 
 def _gathered(op: Gather, at: Coordinates, chosen: Index) -> tuple[Coordinates, Coordinates]:
     """Where a gather reads its index, and its data at what is `chosen` along its dimension."""
@@ -221,10 +213,5 @@ def _gathered(op: Gather, at: Coordinates, chosen: Index) -> tuple[Coordinates, 
             place = (at[dim],) if op.index.shape else ()
             return place, (*at[:dim], chosen, *at[dim + 1 :])
         case _:  # gather, take_along_axis
-            place, data = _shrunk(at, op.index.shape), _shrunk(at, op.arg.shape)
+            place, data = shrunk(at, op.index.shape), shrunk(at, op.arg.shape)
             return place, (*data[:dim], chosen, *data[dim + 1 :])
-
-
-def _shrunk(at: Coordinates, shape: tuple[int, ...]) -> Coordinates:
-    """Coordinates in a tensor whose dimensions of one element stand for all."""
-    return tuple(ZERO if size == 1 else index for size, index in zip(shape, at, strict=True))
