@@ -10,7 +10,7 @@ from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import compose
 from fuser.schedule.row_statements import Keep, KeepAt, Kept, Place, RowArray
-from fuser.schedule.statements import Load
+from fuser.schedule.statements import Load, reads_in
 
 
 def copy_ahead(kernel: CudaKernel, load: Load) -> None:
@@ -106,9 +106,8 @@ def is_copied(kernel: CudaKernel, name: str) -> bool:
     sharing, array = kernel.around.sharing, kernel.facts.arrays.get(name)
     if sharing is None or sharing.binding is Binding.ENDS or array is None:
         return False
-    loads = (node for node in sharing.body if isinstance(node, Load) and node.drawn is None)
     filled = {node.name for node in sharing.body if isinstance(node, Keep)}
-    fills = name in filled and any(load.name == name for load in loads)
+    fills = name in filled and any(load.name == name for load in reads_in(sharing.body))
     return fills and array.place is Place.SHARED
 
 

@@ -17,7 +17,7 @@ from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Region, every_node
 from fuser.schedule.row_slots import shared_parts_bytes
 from fuser.schedule.row_statements import Finish, FinishPowers, OwnSlots, RowArray
-from fuser.schedule.statements import Load
+from fuser.schedule.statements import Load, reads_in
 from fuser.segmenter import Segment
 
 
@@ -113,8 +113,7 @@ def _repeated(nest: LoopNest, region: Region) -> Iterator[Load]:
     rows = {loop.axis for loop in loops if loop.binding is Binding.TEAMS}
     for loop in loops:
         if rows and loop.binding is Binding.TEAM and loop.rounds > 1 and not loop.peel:
-            loads = (node for node in loop.body if isinstance(node, Load) and node.drawn is None)
-            yield from (load for load in loads if _is_apart(load.at, rows))
+            yield from (load for load in reads_in(loop.body) if _is_apart(load.at, rows))
 
 
 def _is_apart(at: Index, axes: Collection[Axis]) -> bool:

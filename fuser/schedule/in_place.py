@@ -8,7 +8,7 @@ at an earlier one of the same thread, and every element must be stored once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from fuser.ir.nodes import Value
 from fuser.schedule.body import Body
@@ -16,7 +16,7 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_slots import conflict_free
-from fuser.schedule.statements import Load, Store
+from fuser.schedule.statements import Load, Store, reads_in
 from fuser.segmenter import Segment
 
 
@@ -104,19 +104,15 @@ class _Rows:
         return _stores(self._segment, self._base, sweep.stores)
 
     def _read_in(self, sweep: Sweep) -> list[Load]:
-        return list(_loads(self._segment, self._base, sweep.code))
+        return _loads(self._segment, self._base, sweep.code)
 
 
 def _stores(segment: Segment, base: Value, stores: Sequence[Store]) -> list[Store]:
     return [store for store in stores if segment.memory[store.tensor].base is base]
 
 
-def _loads(segment: Segment, base: Value, code: Sequence[object]) -> Iterator[Load]:
-    for node in code:
-        if not isinstance(node, Load) or node.drawn is not None:
-            continue
-        if segment.memory[node.tensor].base is base:
-            yield node
+def _loads(segment: Segment, base: Value, code: Sequence[object]) -> list[Load]:
+    return [load for load in reads_in(code) if segment.memory[load.tensor].base is base]
 
 
 def _elsewhere(base: Value) -> str:

@@ -23,7 +23,7 @@ from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import given_name, held_name
 from fuser.schedule.row_body import Code, Fold, dtype_of, names_in, variables_of
 from fuser.schedule.row_statements import Accumulate, Keep, Kept
-from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Store
+from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Store, draws
 
 LANE_FUNCTIONS = frozenset(
     {
@@ -78,8 +78,7 @@ def gains_by_chunks(nodes: Iterable[Node]) -> bool:
     """Whether nodes draw random numbers, which chunks do in whole blocks, or call functions that
     chunks have for all lanes at once."""
     nodes = tuple(nodes)
-    drawn = any(isinstance(node, Load) and node.drawn is not None for node in nodes)
-    return drawn or bool(lane_calls_in(nodes))
+    return draws(nodes) or bool(lane_calls_in(nodes))
 
 
 def lane_calls_in(nodes: Iterable[Node], in_turn: Container[str] = ()) -> dict[str, Call]:

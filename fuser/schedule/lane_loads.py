@@ -24,7 +24,7 @@ from fuser.schedule.index import Axis
 from fuser.schedule.names import lanes_name
 from fuser.schedule.resolve import replaced
 from fuser.schedule.row_body import Code, Fold, names_in
-from fuser.schedule.statements import Lanes, Let, Load, Store
+from fuser.schedule.statements import Lanes, Let, Load, Store, reads_in
 from fuser.schedule.vectors import FLOATS_OF_16, step_along
 
 LEAST_DRAWN = 8
@@ -107,7 +107,7 @@ def done_in_vectors(
     early enough to end in range. A compiler takes as many lanes as a vector has of the narrowest
     type; of a loop that is shorter, or of what is left, it makes half as wide vectors or none.
     """
-    loads = [node for node in code if isinstance(node, Load) and node.drawn is None]
+    loads = reads_in(code)
     reads_flags = any(_is_flag(load, inner) for load in loads)
     moved = [node.tensor.dtype.itemsize for node in (*loads, *stores)]
     if reads_flags or _computes_much(code, inner, parameters.much_computed):

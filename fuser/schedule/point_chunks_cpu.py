@@ -24,7 +24,7 @@ from fuser.schedule.lane_calls import are_narrow, gains_by_chunks, with_lane_cal
 from fuser.schedule.lane_loads import converts_vectors, done_in_vectors, lane_loads
 from fuser.schedule.loop_tree import Loop, Node, Peel
 from fuser.schedule.points import scalar_nodes, with_lanes
-from fuser.schedule.statements import Load, Prefetch
+from fuser.schedule.statements import Load, Prefetch, reads_in
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 _LINE_BYTES = 64
@@ -90,8 +90,7 @@ def chunk_of(
     registers, then stores them at once."""
     inner = body.axes[-1]
     lane, shifted = with_lanes(body, count)
-    read = [load for load in body.loads if load.drawn is None]
-    consecutive = [load for load in read if step_along(load.at, inner) == 1]
+    consecutive = [load for load in reads_in(body.loads) if step_along(load.at, inner) == 1]
     asked = tuple(
         _asked_ahead(load, body, count, parameters.ahead_bytes)
         for load in consecutive

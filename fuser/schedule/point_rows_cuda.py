@@ -20,7 +20,7 @@ from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_body import RowBody, Sweep, indices_in
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_vectors import Vectors, divided, vectors_for
-from fuser.schedule.statements import Load
+from fuser.schedule.statements import Load, draws
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments, step_along
 from fuser.segmenter import Segment
 
@@ -34,7 +34,7 @@ def as_rows(
 
     What is divided or clamped along a row stays with points, whose lanes share such an index.
     """
-    if not body.axes or any(load.drawn is not None for load in body.loads):
+    if not body.axes or draws(body.loads):
         return None
     *rows, inner = body.axes
     code = (*body.loads, *body.lets)
@@ -93,9 +93,11 @@ def may_stream(body: RowBody, parameters: CudaRowParameters) -> bool:
     if len(swept) != 1 or len(swept[0].axes) != 1 or not body.rows:
         return False
     (sweep,) = swept
-    if any(isinstance(node, Load) and node.drawn is not None for node in sweep.code):
-        return False
-    if sweep.scans or any(other.stores or other.folds for other in body.stages if other != sweep):
+    if (
+        sweep.draws
+        or sweep.scans
+        or any(other.stores or other.folds for other in body.stages if other != sweep)
+    ):
         return False
     sizes = [store.tensor.dtype.itemsize for store in sweep.stores]
     return not sweep.folds and _is_long(sweep.axes[0], ACCESS_BYTES // min(sizes), parameters)

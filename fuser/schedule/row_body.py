@@ -23,7 +23,7 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref, SizeValue, leaves
 from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts
 from fuser.schedule.row_statements import Accumulate, Keep, Kept, RowTile, Running
-from fuser.schedule.statements import CheckedIndex, Let, Load, Prefetch, Store
+from fuser.schedule.statements import CheckedIndex, Let, Load, Prefetch, Store, draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,12 @@ class Sweep:
     @property
     def draws(self) -> bool:
         """Whether it draws random numbers."""
-        return any(isinstance(node, Load) and node.drawn is not None for node in self.code)
+        return draws(self.code)
+
+    @property
+    def checks(self) -> bool:
+        """Whether it checks an index."""
+        return any(isinstance(node, CheckedIndex) for node in self.code)
 
     @property
     def scans(self) -> tuple[Running, ...]:

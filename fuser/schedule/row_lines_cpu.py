@@ -35,7 +35,7 @@ from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_scans import scans_in_parts
 from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
 from fuser.schedule.row_sweeps_cpu import Ways
-from fuser.schedule.statements import CheckedIndex, Lanes, Let
+from fuser.schedule.statements import Lanes, Let
 from fuser.segmenter.rows import Refusal
 
 
@@ -57,7 +57,7 @@ def as_lines(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
         return Refusal("something is folded over the rows")
     if not all(map(scans_in_parts, body.stages)):
         return Refusal("a row is scanned, and not in parts")
-    if any(isinstance(node, CheckedIndex) for sweep in body.stages for node in sweep.code):
+    if any(sweep.checks for sweep in body.stages):
         return Refusal("a row checks an index")
     return body
 

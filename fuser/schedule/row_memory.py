@@ -27,7 +27,7 @@ from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of, without_dead_code
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_statements import Keep
-from fuser.schedule.statements import Load, Prefetch
+from fuser.schedule.statements import Load, Prefetch, reads_in
 from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
 
 _WORD = 4
@@ -140,8 +140,7 @@ def ask_for(sweep: Sweep, ahead: int) -> Iterator[Prefetch]:
 
 def consecutive(sweep: Sweep) -> list[Load]:
     """The loads of neighbouring elements of a row."""
-    loads = (node for node in sweep.code if isinstance(node, Load) and node.drawn is None)
-    return [load for load in loads if step_along(load.at, sweep.axes[-1]) == 1]
+    return [load for load in reads_in(sweep.code) if step_along(load.at, sweep.axes[-1]) == 1]
 
 
 def _placed(sweep: Sweep) -> list[Load]:

@@ -20,7 +20,7 @@ from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_scans import carry_of, is_turned, scanned_lanes
 from fuser.schedule.row_statements import Accumulate, Finish, Partial, Running
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.statements import Let, reads_in
 from fuser.schedule.vectors import step_along, unrounded
 
 
@@ -69,7 +69,6 @@ def shared_out(
 ) -> Share:
     """A sweep of one row, or of `columns`, on all threads, which read up to so many bytes, of one
     column, before they meet: see `Share`."""
-    loads = (node for node in sweep.code if isinstance(node, Load) and node.drawn is None)
-    read = sum(load.tensor.dtype.itemsize for load in loads)
+    read = sum(load.tensor.dtype.itemsize for load in reads_in(sweep.code))
     carries, step = tuple(map(carry_of, sweep.scans)), max(1, most_bytes // max(1, read))
     return Share(sweep.axes[-1], carries, tuple(totals), (loop,), step, unit, columns)

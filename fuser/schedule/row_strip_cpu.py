@@ -29,7 +29,7 @@ from fuser.schedule.row_folds_cpu import accumulated, one_of, wide
 from fuser.schedule.row_scans import carry_of, point_by_point
 from fuser.schedule.row_statements import Combine, JoinGroups
 from fuser.schedule.row_vectors import divided
-from fuser.schedule.statements import CheckedIndex, Lanes, Let
+from fuser.schedule.statements import Lanes, Let
 from fuser.schedule.vectors import step_along
 
 
@@ -165,7 +165,7 @@ class Strip:
         shared, own = _code_across(sweep, self.lane, before)
         joined = (fold.joined() for fold in held)
         each = (*point_by_point(own), *joined, *over_rows.each, *sweep.stores)
-        if sweep.stores or over_rows.after or _checks(sweep):
+        if sweep.stores or over_rows.after or sweep.checks:
             nodes = (*shared, self.each_row(each), *over_rows.after)
             return Loop(sweep.axes[-1], Binding.SERIAL, nodes)
         return Loop(sweep.axes[-1], Binding.UNROLLED, each, self._elements_of_round(sweep))
@@ -241,14 +241,10 @@ def _is_array(value: Expression, dtype: DataType, made: Container[str]) -> TypeG
     return is_made and value.dtype is dtype and dtype is not DataType.Bool
 
 
-def _checks(sweep: Sweep) -> bool:
-    return any(isinstance(node, CheckedIndex) for node in sweep.code)
-
-
 def _code_across(sweep: Sweep, lane: Axis, before: set[str]) -> tuple[list[Code], list[Code]]:
     """What a point does once for all of its rows, and what in the lane of each. Compilers find the
     former themselves, but for checks of an index and what follows from them."""
-    if not _checks(sweep):
+    if not sweep.checks:
         return [], list(sweep.code)
     shared, _ = divided(sweep.code, lane, before)
     return shared, [node for node in sweep.code if node not in shared]

@@ -31,7 +31,7 @@ from fuser.schedule.index import ZERO, Axis, compose, substitute
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, RowBody, Sweep, variables_of
 from fuser.schedule.row_statements import Keep, Kept, RowTile
-from fuser.schedule.statements import CheckedIndex, Load, Store
+from fuser.schedule.statements import Load, Store
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal
 
@@ -193,7 +193,7 @@ def _divisor(extent: int, most: int) -> int:
 
 def _is_simple(sweep: Sweep) -> bool:
     """Whether its points may be done in any order, and again."""
-    return not sweep.scans and not any(isinstance(node, CheckedIndex) for node in sweep.code)
+    return not sweep.scans and not sweep.checks
 
 
 def _is_turned(sweep: Sweep, row: Axis, inner: Axis, line_bytes: int) -> bool:

@@ -18,7 +18,7 @@ from fuser.schedule.body import Body
 from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import Axis, Index, Variable, affine_parts
-from fuser.schedule.statements import Lanes, Load, LoadRun, Store, StoreRun
+from fuser.schedule.statements import Lanes, Load, LoadRun, Store, StoreRun, reads_in
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments, alignment_of, step_along
 from fuser.segmenter import Segment
 
@@ -62,7 +62,7 @@ def runs_of(segment: Segment, body: Body, most: int) -> Runs:
         return Runs()
     inner = body.axes[-1]
     return Runs(
-        tuple(_runs(segment, (load for load in body.loads if load.drawn is None), inner, most)),
+        tuple(_runs(segment, reads_in(body.loads), inner, most)),
         tuple(_runs(segment, body.stores, inner, most)),
     )
 

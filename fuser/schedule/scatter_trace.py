@@ -18,7 +18,7 @@ from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, nodes_read
 from fuser.schedule.scatter_elements import Axes, ScatterTracer, atoms_of, axes_of
-from fuser.schedule.statements import CheckedIndex, Let, Store
+from fuser.schedule.statements import Let, Store
 from fuser.segmenter import Segment
 
 
@@ -42,7 +42,7 @@ class PointBody:
     @property
     def shares_index(self) -> bool:
         """Whether all columns inside have one index."""
-        return not any(isinstance(node, CheckedIndex) for node in self.sweep.code)
+        return not self.sweep.checks
 
     def code_for(self, wanted: Iterable[str]) -> tuple[Code, ...]:
         """What of `code` makes these names, and all that they need."""

@@ -17,7 +17,7 @@ from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_cuda import refined_rows
 from fuser.schedule.row_straight import straight_row
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.statements import Let, Load, draws
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import NONE
 
@@ -35,7 +35,7 @@ def short_rows(segment: Segment, parameters: CudaParameters) -> tuple[Body, str 
     line = straight_row(rows)
     loads = tuple(node for node in line.code if isinstance(node, Load))
     lets = tuple(node for node in line.code if isinstance(node, Let))
-    if len(loads) + len(lets) < len(line.code) or any(load.drawn is not None for load in loads):
+    if len(loads) + len(lets) < len(line.code) or draws(loads):
         return None
     body = arrange(Body(rows.rows, rows.prologue, loads, lets, line.stores))
     return body, rows_refusal(segment, rows, by_team=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
@@ -144,6 +145,16 @@ class Prefetch:
     lanes: int
     there: bool = False
     pays: bool | None = None
+
+
+def reads_in(nodes: Iterable[object]) -> list[Load]:
+    """The loads among nodes that read memory."""
+    return [node for node in nodes if isinstance(node, Load) and node.drawn is None]
+
+
+def draws(nodes: Iterable[object]) -> bool:
+    """Whether some of the nodes draw random numbers."""
+    return any(isinstance(node, Load) and node.drawn is not None for node in nodes)
 
 
 # -- tiles ---------------------------------------------------------------------------------------

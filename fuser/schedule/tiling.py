@@ -26,6 +26,7 @@ from fuser.schedule.statements import (
     TileKeep,
     TileLine,
     TileRoom,
+    reads_in,
 )
 from fuser.schedule.vectors import step_along
 
@@ -85,10 +86,8 @@ def find_turned(body: Body) -> Turned | None:
     if len(body.axes) < 2 or step_along(body.stores[-1].at, body.axes[-1]) != 1:
         return None
     *others, across = body.axes
-    read = (load for load in body.loads if load.drawn is None)
-    turned = {
-        access: _axis_of_memory(access.at, others, across) for access in (*read, *body.stores)
-    }
+    accesses = (*reads_in(body.loads), *body.stores)
+    turned = {access: _axis_of_memory(access.at, others, across) for access in accesses}
     moved = dict.fromkeys(others, 0)
     for access, axis in turned.items():
         if axis is not None:
