@@ -100,21 +100,21 @@ class _Mapping:
         self._team, self._not_chosen = TeamChoice(self._work).run()
 
     def run(self, overwrite_refusal: str | None) -> LoopNest:
-        team, launch = self._team, self._team.launch
+        team, launch, kept = self._team, self._team.launch, self._team.to_keep
         stages, values = self._stages, list[Keep]()
-        if team.room and team.axis:
-            stages = keep_loads(stages, team.axis, team.kept)
+        if team.room and kept.axis:
+            stages = keep_loads(stages, kept.axis, kept.loads)
             again = launch.cluster > 1 and pair_at_once(stages, team) is not None
             if self._has_registers_for_values() and not again:
-                stages, values = keep_values(self._body, stages, team.axis)
-        names = [*(load.name for load in team.kept), *(value.name for value in values)]
+                stages, values = keep_values(self._body, stages, kept.axis)
+        names = [*(load.name for load in kept.loads), *(value.name for value in values)]
         swept = TeamSweeps(self._work, team, self._partials).run(stages)
         rows = nested(self._body.rows, Binding.TEAMS, (*self._row_arrays(values), *swept))
         partials = tuple(self._partials.values())
         region = Region(partials, rows, self._epilogue(), own=self._own_slots())
         x, y, _ = launch.block
         names += [slots.partial.name for slots in self._own_slots()]
-        kept = f", keeps {', '.join(names)} in {team.room.place.value}" if team.room else ""
+        keeps = f", keeps {', '.join(names)} in {team.room.place.value}" if team.room else ""
         return LoopNest(
             name=kernel_name("rows", self._segment),
             axes=self._body.axes,
@@ -122,7 +122,7 @@ class _Mapping:
             body=(region,),
             launch=launch,
             index_dtype=self._index_dtype(),
-            mapping=f"cuda rows, {team.team.name.lower()} of {x} x {y}{kept}",
+            mapping=f"cuda rows, {team.team.name.lower()} of {x} x {y}{keeps}",
             parameters=self._parameters,
             overwrite_refusal=overwrite_refusal,
             team=team.team,
@@ -132,41 +132,41 @@ class _Mapping:
     def _has_registers_for_values(self) -> bool:
         """Whether a thread may keep a value of each of its points beside what it loads of them,
         which compilers may hold on to for as long."""
-        team, room = self._team, self._team.room
-        if room is None or team.axis is None or room.place is not Place.REGISTERS:
+        team, room, kept = self._team, self._team.room, self._team.to_keep
+        if room is None or kept.axis is None or room.place is not Place.REGISTERS:
             return False
         if team.has_slots:  # which fill what is there
             return False
-        sizes = (*(load.tensor.dtype.itemsize for load in team.kept), VALUE_BYTES)
-        demand = Demand(room.rounds, team.vectors[team.axis].lanes, sizes)
+        sizes = (*kept.sizes, VALUE_BYTES)
+        demand = Demand(room.rounds, kept.vectors[kept.axis].lanes, sizes)
         threads = math.prod(team.launch.block)
         return fits_registers(demand.vectors * demand.words, threads, self._parameters)
 
     def _row_arrays(self, values: Sequence[Keep]) -> Iterator[RowArray]:
         """Room for what is kept of a row."""
-        team, room = self._team, self._team.room
-        if room is None or team.axis is None:
+        team, room, kept = self._team, self._team.room, self._team.to_keep
+        if room is None or kept.axis is None:
             return
-        vectors, offset = team.vectors[team.axis], 0
+        vectors, offset = kept.vectors[kept.axis], 0
         lanes, ends = vectors.lanes, vectors.peel is not None
         in_block = room.rounds * math.prod(team.launch.block) * lanes
-        for load in team.kept:
+        for load in kept.loads:
             dtype, place = load.tensor.dtype, (room.place, room.rounds, offset)
-            yield RowArray(load.name, dtype, team.axis, lanes, *place, ends)
+            yield RowArray(load.name, dtype, kept.axis, lanes, *place, ends)
             offset += in_block * dtype.itemsize
         for value in values:
             yield RowArray(
-                value.name, value.dtype, team.axis, lanes, room.place, room.rounds, 0, ends
+                value.name, value.dtype, kept.axis, lanes, room.place, room.rounds, 0, ends
             )
 
     def _own_slots(self) -> tuple[OwnSlots, ...]:
         """What threads have of folds over the rows in registers."""
-        team, room = self._team, self._team.room
-        if not team.has_slots or room is None or team.axis is None:
+        room, kept = self._team.room, self._team.to_keep
+        if not self._team.has_slots or room is None or kept.axis is None:
             return ()
         arrays = (partial for partial in self._partials.values() if partial.slots > 1)
-        lanes = team.vectors[team.axis].lanes
-        return tuple(OwnSlots(partial, team.axis, lanes, room.rounds) for partial in arrays)
+        lanes = kept.vectors[kept.axis].lanes
+        return tuple(OwnSlots(partial, kept.axis, lanes, room.rounds) for partial in arrays)
 
     def _epilogue(self) -> tuple[Node, ...]:
         used = {fold.name: fold for sweep in self._body.epilogue for fold in sweep.folds}

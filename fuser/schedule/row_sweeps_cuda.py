@@ -71,7 +71,7 @@ class TeamSweeps:
         vectors = Vectors() if inner else self._vectors(sweep, shared)
         *rest, last = shared
         inside = nested(inner, Binding.SERIAL, in_lanes(sweep, self._accumulate, last, vectors))
-        alone = sweep.axes == (self._team.axis,)
+        alone = sweep.axes == (self._team.to_keep.axis,)
         inside = nested(rest, Binding.TEAM, (self._shared_out(last, inside, vectors, alone),))
         loops = self._outside(outer, inside)
         if vectors.peel:
@@ -183,8 +183,8 @@ class TeamSweeps:
     def _vectors(self, sweep: Sweep, shared: Axes) -> Vectors:
         """How a thread takes neighbouring elements along the last of the axes shared out."""
         last = sweep.axes[-1]
-        if len(sweep.axes) == 1 and last in self._team.vectors:
-            return self._team.vectors[last]
+        if len(sweep.axes) == 1 and last in self._team.to_keep.vectors:
+            return self._team.to_keep.vectors[last]
         if self._team.team is Team.COLUMN or last is not shared[-1]:
             return Vectors()
         vectors = self._own_vectors(sweep, last)

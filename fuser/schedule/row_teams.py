@@ -29,8 +29,7 @@ from fuser.schedule.row_short import lanes_across, lanes_along, threads_of_colum
 from fuser.schedule.row_slots import shared_parts_bytes, slots_along
 from fuser.schedule.row_statements import Place
 from fuser.schedule.row_vectors import Vectors
-from fuser.schedule.row_work import RowWork, demand_of
-from fuser.schedule.statements import Load
+from fuser.schedule.row_work import RowWork, ToKeep, demand_of
 from fuser.segmenter.rows import Refusal
 
 _BARRIERS = 15
@@ -39,15 +38,12 @@ _BARRIERS = 15
 
 @dataclass(frozen=True, slots=True)
 class RowTeam:
-    """What does a row. `vectors` are those of all sweeps over an axis alone; where there is `room`,
-    `kept` are loads of the sweeps over `axis`, and if it `has_slots`, threads have those of folds
-    over the rows in registers."""
+    """What does a row, and what it keeps of it where there is `room`; if it `has_slots`, threads
+    have those of folds over the rows in registers."""
 
     team: Team
     launch: Launch
-    vectors: Mapping[Axis, Vectors]
-    axis: Axis | None = None
-    kept: tuple[Load, ...] = ()
+    to_keep: ToKeep
     room: Room | None = None
     has_slots: bool = False
 
@@ -94,7 +90,7 @@ class TeamChoice:
         if team := self._grid_ahead(vectors):
             return team
         launch = launched(self._work, ceil_div(self._work.longest, threads), 1, (threads, 1, 1))
-        return RowTeam(Team.GRID, launch, vectors)
+        return RowTeam(Team.GRID, launch, ToKeep(vectors))
 
     def _grid_ahead(self, vectors: Mapping[Axis, Vectors]) -> RowTeam | None:
         """A few vectors for each thread, where one does not keep memory busy."""
@@ -106,7 +102,7 @@ class TeamChoice:
                 grid = (ceil_div(axis.extent, found.lanes * threads * rounds), 1, 1)
                 resident = given.ahead_threads // threads
                 launch = Launch(grid, (threads, 1, 1), threads, resident=resident)
-                return RowTeam(Team.GRID, launch, vectors, axis, tuple(kept), room)
+                return RowTeam(Team.GRID, launch, ToKeep(vectors, axis, tuple(kept)), room)
         return None
 
     def _streamed(self) -> RowTeam | Refusal:
@@ -131,7 +127,7 @@ class TeamChoice:
         resident = given.ahead_threads // launch.max_threads if ahead else launch.resident
         # A block has no rounds but those of its part.
         launch = replace(launch, elastic=None, resident=resident)
-        return RowTeam(team, launch, {axis: vectors}, axis, tuple(kept), room)
+        return RowTeam(team, launch, ToKeep({axis: vectors}, axis, tuple(kept)), room)
 
     @cached_property
     def _is_across(self) -> bool:
@@ -148,12 +144,10 @@ class TeamChoice:
     def _column(self) -> RowTeam | Refusal:
         if not self._is_across:
             return Refusal("neighbouring elements of a row, not rows, are next in memory")
-        vectors = self._of_columns
-        axis, kept = self._work.to_keep(vectors, apart=True)
+        kept, given = self._work.to_keep(self._of_columns, apart=True), self._parameters
         if self._work.has_arrays:
-            return self._column_with_slots(vectors, axis, kept)
-        demand = demand_of(axis, kept, vectors[axis].lanes) if axis else None
-        given = self._parameters
+            return self._column_with_slots(kept)
+        demand = kept.demand
         fewest = given.column_threads
         if not self._work.scans:
             fewest = threads_of_column(self._body, given)
@@ -165,26 +159,24 @@ class TeamChoice:
         teams = ceil_div(self._work.rows, 32)
         parts = parts_of_row(self._work, teams, 32, threads)
         launch = launched(self._work, teams, parts, (32, threads, 1), room, demand)
-        return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room)
+        return RowTeam(Team.COLUMN, launch, kept, room)
 
-    def _column_with_slots(
-        self, vectors: Mapping[Axis, Vectors], kept_along: Axis | None, kept: tuple[Load, ...]
-    ) -> RowTeam | Refusal:
+    def _column_with_slots(self, kept: ToKeep) -> RowTeam | Refusal:
         """Columns whose threads keep their slots of folds over the rows: in memory, neighbouring
         rows would be in each other's way."""
         axis, given = slots_along(self._work.stages), self._parameters
-        if axis is None or self._work.scans or kept_along not in (None, axis):
+        if axis is None or self._work.scans or kept.axis not in (None, axis):
             return Refusal(
                 "folds over the rows have places along several axes, or a row is scanned"
             )
-        lanes = vectors[axis].lanes
-        demand, slots = demand_of(axis, kept, lanes), self._slot_bytes(lanes)
+        demand = demand_of(axis, kept.vectors[axis], kept.sizes)
+        slots = self._slot_bytes(demand.lanes)
         room = column_slot_room(demand, slots, given)
         if room is None:
             return Refusal("registers do not hold the folds over the rows")
         blocks = min(ceil_div(self._work.rows, 32), given.most_parts)
         launch = launched(self._work, blocks, 1, (32, room.threads, 1), room)
-        return RowTeam(Team.COLUMN, launch, vectors, axis, kept, room, has_slots=True)
+        return RowTeam(Team.COLUMN, launch, replace(kept, axis=axis), room, has_slots=True)
 
     def _slot_bytes(self, lanes: int) -> int:
         """Of so many neighbouring slots of the folds over the rows that have several, in registers,
@@ -205,12 +197,12 @@ class TeamChoice:
             return Refusal("lanes do no rows")
         across, work = self._is_across, self._work
         vectors = self._of_columns if across else work.vectors(may_peel=False)
-        axis, kept = work.to_keep(vectors, apart=across)
+        kept = work.to_keep(vectors, apart=across)
         if across:
-            lanes = lanes_across(self._body, given, keeps=bool(kept))
+            lanes = lanes_across(self._body, given, keeps=bool(kept.loads))
         else:
             lanes = lanes_along(self._body, vectors, given)
-        demand = demand_of(axis, kept, vectors[axis].lanes) if axis else None
+        demand = kept.demand
         room = warp_room(demand, given, lanes) if demand and lanes else None
         if not lanes:
             return Refusal(f"a row of {self._work.longest} elements is enough for more threads")
@@ -218,38 +210,39 @@ class TeamChoice:
             return Refusal("registers do not hold what is kept of a row")
         rows = 32 * given.warps // lanes
         launch = launched(self._work, ceil_div(self._work.rows, rows), 1, (lanes, rows, 1))
-        return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
+        return RowTeam(Team.WARP, launch, kept, room)
 
     @cached_property
-    def _along(self) -> tuple[Mapping[Axis, Vectors], Axis | None, tuple[Load, ...]]:
-        """Vectors along a row, and what is kept of it along an axis."""
-        vectors = self._work.vectors(may_peel=True)
-        return vectors, *self._work.to_keep(vectors)
+    def _along(self) -> ToKeep:
+        """What is kept of a row, by vectors along it."""
+        return self._work.to_keep(self._work.vectors(may_peel=True))
 
     def _warp(self) -> RowTeam | Refusal:
-        given = self._parameters
-        if refusal := self._warp_refusal():
-            return refusal
-        vectors, axis, kept = self._along
-        demand = demand_of(axis, kept, vectors[axis].lanes) if axis else None
+        work, given = self._work, self._parameters
+        most, longest = given.warp_elements, work.longest
+        if longest > most:
+            return Refusal(f"a row has {longest} elements, more than {most}")
+        if longest > most // 8 and work.rows * 32 < given.resident:
+            return Refusal(f"{work.rows} warps are fewer than run at once")
+        if work.has_arrays:
+            return Refusal("folds over the rows have several places")
+        demand = self._along.demand
         room = warp_room(demand, given) if demand else None
         if demand and not room:
             return Refusal("registers of a warp do not hold what is kept of a row")
         warps = given.warps if self._body.rows else 1
-        launch = launched(self._work, ceil_div(self._work.rows, warps), 1, (32, warps, 1))
-        return RowTeam(Team.WARP, launch, vectors, axis, kept, room)
+        launch = launched(work, ceil_div(work.rows, warps), 1, (32, warps, 1))
+        return RowTeam(Team.WARP, launch, self._along, room)
 
     def _block(self) -> RowTeam:
-        given = self._parameters
-        vectors, axis, kept = self._along
-        demand = demand_of(axis, kept, vectors[axis].lanes) if axis else None
+        given, demand = self._parameters, self._along.demand
         room = self._block_room(demand) if demand else None
         threads = given.threads_for(self._work.longest, has_slots=self._work.has_arrays)
         threads = room.threads if room else threads
         parts = room.cluster if room else parts_of_row(self._work, self._work.rows, 1, threads)
         parts = scanned_parts(self._work, threads) if self._work.scans else parts
         launch = launched(self._work, self._work.rows, parts, (threads, 1, 1), room, demand)
-        return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room)
+        return RowTeam(Team.BLOCK, launch, self._along, room)
 
     def _with_slots(self) -> RowTeam | Refusal:
         """Several rows a block, each with a team of its own, whose threads keep their slots of
@@ -259,11 +252,11 @@ class TeamChoice:
             return Refusal("nothing is folded to places along one axis")
         if self._work.scans:
             return Refusal("a row is scanned")
-        vectors, kept_along, kept = self._along
-        if kept_along not in (None, axis) or vectors[axis].peel:
+        kept = self._along
+        if kept.axis not in (None, axis) or kept.vectors[axis].peel:
             return Refusal("whole vectors are not along the axis of these places")
-        lanes = vectors[axis].lanes
-        demand, slots = demand_of(axis, kept, lanes), self._slot_bytes(lanes)
+        demand = demand_of(axis, kept.vectors[axis], kept.sizes)
+        slots = self._slot_bytes(demand.lanes)
         # Numbers for all rows are joined over a block, which needs a power of two of warps.
         numbers = any(partial.slots == 1 for partial in self._work.partials)
         room = slot_room(demand, slots, given, given.kept_words if numbers else given.slot_words)
@@ -271,7 +264,7 @@ class TeamChoice:
             return Refusal("registers do not hold the folds over the rows")
         crowded = room.rounds * words_with_slots(demand, slots) > given.kept_words
         launch = self._slot_launch(room, crowded=crowded)
-        return RowTeam(Team.BLOCK, launch, vectors, axis, kept, room, has_slots=True)
+        return RowTeam(Team.BLOCK, launch, replace(kept, axis=axis), room, has_slots=True)
 
     def _slot_launch(self, room: Room, *, crowded: bool) -> Launch:
         """A team for each of several rows a block, and as many blocks as run at once: each hands on
@@ -289,17 +282,6 @@ class TeamChoice:
         )
         launch = launched(self._work, blocks, 1, (room.threads, teams, 1), room)
         return replace(launch, resident=resident)
-
-    def _warp_refusal(self) -> Refusal | None:
-        """Why a warp is not enough for a row."""
-        most, longest = self._parameters.warp_elements, self._work.longest
-        if longest > most:
-            return Refusal(f"a row has {longest} elements, more than {most}")
-        if longest > most // 8 and self._work.rows * 32 < self._parameters.resident:
-            return Refusal(f"{self._work.rows} warps are fewer than run at once")
-        if self._work.has_arrays:
-            return Refusal("folds over the rows have several places")
-        return None
 
     def _block_room(self, demand: Demand) -> Room | None:
         # What is stored along the row, beside folds over all rows, takes registers, too.

@@ -23,6 +23,31 @@ from fuser.segmenter import Segment
 
 
 @dataclass(frozen=True, slots=True)
+class ToKeep:
+    """How threads take neighbouring elements along each axis that has sweeps of its own, and the
+    `loads` of the sweeps over `axis` that a row keeps where there is room, if it has some."""
+
+    vectors: Mapping[Axis, Vectors]
+    axis: Axis | None = None
+    loads: tuple[Load, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of an element of each load."""
+        return tuple(load.tensor.dtype.itemsize for load in self.loads)
+
+    @property
+    def demand(self) -> Demand | None:
+        """What that is; None of nothing."""
+        return demand_of(self.axis, self.vectors[self.axis], self.sizes) if self.axis else None
+
+
+def demand_of(axis: Axis, vectors: Vectors, sizes: tuple[int, ...]) -> Demand:
+    """What a row wants to keep along an axis, of elements of so many bytes each."""
+    return Demand(ceil_div(axis.extent, vectors.lanes), vectors.lanes, sizes)
+
+
+@dataclass(frozen=True, slots=True)
 class RowWork:
     """A body whose `stages` have no conflicting folds, and `partials` for its folds over rows."""
 
@@ -106,23 +131,15 @@ class RowWork:
         )
         return any(element == 1 and row not in (0, 1, None) for element, row in steps)
 
-    def to_keep(
-        self, vectors: Mapping[Axis, Vectors], *, apart: bool = False
-    ) -> tuple[Axis | None, tuple[Load, ...]]:
+    def to_keep(self, vectors: Mapping[Axis, Vectors], *, apart: bool = False) -> ToKeep:
         """The longest axis along which something is loaded again, and these loads; also those of
         neighbours that lie `apart`."""
         if self.scans:
-            return None, ()  # a scan has its points in the order of the row
+            return ToKeep(vectors)  # a scan has its points in the order of the row
         groups = self.groups
         for axis in sorted(groups, key=lambda axis: -axis.extent):
             lanes = vectors[axis].lanes
             loads = loads_to_keep(groups[axis], self.body.rows, lanes, apart=apart)
             if loads:
-                return axis, tuple(loads)
-        return None, ()
-
-
-def demand_of(axis: Axis, kept: Sequence[Load], lanes: int) -> Demand:
-    """What a row wants to keep of loads along an axis, by vectors of so many lanes."""
-    sizes = tuple(load.tensor.dtype.itemsize for load in kept)
-    return Demand(ceil_div(axis.extent, lanes), lanes, sizes)
+                return ToKeep(vectors, axis, tuple(loads))
+        return ToKeep(vectors)

@@ -36,16 +36,16 @@ def test_what_several_sweeps_load_is_to_keep() -> None:
     work = work_of(softmax, X)
     vectors = work.vectors(may_peel=True)
     assert list(vectors.values()) == [Vectors(4)]
-    axis, kept = work.to_keep(vectors)
-    assert axis in work.groups
-    assert [load.tensor.name for load in kept] == ["T0"]
+    kept = work.to_keep(vectors)
+    assert kept.axis in work.groups
+    assert [load.tensor.name for load in kept.loads] == ["T0"]
 
 
 def test_what_is_loaded_once_or_scanned_is_not() -> None:
     once = work_of(lambda fd, x: fd.ops.max(x, [1]), X)
-    assert once.to_keep(once.vectors(may_peel=True)) == (None, ())
+    assert not once.to_keep(once.vectors(may_peel=True)).loads
     twice = work_of(lambda fd, x: fd.ops.cumsum(x, 1) - fd.ops.max(x, [1], keepdim=True), X)
-    assert twice.to_keep(twice.vectors(may_peel=False)) == (None, ())
+    assert not twice.to_keep(twice.vectors(may_peel=False)).loads
 
 
 def test_slots_that_rows_fold_into_keep_their_threads() -> None:
@@ -59,6 +59,6 @@ def test_slots_that_rows_fold_into_keep_their_threads() -> None:
 
 def test_a_demand_is_of_vectors_and_the_bytes_of_each_load() -> None:
     work = work_of(softmax, torch.empty(8, 70, dtype=torch.float64))
-    axis, kept = work.to_keep(work.vectors(may_peel=True))
-    assert axis is not None
-    assert demand_of(axis, kept, lanes=4) == Demand(vectors=18, lanes=4, sizes=(8,))
+    kept = work.to_keep(work.vectors(may_peel=True))
+    assert kept.axis is not None
+    assert demand_of(kept.axis, Vectors(4), kept.sizes) == Demand(vectors=18, lanes=4, sizes=(8,))
