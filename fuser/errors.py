@@ -1,17 +1,13 @@
-"""One class per mistake; the message is a template on the class, filled from named fields.
-
-Every error is a `FuserError`, which is a `RuntimeError` because nvFuser scripts catch that.
-"""
+"""One class per mistake; the message is a template on the class, filled from named fields."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from functools import partial
 from typing import ClassVar
 
 
 class FuserError(RuntimeError):
-    """Base of every error the package raises on purpose."""
+    """Base of every error raised on purpose. A RuntimeError, because nvFuser scripts catch that."""
 
     template: ClassVar[str] = "{message}"
 
@@ -26,11 +22,7 @@ class FuserError(RuntimeError):
             self.args = (self.template.format(**self.fields),)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.fields))
-
-
-def _rebuild(cls: type[FuserError], fields: dict[str, object]) -> FuserError:
-    return cls(**fields)
+        return partial(type(self), **self.fields), ()
 
 
 # -- inputs of an execution ----------------------------------------------------------------------
@@ -218,23 +210,6 @@ class AliasUpdateError(FuserError):
 
 class ScalarEvaluationError(FuserError):
     template = "{statement}: the scalar has no value: {reason}"
-
-
-@contextmanager
-def repro_note() -> Generator[None]:
-    """Errors of the compiler itself get a note that tells how to repeat them.
-
-    Those are what is no FuserError, and FuserErrors about generated code.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not isinstance(error, FuserError) or isinstance(error, CompilationError | VerifyError):
-            error.add_note(
-                "This is a failure of fuser, not of the definition. repro_script_for(inputs) gives "
-                "a script that repeats it."
-            )
-        raise
 
 
 # -- compiling and running -----------------------------------------------------------------------

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 
-from fuser.errors import ArgumentError, TargetError, repro_note
+from fuser.errors import ArgumentError, CompilationError, FuserError, TargetError, VerifyError
 from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
 from fuser.ir.nodes import Fusion, Inputs, Scatter
@@ -98,7 +100,7 @@ class Executor:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
         check_inputs(self._fusion, inputs)
         named = resolve_target(target, device_of(inputs, None))
-        with repro_note():
+        with _repro_note():
             return self._compile(inputs, named).plan
 
     def last_plan(self) -> Plan | None:
@@ -175,7 +177,7 @@ class Executor:
         if named.kind == "cpu" and find_compiler() is None:
             reason = "there are no kernels to be timed without a C++ compiler"
             raise TargetError(target=str(named), reason=reason)
-        with repro_note():
+        with _repro_note():
             return self._compile(inputs, named).plan, self._runner(inputs, named, place), place
 
     def _placed(
@@ -199,7 +201,7 @@ class Executor:
             return Prepared(run, apart(run), None, never)
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")
-        with repro_note():
+        with _repro_note():
             runner = self._runner(inputs, named, place)
             plan = self._compile(inputs, named).plan
         recognizes = self._recognizer(inputs)
@@ -246,3 +248,20 @@ def _load(compiled: Compiled, place: torch.device) -> dict[str, LoadedKernel]:
     names = [s.name for s in segments if s.name in generated and not s.is_empty]
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         return dict(zip(names, pool.map(load, names), strict=True))
+
+
+@contextmanager
+def _repro_note() -> Generator[None]:
+    """Errors of the compiler itself get a note that tells how to repeat them.
+
+    Those are what is no FuserError, and FuserErrors about generated code.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, FuserError) or isinstance(error, CompilationError | VerifyError):
+            error.add_note(
+                "This is a failure of fuser, not of the definition. repro_script_for(inputs) gives "
+                "a script that repeats it."
+            )
+        raise
