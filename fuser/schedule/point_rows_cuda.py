@@ -46,7 +46,7 @@ def as_rows(
     vectors = vectors_for(
         segment, [swept], inner, alignments, parameters, may_peel=True, may_move=True
     )
-    of_row = (Sweep((), tuple(same), (), ()),) if same else ()
+    of_row = (Sweep((), tuple(same)),) if same else ()
     made = RowBody(tuple(rows), body.prologue, (*of_row, swept), ())
     ahead = vectors.lanes == lanes and bool(loads_ahead(made, vectors, parameters))
     if not rows:

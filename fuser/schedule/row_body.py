@@ -56,8 +56,8 @@ class Sweep:
 
     axes: tuple[Axis, ...]
     code: tuple[Code, ...]
-    folds: tuple[Fold, ...]
-    stores: tuple[Store, ...]
+    folds: tuple[Fold, ...] = ()
+    stores: tuple[Store, ...] = ()
     ahead: tuple[Prefetch, ...] = ()
 
     @property

@@ -41,7 +41,7 @@ def use_facts(body: RowBody, *, by_inverse: bool = False) -> RowBody:
 def divide_by_inverses(body: Body) -> Body:
     """The same of quotients alone, for points: a thread has several of them."""
     facts = _Facts(True, body.prologue)
-    (sweep,) = facts.refined(Sweep(body.axes, body.lets, (), ()))[-1:]
+    (sweep,) = facts.refined(Sweep(body.axes, body.lets))[-1:]
     lets = tuple(node for node in sweep.code if isinstance(node, Let))
     return dataclasses.replace(body, prologue=(*body.prologue, *facts.once), lets=lets)
 
@@ -84,7 +84,7 @@ class _Facts:
         powers = {name for name, axes in self._powers.items() if axes == sweep.axes}
         self._from_one.update(sums_in(sweep, powers))
         new = tuple(let for name, let in self._once_a_row.items() if name not in before)
-        row = [Sweep((), new, (), ())] if new else []
+        row = [Sweep((), new)] if new else []
         return [*row, dataclasses.replace(sweep, code=code)]
 
     def _node(self, node: Code) -> Code:

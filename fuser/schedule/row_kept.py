@@ -74,9 +74,9 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
     before = nodes_read(once, set(names_in(loads)), reporting=False)
     after = tuple(node for node in once if node not in before)
     filled = [
-        Sweep((), before, (), ()),
-        Sweep((axis,), tuple(fill), (), ()),
-        Sweep((), after, (), ()),
+        Sweep((), before),
+        Sweep((axis,), tuple(fill)),
+        Sweep((), after),
     ]
     rest = (_without(sweep, once) for sweep in sweeps)
     return [sweep for sweep in (*filled, *rest) if sweep.code or sweep.folds or sweep.stores]

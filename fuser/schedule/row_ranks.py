@@ -50,7 +50,7 @@ def by_rank(sweep: Sweep) -> list[Sweep]:
     if not numbers:
         return [sweep]
     ranked = without_dead_code(dataclasses.replace(sweep, folds=tuple(folds)))
-    return [ranked, Sweep((), tuple(numbers), (), ())]
+    return [ranked, Sweep((), tuple(numbers))]
 
 
 def _is_ranked(fold: Fold, source: Expression) -> bool:

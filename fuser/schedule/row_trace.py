@@ -73,7 +73,7 @@ class _RowTracer(Elements):
             if goal.reduction is not None and self._is_row_fold(goal.reduction.out):
                 self._bind_fold(goal.reduction, self._natural(goal.value))
         axes = tuple(map(self._axis, self._scan_order(swept)))
-        row = [Sweep((), tuple(self._row_code), (), ())] if self._row_code and axes else []
+        row = [Sweep((), tuple(self._row_code))] if self._row_code and axes else []
         code = (*self._row_code, *self._sweep_code) if not axes else tuple(self._sweep_code)
         return [*row, Sweep(axes, code, tuple(folds), tuple(stores))]
 

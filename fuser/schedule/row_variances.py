@@ -160,9 +160,7 @@ def _first_point(variance: _Variance, made: Container[str]) -> Sweep:
     """What makes the value at a row's first point, but for what is `made` there for variances
     before it. Where n of it have no finite sum, or other elements no finite distance from it, 0 is
     taken, which leaves the sums what they are."""
-    at_first = replace_axes(
-        Sweep((), variance.code, (), ()), dict.fromkeys(variance.sums.axes, ZERO)
-    )
+    at_first = replace_axes(Sweep((), variance.code), dict.fromkeys(variance.sums.axes, ZERO))
     known = {node.name: Ref(f"{node.name}_first", dtype_of(node)) for node in at_first.code}
     code = (_named(n, known) for n in at_first.code if known[n.name].name not in made)
     value, dtype = known[variance.value.name], variance.value.dtype
@@ -170,7 +168,7 @@ def _first_point(variance: _Variance, made: Container[str]) -> Sweep:
     several = Call("mul", (value, count), dtype)
     finite = Call("isfinite", (several,), DataType.Bool)
     taken = Call("where", (finite, value, Literal(0.0, dtype)), dtype)
-    return Sweep((), (*code, Let(_taken(variance).name, dtype, taken)), (), ())
+    return Sweep((), (*code, Let(_taken(variance).name, dtype, taken)))
 
 
 def _count(variance: _Variance) -> Expression:
@@ -221,4 +219,4 @@ def _results(variance: _Variance, read: Container[str]) -> Sweep:
     if total.name in read:
         sum_ = Call("mul", (Ref(mean.name, dtype), count), dtype)
         code.append(Let(total.name, dtype, sum_))
-    return Sweep((), tuple(code), (), ())
+    return Sweep((), tuple(code))

@@ -114,7 +114,7 @@ def _nest(
     words: str,
     parameters: CudaRowParameters,
 ) -> LoopNest:
-    sweeps = Sweep((), body.code, (), ()), body.sweep
+    sweeps = Sweep((), body.code), body.sweep
     indices = [index for sweep in sweeps for index in sweep.indices()]
     return LoopNest(
         name=kernel_name("scatter", segment),

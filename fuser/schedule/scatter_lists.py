@@ -96,7 +96,7 @@ class _ListTracer(ScatterTracer):
             # The data and a point may need the same.
             each_once = {node.name: node for node in code}.values()
             keep = Keep(name, dtype, columns[-1], source=value)
-            return Sweep(columns, (*each_once, keep), (), ())
+            return Sweep(columns, (*each_once, keep))
 
         def joined(value: Expression) -> Call:
             return Call("add", (value, added.made), dtype)
@@ -173,7 +173,7 @@ class _ListTracer(ScatterTracer):
 def _with_merged_lists(body: ListBody) -> ListBody:
     """`body` with neighbouring axes merged that every access walks as one."""
     sweeps = body.begun, body.given, body.one, body.added, body.last
-    of_row, of_point = (Sweep((), code, (), ()) for code in (body.of_row, body.of_point))
+    of_row, of_point = (Sweep((), code) for code in (body.of_row, body.of_point))
     indices = [index for sweep in (of_row, of_point, *sweeps) for index in sweep.indices()]
     indices.append(body.row)
     outside, replaced = merge_axes(body.outside, indices)
@@ -198,7 +198,7 @@ def _with_merged_lists(body: ListBody) -> ListBody:
 
 
 def _with_merged_axes(listed: Listed) -> Listed:
-    code = Sweep((), listed.code, (), ())
+    code = Sweep((), listed.code)
     axes, replaced = merge_axes(listed.axes, [*code.indices(), listed.number])
     number = substitute(listed.number, replaced)
     return replace(listed, axes=axes, code=replace_axes(code, replaced).code, number=number)

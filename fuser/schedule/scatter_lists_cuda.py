@@ -54,7 +54,7 @@ def schedule_lists_cuda(
     warps = rows.cut_by + ceil_div(point_count(rows.axes), rows.tile) * rows.chunks
     blocks = 2 * ceil_div(listed.points, 32 * WARPS) + ceil_div(listed.rows, 32 * WARPS)
     blocks += ceil_div(warps, WARPS)
-    once = (Sweep((), code, (), ()) for code in (listed.code, body.of_row, body.of_point))
+    once = (Sweep((), code) for code in (listed.code, body.of_row, body.of_point))
     sweeps = (body.begun, body.given, body.last, *once)
     indices = [listed.number, *(index for sweep in sweeps for index in sweep.indices())]
     return LoopNest(

@@ -77,8 +77,8 @@ class _RowTracer(ScatterTracer):
             prologue=tuple(self._prologue),
             rows=tuple(axis for index in at[: op.dim] for axis in axes_of(index)),
             of_row=(*given.once, *source.once, *of_result),
-            begun=Sweep(axes, (*given.each, keep), (), ()),
-            added=Sweep(axes_of(point), (*each, added), (), ()),
+            begun=Sweep(axes, (*given.each, keep)),
+            added=Sweep(axes_of(point), (*each, added)),
             placed=placed,
             last=last,
         )
@@ -92,7 +92,7 @@ def _or_skipped(node: Code) -> Code:
 
 def _with_merged_rows(body: ScatteredRows) -> ScatteredRows:
     """`body` with neighbouring axes merged that every access walks as one."""
-    sweeps, of_row = (body.begun, body.added, body.last), Sweep((), body.of_row, (), ())
+    sweeps, of_row = (body.begun, body.added, body.last), Sweep((), body.of_row)
     indices: list[Index] = [index for sweep in (of_row, *sweeps) for index in sweep.indices()]
     rows, replaced = merge_axes(body.rows, indices)
     columns, and_these = merge_axes(body.begun.axes, indices)

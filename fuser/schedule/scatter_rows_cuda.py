@@ -58,7 +58,7 @@ def schedule_scattered_rows_cuda(
         *_shared_out(body.last, sweep_in_lanes(body.last, lanes), lanes),
     )
     blocks = min(ceil_div(point_count(body.rows), y), parameters.most_blocks)
-    sweeps = body.begun, body.added, body.last, Sweep((), body.of_row, (), ())
+    sweeps = body.begun, body.added, body.last, Sweep((), body.of_row)
     indices = [index for sweep in sweeps for index in sweep.indices()]
     axes = dict.fromkeys((*body.rows, *body.begun.axes, *body.added.axes))
     return LoopNest(

@@ -104,7 +104,7 @@ class _PointTracer(ScatterTracer):
 
 def _with_merged_points(body: PointBody) -> PointBody:
     """`body` with neighbouring axes merged that every access walks as one."""
-    code = Sweep((), body.code, (), ())
+    code = Sweep((), body.code)
     indices = [*code.indices(), *body.sweep.indices()]
     outside, replaced = merge_axes(body.outside, indices)
     points, also = merge_axes(body.points, indices)

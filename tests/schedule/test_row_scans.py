@@ -71,9 +71,9 @@ def test_sums_and_products_of_float32_are_carried_in_float64():
 def test_a_scan_of_a_scan_is_not_independent():
     assert independent(EXCLUSIVE)
     code = (LOAD, running("T1", "T0"), running("T2", "T0"))
-    assert independent(Sweep((AXIS,), code, (), ()))
+    assert independent(Sweep((AXIS,), code))
     code = (LOAD, running("T1", "T0"), running("T2", "T1"))
-    assert not independent(Sweep((AXIS,), code, (), ()))
+    assert not independent(Sweep((AXIS,), code))
 
 
 def test_a_total_needs_no_more_than_leads_to_it():
