@@ -17,7 +17,7 @@ from fuser.schedule.emit import join
 from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.folds import lowest_finite
 from fuser.schedule.loop_tree import Node, every_node
-from fuser.schedule.names import block_name, part_name
+from fuser.schedule.names import block_name
 from fuser.schedule.row_statements import (
     Accumulate,
     Combine,
@@ -78,7 +78,7 @@ def accumulate(kernel: CpuKernel, node: Accumulate) -> None:
     if partial.in_blocks:
         held = Ref(f"{block_name(partial.name)}[{at}]", partial.dtype)
     else:
-        held = Ref(f"{part_name(partial.name)}[{at}]", partial.kept)
+        held = Ref(f"{partial.part}[{at}]", partial.kept)
     _add_to(kernel, held, node.value, partial)
 
 
@@ -115,7 +115,7 @@ def _join_block(kernel: CpuKernel, partial: Partial, first: str, end: str) -> No
     kernel.out.line("#pragma omp simd")
     with kernel.out.block(f"for (long long slot = {first}; slot < {end}; ++slot)"):
         block = Ref(f"{block_name(partial.name)}[slot]", partial.dtype)
-        _add_to(kernel, Ref(f"{part_name(partial.name)}[slot]", partial.kept), block, partial)
+        _add_to(kernel, Ref(f"{partial.part}[slot]", partial.kept), block, partial)
         fill = kernel.expressions.print(partial.block_fill, partial.name)
         kernel.out.line(f"{block.name} = {fill};")
 
@@ -123,7 +123,7 @@ def _join_block(kernel: CpuKernel, partial: Partial, first: str, end: str) -> No
 def raise_largest(kernel: CpuKernel, node: Raise) -> None:
     """A maximum grows, and sums that depend on it are scaled."""
     dtype, wide = node.largest.kept, DataType.Double
-    held = Ref(f"{part_name(node.largest.name)}[0]", dtype)
+    held = Ref(f"{node.largest.part}[0]", dtype)
     finite = join("maximum", held, lowest_finite(dtype))
     before, after = Ref(f"{node.name}_before", dtype), Ref(node.name, dtype)
     kernel.node(Let(before.name, dtype, finite))
@@ -133,7 +133,7 @@ def raise_largest(kernel: CpuKernel, node: Raise) -> None:
     scale = Ref(f"{node.name}_scale", wide)
     kernel.node(Let(scale.name, wide, Call("exp", (risen,), wide)))
     for partial in node.sums:
-        part = Ref(f"{part_name(partial.name)}[0]", partial.kept)
+        part = Ref(f"{partial.part}[0]", partial.kept)
         scaled = Call("mul", (part, scale), wide)
         kernel.out.line(f"{part.name} = {kernel.expressions.print(scaled, partial.name)};")
 
@@ -142,11 +142,11 @@ def finish(kernel: CpuKernel, node: Finish) -> None:
     """A result of a fold over the rows."""
     partial = node.partial
     if partial.name in kernel.around.own_parts:
-        _result(kernel, partial.name, partial.dtype, f"{part_name(partial.name)}[0]", partial.kept)
+        _result(kernel, partial.name, partial.dtype, f"{partial.part}[0]", partial.kept)
         return
     type_, name = kernel.expressions.type(partial.kept), f"{partial.name}_all"
     at = kernel.sizes.index(node.at, partial.name)
-    part = f"{part_name(partial.name)}s[thread * {_slots(kernel, partial)} + {at}]"
+    part = f"{partial.part}s[thread * {_slots(kernel, partial)} + {at}]"
     more = join(partial.operation, Ref(name, partial.kept), Ref(part, partial.kept))
     joined = kernel.expressions.print(more, name)
     kernel.out.line(f"{type_} {name} = {kernel.expressions.print(partial.fill, name)};")
@@ -168,7 +168,7 @@ def parts_of_threads(kernel: CpuKernel, partials: Sequence[Partial]) -> None:
     kernel.count_threads()
     for partial in partials:
         count = f"threads * {_slots(kernel, partial)}"
-        _room(kernel, f"{part_name(partial.name)}s", partial.kept, count, partial.fill)
+        _room(kernel, f"{partial.part}s", partial.kept, count, partial.fill)
         if partial.in_blocks:
             fill = partial.block_fill
             _room(kernel, f"{block_name(partial.name)}s", partial.dtype, count, fill)
@@ -186,7 +186,7 @@ def _room(kernel: CpuKernel, name: str, dtype: DataType, count: str, fill: Liter
 def free_parts(kernel: CpuKernel, partials: Sequence[Partial]) -> None:
     """Gives the room back."""
     for partial in partials:
-        kernel.out.line(f"__builtin_free({part_name(partial.name)}s);")
+        kernel.out.line(f"__builtin_free({partial.part}s);")
         if partial.in_blocks:
             kernel.out.line(f"__builtin_free({block_name(partial.name)}s);")
 
@@ -206,7 +206,7 @@ def only_part(kernel: CpuKernel, partial: Partial) -> None:
     """A number that one thread folds alone: an array of one, as parts of threads are arrays."""
     assert partial.slots == 1, f"{partial.name} is {partial.slots} numbers, not one"
     fill = kernel.expressions.print(partial.fill, partial.name)
-    type_, name = kernel.expressions.type(partial.kept), part_name(partial.name)
+    type_, name = kernel.expressions.type(partial.kept), partial.part
     kernel.out.line(f"{type_} {name}[1] = {{{fill}}};")
 
 
@@ -214,7 +214,7 @@ def own_part(kernel: CpuKernel, partial: Partial) -> None:
     """This thread's part of a fold over the rows. All are filled before: fewer threads may come
     than were asked for."""
     name, number = partial.name, kernel.expressions.use("thread_number")
-    held = {part_name(name): partial.kept}
+    held = {partial.part: partial.kept}
     if partial.in_blocks:
         held[block_name(name)] = partial.dtype
     for part, dtype in held.items():

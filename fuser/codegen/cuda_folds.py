@@ -15,7 +15,6 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.emit import join
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.loop_tree import Region
-from fuser.schedule.names import part_name
 from fuser.schedule.row_statements import FinishPowers, Partial
 
 
@@ -23,7 +22,7 @@ def fold_row(kernel: CudaKernel, node: Region) -> None:
     """What a row is folded to, and then what follows from that."""
     for partial in node.partials:
         type_ = kernel.expressions.type(partial.kept)
-        kernel.out.line(f"{type_} {partial.name}_part = {fill_of(kernel, partial)};")
+        kernel.out.line(f"{type_} {partial.part} = {fill_of(kernel, partial)};")
     kernel.nodes(node.body)
     if kernel.is_split and not kernel.facts.in_cluster:
         _join_blocks_of_row(kernel, node)
@@ -36,13 +35,13 @@ def _join_blocks_of_row(kernel: CudaKernel, node: Region) -> None:
     rows = point_count(kernel.around.row_axes)
     writer = "active && thread == 0" if kernel.facts.team is Team.COLUMN else "thread == 0"
     for partial in node.partials:
-        part = f"{partial.name}_part"
+        part = partial.part
         kernel.workspaces.append(Workspace(f"{part}s", partial.kept, parts * rows))
         kernel.out.line(f"{part} = {over_team(kernel, partial)};")
         kernel.out.line(f"if ({writer}) {part}s[{_part_of_row(kernel, 'blockIdx.y')}] = {part};")
     leave_unless_last(kernel, "finished + blockIdx.x", "gridDim.y", kernel.nest.launch.grid[0])
     for partial in node.partials:
-        at = f"{partial.name}_parts + {_part_of_row(kernel, 'part')}"
+        at = f"{partial.part}s + {_part_of_row(kernel, 'part')}"
         gather_parts(kernel, partial, "gridDim.y", kernel.facts.threads, at)
 
 
@@ -57,7 +56,7 @@ def _part_of_row(kernel: CudaKernel, block: str) -> str:
 def finish_powers(kernel: CudaKernel, node: FinishPowers) -> None:
     """A row's largest number and its sum of powers, of what the threads have of both."""
     powers = f"{node.sum.name}_powers"
-    own = f"{{{node.own.name}, {part_name(node.sum.name)}}}"
+    own = f"{{{node.own.name}, {node.sum.part}}}"
     if kernel.facts.in_cluster:
         call = kernel.expressions.use("join_cluster_powers")
         call += f"<{kernel.nest.launch.cluster}, {kernel.facts.warps}>({own}, mail, joined)"
@@ -75,7 +74,7 @@ def over_team(kernel: CudaKernel, partial: Partial) -> str:
     facts = kernel.facts
     if facts.team is Team.WARP:
         if facts.threads == 1:
-            return f"{partial.name}_part"
+            return partial.part
         join, count = ("join_warp", ()) if facts.threads == 32 else ("join_lanes", (facts.threads,))
         return _joined_by(kernel, partial, join, *count)
     if facts.team is Team.COLUMN:
@@ -104,12 +103,12 @@ def _joined_by(
     call = kernel.expressions.use(function)
     call += f"<{', '.join(map(str, numbers))}>" if numbers else ""
     joiner = kernel.joiner(partial.operation, partial.kept, partial.name)
-    return f"{call}({partial.name}_part, {joiner}{places and ', '}{places})"
+    return f"{call}({partial.part}, {joiner}{places and ', '}{places})"
 
 
 def gather_parts(kernel: CudaKernel, partial: Partial, count: str, threads: int, at: str) -> None:
     """The parts that blocks have left, on the threads of a team."""
-    held = f"{partial.name}_part"
+    held = partial.part
     part = f"{kernel.expressions.use('part_at')}({at})"
     joined = joined_to(kernel, partial, held, Ref(part, partial.kept))
     kernel.out.line(f"{held} = {fill_of(kernel, partial)};")

@@ -82,7 +82,7 @@ def over_lanes(kernel: CudaKernel, loop: Loop) -> None:
     for node in (node for node in others if _is_vector(kernel, node, loop, sharing)):
         name, type_ = node.partial.name, kernel.expressions.type(node.partial.kept)
         first = substitute(node.at, {loop.axis: ZERO})
-        places[name] = f"&{name}_part[{kernel.sizes.index(first, name)}]"
+        places[name] = f"&{node.partial.part}[{kernel.sizes.index(first, name)}]"
         kernel.out.line(f"{type_} {name}_held[{loop.axis.extent}];")
         move(kernel, "load", f"{name}_held", places[name])
     with kernel.within(held=frozenset(places)):

@@ -55,7 +55,7 @@ def region(kernel: CudaKernel, node: Region) -> None:
 def accumulate(kernel: CudaKernel, node: Accumulate) -> None:
     """One more value of a fold."""
     partial = node.partial
-    held = f"{partial.name}_part"
+    held = partial.part
     if partial.name in kernel.around.held:
         held = f"{partial.name}_held[lane]"
     elif partial.name in kernel.facts.own:
@@ -77,10 +77,10 @@ def finish(kernel: CudaKernel, node: Finish) -> None:
     slot = kernel.sizes.index(node.at, name) if joined else ""
     if not kernel.around.in_rows and not joined:
         threads = kernel.facts.block_threads
-        gather_parts(kernel, partial, _blocks(kernel), threads, f"{name}_parts + part")
+        gather_parts(kernel, partial, _blocks(kernel), threads, f"{partial.part}s + part")
     type_ = kernel.expressions.type(partial.dtype)
     if joined:
-        value = f"{kernel.expressions.use('part_at')}({name}_parts + {grouped(slot)})"
+        value = f"{kernel.expressions.use('part_at')}({partial.part}s + {grouped(slot)})"
     else:
         value = (over_team if kernel.around.in_rows else over_block)(kernel, partial)
     kernel.out.line(f"const {type_} {name} = {value};")
@@ -88,24 +88,24 @@ def finish(kernel: CudaKernel, node: Finish) -> None:
 
 def _own_part(kernel: CudaKernel, partial: Partial) -> None:
     """What this thread, or this block, has of a fold over the rows: nothing yet."""
-    type_, name = kernel.expressions.type(partial.kept), partial.name
+    type_ = kernel.expressions.type(partial.kept)
     blocks = math.prod(kernel.nest.launch.grid)
-    kernel.workspaces.append(Workspace(f"{name}_parts", partial.kept, blocks * partial.slots))
+    kernel.workspaces.append(Workspace(f"{partial.part}s", partial.kept, blocks * partial.slots))
     fill = fill_of(kernel, partial)
     if partial.name in kernel.facts.own:
         declare_own(kernel, kernel.facts.own[partial.name])
         return
     if partial.slots == 1:
-        kernel.out.line(f"{type_} {name}_part = {fill};")
+        kernel.out.line(f"{type_} {partial.part} = {fill};")
         return
     if kernel.facts.parts_in_shared:
         room = power_of_two(partial.slots)
-        kernel.out.line(f"alignas(16) __shared__ {type_} {name}_part[{room}];")
+        kernel.out.line(f"alignas(16) __shared__ {type_} {partial.part}[{room}];")
     else:
         own = parts_of_block(kernel, partial)
-        kernel.out.line(f"{type_}* {kernel.target.restrict} const {name}_part = {own};")
+        kernel.out.line(f"{type_}* {kernel.target.restrict} const {partial.part} = {own};")
     over = each_slot(kernel, partial, kernel.around.thread, kernel.facts.threads)
-    kernel.out.line(f"{over} {name}_part[slot] = {fill};")
+    kernel.out.line(f"{over} {partial.part}[slot] = {fill};")
 
 
 def _finish_rows(kernel: CudaKernel, node: Region) -> None:
@@ -123,10 +123,10 @@ def _finish_rows(kernel: CudaKernel, node: Region) -> None:
     with kernel.within(thread=thread):
         for partial in node.partials:
             if partial.slots == 1:
-                kernel.out.line(f"{partial.name}_part = {over_block(kernel, partial)};")
+                kernel.out.line(f"{partial.part} = {over_block(kernel, partial)};")
                 block = "blockIdx.x"
                 block += " * gridDim.y + blockIdx.y" if kernel.facts.in_cluster else ""
-                own = f"{partial.name}_parts[{block}] = {partial.name}_part"
+                own = f"{partial.part}s[{block}] = {partial.part}"
                 kernel.out.line(f"if ({thread} == 0) {own};")
         if arrays:
             _join_groups(kernel, arrays)
@@ -145,9 +145,9 @@ def _join_groups(kernel: CudaKernel, arrays: list[Partial]) -> None:
     if kernel.facts.parts_in_shared:
         kernel.out.line("__syncthreads();")
         for partial in arrays:
-            to = f"{partial.name}_parts[{slot_of(kernel, 'blockIdx.x', partial, 'slot')}]"
+            to = f"{partial.part}s[{slot_of(kernel, 'blockIdx.x', partial, 'slot')}]"
             over = each_slot(kernel, partial, kernel.around.thread, kernel.facts.threads)
-            kernel.out.line(f"{over} {to} = {partial.name}_part[slot];")
+            kernel.out.line(f"{over} {to} = {partial.part}[slot];")
     kernel.out.line(f"const int group = blockIdx.x / {_GROUP} * {_GROUP};")
     kernel.out.line(f"const int groups = (gridDim.x + {_GROUP - 1}) / {_GROUP};")
     end = f"group + {_GROUP} < gridDim.x ? group + {_GROUP} : gridDim.x"
@@ -192,7 +192,7 @@ def _join_alike(kernel: CudaKernel, arrays: list[Partial], parts: str, to: str) 
             _join_lanes(kernel, arrays, lanes)
         store = kernel.expressions.use("store_vector")
         for partial in arrays:
-            place = f"{partial.name}_parts + {slot_of(kernel, to, partial, 'slot')}"
+            place = f"{partial.part}s + {slot_of(kernel, to, partial, 'slot')}"
             kernel.out.line(f"{store}({partial.name}, {place});")
 
 
@@ -201,7 +201,7 @@ def _join_lanes(kernel: CudaKernel, arrays: list[Partial], lanes: int) -> None:
     for partial in arrays:
         type_, name = kernel.expressions.type(partial.kept), partial.name
         kernel.out.line(f"{type_} {name}_given[{lanes}];")
-        place = f"{name}_parts + {slot_of(kernel, 'part', partial, 'slot')}"
+        place = f"{partial.part}s + {slot_of(kernel, 'part', partial, 'slot')}"
         kernel.out.line(f"{read}({name}_given, {place});")
     with kernel.unrolled("lane", lanes):
         for partial in arrays:

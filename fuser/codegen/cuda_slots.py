@@ -27,7 +27,7 @@ def slot_of(kernel: CudaKernel, block: str, partial: Partial, slot: str = "") ->
 
 def parts_of_block(kernel: CudaKernel, partial: Partial, slot: str = "") -> str:
     """Where this block leaves its parts."""
-    return f"{partial.name}_parts + {slot_of(kernel, 'blockIdx.x', partial, slot)}"
+    return f"{partial.part}s + {slot_of(kernel, 'blockIdx.x', partial, slot)}"
 
 
 def each_slot(kernel: CudaKernel, partial: Partial, first: str, step: int) -> str:
@@ -38,7 +38,7 @@ def each_slot(kernel: CudaKernel, partial: Partial, first: str, step: int) -> st
 
 def declare_own(kernel: CudaKernel, own: OwnSlots) -> None:
     """The slots of a thread, in which is nothing yet."""
-    name, type_ = f"{own.partial.name}_part", kernel.expressions.type(own.partial.kept)
+    name, type_ = own.partial.part, kernel.expressions.type(own.partial.kept)
     kernel.out.line(f"{type_} {name}[{own.rounds}][{own.lanes}];")
     kernel.out.line("#pragma unroll")
     place = f"{name}[i / {own.lanes}][i % {own.lanes}]"
@@ -62,7 +62,7 @@ def leave_own(kernel: CudaKernel, own: Sequence[OwnSlots]) -> None:
 
 def _join_lanes(kernel: CudaKernel, own: OwnSlots) -> None:
     """What the rows of a warp's lanes have of a round of slots, as one in all of them."""
-    part = f"{own.partial.name}_part[round]"
+    part = f"{own.partial.part}[round]"
     joiner = kernel.joiner(own.partial.operation, own.partial.kept, own.partial.name)
     join_warp = kernel.expressions.use("join_warp")
     on_lanes(kernel, own.lanes, f"{part}[lane] = {join_warp}({part}[lane], {joiner});")
@@ -80,7 +80,7 @@ def _join_teams(kernel: CudaKernel, own: Sequence[OwnSlots]) -> None:
                 place = f"&{each.partial.name}_of_block[{first}]"
                 with kernel.out.block("if (team > 0)"):
                     _join_own(kernel, each, place)
-                _move_own(kernel, "store", each, f"{each.partial.name}_part[round]", place)
+                _move_own(kernel, "store", each, f"{each.partial.part}[round]", place)
         kernel.out.line("__syncthreads();")
     for each in own:
         over = each_slot(kernel, each.partial, f"threadIdx.y * {x} + thread", x * y)
@@ -90,7 +90,7 @@ def _join_teams(kernel: CudaKernel, own: Sequence[OwnSlots]) -> None:
 
 def _join_own(kernel: CudaKernel, own: OwnSlots, place: str) -> None:
     """What the teams before have, joined to what this one has."""
-    partial, part = own.partial, f"{own.partial.name}_part[round]"
+    partial, part = own.partial, f"{own.partial.part}[round]"
     type_, before = kernel.expressions.type(partial.kept), f"{partial.name}_before"
     kernel.out.line(f"{type_} {before}[{own.lanes}];")
     _move_own(kernel, "load", own, before, place)
@@ -112,7 +112,7 @@ def _each_own(kernel: CudaKernel, own: OwnSlots) -> Generator[str]:
 
 def _leave_slots(kernel: CudaKernel, own: OwnSlots, place: str) -> None:
     """A thread's slots of a round, to memory that may not be aligned."""
-    part, size = f"{own.partial.name}_part[round]", own.partial.kept.itemsize
+    part, size = f"{own.partial.part}[round]", own.partial.kept.itemsize
     if own.partial.slots * size % min(own.lanes * size, 16) == 0:
         _move_own(kernel, "store", own, part, place)
         return

@@ -33,11 +33,6 @@ def own_name(name: str, number: int = 0) -> str:
     return f"{name}_own{number or ''}"
 
 
-def part_name(name: str) -> str:
-    """What a thread has of a fold over the rows."""
-    return f"{name}_part"
-
-
 def block_name(name: str) -> str:
     """What a thread has of a fold since it was last joined to a wider type."""
     return f"{name}_block"

@@ -151,6 +151,11 @@ class Partial:
     in_blocks: bool = False
 
     @property
+    def part(self) -> str:
+        """The name of what a thread, or a block, has of them."""
+        return f"{self.name}_part"
+
+    @property
     def block_fill(self) -> Literal:
         """What nothing folds to in a block."""
         return Literal(self.fill.value, self.dtype)

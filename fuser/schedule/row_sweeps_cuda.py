@@ -22,7 +22,7 @@ from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import lowest_finite
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
-from fuser.schedule.names import own_name, part_name
+from fuser.schedule.names import own_name
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_powers import less_another, powers_pair
@@ -97,7 +97,7 @@ class TeamSweeps:
         """Two sweeps, and what all threads of a row make of both."""
         found, summed = row_partial(largest.folds[0]), row_partial(sums.folds[0])
         own = Ref(own_name(found.name), found.kept)
-        part = Ref(part_name(found.name), found.kept)
+        part = Ref(found.part, found.kept)
         finite = Let(own.name, own.dtype, join("maximum", part, lowest_finite(own.dtype)))
         apart = less_another(sums, Ref(found.name, found.dtype), own)
         body = (*self._loops(largest), finite, *self._loops(apart))

@@ -29,7 +29,6 @@ from fuser.schedule.expressions import (
 )
 from fuser.schedule.index import ZERO, Axis, Clamped, Index, Quotient, Remainder, Term, Variable
 from fuser.schedule.loop_tree import Loop, Node, Region
-from fuser.schedule.names import part_name
 from fuser.schedule.row_scans import carry_of
 from fuser.schedule.row_statements import (
     Accumulate,
@@ -146,14 +145,14 @@ class OneThread:
             case Region():
                 for partial in node.partials:
                     fill = torch.tensor(partial.fill.value, dtype=partial.kept.torch)
-                    self._arrays[part_name(partial.name)] = [fill] * partial.slots
+                    self._arrays[partial.part] = [fill] * partial.slots
                 self.run((*node.body, *node.epilogue))
             case Accumulate():
-                parts, at = self._arrays[part_name(node.partial.name)], self._at(node.at)
+                parts, at = self._arrays[node.partial.part], self._at(node.at)
                 value = self._value(node.value).to(parts[at].dtype)
                 parts[at] = _joined(node.partial.operation, parts[at], value)
             case Finish():
-                part = self._arrays[part_name(node.partial.name)][self._at(node.at)]
+                part = self._arrays[node.partial.part][self._at(node.at)]
                 self.held[node.partial.name] = part.to(node.partial.dtype.torch)
             case FinishPowers():  # its own maximum is that of all
                 self.run((Finish(node.largest, ZERO), Finish(node.sum, ZERO)))
