@@ -17,12 +17,12 @@ from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Share, nested
 from fuser.schedule.row_axes import lanes_across_rows, replace_axes
 from fuser.schedule.row_body import RowBody, Sweep
-from fuser.schedule.row_cuts import cut_rows
 from fuser.schedule.row_folds_cpu import widened_blocks
 from fuser.schedule.row_power_sums import add_powers
 from fuser.schedule.row_powers import powers_pair
 from fuser.schedule.row_scans import totals_of
 from fuser.schedule.row_scans_cpu import shared_out
+from fuser.schedule.row_spans import rows_in_spans
 from fuser.schedule.row_strip_cpu import Strip
 from fuser.schedule.row_strip_online import swept_online
 from fuser.schedule.row_sweeps_cpu import Ways
@@ -33,7 +33,7 @@ from fuser.segmenter.rows import Refusal
 def as_across(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """Rows in strips, if neighbouring rows are next in memory."""
     if lanes_across_rows(body):
-        return cut_rows(body, parameters.processor.vector)
+        return rows_in_spans(body, parameters.processor.vector)
     return Refusal("neighbouring elements of a row, not rows, are next in memory")
 
 

@@ -134,7 +134,7 @@ def at_once(summed: Sweep, last: Sweep) -> Sweep:
     return replace(last, code=tuple(code))
 
 
-def moved(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
+def over_merged(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
     """A sweep over merged axes, which keeps what it keeps along the last of them, or along all."""
     moved = replace_axes(sweep, replaced)
     code = (

@@ -20,7 +20,7 @@ from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
 
-def lanes_along(
+def whole_lanes(
     segment: Segment,
     sweeps: Sequence[Sweep],
     alignments: Alignments,
@@ -39,7 +39,7 @@ def lanes_of_warp(
     parameters: CudaRowParameters,
 ) -> int:
     """The same, as long as all threads of a warp have some."""
-    lanes, extent = lanes_along(segment, sweeps, alignments, parameters), sweeps[0].axes[-1].extent
+    lanes, extent = whole_lanes(segment, sweeps, alignments, parameters), sweeps[0].axes[-1].extent
     while lanes > 1 and lanes * 32 > extent:
         lanes //= 2
     return lanes

@@ -30,7 +30,7 @@ from fuser.schedule.scatter_elements import (
     ScatterTracer,
     atoms_of,
     axes_of,
-    moved,
+    over_merged,
 )
 from fuser.schedule.statements import Let
 from fuser.segmenter import Segment
@@ -180,7 +180,7 @@ def _with_merged_lists(body: ListBody) -> ListBody:
     rows, also = merge_axes(body.rows, indices)
     columns, and_these = merge_axes(body.begun.axes, indices)
     replaced |= also | and_these
-    begun, given, one, added, last = (moved(sweep, columns, replaced) for sweep in sweeps)
+    begun, given, one, added, last = (over_merged(sweep, columns, replaced) for sweep in sweeps)
     return replace(
         body,
         listed=_with_merged_axes(body.listed),

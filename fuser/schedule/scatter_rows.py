@@ -26,7 +26,7 @@ from fuser.schedule.scatter_elements import (
     ScatterTracer,
     atoms_of,
     axes_of,
-    moved,
+    over_merged,
 )
 from fuser.schedule.statements import CheckedIndex, Let
 from fuser.segmenter import Segment
@@ -102,7 +102,7 @@ def _with_merged_rows(body: ScatteredRows) -> ScatteredRows:
         body,
         rows=rows,
         of_row=replace_axes(of_row, replaced).code,
-        begun=moved(body.begun, columns, replaced),
+        begun=over_merged(body.begun, columns, replaced),
         added=replace(replace_axes(body.added, replaced), axes=points),
-        last=moved(body.last, columns, replaced),
+        last=over_merged(body.last, columns, replaced),
     )

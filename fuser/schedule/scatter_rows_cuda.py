@@ -28,7 +28,7 @@ from fuser.schedule.row_lanes import neighbours
 from fuser.schedule.row_statements import Keep, Place, RowArray
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.scatter_elements import scatter_of
-from fuser.schedule.scatter_lanes import lanes_along, lanes_kept, sweep_in_lanes
+from fuser.schedule.scatter_lanes import lanes_kept, sweep_in_lanes, whole_lanes
 from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments
 from fuser.segmenter import Segment
@@ -40,10 +40,10 @@ def schedule_scattered_rows_cuda(
     """The loop nest of a segment with a scatter whose rows have points of their own."""
     statement, op = scatter_of(segment)
     body = trace_scattered_rows(segment, shared_type(op.arg.dtype))
-    lanes = lanes_along(segment, (body.begun, body.last), alignments, parameters)
+    lanes = whole_lanes(segment, (body.begun, body.last), alignments, parameters)
     of_points = 1
     if body.added.axes:
-        of_points = lanes_along(segment, (body.added,), alignments, parameters)
+        of_points = whole_lanes(segment, (body.added,), alignments, parameters)
     *_, keep = body.begun.code
     assert isinstance(keep, Keep)
     room = _room(keep.dtype, point_count(body.begun.axes))

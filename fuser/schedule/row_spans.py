@@ -30,7 +30,7 @@ from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.statements import Load
 
 
-def cut_rows(body: RowBody, shortest: int) -> RowBody:
+def rows_in_spans(body: RowBody, shortest: int) -> RowBody:
     """`body` with its innermost rows in spans of one length, `shortest` at the least, that end
     where other memory is read; as it is where there are no such spans."""
     *outer, inner = body.rows

@@ -12,7 +12,7 @@ from fuser.frontend.handles import Handle
 from fuser.schedule.index import Clamped, affine_parts
 from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody
-from fuser.schedule.row_cuts import cut_rows
+from fuser.schedule.row_spans import rows_in_spans
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.statements import Load
 from tests.definitions import agrees, defined
@@ -55,7 +55,7 @@ def test_rows_are_cut_where_another_tensor_is_read():
     body = rows_of(joined_sum, torch.empty(50, 96), torch.empty(50, 160))
     assert extents(body) == [256]
     assert clamped_loads(body) == 2
-    cut = cut_rows(body, 16)
+    cut = rows_in_spans(body, 16)
     assert extents(cut) == [8, 32]
     # Where the span begins is clamped: the lanes read a run of memory.
     for load in (n for sweep in cut.stages for n in sweep.code if isinstance(n, Load)):
@@ -64,13 +64,13 @@ def test_rows_are_cut_where_another_tensor_is_read():
 
 def test_spans_that_would_be_short_are_none():
     body = rows_of(joined_sum, torch.empty(50, 96), torch.empty(50, 164))
-    assert cut_rows(body, 16) is body
-    assert extents(cut_rows(body, 4)) == [65, 4]
+    assert rows_in_spans(body, 16) is body
+    assert extents(rows_in_spans(body, 4)) == [65, 4]
 
 
 def test_what_reads_one_tensor_is_not_cut():
     body = rows_of(joined_sum, torch.empty(50, 256))
-    assert extents(cut_rows(body, 16)) == [256]
+    assert extents(rows_in_spans(body, 16)) == [256]
 
 
 def test_rows_that_are_cut_already_read_runs():
@@ -81,7 +81,7 @@ def test_rows_that_are_cut_already_read_runs():
         turned = [fd.ops.slice(flat, [0, 64], [50, 128]), fd.ops.slice(flat, [0, 0], [50, 64])]
         return fd.ops.sum(fd.ops.mul(fd.ops.cat(turned, 1), flat), [0])
 
-    body = cut_rows(rows_of(build, x), 16)
+    body = rows_in_spans(rows_of(build, x), 16)
     assert extents(body) == [2, 64]
     assert clamped_loads(body) == 0
 
