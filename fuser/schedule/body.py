@@ -31,6 +31,11 @@ class Body:
     lets: tuple[Let, ...]
     stores: tuple[Store, ...]
 
+    @property
+    def code(self) -> tuple[Load | Let, ...]:
+        """What a point loads and computes."""
+        return (*self.loads, *self.lets)
+
     def indices(self) -> list[Index]:
         """Every index in the body."""
         found = [access.at for access in (*self.loads, *self.stores)]

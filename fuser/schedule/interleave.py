@@ -105,7 +105,7 @@ def _side_by_side(bodies: Sequence[Body]) -> Body:
         return first
     line = StraightLine()
     for body in bodies:
-        line.add((*body.loads, *body.lets), body.stores)
+        line.add(body.code, body.stores)
     return dataclasses.replace(
         first,
         loads=tuple(node for node in line.code if isinstance(node, Load)),

@@ -23,10 +23,10 @@ from fuser.schedule.statements import Let, Load
 def with_invariants_before(body: Body) -> Body:
     """`body` with what depends on no axis in its prologue, if a costly function is of it."""
     same = {let.name for let in body.prologue}
-    for node in (*body.loads, *body.lets):
+    for node in body.code:
         if not _follows_axes(node) and all(map(same.__contains__, names_in((node,)))):
             same.add(node.name)
-    once = tuple(node for node in (*body.loads, *body.lets) if node.name in same)
+    once = tuple(node for node in body.code if node.name in same)
     if not costly_arithmetic(once):
         return body
     return replace(

@@ -37,7 +37,7 @@ def in_chunks(body: Body, parameters: CpuParameters, past_cache: bool) -> Loop |
     Chunks of fewer elements than usual are worth it where none has an end that shares a line with
     another row.
     """
-    gains = gains_by_chunks((*body.loads, *body.lets)) or converts_vectors(body.lets)
+    gains = gains_by_chunks(body.code) or converts_vectors(body.lets)
     if not past_cache and not gains:
         return None
     count = chunk_length(body, parameters)
@@ -59,8 +59,7 @@ def in_vectors(body: Body, parameters: CpuParameters) -> Loop | None:
     """The loop in vectors of a few lanes, each stored as it is computed; None unless rows are so
     short that a compiler would do what is left of them one by one."""
     inner, processor = body.axes[-1], parameters.processor
-    code = (*body.loads, *body.lets)
-    if len(body.axes) == 1 or not done_in_vectors(code, body.stores, inner, processor):
+    if len(body.axes) == 1 or not done_in_vectors(body.code, body.stores, inner, processor):
         return None
     count = processor.vector
     lane, shifted = with_lanes(body, count)

@@ -173,6 +173,6 @@ def _reads_apart(body: Body, parameters: CpuParameters) -> bool:
     steps = [step_along(at, inner) for at in accesses]
     apart = [step for step in steps if step is None or abs(step) > parameters.interleaved]
     neighbours = [step for step in steps if step in (-1, 1)]
-    if neighbours and gains_by_chunks((*body.loads, *body.lets)):
+    if neighbours and gains_by_chunks(body.code):
         return False
     return len(apart) >= parameters.apart * (1 + len(neighbours))

@@ -17,7 +17,7 @@ from fuser.schedule.counts import arithmetic, ceil_div, power_of_two
 from fuser.schedule.cuda_blocks import MOST_BLOCKS
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from fuser.schedule.index import Axis, Index
-from fuser.schedule.row_body import RowBody, Sweep, indices_in
+from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_vectors import Vectors, divided, vectors_for
 from fuser.schedule.statements import Load, draws
@@ -37,12 +37,10 @@ def as_rows(
     if not body.axes or draws(body.loads):
         return None
     *rows, inner = body.axes
-    code = (*body.loads, *body.lets)
-    indices = [store.at for store in body.stores] + [i for node in code for i in indices_in(node)]
-    if any(step_along(index, inner) is None for index in indices):
+    if any(step_along(index, inner) is None for index in body.indices()):
         return None
-    same, _ = divided(code, inner)
-    swept = Sweep((inner,), tuple(node for node in code if node not in same), (), body.stores)
+    same, _ = divided(body.code, inner)
+    swept = Sweep((inner,), tuple(node for node in body.code if node not in same), (), body.stores)
     vectors = vectors_for(
         segment, [swept], inner, alignments, parameters, may_peel=True, may_move=True
     )
@@ -58,7 +56,7 @@ def as_rows(
 def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) -> list[Load]:
     """The loads of points that threads make for several whole vectors before they compute: what
     differs from row to row, if that is one access for a vector; none where nothing is gained."""
-    sweep, *others = [sweep for sweep in body.stages if sweep.axes]
+    sweep, *others = body.swept
     if others or len(sweep.axes) != 1 or vectors.peel or not vectors.whole:
         return []
     (axis,) = sweep.axes
@@ -89,10 +87,9 @@ def _fills_threads(of_row: int, parameters: CudaRowParameters) -> bool:
 
 def may_stream(body: RowBody, parameters: CudaRowParameters) -> bool:
     """Whether rows are swept once and fold nothing, along an axis that is long enough for teams."""
-    swept = [sweep for sweep in body.stages if sweep.axes]
-    if len(swept) != 1 or len(swept[0].axes) != 1 or not body.rows:
+    if len(body.swept) != 1 or len(body.swept[0].axes) != 1 or not body.rows:
         return False
-    (sweep,) = swept
+    (sweep,) = body.swept
     if (
         sweep.draws
         or sweep.scans

@@ -11,7 +11,7 @@ from fuser.schedule.loop_tree import Node
 
 def scalar_nodes(body: Body) -> tuple[Node, ...]:
     """One point."""
-    return (*body.loads, *body.lets, *body.stores)
+    return (*body.code, *body.stores)
 
 
 def with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
@@ -28,4 +28,4 @@ def elements(body: Body) -> int:
 def work(body: Body) -> int:
     """Instructions for all points, roughly."""
     moved = len(body.loads) + len(body.stores)
-    return elements(body) * (moved + arithmetic((*body.loads, *body.lets)))
+    return elements(body) * (moved + arithmetic(body.code))

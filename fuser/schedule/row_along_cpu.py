@@ -99,7 +99,7 @@ def batched_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
 
 def _row_arrays(body: RowBody) -> list[RowArray]:
     """Room for what sweeps keep of a row, but in tiles."""
-    kept = (node for sweep in body.stages for node in sweep.code if isinstance(node, Keep))
+    kept = (node for node in body.code if isinstance(node, Keep))
     tiled = {tile.name for tile in body.tiles}
     return [
         RowArray(node.name, node.dtype, node.axis, outer=node.outer)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from fuser.schedule.axes import merge_axes, moved
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.index import Axis, Index, Variable, of_axis, substitute
-from fuser.schedule.row_body import RowBody, Sweep, indices_in, names_in
+from fuser.schedule.row_body import RowBody, Sweep, indices_in, indices_of, names_in
 from fuser.schedule.statements import Load
 
 
@@ -17,7 +17,7 @@ def arrange_rows(body: RowBody) -> RowBody:
     steps = _Steps(body)
     references = [_reference(stage, steps) for stage in body.stages]
     stages = tuple(map(_arranged, body.stages, references))
-    indices = [index for stage in stages for index in stage.indices()]
+    indices = indices_of(stages)
     reference = max(references, key=lambda steps: (len(steps.keys() & body.rows), len(steps)))
     rows, replaced = merge_axes(_by_stride(body.rows, reference), indices)
     return dataclasses.replace(
@@ -61,7 +61,7 @@ def lanes_across_rows(body: RowBody, at_once: int = 1) -> bool:
         return False
     steps = _Steps(body)
     apart, consecutive = [0, 0], [0, 0]
-    for sweep in (sweep for sweep in body.stages if sweep.axes):
+    for sweep in body.swept:
         ways = sweep.axes[-1], body.rows[-1]
         for at in (*(access.at for access in sweep.accesses), *(f.at for f in sweep.folds)):
             walked = steps.of(at)

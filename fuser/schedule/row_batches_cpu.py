@@ -41,7 +41,7 @@ def as_batches(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal
     that few are repeated when the last batch is moved back to end in range. Sums alone are as soon
     joined one by one, and rows that wait for memory wait less if each is read while one before is
     stored."""
-    swept = [sweep for sweep in body.stages if sweep.axes]
+    swept = body.swept
     count, batch = body.rows[-1].extent if body.rows else 1, parameters.batch
     if not body.rows or count < batch:
         return Refusal(f"{count} rows are no batch of {batch}")
@@ -74,7 +74,7 @@ def _work_once(body: RowBody) -> int:
 
 def _work(body: RowBody, parameters: CpuRowParameters) -> float:
     """Instructions for a row, done one at a time, roughly."""
-    swept = sum(cost(sweep) * point_count(sweep.axes) for sweep in body.stages if sweep.axes)
+    swept = sum(cost(sweep) * point_count(sweep.axes) for sweep in body.swept)
     joins = sum(len(sweep.folds_of_row) for sweep in body.stages)
     return swept / parameters.batch + parameters.work_of_join * joins + _work_once(body)
 

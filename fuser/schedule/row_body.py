@@ -117,6 +117,16 @@ class RowBody:
         return (*self.stages, *self.epilogue)
 
     @property
+    def swept(self) -> list[Sweep]:
+        """The stages that go over points of a row."""
+        return [sweep for sweep in self.stages if sweep.axes]
+
+    @property
+    def code(self) -> list[Code]:
+        """What all stages compute."""
+        return [node for sweep in self.stages for node in sweep.code]
+
+    @property
     def axes(self) -> tuple[Axis, ...]:
         """The axes of rows and of all sweeps, each once."""
         return tuple(dict.fromkeys((*self.rows, *(a for s in self.sweeps for a in s.axes))))
@@ -147,6 +157,11 @@ def as_lane(node: Code) -> Load | Let | CheckedIndex:
     """A node whose name is that of an array, of which it makes one lane."""
     assert not isinstance(node, Keep | Kept | Running), "not an array of lanes"
     return dataclasses.replace(node, in_lanes=True)
+
+
+def indices_of(sweeps: Iterable[Sweep]) -> list[Index]:
+    """Every index in some sweeps, of folds too."""
+    return [index for sweep in sweeps for index in sweep.indices()]
 
 
 def contents(sweeps: Iterable[Sweep]) -> list[Code | Fold | Store]:

@@ -29,7 +29,7 @@ from fuser.schedule.loop_tree import Node, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.point_rows_cuda import may_stream
 from fuser.schedule.row_axes import arrange_rows
-from fuser.schedule.row_body import RowBody, rewrite_alike
+from fuser.schedule.row_body import RowBody, indices_of, rewrite_alike
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_kept import VALUE_BYTES, keep_loads, keep_values
 from fuser.schedule.row_room import Demand, fits_registers
@@ -179,7 +179,7 @@ class _Mapping:
         return tuple(nodes)
 
     def _index_dtype(self) -> DataType:
-        indices = [index for sweep in self._body.sweeps for index in sweep.indices()]
+        indices = indices_of(self._body.sweeps)
         return index_dtype(self._segment, indices, self._body.longest, self._parts())
 
     def _parts(self) -> int:

@@ -24,7 +24,7 @@ from fuser.segmenter.rows import Refusal
 
 def as_alternating(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """`body` by columns, of which some neighbours were a row, if its rows alternate in memory."""
-    swept = [sweep for sweep in body.stages if sweep.axes]
+    swept = body.swept
     if not body.rows or not swept:
         return Refusal("there is one row only" if swept else "nothing is swept")
     pieces = {sweep.axes[-1] for sweep in swept}

@@ -109,7 +109,7 @@ def keep_values(
     made = list(stages)
     along = [number for number, sweep in enumerate(stages) if sweep.axes == (axis,)]
     alone = dataclasses.replace(body, stages=tuple(stages[number] for number in along))
-    loads = {node for sweep in alone.stages for node in sweep.code if isinstance(node, Keep)}
+    loads = {node for node in alone.code if isinstance(node, Keep)}
     kept = keep_in_row(alone, axis.extent * VALUE_BYTES).stages
     for number, sweep in zip(along, kept, strict=True):
         made[number] = sweep

@@ -60,8 +60,7 @@ def _most_blocks(work: RowWork, threads: int) -> int:
 def parts_of_row(work: RowWork, teams: int, width: int, height: int) -> int:
     """Blocks that share a row, where there are fewer rows than the GPU runs blocks: `width` rows
     have `height` threads each in one of them."""
-    given, all_stages = work.parameters, work.body.stages
-    stages = [sweep for sweep in all_stages if sweep.axes]
+    given, all_stages, stages = work.parameters, work.body.stages, work.body.swept
     before = all_stages[: all_stages.index(stages[0])] if stages else ()
     if len(stages) != 1 or work.partials or not stages[0].folds or work.scans:
         return 1
@@ -74,8 +73,7 @@ def parts_of_row(work: RowWork, teams: int, width: int, height: int) -> int:
 def scanned_parts(work: RowWork, threads: int) -> int:
     """Blocks that each scan a part of a row, where all that is done with rows is to scan them,
     and they are fewer than the GPU runs blocks."""
-    given, all_stages = work.parameters, work.body.stages
-    stages = [sweep for sweep in all_stages if sweep.axes]
+    given, all_stages, stages = work.parameters, work.body.stages, work.body.swept
     plain = all(not sweep.stores and not sweep.folds for sweep in all_stages[:-1])
     sweep = stages[-1]
     if len(stages) != 1 or not plain or sweep.folds or not independent(sweep):

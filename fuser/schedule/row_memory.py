@@ -58,7 +58,7 @@ def ask_ahead(body: RowBody, parameters: CpuRowParameters, rows_at_once: int = 1
     that folds over the rows, and so reads and writes what it adds to, asks for what it reads soon
     itself, unless a later one takes much longer; of long rows, whose next one does not come soon,
     the later one asks as well."""
-    sweeps = [sweep for sweep in body.stages if sweep.axes]
+    sweeps = body.swept
     again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
     if not again or not body.rows:
         return ask_soon(body, parameters)
@@ -80,10 +80,10 @@ def _longest_read(sweep: Sweep) -> int:
 
 def ask_soon(body: RowBody, parameters: CpuRowParameters) -> RowBody:
     """`body` with a first sweep that asks for what it reads soon after."""
-    first = next((sweep for sweep in body.stages if sweep.axes), None)
-    return (
-        body if first is None else _asking(body, first, _soon_after(first, body.rows, parameters))
-    )
+    if not body.swept:
+        return body
+    first = body.swept[0]
+    return _asking(body, first, _soon_after(first, body.rows, parameters))
 
 
 def _asking(body: RowBody, asking: Sweep, ahead: Iterable[Prefetch]) -> RowBody:

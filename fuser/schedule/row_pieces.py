@@ -16,7 +16,7 @@ from fuser.schedule.index import Axis, of_axis
 from fuser.schedule.pieces import cut_up, in_span, spans_along
 from fuser.schedule.resolve import decided
 from fuser.schedule.row_axes import arrange_rows, replace_axes
-from fuser.schedule.row_body import RowBody, Sweep, contents, names_in, nodes_read
+from fuser.schedule.row_body import RowBody, Sweep, contents, indices_of, names_in, nodes_read
 from fuser.schedule.row_parts import with_known
 from fuser.schedule.statements import Let
 
@@ -51,8 +51,8 @@ def _apart(piece: RowBody, number: int) -> RowBody:
 def _cut(piece: RowBody) -> list[RowBody]:
     """The parts of a piece, along the outermost of its rows that decides something; none if none
     does."""
-    lets = [node for sweep in piece.stages for node in sweep.code if isinstance(node, Let)]
-    indices = [index for sweep in piece.stages for index in sweep.indices()]
+    lets = [node for node in piece.code if isinstance(node, Let)]
+    indices = indices_of(piece.stages)
     for axis in piece.rows:
         spans = spans_along(axis, lets, indices)
         if len(spans) > 1:

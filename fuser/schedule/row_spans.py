@@ -26,7 +26,7 @@ from fuser.schedule.index import (
 )
 from fuser.schedule.pieces import spans_along
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import RowBody, Sweep
+from fuser.schedule.row_body import RowBody, Sweep, indices_of
 from fuser.schedule.statements import Load
 
 
@@ -34,8 +34,8 @@ def rows_in_spans(body: RowBody, shortest: int) -> RowBody:
     """`body` with its innermost rows in spans of one length, `shortest` at the least, that end
     where other memory is read; as it is where there are no such spans."""
     *outer, inner = body.rows
-    indices = (index for sweep in body.stages for index in sweep.indices())
-    span = math.gcd(*(end for _, end in spans_along(inner, (), indices)))
+    spans = spans_along(inner, (), indices_of(body.stages))
+    span = math.gcd(*(end for _, end in spans))
     if span < shortest:
         return body
     rows, stages = body.rows, body.stages

@@ -69,7 +69,7 @@ def as_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
 def as_whole_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """`body` with tiles that have some rows as a whole, which sweeps read as often as they like, if
     rows lie across the lines of one tensor, and along those of another."""
-    sweeps = [sweep for sweep in body.stages if sweep.axes]
+    sweeps = body.swept
     if len(sweeps) < 2 or not body.rows:
         return Refusal("a row is swept once, or the only one")
     axes = sweeps[0].axes

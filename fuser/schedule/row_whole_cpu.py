@@ -47,13 +47,12 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
         return Refusal(f"a row has {longest} elements, more than {most}")
     if inner.extent < parameters.whole_rows:
         return Refusal(f"{inner.extent} rows are neighbours, fewer than {parameters.whole_rows}")
-    if not any(sweep.axes for sweep in body.stages):
+    if not body.swept:
         return Refusal("nothing is swept")
     statements = parameters.processor.most_statements
     if sum(point_count(sweep.axes) * len(sweep.code) for sweep in body.stages) > statements:
         return Refusal(f"a row would be more than {statements} statements")
-    nodes = (node for sweep in body.stages for node in sweep.code)
-    if not all(isinstance(node, Load | Let | CheckedIndex | Running) for node in nodes):
+    if not all(isinstance(node, Load | Let | CheckedIndex | Running) for node in body.code):
         return Refusal("a row is more than straight-line code")
     touched = ((*sweep.accesses, *sweep.folds) for sweep in body.stages)
     if not all(_is_near(each, inner, most) for each in itertools.chain.from_iterable(touched)):

@@ -26,7 +26,7 @@ from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
-from fuser.schedule.row_body import RowBody, Sweep, names_in
+from fuser.schedule.row_body import RowBody, Sweep, indices_of, names_in
 from fuser.schedule.row_cuda import map_rows
 from fuser.schedule.scatter_elements import scatter_of
 from fuser.schedule.scatter_lanes import lanes_of_warp, sweep_in_lanes
@@ -115,7 +115,7 @@ def _nest(
     parameters: CudaRowParameters,
 ) -> LoopNest:
     sweeps = Sweep((), body.code), body.sweep
-    indices = [index for sweep in sweeps for index in sweep.indices()]
+    indices = indices_of(sweeps)
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=axes,

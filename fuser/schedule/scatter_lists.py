@@ -22,7 +22,7 @@ from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.index import ZERO, Index, Variable, index_of, linear, substitute, unravel
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Sweep
+from fuser.schedule.row_body import Code, Sweep, indices_of
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.scatter_elements import (
     Axes,
@@ -174,7 +174,7 @@ def _with_merged_lists(body: ListBody) -> ListBody:
     """`body` with neighbouring axes merged that every access walks as one."""
     sweeps = body.begun, body.given, body.one, body.added, body.last
     of_row, of_point = (Sweep((), code) for code in (body.of_row, body.of_point))
-    indices = [index for sweep in (of_row, of_point, *sweeps) for index in sweep.indices()]
+    indices = indices_of((of_row, of_point, *sweeps))
     indices.append(body.row)
     outside, replaced = merge_axes(body.outside, indices)
     rows, also = merge_axes(body.rows, indices)

@@ -21,7 +21,7 @@ from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, nested
 from fuser.schedule.names import kernel_name
-from fuser.schedule.row_body import Code, Sweep, names_in, nodes_read
+from fuser.schedule.row_body import Code, Sweep, indices_of, names_in, nodes_read
 from fuser.schedule.row_statements import Kept
 from fuser.schedule.scatter_elements import scatter_of
 from fuser.schedule.scatter_lanes import lanes_kept, lanes_of_warp, sweep_in_lanes
@@ -56,7 +56,7 @@ def schedule_lists_cuda(
     blocks += ceil_div(warps, WARPS)
     once = (Sweep((), code) for code in (listed.code, body.of_row, body.of_point))
     sweeps = (body.begun, body.given, body.last, *once)
-    indices = [listed.number, *(index for sweep in sweeps for index in sweep.indices())]
+    indices = [listed.number, *indices_of(sweeps)]
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=tuple(dict.fromkeys((*listed.axes, *rows.axes, inner))),

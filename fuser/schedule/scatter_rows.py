@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import merge_axes
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import ZERO, Index
+from fuser.schedule.index import ZERO
 from fuser.schedule.row_axes import replace_axes
-from fuser.schedule.row_body import Code, Sweep
+from fuser.schedule.row_body import Code, Sweep, indices_of
 from fuser.schedule.row_statements import Keep, KeepAt, Kept
 from fuser.schedule.scatter_elements import (
     Axes,
@@ -93,7 +93,7 @@ def _or_skipped(node: Code) -> Code:
 def _with_merged_rows(body: ScatteredRows) -> ScatteredRows:
     """`body` with neighbouring axes merged that every access walks as one."""
     sweeps, of_row = (body.begun, body.added, body.last), Sweep((), body.of_row)
-    indices: list[Index] = [index for sweep in (of_row, *sweeps) for index in sweep.indices()]
+    indices = indices_of((of_row, *sweeps))
     rows, replaced = merge_axes(body.rows, indices)
     columns, and_these = merge_axes(body.begun.axes, indices)
     points, also = merge_axes(body.added.axes, indices)

@@ -23,7 +23,7 @@ from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Meet, Node, Region, nested
 from fuser.schedule.names import kernel_name
-from fuser.schedule.row_body import Sweep
+from fuser.schedule.row_body import Sweep, indices_of
 from fuser.schedule.row_lanes import neighbours
 from fuser.schedule.row_statements import Keep, Place, RowArray
 from fuser.schedule.row_vectors import Vectors
@@ -59,7 +59,7 @@ def schedule_scattered_rows_cuda(
     )
     blocks = min(ceil_div(point_count(body.rows), y), parameters.most_blocks)
     sweeps = body.begun, body.added, body.last, Sweep((), body.of_row)
-    indices = [index for sweep in sweeps for index in sweep.indices()]
+    indices = indices_of(sweeps)
     axes = dict.fromkeys((*body.rows, *body.begun.axes, *body.added.axes))
     return LoopNest(
         name=kernel_name("scatter", segment),
