@@ -1,7 +1,9 @@
-"""Whether what a kernel stores bypasses the processor's cache."""
+"""How a processor starts a kernel: on threads or not, and whether stores bypass its cache."""
 
 from __future__ import annotations
 
+from fuser.schedule.cpu_parameters import ProcessorParameters
+from fuser.schedule.loop_nest import Launch
 from fuser.segmenter import Segment
 
 _LEAST_PART = 8
@@ -17,3 +19,14 @@ def goes_past_cache(segment: Segment, stream_bytes: int) -> bool:
     stored = segment.bytes_written
     moved = segment.bytes_read + stored
     return moved >= stream_bytes and stored * _LEAST_PART >= stream_bytes
+
+
+def launch_of(
+    segment: Segment, work: int, parameters: ProcessorParameters, *, shared: bool = True
+) -> Launch:
+    """The launch of so many instructions: on threads where they are worth it, if these may have
+    `shared` them out."""
+    return Launch(
+        threaded=shared and work >= parameters.serial_work,
+        past_cache=goes_past_cache(segment, parameters.stream_bytes),
+    )

@@ -22,11 +22,11 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index_comparisons import rows_in_32_bits
-from fuser.schedule.loop_nest import Launch, LoopNest
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Node, Piece, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.normal_cdfs import join_normal_cdfs
-from fuser.schedule.past_cache import goes_past_cache
+from fuser.schedule.past_cache import launch_of
 from fuser.schedule.row_across_cpu import across_rows, as_across
 from fuser.schedule.row_alone_cpu import as_alone, rows_alone
 from fuser.schedule.row_along_cpu import along_rows, as_along, batched_rows
@@ -101,7 +101,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     words = dict.fromkeys(piece.mapping.words for piece in pieces)
     if len(pieces) > 1:
         words = {f"{len(pieces)} pieces": None, **words}
-    threaded = any(piece.shared for piece in pieces)
+    shared = any(piece.shared for piece in pieces)
     work = sum(_work(piece.body) for piece in pieces)
     loops = [_loops(piece, ways) for piece in pieces]
     return LoopNest(
@@ -109,10 +109,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         axes=tuple(dict.fromkeys(axis for piece in pieces for axis in piece.body.axes)),
         prologue=tuple(dict.fromkeys(node for piece in pieces for node in piece.body.prologue)),
         body=loops[0] if len(loops) == 1 else tuple(map(Piece, loops)),
-        launch=Launch(
-            threaded=threaded and work >= parameters.processor.serial_work,
-            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
-        ),
+        launch=launch_of(segment, work, parameters.processor, shared=shared),
         index_dtype=DataType.Int,
         mapping=f"cpu rows, {', '.join(words)}",
         parameters=parameters,

@@ -23,7 +23,7 @@ from fuser.schedule.index import Index, Variable
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Region, every_node, nested
 from fuser.schedule.names import kernel_name
-from fuser.schedule.past_cache import goes_past_cache
+from fuser.schedule.past_cache import launch_of
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
@@ -125,10 +125,7 @@ def _rows(segment: Segment, body: ScatteredRows, parameters: CpuRowParameters) -
         axes=tuple(axes),
         prologue=body.prologue,
         body=(Region((), nested(body.rows, Binding.PARALLEL, inside), ()),),
-        launch=Launch(
-            threaded=point_count(body.rows) * each >= parameters.processor.serial_work,
-            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
-        ),
+        launch=launch_of(segment, point_count(body.rows) * each, parameters.processor),
         index_dtype=DataType.Int,
         mapping="cpu scatter, row by row",
         parameters=parameters,
@@ -161,10 +158,7 @@ def _lists(segment: Segment, body: ListBody, parameters: CpuRowParameters) -> Lo
         axes=tuple(axes),
         prologue=body.prologue,
         body=(lists, Region((), nodes, ())),
-        launch=Launch(
-            threaded=work * 3 >= parameters.processor.serial_work,
-            past_cache=goes_past_cache(segment, parameters.processor.stream_bytes),
-        ),
+        launch=launch_of(segment, work * 3, parameters.processor),
         index_dtype=DataType.Int,
         mapping="cpu scatter, by lists of points",
         parameters=parameters,
