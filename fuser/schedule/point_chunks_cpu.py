@@ -10,7 +10,6 @@ In short rows, vectors of a few lanes are done so too, whose elements are stored
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from fuser.schedule.axes import later
@@ -20,12 +19,13 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO, Axis, Index, substitute
-from fuser.schedule.lane_calls import are_narrow, gains_by_chunks, with_lane_calls
+from fuser.schedule.lane_calls import gains_by_chunks
 from fuser.schedule.lane_loads import converts_vectors, done_in_vectors, lane_loads
+from fuser.schedule.lane_stores import stored_at_once
 from fuser.schedule.loop_tree import Loop, Node, Peel
 from fuser.schedule.points import scalar_nodes, with_lanes
 from fuser.schedule.statements import Load, Prefetch, reads_in
-from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
+from fuser.schedule.vectors import step_along
 
 _LINE_BYTES = 64
 """Bytes of a cache line."""
@@ -63,7 +63,9 @@ def in_vectors(body: Body, parameters: CpuParameters) -> Loop | None:
         return None
     count = processor.vector
     lane, shifted = with_lanes(body, count)
-    at_once, own = _loads_at_once(body, shifted, count)
+    at_once, _ = lane_loads(body.code, inner, count, body.stores)
+    names = {load.name for load in at_once}
+    own = (load for load in shifted.loads if load.name not in names)
     each = Loop(lane, Binding.SIMD, (*own, *shifted.lets, *shifted.stores))
     return Loop(inner, Binding.CHUNKS, (*at_once, each), count)
 
@@ -95,16 +97,12 @@ def chunk_of(
         for load in consecutive
         if not _stays_in_cache(load, body.axes, parameters)
     )
-    wide = (dataclasses.replace(s, source=unrounded(s, body.lets)) for s in body.stores)
-    arrays, computed, stores = stores_of_lanes(wide, count)
-    drawn, own = _loads_at_once(body, shifted, count)
-    within = (*own, *shifted.lets, *computed)
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(lane, Binding.SIMD, body)
 
-    held, phases = with_lane_calls(within, count, lane_loop, narrow=are_narrow(body.stores))
-    return asked, (*drawn, *arrays, *held, *phases, *stores)
+    done = stored_at_once(body.code, body.stores, inner, count, lane_loop, each=shifted.code)
+    return asked, tuple(done)
 
 
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
@@ -145,13 +143,6 @@ def _repeating_little(chunk: int, body: Body, parameters: CpuParameters) -> int:
 def _line_elements(body: Body) -> int:
     """Elements of a line of the cache, of the narrowest tensor that is stored."""
     return _LINE_BYTES // min(store.tensor.dtype.itemsize for store in body.stores)
-
-
-def _loads_at_once(body: Body, shifted: Body, count: int) -> tuple[list[Load], list[Load]]:
-    """The loads of `count` neighbours that are done at once, and of the others those of each."""
-    at_once, _ = lane_loads(body.loads, body.axes[-1], count, (*body.lets, *body.stores))
-    names = {load.name for load in at_once}
-    return at_once, [load for load in shifted.loads if load.name not in names]
 
 
 def _stays_in_cache(load: Load, axes: Sequence[Axis], parameters: CpuParameters) -> bool:

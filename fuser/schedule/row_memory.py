@@ -21,14 +21,13 @@ from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.index import Axis, Index, substitute
-from fuser.schedule.lane_calls import ANY_WAY, Alike, are_narrow, gains_by_chunks, with_lane_calls
-from fuser.schedule.lane_loads import lane_loads
+from fuser.schedule.lane_calls import ANY_WAY, Alike, gains_by_chunks
+from fuser.schedule.lane_stores import stored_at_once
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of, without_dead_code
 from fuser.schedule.row_parts import Part, parts_of
-from fuser.schedule.row_statements import Keep
 from fuser.schedule.statements import Load, Prefetch, reads_in
-from fuser.schedule.vectors import step_along, stores_of_lanes, unrounded
+from fuser.schedule.vectors import step_along
 
 _WORD = 4
 """Bytes of the shortest elements whose folds wait for memory: shorter ones take longer to widen
@@ -182,20 +181,13 @@ def _chunks_of(part: Part, count: int, alike: Alike) -> Loop:
 
 
 def lanes_stored(sweep: Sweep, count: int, alike: Alike) -> list[Node]:
-    """`count` neighbours of a sweep that folds nothing: computed in an array for each store, then
-    rounded, where they must be, and stored at once."""
+    """`count` neighbours of a sweep that folds nothing, stored at once."""
     inner = sweep.axes[-1]
-    wide = (dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in sweep.stores)
-    arrays, computed, stores = stores_of_lanes(wide, count)
-    at_once, code = lane_loads(sweep.code, inner, count, sweep.stores)
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(inner, Binding.SIMD, body, count)
 
-    narrow = are_narrow(sweep.stores) and not any(isinstance(n, Keep) for n in sweep.code)
-    within = (*code, *computed)
-    held, phases = with_lane_calls(within, count, lane_loop, alike, narrow=narrow)
-    return [*at_once, *arrays, *held, *phases, *stores]
+    return stored_at_once(sweep.code, sweep.stores, inner, count, lane_loop, alike=alike)
 
 
 def cost(sweep: Sweep) -> int:

@@ -1,0 +1,44 @@
+"""What lanes compute and store at once: in an array for each store, rounded as a whole.
+
+T0_lanes = load T0[i1]             64 of them, where all lanes are read at once
+for each lane: T1_lanes = exp(T0)
+store T1[i1] = T1_lanes
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from fuser.schedule.index import Axis
+from fuser.schedule.lane_calls import ANY_WAY, Alike, LaneLoop, are_narrow, with_lane_calls
+from fuser.schedule.lane_loads import lane_loads
+from fuser.schedule.loop_tree import Node
+from fuser.schedule.row_body import Code
+from fuser.schedule.row_statements import Keep
+from fuser.schedule.statements import Load, Store
+from fuser.schedule.vectors import stores_of_lanes, unrounded
+
+
+def stored_at_once(
+    code: Sequence[Code],
+    stores: Sequence[Store],
+    inner: Axis,
+    count: int,
+    lane_loop: LaneLoop,
+    *,
+    each: Sequence[Code] | None = None,
+    alike: Alike = ANY_WAY,
+) -> list[Node]:
+    """`count` neighbours along `inner`: computed in an array for each store, then rounded, where
+    they must be, and stored at once. `each` is what a lane does, if not the code as it is; `alike`
+    says how names are made in all loops."""
+    wide = (dataclasses.replace(store, source=unrounded(store, code)) for store in stores)
+    arrays, computed, whole = stores_of_lanes(wide, count)
+    at_once, _ = lane_loads(code, inner, count, stores)
+    names = {load.name for load in at_once}
+    done = code if each is None else each
+    own = [node for node in done if not (isinstance(node, Load) and node.name in names)]
+    narrow = are_narrow(stores) and not any(isinstance(node, Keep) for node in code)
+    held, phases = with_lane_calls((*own, *computed), count, lane_loop, alike, narrow=narrow)
+    return [*at_once, *arrays, *held, *phases, *whole]
