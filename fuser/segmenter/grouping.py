@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_name
@@ -29,15 +28,6 @@ SIDE_BY_SIDE = 8
 SHORT = 128
 """A kernel of groups side by side takes no longer than as many launches. One launch less is under
 1 % of a longer one, and a processor foresees the worse what is read, the more tensors there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Boundary:
-    """Why two neighbouring groups are not one. They are named by their keys."""
-
-    first: int
-    second: int
-    reason: str
 
 
 class Grouping:
@@ -63,8 +53,8 @@ class Grouping:
         self._queue: list[tuple[int, int, int, int, int]] = []
         self._waiting: dict[int, list[tuple[int, int]]] = {number: [] for number in numbers}
         """By group: pairs of nodes whose merge was refused, to be tried again when it grows."""
-        self.boundaries: list[Boundary] = []
-        """Why neighbouring groups stayed apart, each pair once."""
+        self.boundaries: dict[tuple[int, int], str] = {}
+        """By their keys: why neighbouring groups stayed apart, each pair once."""
 
     def run(self) -> None:
         """Merge until nothing gains."""
@@ -195,7 +185,7 @@ class Grouping:
 
     def _settled(self) -> bool:
         """Whether all that neighbour stay apart for a reason; the reasons are the boundaries."""
-        found: dict[tuple[int, int], Boundary] = {}
+        found: dict[tuple[int, int], str] = {}
         for nodes in self._pairs:
             first, second = (self._group_of[node] for node in nodes)
             if first == second or (first, second) in found or (second, first) in found:
@@ -203,11 +193,10 @@ class Grouping:
             verdict = self._joined(first, second)
             if not isinstance(verdict, Refusal):
                 return not self._try(first, second)
-            found[first, second] = Boundary(first, second, verdict.reason)
-        self.boundaries = list(found.values())
-        for boundary in self.boundaries:
-            words = self._words(boundary.first, boundary.second)
-            self.log.append(f"merge refused:    {words}: {boundary.reason}")
+            found[first, second] = verdict.reason
+        self.boundaries = found
+        for pair, reason in found.items():
+            self.log.append(f"merge refused:    {self._words(*pair)}: {reason}")
         return True
 
     def _try(self, first: int, second: int) -> bool:

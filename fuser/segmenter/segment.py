@@ -100,7 +100,11 @@ class _Segmenter:
         order = [key for key in grouping.order.execution_order() if key not in empty]
         kernels = (key for key in order if key < first_extern)
         names = {key: f"kernel{number}" for number, key in enumerate(kernels)}
-        between = [b for b in grouping.boundaries if b.first in names and b.second in names]
+        boundaries = tuple(
+            Boundary(names[first], names[second], reason)
+            for (first, second), reason in grouping.boundaries.items()
+            if first in names and second in names
+        )
         refusals = _refusals(grouping, names)
         steps: list[Step] = []
         for key in order:
@@ -113,7 +117,7 @@ class _Segmenter:
             sub, memory, ends = self._segment(nodes)
             reason = "; ".join(dict.fromkeys([*ends, *refusals[key]]))
             steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept))
-        return steps, tuple(Boundary(names[b.first], names[b.second], b.reason) for b in between)
+        return steps, boundaries
 
     def _segment(self, nodes: list[Statement]) -> tuple[Fusion, dict[Value, Strided], list[str]]:
         """The fusion of a segment, where its values lie, and how they leave."""
@@ -204,10 +208,8 @@ class _Segmenter:
 def _refusals(grouping: Grouping, kernels: Collection[int]) -> dict[int, list[str]]:
     """Why each of the kernels is not one with those it neighbours."""
     refusals: dict[int, list[str]] = {key: [] for key in kernels}
-    for boundary in grouping.boundaries:
-        ends = boundary.first, boundary.second
+    for ends, reason in grouping.boundaries.items():
         if all(key in refusals for key in ends):
             for own, other in (ends, ends[::-1]):
-                words = f"not merged with [{grouping.names(other)}]: {boundary.reason}"
-                refusals[own].append(words)
+                refusals[own].append(f"not merged with [{grouping.names(other)}]: {reason}")
     return refusals
