@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
+from fuser.ir.dtypes import DataType
 from fuser.ir.values import Value
 
 
@@ -62,3 +63,11 @@ class Scatter:
     def most_at_one_place(self) -> int:
         """How many points there are that may go to the same place."""
         return math.prod(self.points[dim] for dim in self.point_dims)
+
+
+def sum_type(dtype: DataType) -> DataType:
+    """The type that many numbers are added in: as exact as torch is where it takes care, and one
+    that memory adds by itself."""
+    if dtype.is_floating:
+        return dtype.compute
+    return dtype if dtype.itemsize >= 4 else DataType.Int32

@@ -37,6 +37,7 @@ from fuser.ir.nodes import (
     Statement,
     Value,
 )
+from fuser.ir.scatter import sum_type
 from fuser.ir.strided import is_metadata
 from fuser.ir.types import dims_slowest_first
 
@@ -129,7 +130,7 @@ class _Choice:
         if op.makes_all:
             self._append(out, dataclasses.replace(op, src=src))
             return
-        dtype = _sum_type(op.arg.dtype) if op.adds else op.arg.dtype
+        dtype = sum_type(op.arg.dtype) if op.adds else op.arg.dtype
         if dtype is not op.arg.dtype:
             wide = dataclasses.replace(op, arg=self._add(Cast(op.arg, dtype)), src=src)
             wide = dataclasses.replace(wide, src=self._add(Cast(src, dtype)))
@@ -202,11 +203,3 @@ def varying_dims(value: Value, definitions: Mapping[Value, Statement]) -> set[in
             return set[int]().union(*found)
         case _:
             return every
-
-
-def _sum_type(dtype: DataType) -> DataType:
-    """The type that many numbers are added in: as exact as torch is where it takes care, and one
-    that memory adds by itself."""
-    if dtype.is_floating:
-        return dtype.compute
-    return dtype if dtype.itemsize >= 4 else DataType.Int32

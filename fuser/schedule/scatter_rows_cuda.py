@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
+from fuser.ir.scatter import sum_type
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.cuda_parameters import CudaRowParameters
@@ -39,7 +40,7 @@ def schedule_scattered_rows_cuda(
 ) -> LoopNest:
     """The loop nest of a segment with a scatter whose rows have points of their own."""
     statement, op = scatter_of(segment)
-    body = trace_scattered_rows(segment, shared_type(op.arg.dtype))
+    body = trace_scattered_rows(segment, sum_type(op.arg.dtype))
     lanes = whole_lanes(segment, (body.begun, body.last), alignments, parameters)
     of_points = 1
     if body.added.axes:
@@ -76,13 +77,6 @@ def schedule_scattered_rows_cuda(
         overwrite_refusal=scatter_refusal(segment),
         team=team,
     )
-
-
-def shared_type(dtype: DataType) -> DataType:
-    """What numbers of a type are added in: what shared memory adds."""
-    if dtype.is_floating:
-        return dtype.compute
-    return dtype if dtype.itemsize >= 4 else DataType.Int32
 
 
 def _begun(sweep: Sweep, keep: Keep, out: Value, lanes: int) -> tuple[Node, ...]:
