@@ -11,6 +11,7 @@ from fuser.schedule.expressions import Ref
 from fuser.schedule.index import compose
 from fuser.schedule.row_statements import Keep, KeepAt, Kept, Place, RowArray
 from fuser.schedule.statements import Load, reads_in
+from fuser.schedule.vectors import ACCESS_BYTES
 
 
 def copy_ahead(kernel: CudaKernel, load: Load) -> None:
@@ -56,7 +57,7 @@ def _declare_room(kernel: CudaKernel, array: RowArray, type_: str) -> None:
     elif lanes == 1:
         kernel.out.line(f"{type_} {name}[{array.rounds}];")
     else:
-        aligned = f"alignas({min(lanes * array.dtype.itemsize, 16)})"
+        aligned = f"alignas({min(lanes * array.dtype.itemsize, ACCESS_BYTES)})"
         kernel.out.line(f"{aligned} {type_} {name}[{array.rounds}][{lanes}];")
 
 

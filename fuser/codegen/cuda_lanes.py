@@ -9,6 +9,7 @@ from fuser.schedule.index import ZERO, substitute
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.row_statements import Accumulate
 from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun
+from fuser.schedule.vectors import ACCESS_BYTES
 
 
 def store_lanes(kernel: CudaKernel, store: Store) -> None:
@@ -110,7 +111,7 @@ def on_lanes(kernel: CudaKernel, count: int, statement: str) -> None:
 def _is_vector(kernel: CudaKernel, node: Accumulate, loop: Loop, sharing: Loop) -> bool:
     """Whether the lanes of a fold are neighbours, and aligned as vector accesses need it."""
     size = node.partial.kept.itemsize
-    wanted = min(loop.axis.extent * size, 16)
+    wanted = min(loop.axis.extent * size, ACCESS_BYTES)
     inner = (loop.axis, sharing.axis)
     steps = [step for term, step in node.at.terms if term not in inner]
     steps += [] if kernel.facts.parts_in_shared else [node.partial.slots]

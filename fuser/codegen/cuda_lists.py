@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import declare_lanes, on_lanes, times
-from fuser.codegen.cuda_scatter import unravel_point
+from fuser.codegen.cuda_scatter import WHOLE_WARP, unravel_point
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import ceil_div, costly_arithmetic
@@ -21,8 +21,6 @@ from fuser.schedule.statements import Load
 
 _STATE = 8
 """Numbers of a `list_state`."""
-
-_EVERYONE = "0xffffffffu"
 
 
 def by_lists(kernel: CudaKernel, node: ByLists) -> None:
@@ -125,7 +123,7 @@ def _find_columns(kernel: CudaKernel, node: WarpRows) -> None:
 def _walk_points(kernel: CudaKernel, node: WarpRows) -> None:
     """The points of the rows, one after the other."""
     line, use = kernel.out.line, kernel.expressions.use
-    line(f"const int steps = __shfl_sync({_EVERYONE}, rows.end, 31);")
+    line(f"const int steps = __shfl_sync({WHOLE_WARP}, rows.end, 31);")
     line(f"{kernel.expressions.type(node.dtype)} sum[{node.columns.step}];")
     _clear(kernel, node)
     with kernel.out.block("for (int begin = 0; begin < steps; begin += 32)"):
@@ -194,7 +192,7 @@ def _finish_row(kernel: CudaKernel, node: WarpRows, base: str = "") -> None:
 
 def _print_row(kernel: CudaKernel, node: WarpRows, lane: str) -> None:
     """Which of all rows a lane has."""
-    kernel.out.line(f"const {kernel.index} row = __shfl_sync({_EVERYONE}, rows.row, {lane});")
+    kernel.out.line(f"const {kernel.index} row = __shfl_sync({WHOLE_WARP}, rows.row, {lane});")
     unravel_point(kernel, node.axes, "row")
 
 
@@ -222,7 +220,7 @@ def _clear(kernel: CudaKernel, node: WarpRows) -> None:
 
 def _of_step(what: str) -> str:
     """What the lane knows that has the step at hand."""
-    return f"__shfl_sync({_EVERYONE}, {what}, step + ahead)"
+    return f"__shfl_sync({WHOLE_WARP}, {what}, step + ahead)"
 
 
 def _is_early(base: MadeLanes) -> bool:

@@ -15,6 +15,9 @@ from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.statements import Store
 
+_VECTORS_AHEAD, _ELEMENTS_AHEAD = 4, 8
+"""Rounds of a long row whose loads are to be on their way at once."""
+
 
 def over_points(kernel: CudaKernel, loop: Loop) -> None:
     """The threads of a team take every so many points."""
@@ -75,7 +78,7 @@ def _in_turn(
     is_flat = all(loop.binding is Binding.LANES for loop in inner)
     only_reads = not any(isinstance(node, Store | Keep) for node in body)
     if only_reads and kernel.around.in_rows and is_flat:
-        kernel.out.line(f"#pragma unroll {4 if step > 1 else 8}")
+        kernel.out.line(f"#pragma unroll {_VECTORS_AHEAD if step > 1 else _ELEMENTS_AHEAD}")
     idle = "active && " if _idles(kernel) else ""
     with kernel.out.block(f"for ({begin}; {idle}{name} < {count}; {onwards})"):
         unravel(kernel, nest, name)

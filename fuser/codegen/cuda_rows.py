@@ -26,6 +26,7 @@ from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Region
 from fuser.schedule.row_statements import Accumulate, Finish, Partial
+from fuser.schedule.vectors import ACCESS_BYTES
 
 _GROUP = 16
 """Blocks whose folds over the rows are joined before those of all groups are: about as many as
@@ -174,7 +175,8 @@ def _join_alike(kernel: CudaKernel, arrays: list[Partial], parts: str, to: str) 
     """Up to 16 bytes of slots at once; fewer, but 8, where these leave threads without any."""
     first, threads = arrays[0], kernel.facts.block_threads
     size = first.kept.itemsize
-    lanes = max(16 // size, 1) if size >= 4 and first.slots * size % 16 == 0 else 1
+    whole = size >= 4 and first.slots * size % ACCESS_BYTES == 0
+    lanes = max(ACCESS_BYTES // size, 1) if whole else 1
     while lanes > 1 and lanes * size > 8 and 2 * power_of_two(first.slots) <= threads * lanes:
         lanes //= 2
     words = lanes * max(size // 4, 1)

@@ -20,6 +20,9 @@ from fuser.schedule.loop_tree import Loop
 from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.statements import Store
 
+WHOLE_WARP = "0xffffffffu"
+"""The threads that exchange numbers by shuffles."""
+
 
 def add_to_memory(kernel: CudaKernel, store: Store) -> None:
     """What each thread adds to memory."""
@@ -106,12 +109,12 @@ def _load_points(kernel: CudaKernel, node: WarpPoints, points: str) -> None:
 
 def _add_points(kernel: CudaKernel, node: WarpPoints) -> None:
     """Sums of what goes to one place, added when they are complete."""
-    name, everyone = f"{node.store.tensor}", "0xffffffffu"
+    name = f"{node.store.tensor}"
     extent = kernel.sizes.extent(node.columns.axis)
     with _each_step(kernel, node):
-        place = f"__shfl_sync({everyone}, {name}_place, lane_at_turn)"
+        place = f"__shfl_sync({WHOLE_WARP}, {name}_place, lane_at_turn)"
         kernel.out.line(f"const long long {name}_at = {place};")
-        last = f"__shfl_sync({everyone}, int(is_last), lane_at_turn)"
+        last = f"__shfl_sync({WHOLE_WARP}, int(is_last), lane_at_turn)"
         kernel.out.line(f"const bool ends = {last} != 0;")
         on_lanes(kernel, node.columns.step, f"{name}_sum[lane] += {name}_added[ahead][lane];")
         kernel.out.line("if (!ends) continue;")
@@ -125,7 +128,7 @@ def _add_points(kernel: CudaKernel, node: WarpPoints) -> None:
 @contextmanager
 def _each_step(kernel: CudaKernel, node: WarpPoints) -> Generator[None]:
     with kernel.unrolled("ahead", node.ahead):
-        ballot = "__ballot_sync(0xffffffffu, turn == step + ahead)"
+        ballot = f"__ballot_sync({WHOLE_WARP}, turn == step + ahead)"
         kernel.out.line(f"const int lane_at_turn = __ffs({ballot}) - 1;")
         yield
 

@@ -17,6 +17,7 @@ from fuser.schedule.counts import power_of_two
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.row_statements import OwnSlots, Partial
+from fuser.schedule.vectors import ACCESS_BYTES
 
 
 def slot_of(kernel: CudaKernel, block: str, partial: Partial, slot: str = "") -> str:
@@ -113,7 +114,7 @@ def _each_own(kernel: CudaKernel, own: OwnSlots) -> Generator[str]:
 def _leave_slots(kernel: CudaKernel, own: OwnSlots, place: str) -> None:
     """A thread's slots of a round, to memory that may not be aligned."""
     part, size = f"{own.partial.part}[round]", own.partial.kept.itemsize
-    if own.partial.slots * size % min(own.lanes * size, 16) == 0:
+    if own.partial.slots * size % min(own.lanes * size, ACCESS_BYTES) == 0:
         _move_own(kernel, "store", own, part, place)
         return
     loop = _round_of(own)
