@@ -6,7 +6,7 @@ joins blocks of rows to it where it is wider than they are. The epilogue of a re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fuser.codegen.cpu_batches import is_of_batch
 from fuser.codegen.cpu_kernel import CpuKernel
@@ -16,7 +16,7 @@ from fuser.schedule.counts import ceil_div
 from fuser.schedule.emit import join
 from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.folds import lowest_finite
-from fuser.schedule.loop_tree import Node, every_node
+from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import block_name
 from fuser.schedule.row_statements import (
     Accumulate,
@@ -32,6 +32,10 @@ from fuser.schedule.statements import Let
 
 _LINES = 128
 """Bytes of two lines of the cache."""
+
+_MUCH_JOINED = 1 << 13
+"""Numbers that take as long to join as threads to start: each line of them comes from the cache of
+whoever wrote it."""
 
 
 def keep_lanes(kernel: CpuKernel, node: KeepLanes) -> None:
@@ -154,6 +158,13 @@ def finish(kernel: CpuKernel, node: Finish) -> None:
     _result(kernel, partial.name, partial.dtype, name, partial.kept)
 
 
+def much_is_joined(kernel: CpuKernel, places: Loop) -> str:
+    """Whether the parts of some places are worth starting threads, which a call's sizes and the
+    number of threads decide."""
+    partial = next(node.partial for node in every_node(places.body) if isinstance(node, Finish))
+    return f"threads * {_slots(kernel, partial)} > {_MUCH_JOINED}"
+
+
 def _result(kernel: CpuKernel, name: str, dtype: DataType, value: str, kept: DataType) -> None:
     type_ = kernel.expressions.type(dtype)
     converted = value if dtype is kept else f"{type_}({value})"
@@ -166,29 +177,26 @@ def _result(kernel: CpuKernel, name: str, dtype: DataType, value: str, kept: Dat
 def parts_of_threads(kernel: CpuKernel, partials: Sequence[Partial]) -> None:
     """Room for the parts of all threads."""
     kernel.count_threads()
+    room = kernel.expressions.use("on_own_lines")
     for partial in partials:
-        count = f"threads * {_slots(kernel, partial)}"
-        _room(kernel, f"{partial.part}s", partial.kept, count, partial.fill)
-        if partial.in_blocks:
-            fill = partial.block_fill
-            _room(kernel, f"{block_name(partial.name)}s", partial.dtype, count, fill)
+        for array, dtype, _ in _arrays(partial):
+            type_ = kernel.expressions.type(dtype)
+            count = f"threads * {_slots(kernel, partial)}"
+            kernel.out.line(f"{type_}* const {array}s = {room}<{type_}>({count});")
 
 
-def _room(kernel: CpuKernel, name: str, dtype: DataType, count: str, fill: Literal) -> None:
-    """Room for `count` numbers, each `fill`."""
-    type_ = kernel.expressions.type(dtype)
-    room = f"{kernel.expressions.use('on_own_lines')}<{type_}>({count})"
-    kernel.out.line(f"{type_}* const {name} = {room};")
-    each = f"for (long long slot = 0; slot < {count}; ++slot)"
-    kernel.out.line(f"{each} {name}[slot] = {kernel.expressions.print(fill, name)};")
+def _arrays(partial: Partial) -> Iterator[tuple[str, DataType, Literal]]:
+    """What a thread has of a fold over the rows: names, types, and what is there at first."""
+    yield partial.part, partial.kept, partial.fill
+    if partial.in_blocks:
+        yield block_name(partial.name), partial.dtype, partial.block_fill
 
 
 def free_parts(kernel: CpuKernel, partials: Sequence[Partial]) -> None:
     """Gives the room back."""
     for partial in partials:
-        kernel.out.line(f"__builtin_free({partial.part}s);")
-        if partial.in_blocks:
-            kernel.out.line(f"__builtin_free({block_name(partial.name)}s);")
+        for array, _, _ in _arrays(partial):
+            kernel.out.line(f"__builtin_free({array}s);")
 
 
 def count_rows_of_blocks(kernel: CpuKernel, nodes: Iterable[Node]) -> None:
@@ -211,16 +219,13 @@ def only_part(kernel: CpuKernel, partial: Partial) -> None:
 
 
 def own_part(kernel: CpuKernel, partial: Partial) -> None:
-    """This thread's part of a fold over the rows. All are filled before: fewer threads may come
-    than were asked for."""
-    name, number = partial.name, kernel.expressions.use("thread_number")
-    held = {partial.part: partial.kept}
-    if partial.in_blocks:
-        held[block_name(name)] = partial.dtype
-    for part, dtype in held.items():
-        own = f"{part}s + {number}() * {_slots(kernel, partial)}"
+    """This thread's part of a fold over the rows, which it fills, as memory is close to whoever
+    writes it first."""
+    own, slots = kernel.expressions.use("own_part"), _slots(kernel, partial)
+    for array, dtype, fill in _arrays(partial):
         type_ = f"{kernel.expressions.type(dtype)}* {kernel.target.restrict}"
-        kernel.out.line(f"{type_} const {part} = {own};")
+        first = kernel.expressions.print(fill, array)
+        kernel.out.line(f"{type_} const {array} = {own}({array}s, {slots}, threads, {first});")
 
 
 def _slots(kernel: CpuKernel, partial: Partial) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from fuser.codegen.cpu_batches import over_batches, over_rows_of_batch
 from fuser.codegen.cpu_checks import side_by_side
 from fuser.codegen.cpu_chunks import over_chunks, over_lanes_of_chunk
+from fuser.codegen.cpu_folds import much_is_joined
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_rounds import over_rounds
 from fuser.codegen.cpu_scans import over_scanned_chunks
@@ -19,6 +20,9 @@ from fuser.codegen.cpu_strips import (
 )
 from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import Loop, Share
+
+_BLOCK = "block_size"
+"""What a block's size is called in the text, if it is no number."""
 
 _OVER_THREADS = (Binding.PARALLEL, Binding.STRIP, Binding.BLOCKS, Binding.BATCHES)
 
@@ -39,7 +43,7 @@ def over_axis(kernel: CpuKernel, loop: Loop) -> None:
 def _over_range(kernel: CpuKernel, loop: Loop) -> None:
     """A loop over the range at hand, by its binding."""
     match loop.binding:
-        case Binding.PARALLEL | Binding.BLOCKS | Binding.STRIP | Binding.BATCHES:
+        case Binding.PARALLEL | Binding.BLOCKS | Binding.STRIP | Binding.BATCHES | Binding.JOINED:
             _over_threads(kernel, loop)
         case Binding.SIMD:
             _in_lanes(kernel, loop)
@@ -74,8 +78,12 @@ def _over_threads(kernel: CpuKernel, loop: Loop) -> None:
     around = kernel.around
     if not around.divided:
         choose_strip(kernel, loop)
+        _choose_block(kernel, loop)
         start = "for" if around.threads_started else "parallel for"
-        condition = "" if around.threads_started else " if (threaded)"
+        much = "threaded"
+        if loop.binding is Binding.JOINED:
+            much = much_is_joined(kernel, loop)
+        condition = "" if around.threads_started else f" if ({much})"
         collapse = " collapse(2)" if _holds_over_threads(loop) else ""
         kernel.out.line(f"#pragma omp {start}{collapse}{shares(kernel, loop)}{condition}")
     with kernel.within(divided=True):
@@ -116,11 +124,19 @@ def _in_turn(kernel: CpuKernel, loop: Loop) -> None:
         kernel.nodes(loop.body)
 
 
+def _choose_block(kernel: CpuKernel, loop: Loop) -> None:
+    """How many elements a block has, if that depends on how many threads there are."""
+    if loop.binding is Binding.BLOCKS and loop.unit > 1:
+        extent, here = kernel.sizes.extent(loop.axis), kernel.expressions.use("threads_here")
+        shared = f"{kernel.expressions.use('part_of_round')}({extent}, {here}(), {loop.step}, "
+        kernel.out.line(f"const {kernel.index} {_BLOCK} = {shared}{loop.unit});")
+
+
 def _over_blocks(kernel: CpuKernel, loop: Loop) -> None:
     """Blocks of an axis, or of a block of it."""
     index, (first, end) = kernel.index, kernel.range_of(loop.axis)
     name = "block" if first == "0" else "inner_block"
-    size = block_size(kernel, loop)
+    size = _BLOCK if loop.unit > 1 else block_size(kernel, loop)
     head = f"for ({index} {name} = {first}; {name} < {end}; {name} += {size})"
     with kernel.out.block(head):
         left = f"{end} - {name}"

@@ -19,6 +19,7 @@ class Binding(Enum):
     TILE_LINES = auto()  # the lines of a tile, `step` columns at a time
     LANES = auto()  # unrolled over the lanes of one thread
     SERIAL = auto()  # one after the other
+    JOINED = auto()  # places of folds over rows, whose parts are joined; over threads if many
     SWEEP = auto()  # `step` lanes at a time, and what is left one by one
     ROUNDS = auto()  # `step` lanes at a time; the last are moved back: see `REPEATED`
     BLOCKS = auto()  # `step` elements of a long row an iteration, over threads; swept inside

@@ -75,8 +75,9 @@ class Loop:
     Of a `TEAM`: each thread does `rounds` of them, a number of the text; 0 for one of the launch.
     If `whole`, the `step` elements of every iteration are there. `peel` says which iterations are.
     Of a `SCAN`, if `turned`, lanes are from its last point to its first: in the order of memory.
-    A `STRIP` has a multiple of `unit` neighbours, but for the last. `span` is where the values
-    begin and end, if they are not all of the axis.
+    A `STRIP` has a multiple of `unit` neighbours, but for the last; so have `BLOCKS`, which have
+    fewer than `step` where some thread would have none, if `unit` is more than one. `span` is where
+    the values begin and end, if they are not all of the axis.
     """
 
     axis: Axis

@@ -174,7 +174,7 @@ def _epilogue(body: RowBody) -> tuple[Node, ...]:
     for sweep in body.epilogue:
         finished = [Finish(partials[fold.name], fold.at) for fold in sweep.folds]
         inside = (*finished, *sweep.code, *sweep.stores)
-        nodes += nested(sweep.axes, Binding.SERIAL, inside)
+        nodes += nested(sweep.axes, Binding.JOINED, inside)
     return tuple(nodes)
 
 

@@ -95,7 +95,7 @@ class _Lines:
             return [Region((), swept, ())]
         made = {fold.name: fold.dtype for fold in over}
         finished = [Finish(partial, of_axis(self._columns)) for partial in partials]
-        joined = Loop(self._columns, Binding.SERIAL, (*finished, *self._keep(made)))
+        joined = Loop(self._columns, Binding.JOINED, (*finished, *self._keep(made)))
         return [*self._arrays(made), Region(partials, swept, (joined,))]
 
     def _goes_by_line(self, sweep: Sweep) -> bool:
@@ -137,7 +137,8 @@ class _Lines:
         lines = Loop(inner, Binding.UNROLLED, code, several)
         flushed = (Loop(lane, Binding.STRIP_LANES, tuple(flush)),) if flush else ()
         strip = Loop(self._columns, Binding.COLUMNS, (*arrays, lines, *flushed), count)
-        block = Loop(inner, Binding.BLOCKS, (strip,), self._parameters.strip_block)
+        unit = given.unrolled if over and not outer else 1
+        block = Loop(inner, Binding.BLOCKS, (strip,), given.strip_block, unit=unit)
         return nested(outer, Binding.PARALLEL, (block,))
 
     def _scanned(self, sweep: Sweep) -> Loop:

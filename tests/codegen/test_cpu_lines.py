@@ -119,6 +119,11 @@ def test_lines_are_folded_in_blocks_where_little_is_computed() -> None:
         assert "in_lanes(" in code[code.index("prefetch_ahead<64>(T0_in") :]
 
 
+def test_blocks_of_few_lines_are_small_enough_for_every_thread() -> None:
+    code = kernel(summed, 1030, 100).code
+    assert "block_size = part_of_round(n1, threads_here(), 64, 16);" in code
+
+
 def test_other_sizes_have_the_same_text() -> None:
     for columns, more in ((100, 400), (600, 900), (1100, 5000)):
         a, b = kernel(batch_norm, 1030, columns), kernel(batch_norm, 4000, more)

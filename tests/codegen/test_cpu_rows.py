@@ -182,9 +182,10 @@ def test_kept_values_have_an_array_for_the_row():
 def test_every_thread_folds_into_a_part_of_its_own():
     text = body(column_sums, empty(4096, 768))
     assert "T2_part[slot] = T2_part[slot] + double(T2_block[slot]);" in text
-    assert text.index("T2_parts[slot] = 0.0;") < text.index("#pragma omp parallel")
+    assert text.index("= own_part(T2_parts, T2_slots, threads, 0.0);") > text.index("omp parallel")
     assert text.count("on_own_lines<") == text.count("__builtin_free") == 2
-    assert text.index("T2_out[i1] = T2;") > text.index("#pragma omp for")
+    joined = text.index("#pragma omp parallel for if (threads * T2_slots > 8192)")
+    assert text.index("#pragma omp for\n") < joined < text.index("T2_out[i1] = T2;")
 
 
 @pytest.mark.parametrize(

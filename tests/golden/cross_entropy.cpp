@@ -31,8 +31,6 @@ static_assert(sizeof(index64) == 8, "64 bits");
 extern "C" int omp_get_max_threads();
 static inline int thread_count() { return omp_get_max_threads(); }
 
-typedef long long int64;
-
 // Room for numbers of one thread: no vector of them lies across two lines, and no line, nor one that
 // is brought in with it, has what another thread writes. It is freed by free().
 extern "C" void* aligned_alloc(unsigned long alignment, unsigned long size);
@@ -41,8 +39,24 @@ static inline T* on_own_lines(long long count) {
   return static_cast<T*>(aligned_alloc(128, (sizeof(T) * count + 127) / 128 * 128));
 }
 
+typedef long long int64;
+
 extern "C" int omp_get_thread_num();
 static inline int thread_number() { return omp_get_thread_num(); }
+
+extern "C" int omp_get_num_threads();
+static inline int threads_here() { return omp_get_num_threads(); }
+
+// The part of this thread, of `slots` numbers that are each `fill`. Parts of threads that were asked
+// for and did not come are filled too, as all parts are joined.
+template <class T>
+static inline T* own_part(T* parts, long long slots, int threads, T fill) {
+  const int own = thread_number();
+  for (int part = own; part < threads; part += threads_here()) {
+    for (long long slot = 0; slot < slots; ++slot) parts[part * slots + slot] = fill;
+  }
+  return parts + own * slots;
+}
 
 #define FUSER_DEVICE static inline __attribute__((always_inline, unused))
 
@@ -323,13 +337,11 @@ FUSER_DEVICE float log(float x) {
 extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const index64 T18_slots, const index64 T20_slots, const index64 n0, const index64 n1, const index64 T0_offset, const index64 T22_index_size, long long* errors, const bool threaded) {
   const int threads = threaded ? thread_count() : 1;
   int64* const T18_parts = on_own_lines<int64>(threads * T18_slots);
-  for (long long slot = 0; slot < threads * T18_slots; ++slot) T18_parts[slot] = 0LL;
   double* const T20_parts = on_own_lines<double>(threads * T20_slots);
-  for (long long slot = 0; slot < threads * T20_slots; ++slot) T20_parts[slot] = 0.0;
   #pragma omp parallel num_threads(threads)
   {
-    int64* __restrict const T18_part = T18_parts + thread_number() * T18_slots;
-    double* __restrict const T20_part = T20_parts + thread_number() * T20_slots;
+    int64* __restrict const T18_part = own_part(T18_parts, T18_slots, threads, 0LL);
+    double* __restrict const T20_part = own_part(T20_parts, T20_slots, threads, 0.0);
     #pragma omp for
     for (index64 i0 = 0; i0 < n0; ++i0) {
       const int64 T1 = T1_in[i0];

@@ -71,6 +71,19 @@ def test_small_rows_on_threads(shape: tuple[int, int]):
     run(lambda fd, x: [fd.ops.prod(x), fd.ops.any(x, [0]), fd.ops.sum(x, [1])], x)
 
 
+@pytest.mark.parametrize("shape", [(1100, 400), (5000, 100), (300, 700)], ids=str)
+def test_many_threads(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int]):
+    """Each has lines, and places whose parts it joins."""
+    map_by(monkeypatch, CpuRowParameters(THREADED))
+    before = torch.get_num_threads()
+    torch.set_num_threads(33)
+    try:
+        run(everything, torch.randn(shape))
+        run(lambda fd, x: [fd.ops.sum(x, [0]), fd.ops.var(x, [0])], torch.randn(shape))
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.usefixtures("_threads")
 @pytest.mark.parametrize("shape", [(3000, 100), (4, 40_000), (20, 40_000), (40_000, 4)], ids=str)
 def test_results_are_the_same_every_time(shape: tuple[int, int]):

@@ -898,6 +898,18 @@ static inline long long part_of_round(long long extent, int team, long long most
 extern "C" int omp_get_thread_num();
 static inline int thread_number() { return omp_get_thread_num(); }
 
+//@ own_part: thread_number, threads_here
+// The part of this thread, of `slots` numbers that are each `fill`. Parts of threads that were asked
+// for and did not come are filled too, as all parts are joined.
+template <class T>
+static inline T* own_part(T* parts, long long slots, int threads, T fill) {
+  const int own = thread_number();
+  for (int part = own; part < threads; part += threads_here()) {
+    for (long long slot = 0; slot < slots; ++slot) parts[part * slots + slot] = fill;
+  }
+  return parts + own * slots;
+}
+
 //@ join_lanes
 // All lanes of an array as one, by halves: each half is as many vector operations as it has vectors.
 // Without `simd`, loops are unrolled before anything makes vectors of them, and which lane holds the
