@@ -99,6 +99,10 @@ class ArgumentTypeError(FuserError, TypeError):
     template = "{operation}: {argument} must be {expected}, got {got}"
 
 
+class CallError(FuserError, TypeError):
+    template = "{operation}: {reason}; it is called as {operation}{signature}"
+
+
 class ForeignValueError(FuserError):
     template = (
         "{operation}: {name} belongs to another definition; a definition uses its own values only"

@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from fuser.errors import ArgumentError, ArgumentTypeError, DimensionError, OriginalShapeError
+from fuser.frontend.calls import UnknownKeywordError
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
 from fuser.ir.dtypes import Category, DataType, holds
@@ -30,12 +31,13 @@ def one_of(operation: str, **spellings: object) -> object:
 
 
 def read_dims(operation: str, dims: object, older: Mapping[str, object], *names: str) -> object:
-    """`dims`, or what was given under one of its older `names`, or None."""
+    """`dims`, or what was given under one of its older `names`, or None.
+
+    Raises UnknownKeywordError, ArgumentError.
+    """
     for name in older:
         if name not in names:
-            raise ArgumentTypeError(
-                operation=operation, argument=name, expected="left out", got="an unknown argument"
-            )
+            raise UnknownKeywordError(name)
     given = {"dims": dims, **older}
     return one_of(operation, **given) if any(v is not None for v in given.values()) else None
 

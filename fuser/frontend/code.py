@@ -5,6 +5,7 @@ Both generations' methods stand on plans: `fd.plan(inputs).kernels[0].source` is
 
 from __future__ import annotations
 
+from fuser.frontend.calls import explained_calls
 from fuser.frontend.repro import Inputs
 from fuser.frontend.workbench import Device, Workbench
 from fuser.ir.printer import print_fusion
@@ -41,6 +42,7 @@ def print_schedules(plan: Plan, *, parameters: bool) -> str:
     return "\n".join(parts)
 
 
+@explained_calls(prefix="fec.")
 class ExecutorCache:
     """`fd.fec`, nvfuser_direct's way to the code of a definition.
 
@@ -77,6 +79,7 @@ class ExecutorCache:
         return print_schedules(plan, parameters=tensor_transforms)
 
 
+@explained_calls()
 class CodeMembers:
     """The methods of older definitions that print code. There are no user schedules to override."""
 

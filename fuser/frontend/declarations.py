@@ -14,6 +14,7 @@ from fuser.errors import (
     UndefinedOutputError,
 )
 from fuser.frontend.arguments import boolean, dtype, integer, is_int, one_of, sequence
+from fuser.frontend.calls import explained_calls
 from fuser.frontend.handles import Handle, Operand, Tensor, Vector
 from fuser.frontend.input_layouts import declared_order, described
 from fuser.frontend.recorder import Recorder
@@ -25,6 +26,7 @@ from fuser.ir.nodes import Cast, Number, StrideOrder, Value, python_number
 from fuser.ir.types import DYNAMIC, ScalarType, TensorType
 
 
+@explained_calls()
 class Declarations:
     """`fd.define_...`, `fd.from_pytorch` and `fd.add_output`."""
 

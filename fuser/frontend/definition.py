@@ -7,6 +7,7 @@ from typing import NoReturn, Self
 
 from fuser.errors import UnknownMemberError
 from fuser.frontend.arguments import one_of
+from fuser.frontend.calls import explained_calls
 from fuser.frontend.class_form import define_later
 from fuser.frontend.code import CodeMembers
 from fuser.frontend.declarations import Declarations
@@ -20,6 +21,7 @@ from fuser.ir import nodes
 from fuser.ir.pointwise import TABLE
 
 
+@explained_calls()
 class FusionDefinition(Declarations, RunMembers, CodeMembers):
     """Describes a fusion inside its `with` block; runs it afterwards.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable
-from typing import Self
+from typing import Never, Self
 from weakref import WeakValueDictionary
 
 import torch
@@ -21,17 +21,19 @@ from fuser.errors import (
     NoOutputError,
     RedefinitionError,
 )
+from fuser.frontend.calls import explained_calls
 from fuser.frontend.handles import Handle
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
 from fuser.frontend.repro import Inputs
-from fuser.frontend.workbench import Device, Workbench, flattened
+from fuser.frontend.workbench import Device, Workbench, check_call, flattened
 from fuser.ir import nodes
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.torch_steps import separated
 
 
+@explained_calls(but=("execute", "execute_apart"))
 class Fusion(Workbench):
     """Holds a finished definition and runs it. A FusionDefinition fills it.
 
@@ -67,7 +69,7 @@ class Fusion(Workbench):
     def execute(
         self,
         inputs: Inputs,
-        *,
+        *surplus: Never,
         target: str | None = None,
         device: Device = None,
         **options: object,
@@ -82,7 +84,8 @@ class Fusion(Workbench):
         EmptyDefinitionError, NoOutputError, and the Input...Errors.
         """
         executor = self._executor
-        if executor is None or options or PROFILERS:
+        if executor is None or options or surplus or PROFILERS:
+            check_call(surplus, options)
             return self._execute_with(options, inputs, target, device)
         return executor.execute(flattened(inputs), target=target, device=device)
 

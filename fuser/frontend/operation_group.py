@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 
 from fuser.errors import FuserError
+from fuser.frontend.calls import explained
 from fuser.frontend.recorder import Recorder
 
 
@@ -14,7 +15,7 @@ class OperationGroup:
     """Methods named after operations, which append to one definition.
 
     Many are made of others. What they raise names the one that the user called, by the name it was
-    called by.
+    called by; arguments that it does not take are a CallError.
     """
 
     def __init_subclass__(cls) -> None:
@@ -27,10 +28,12 @@ class OperationGroup:
 
 
 def _naming(name: str, method: Callable[..., object]) -> Callable[..., object]:
+    call = explained(name, method)
+
     @functools.wraps(method)
     def named(*args: object, **options: object) -> object:
         try:
-            return method(*args, **options)
+            return call(*args, **options)
         except FuserError as error:
             error.called(name)
             raise

@@ -6,7 +6,8 @@ import difflib
 import inspect
 from collections.abc import Callable
 
-from fuser.errors import ArgumentError, ArgumentTypeError, UnknownOperationError
+from fuser.errors import ArgumentError, UnknownOperationError
+from fuser.frontend.calls import bound
 from fuser.frontend.extern_ops import ExternOps
 from fuser.frontend.factory_ops import FactoryOps
 from fuser.frontend.handles import Handle, Operand
@@ -72,28 +73,15 @@ def _pointwise(recorder: Recorder, name: str) -> Callable[..., Handle]:
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter(parameter, keyword) for parameter in names])
 
-    def operation(*args: Operand, **named: Operand) -> Handle:
+    def operation(*args: object, **named: object) -> Handle:
         if named or len(args) != row.arity:
-            args = _bound(name, signature, args, named)
+            args = bound(name, signature, args, named)
         return recorder.pointwise(name, *args)
 
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = f"{name}({', '.join(names)}): elementwise, operands broadcast as in torch."
     operation.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
     return operation
-
-
-def _bound(
-    name: str, signature: inspect.Signature, args: tuple[Operand, ...], named: dict[str, Operand]
-) -> tuple[Operand, ...]:
-    """Positional and keyword operands in order. Raises ArgumentTypeError."""
-    try:
-        return signature.bind(*args, **named).args
-    except TypeError as error:
-        got = f"{len(args)} positional and {sorted(named)} by name"
-        raise ArgumentTypeError(
-            operation=name, argument="operands", expected=str(signature), got=got
-        ) from error
 
 
 def _hint(name: str, known: list[str]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, redirect_stdout
 
 import torch
 
-from fuser.errors import ArgumentTypeError, NothingSavedError
+from fuser.errors import ArgumentTypeError, CallError, NothingSavedError
 from fuser.frontend.arguments import boolean, integer
+from fuser.frontend.calls import explained_calls
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.repro import Form, Inputs, form_of, repro_script
 from fuser.frontend.validating import (
@@ -39,14 +40,13 @@ class Saved:
 
 
 _IGNORED_OPTIONS = frozenset({"_disable_options", "_enable_options", "override_user_schedule"})
-_KNOWN_OPTIONS = _IGNORED_OPTIONS | {
-    "capture_debug_output",
-    "print_repro",
-    "profile",
-    "save_repro_inputs",
-}
+_OPTIONS = ("capture_debug_output", "print_repro", "profile", "save_repro_inputs")
+_KNOWN = _IGNORED_OPTIONS.union(_OPTIONS)
+_EXECUTE = f"(inputs, *, target=None, device=None, {', '.join(f'{o}=False' for o in _OPTIONS)})"
+"""How `execute` is called, as its errors show it."""
 
 
+@explained_calls()
 class Workbench(ABC):
     """`repro_script_for`, `last_repro_script`, `validate` and `profile` of what can be executed."""
 
@@ -232,10 +232,6 @@ class Workbench(ABC):
         self, options: dict[str, object], inputs: Inputs, target: str | None, device: Device
     ) -> list[torch.Tensor]:
         """`execute` with what is asked for beside the outputs."""
-        for name in options.keys() - _KNOWN_OPTIONS:
-            raise ArgumentTypeError(
-                operation="execute", argument=name, expected="left out", got="an unknown option"
-            )
         executor = self._checked("execute")
         if options.get("save_repro_inputs"):
             self._save(inputs, target, device)
@@ -261,6 +257,15 @@ class Workbench(ABC):
 
     def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
         self._saved = Saved([form_of(given) for given in inputs], target, device)
+
+
+def check_call(surplus: Sequence[object], options: Iterable[str]) -> None:
+    """Raises CallError for what `execute` does not take."""
+    reasons = [f"got an unexpected keyword argument {o!r}" for o in options if o not in _KNOWN]
+    if surplus:
+        reasons.append("takes its inputs in one list, and all else by name")
+    if reasons:
+        raise CallError(operation="execute", reason=reasons[0], signature=_EXECUTE)
 
 
 def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:

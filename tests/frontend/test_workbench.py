@@ -187,7 +187,7 @@ def test_options_and_mistakes_are_those_of_execute():
         fd.validate([torch.randn(3)])
     with pytest.raises(errors.InputCountError):
         fd.validate([])
-    with pytest.raises(errors.ArgumentTypeError, match="wibble"):
+    with pytest.raises(errors.CallError, match="wibble"):
         fd.validate([torch.randn(2, 3)], wibble=1)
 
 
