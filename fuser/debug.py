@@ -1,8 +1,9 @@
-"""What FUSER_DUMP asks to be printed, and FUSER_CHECK to be checked.
+"""What FUSER_DUMP asks to be printed, FUSER_CHECK to be checked, and what is switched on or off.
 
 FUSER_DUMP holds a comma list of the names in `DUMPS`. NVFUSER_DUMP and PYTORCH_NVFUSER_DUMP are
 read too; there, names that only nvFuser has are skipped with a warning. FUSER_CHECK holds a comma
-list of the names in `CHECKS`.
+list of the names in `CHECKS`. FUSER_CACHE, FUSER_STRICT and FUSER_VERIFY are switches: words in
+`ON` and `OFF`, which mean nothing asked for in a list, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from fuser.errors import CheckOptionError, DumpOptionError
+from fuser.errors import CheckOptionError, DumpOptionError, SwitchError
 
 DUMPS: Mapping[str, str] = MappingProxyType(
     {
@@ -92,6 +93,9 @@ _NVFUSER_ONLY = frozenset(
 _VARIABLE = "FUSER_DUMP"
 _NVFUSER_VARIABLES = ("NVFUSER_DUMP", "PYTORCH_NVFUSER_DUMP")
 
+ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+"""What switches a variable of the environment on, and off, in small letters or large."""
+
 
 def parse(environment: Mapping[str, str]) -> frozenset[str]:
     """The dumps an environment asks for. Raises DumpOptionError for a name nobody knows."""
@@ -154,14 +158,28 @@ def _checks() -> frozenset[str]:
 
 def _names(listed: str) -> list[str]:
     """The names in a comma list; nvFuser's arguments, `name(a, b)`, are left out."""
+    if listed.strip().lower() in OFF:
+        return []
     return [name.strip() for name in re.sub(r"\([^)]*\)", "", listed).split(",") if name.strip()]
 
 
 def verifying() -> bool:
-    """Whether FUSER_VERIFY=1 asks for the fusion to be checked before and after every pass."""
-    return os.environ.get("FUSER_VERIFY") == "1"
+    """Whether FUSER_VERIFY asks for the fusion to be checked before and after every pass."""
+    return switched("FUSER_VERIFY", default=False)
 
 
 def strict() -> bool:
-    """Whether FUSER_STRICT=1 asks for an error where torch would else take over."""
-    return os.environ.get("FUSER_STRICT") == "1"
+    """Whether FUSER_STRICT asks for an error where torch would else take over."""
+    return switched("FUSER_STRICT", default=False)
+
+
+def switched(variable: str, *, default: bool) -> bool:
+    """Whether a variable of the environment is on; `default` where it is not set, or empty.
+
+    Raises SwitchError for what is neither one of `ON` nor of `OFF`.
+    """
+    given = os.environ.get(variable, "")
+    word = given.strip().lower()
+    if word in ON or word in OFF or not word:
+        return word in ON if word else default
+    raise SwitchError(variable=variable, got=given, on=", ".join(ON), off=", ".join(OFF))

@@ -291,6 +291,10 @@ class CheckOptionError(FuserError, ValueError):
     template = "FUSER_CHECK names an unknown check {name!r}; the valid names are: {valid}"
 
 
+class SwitchError(FuserError, ValueError):
+    template = "{variable} is {got!r}; what switches it on is one of {on}, and off one of {off}"
+
+
 # -- integrations --------------------------------------------------------------------------------
 
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from fuser import DataType, FusionDefinition, debug
-from fuser.errors import DumpOptionError
+from fuser.errors import DumpOptionError, SwitchError
 from fuser.frontend.handles import Handle
+from fuser.runtime.disk_cache import disk_cache
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +66,36 @@ def test_text_is_made_and_printed_only_when_asked_for(
     debug.dump("kernel_ir", "k1", lambda: "loop\n")
     debug.dump("kernel_ir", "k2", "other")
     assert capsys.readouterr().out == "=== kernel_ir: k1\nloop\n\n=== kernel_ir: k2\nother\n\n"
+
+
+SWITCHES: list[tuple[str, Callable[[], bool], bool]] = [
+    ("FUSER_VERIFY", debug.verifying, False),
+    ("FUSER_STRICT", debug.strict, False),
+    ("FUSER_CACHE", lambda: disk_cache.__wrapped__() is not None, True),
+]
+
+
+@pytest.mark.parametrize(("variable", "ask", "default"), SWITCHES, ids=[s[0] for s in SWITCHES])
+def test_switches_are_set_by_the_same_words(
+    variable: str, ask: Callable[[], bool], default: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = {**dict.fromkeys(debug.ON, True), **dict.fromkeys(debug.OFF, False)}
+    for word, wanted in {**words, "Yes ": True, "OFF": False, "": default, " ": default}.items():
+        monkeypatch.setenv(variable, word)
+        assert ask() is wanted, word
+    monkeypatch.delenv(variable)
+    assert ask() is default
+    monkeypatch.setenv(variable, "maybe")
+    with pytest.raises(SwitchError, match=f"{variable} is 'maybe'; .* 1, true, yes, on, .* 0, fa"):
+        ask()
+
+
+def test_a_list_may_be_switched_off() -> None:
+    for word in debug.OFF:
+        assert debug.parse({"FUSER_DUMP": word, "NVFUSER_DUMP": word.upper()}) == frozenset()
+        assert debug.parse_checks({"FUSER_CHECK": word}) == frozenset()
+    with pytest.raises(DumpOptionError, match="'1'"):
+        debug.parse({"FUSER_DUMP": "1"})
 
 
 def test_every_dump_has_a_one_line_description() -> None:

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from fuser import debug
 from fuser.runtime.stats import count
 
 LIMIT_BYTES = 256 << 20
@@ -169,7 +170,7 @@ def kept_kernel(key: str, make: Callable[[], bytes], use: Callable[[bytes], Resu
 @functools.cache
 def disk_cache() -> DiskCache | None:
     """The cache that the environment asks for; it is read at the first question only."""
-    if os.environ.get("FUSER_CACHE") == "0":
+    if not debug.switched("FUSER_CACHE", default=True):
         return None
     named = os.environ.get("FUSER_CACHE_DIR")
     if named:
