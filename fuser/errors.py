@@ -227,6 +227,13 @@ class CompilationError(FuserError):
     template = "{compiler} could not compile {source}:\n{log}"
 
 
+class CompilerError(FuserError):
+    template = (
+        "{compiler}, {origin}, is no C++ compiler that kernels can be compiled with: a loop of one "
+        "line fails too. Name g++ or clang++ in CXX{unset}. It says:\n{log}"
+    )
+
+
 class ExternError(FuserError):
     template = "{operation}, which torch runs, failed: {reason}"
 

@@ -35,7 +35,7 @@ from fuser.runtime.placed import Run, apart, are_elsewhere, copied, current, mov
 from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile, profile_call
 from fuser.runtime.target_name import TargetName, check_is_name, check_runs_on, resolve_target
-from fuser.runtime.toolchain import find_compiler, warn_without_compiler
+from fuser.runtime.toolchain import find_compiler, warn_without_compiler, why_none
 from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
 from fuser.runtime.watching import PLANS
 
@@ -175,7 +175,7 @@ class Executor:
         """What is timed, and where it runs."""
         named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
-            reason = "there are no kernels to be timed without a C++ compiler"
+            reason = f"there are no kernels to be timed, as {why_none()}"
             raise TargetError(target=str(named), reason=reason)
         with _repro_note():
             return self._compile(inputs, named).plan, self._runner(inputs, named, place), place

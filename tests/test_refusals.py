@@ -126,7 +126,7 @@ def test_a_compiler_that_cxx_names_in_vain_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(toolchain, "_warned", type(toolchain._warned)())
     with FusionDefinition() as fd:
         fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) + 1.0)
-    with pytest.warns(RuntimeWarning, match="CXX names /nonexistent"):
+    with pytest.warns(RuntimeWarning, match="CXX names '/nonexistent', which is no program"):
         assert torch.equal(fd.execute([torch.ones(3)])[0], torch.full((3,), 2.0))
 
 

@@ -14,7 +14,7 @@ from fuser.runtime.kernel import Launcher, c_types
 from fuser.runtime.processor import is_intel, processor
 from fuser.runtime.resources import Resources
 from fuser.runtime.shared_library import load_library
-from fuser.runtime.toolchain import Compiler, find_compiler
+from fuser.runtime.toolchain import Compiler, find_compiler, why_none
 
 _WIDEST_VECTORS = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
 
@@ -73,11 +73,11 @@ class CpuKernel:
 def compile_cpu(source: KernelSource) -> CpuKernel:
     """Compile and load, or return what was compiled from the same code before.
 
-    Raises CompilationError, or TargetError where there is no compiler.
+    Raises CompilationError, CompilerError, or TargetError where there is no compiler.
     """
     compiler = find_compiler()
     if compiler is None:
-        raise TargetError(target="cpu", reason="no C++ compiler was found; install g++ or clang++")
+        raise TargetError(target="cpu", reason=f"{why_none()}; install g++ or clang++")
     return _CACHE.get(source.key, lambda: _compile(source, compiler))
 
 

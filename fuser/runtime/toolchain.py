@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuser.errors import CompilationError
+from fuser.errors import CompilationError, CompilerError
 from fuser.runtime.disk_cache import kept
 from fuser.runtime.shared_library import new_stem
 
@@ -52,17 +52,20 @@ class Compiler:
     ) -> None:
         """Compile `source` to the shared library `library`; `linked` are options for the linker.
 
-        Raises CompilationError with the compiler's messages and the path of the source.
+        Raises CompilationError with the compiler's messages and the path of the source, and
+        CompilerError where nothing can be compiled with these flags.
         """
-        ends = ["-shared", "-fPIC", "-o", str(library), str(source), *linked]
-        command = [*self.command, *flags, *ends]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0 or not library.exists():
-            log = done.stderr or f"it ended with {done.returncode}, and wrote nothing"
-            raise CompilationError(compiler=self.name, source=str(source), log=log)
+        try:
+            _shared_library(self, source, library, flags, linked)
+        except CompilationError:
+            _check_compiles(self, flags, linked)
+            raise
 
     def image(self, source: Path, flags: tuple[str, ...], linked: tuple[str, ...] = ()) -> bytes:
-        """The bytes of the shared library that `source` compiles to. Raises CompilationError."""
+        """The bytes of the shared library that `source` compiles to.
+
+        Raises CompilationError, CompilerError.
+        """
         library = new_stem(source.stem).with_suffix(".so")
         try:
             self.shared_library(source, library, flags, linked)
@@ -75,11 +78,15 @@ class Compiler:
     ) -> bytes:
         """`image` of a text; its file stays only where it does not compile, as the error names it.
 
-        Raises CompilationError.
+        Raises CompilationError, CompilerError.
         """
         source = new_stem(name).with_suffix(".cpp")
         source.write_text(text)
-        made = self.image(source, flags, linked)
+        try:
+            made = self.image(source, flags, linked)
+        except CompilerError:
+            source.unlink()
+            raise
         source.unlink()
         return made
 
@@ -128,9 +135,57 @@ def _identity(word: str) -> str:
 
 
 def _version(command: tuple[str, ...]) -> str:
-    asked = [*command, "--version"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return done.stdout.partition("\n")[0]
+    return _run([*command, "--version"]).stdout.partition("\n")[0]
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """What a compiler says. A file that is marked as a program, and is none, says why."""
+    silent = subprocess.DEVNULL  # programs that are no compilers may wait for it
+    try:
+        return subprocess.run(command, stdin=silent, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return subprocess.CompletedProcess(command, 1, "", str(error))
+
+
+def _shared_library(
+    compiler: Compiler,
+    source: Path,
+    library: Path,
+    flags: tuple[str, ...],
+    linked: tuple[str, ...],
+) -> None:
+    """Compile. Raises CompilationError."""
+    ends = ["-shared", "-fPIC", "-o", str(library), str(source), *linked]
+    done = _run([*compiler.command, *flags, *ends])
+    if done.returncode != 0 or not library.exists():
+        log = done.stderr or f"it ended with {done.returncode}, and wrote nothing"
+        raise CompilationError(compiler=compiler.name, source=str(source), log=log)
+
+
+def _compile_loop(compiler: Compiler, flags: tuple[str, ...], linked: tuple[str, ...]) -> None:
+    """Compile a parallel loop, and keep nothing of it. Raises CompilationError."""
+    source = new_stem("parallel").with_suffix(".cpp")
+    library = source.with_suffix(".so")
+    source.write_text(_PARALLEL)
+    try:
+        _shared_library(compiler, source, library, flags, linked)
+    finally:
+        source.unlink()
+        library.unlink(missing_ok=True)
+
+
+def _check_compiles(compiler: Compiler, flags: tuple[str, ...], linked: tuple[str, ...]) -> None:
+    """Raises CompilerError where it is not for the source that a compilation failed."""
+    try:
+        _compile_loop(compiler, flags, linked)
+    except CompilationError as error:
+        named = os.environ.get("CXX")
+        raise CompilerError(
+            compiler=compiler.name,
+            origin="which CXX names" if named else f"the first found of {', '.join(_CANDIDATES)}",
+            unset=", or leave it unset" if named else "",
+            log=str(error.fields["log"]).rstrip(),
+        ) from None
 
 
 @functools.cache
@@ -139,7 +194,7 @@ def _takes(compiler: Compiler, option: str) -> bool:
 
     def ask() -> bytes:
         command = [*compiler.command, option, "-E", "-x", "c++", os.devnull]
-        return b"" if subprocess.run(command, capture_output=True, check=False).returncode else b"1"
+        return b"" if _run(command).returncode else b"1"
 
     return kept(f"option\n{compiler.name}\n{compiler.version}\n{option}", ask, bool)
 
@@ -150,14 +205,10 @@ def _links(compiler: Compiler, linked: tuple[str, ...]) -> bool:
     version is."""
 
     def ask() -> bytes:
-        source = new_stem("parallel").with_suffix(".cpp")
-        source.write_text(_PARALLEL)
         try:
-            compiler.image(source, ("-fopenmp", "-fno-exceptions"), (*linked, _C, "-Wl,-z,defs"))
+            _compile_loop(compiler, ("-fopenmp", "-fno-exceptions"), (*linked, _C, "-Wl,-z,defs"))
         except CompilationError:
             return b""
-        finally:
-            source.unlink()
         return b"1"
 
     return kept("\n".join(("linked", compiler.name, compiler.version, *linked)), ask, bool)
@@ -174,14 +225,18 @@ void set(int n, float* x) {
 _warned = threading.Event()
 
 
+def why_none() -> str:
+    """Why there is no compiler."""
+    named = os.environ.get("CXX")
+    return f"CXX names {named!r}, which is no program" if named else "no C++ compiler was found"
+
+
 def warn_without_compiler() -> None:
     """Say, once in a process, that fusions run unfused."""
     if not _warned.is_set():
         _warned.set()
-        named = os.environ.get("CXX")
-        why = f"CXX names {named}, which is not there" if named else "no C++ compiler was found"
         warnings.warn(
-            f"{why}, so fusions run unfused in torch; install g++ or clang++ "
+            f"{why_none()}, so fusions run unfused in torch; install g++ or clang++ "
             "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX",
             RuntimeWarning,
             stacklevel=4,

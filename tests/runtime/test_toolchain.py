@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-from fuser.errors import CompilationError
+from fuser import FusionDefinition
+from fuser.errors import CompilationError, CompilerError, TargetError
 from fuser.runtime.toolchain import Compiler, find_compiler
 
 OURS = find_compiler()
@@ -64,13 +66,58 @@ def test_a_command_may_be_none(monkeypatch: pytest.MonkeyPatch, command: str) ->
     assert named(monkeypatch, command) is None
 
 
-@pytest.mark.parametrize("program", ["true", "false"])
-def test_a_compiler_that_writes_nothing_is_named(
+@pytest.mark.parametrize("program", ["true", "false", "ls", "cat"])
+def test_a_program_that_is_no_compiler_is_named(
     monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     path = shutil.which(program)
-    compiler = named(monkeypatch, f"{path} --quiet")
+    compiler = named(monkeypatch, f"{path} -e")
     assert compiler is not None
-    with pytest.raises(CompilationError, match=f"{path} --quiet could not compile .*answer") as e:
+    with pytest.raises(CompilerError, match=rf"^{path} -e, which CXX names, is no C\+\+ comp") as e:
         compiler.image_of_text(TEXT, "answer", ())
-    assert "and wrote nothing" in str(e.value)
+    assert "or leave it unset" in str(e.value)
+    assert str(e.value.fields["log"])
+
+
+def test_a_file_that_is_no_program_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "g++"
+    path.touch(mode=0o755)
+    compiler = named(monkeypatch, str(path))
+    assert compiler is not None
+    with pytest.raises(CompilerError, match="Exec format error"):
+        compiler.image_of_text(TEXT, "answer", ())
+
+
+@NEEDS_A_COMPILER
+def test_an_option_that_the_compiler_does_not_know_is_no_mistake_of_the_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert OURS is not None
+    compiler = named(monkeypatch, f"{OURS.command[0]} --bogus")
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) * 2.718)  # in no other test
+    monkeypatch.setattr("fuser.runtime.cpu.find_compiler", lambda: compiler)
+    with pytest.raises(CompilerError, match=r"CXX names(.|\n)*--bogus") as e:
+        fd.execute([torch.ones(3)], target="cpu")
+    assert not hasattr(e.value, "__notes__")
+
+
+@NEEDS_A_COMPILER
+def test_what_does_not_compile_for_its_own_sake_says_where_it_is() -> None:
+    assert OURS is not None
+    with pytest.raises(CompilationError, match=r"could not compile .*answer.*\.cpp") as e:
+        OURS.image_of_text(TEXT, "answer", ())
+    assert Path(str(e.value.fields["source"])).read_text() == TEXT
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_cxx_is_named_where_a_target_needs_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    assert named(monkeypatch, "/nonexistent") is None
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1], contiguity=True) * 2.0)
+    with pytest.raises(TargetError, match="CXX names '/nonexistent', which is no program"):
+        fd.profile([torch.ones(3)], target=target)

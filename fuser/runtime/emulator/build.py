@@ -23,7 +23,7 @@ from fuser.runtime.emulator.launch import (
     raise_for,
 )
 from fuser.runtime.shared_library import load_library
-from fuser.runtime.toolchain import Compiler, find_compiler
+from fuser.runtime.toolchain import Compiler, find_compiler, why_none
 
 if TYPE_CHECKING:
     Argument = ctypes._SimpleCData[Any] | ctypes.Structure  # pyright: ignore[reportPrivateUsage]
@@ -152,7 +152,7 @@ def compiler_or_raise() -> Compiler:
     """The C++ compiler the emulator needs."""
     compiler = find_compiler()
     if compiler is None:
-        reason = "it needs a C++ compiler; install g++ or clang++"
+        reason = f"it needs a C++ compiler, and {why_none()}; install g++ or clang++"
         raise TargetError(target="emulator", reason=reason)
     return compiler
 
