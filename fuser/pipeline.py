@@ -175,7 +175,7 @@ class Executor:
         """What is timed, and where it runs."""
         named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
-            reason = f"there are no kernels to be timed, as {why_none()}"
+            reason = f"there are no kernels to be timed without a C++ compiler, and {why_none()}"
             raise TargetError(target=str(named), reason=reason)
         with _repro_note():
             return self._compile(inputs, named).plan, self._runner(inputs, named, place), place

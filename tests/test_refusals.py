@@ -142,24 +142,45 @@ def _freed() -> torch.Tensor:
     return x
 
 
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+def _fake(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return FakeTensorMode().from_tensor(torch.zeros(sizes, dtype=dtype))
+
+
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
-    "made",
+    ("made", "words"),
     [
-        lambda: torch._efficientzerotensor((4, 6)),  # pyright: ignore
-        _freed,
-        lambda: FakeTensorMode().from_tensor(torch.randn(4, 6)),
-        lambda: TwoTensor(torch.randn(4, 6), torch.randn(4, 6)),
+        (lambda: torch._efficientzerotensor((4, 6)), "a Tensor that has none"),  # pyright: ignore
+        (_freed, "a Tensor that has none, as where its storage was freed"),
+        (lambda: _fake(4, 6), "a FakeTensor, which holds no numbers"),
+        (lambda: torch.empty(4, 6, device="meta"), "a meta tensor, which holds no numbers"),
+        (lambda: TwoTensor(torch.randn(4, 6), torch.randn(4, 6)), "wrappers of other tensors"),
     ],
-    ids=["zero", "freed", "fake", "wrapper"],
+    ids=["zero", "freed", "fake", "meta", "wrapper"],
 )
-def test_a_tensor_without_memory_is_refused(made: Callable[[], torch.Tensor]) -> None:
-    fd = doubled(torch.randn(4, 6))
-    fd.execute([torch.randn(4, 6)])
-    with pytest.raises(
-        errors.InputKindError, match=r"input 0 \(T0\): expected a tensor with memory"
-    ):
-        fd.execute([made()])
+def test_a_tensor_without_memory_is_refused(made: Callable[[], torch.Tensor], words: str) -> None:
+    x = torch.randn(4, 6)
+    fd = doubled(x)
+    for _ in range(2):  # also once there is a plan
+        for run in (fd.execute, fd.validate, fd.profile):
+            with pytest.raises(errors.InputKindError) as raised:
+                run([made()])
+            assert str(raised.value).startswith("input 0 (T0): expected a tensor with memory, got")
+            assert words in str(raised.value)
+        assert torch.equal(fd.execute([x])[0], x * 2)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_fake_can_be_planned_and_written_into_a_script() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        index = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Int)
+        fd.add_output(fd.ops.index_select(x, index, 0) * 2.0)
+        fd.add_output(x + 1.0, alias_input=x)
+    fakes = [_fake(4, 6), _fake(3, dtype=torch.int64)]
+    assert str(fd.plan(fakes)) == str(fd.plan([torch.ones(4, 6), torch.tensor([0, 1, 2])]))
+    assert "(4, 6)" in fd.repro_script_for(fakes)
+    assert "(4, 6)" in fd.repro_script_for(fakes, numbers=True)
 
 
 def test_no_elements_need_no_memory() -> None:

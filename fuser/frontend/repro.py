@@ -19,6 +19,7 @@ from fuser.frontend.version import VERSION
 from fuser.ir.binding import is_strided
 from fuser.ir.nodes import Fusion, Number, python_number
 from fuser.ir.printer import print_fusion, print_number
+from fuser.runtime.call import address, holds_numbers
 
 Inputs = Sequence["torch.Tensor | Number | Inputs"]
 """Tensors and numbers in the order the inputs were defined; those of a vector are nested."""
@@ -124,7 +125,7 @@ def _versions(forms: Sequence[Form] | None) -> str:
 def _tensor_form(tensor: torch.Tensor) -> TensorForm:
     lowest, highest, ignored = 0, 1, None
     is_integer = not (tensor.is_floating_point() or tensor.is_complex())
-    if is_integer and tensor.dtype is not torch.bool and tensor.numel() and not tensor.is_meta:
+    if is_integer and tensor.dtype is not torch.bool and tensor.numel() and holds_numbers(tensor):
         numbers = tensor.detach()
         lowest, highest = (int(bound) for bound in numbers.aminmax())
         if lowest < 0 <= highest and not ((lowest < numbers) & (numbers < 0)).any():
@@ -138,9 +139,9 @@ def _tensor_form(tensor: torch.Tensor) -> TensorForm:
 
 def _with_numbers(form: TensorForm, tensor: torch.Tensor) -> TensorForm:
     """The form with the tensor's numbers, those before it in its storage left out."""
-    if tensor.is_meta or 0 in form.sizes:
+    if not holds_numbers(tensor) or 0 in form.sizes:
         return form
-    offset = (tensor.data_ptr() & 15) // tensor.itemsize
+    offset = (address(tensor) & 15) // tensor.itemsize
     form = dataclasses.replace(form, offset=offset)
     if form.is_dense:
         return dataclasses.replace(form, numbers=_print(_numbers(tensor)))
@@ -164,8 +165,8 @@ def _offset(tensor: torch.Tensor) -> int:
     """The offset, or another that gives the same alignment where the storage itself is unaligned;
     allocators align what a script makes."""
     offset = int(tensor.storage_offset())
-    wanted = tensor.data_ptr() & 15
-    if tensor.is_meta or (offset * tensor.itemsize) & 15 == wanted:
+    wanted = address(tensor) & 15
+    if not holds_numbers(tensor) or (offset * tensor.itemsize) & 15 == wanted:
         return offset
     return wanted // tensor.itemsize
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from numbers import Integral
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from fuser.errors import ArgumentError, InputKindError, TracingError
 from fuser.ir.nodes import Fusion, Inputs, Number
@@ -17,7 +18,7 @@ def key_of(given: torch.Tensor | Number) -> object:
     """Everything about an input that a plan depends on."""
     if isinstance(given, torch.Tensor):
         lazy = given.is_conj() or given.is_neg()
-        at = given.data_ptr()
+        at = address(given)
         aligned = _ALIGNMENTS[at & 15] if at else 0
         return given.shape, given.stride(), given.dtype, given.device, aligned, lazy
     if isinstance(given, Integral):  # of NumPy's, too; whether it fits is checked once for each
@@ -26,25 +27,39 @@ def key_of(given: torch.Tensor | Number) -> object:
 
 
 def check_memory(fusion: Fusion, inputs: Inputs) -> None:
-    """Raises InputKindError where a tensor has no memory of its own for a kernel to read: fake
-    tensors, wrappers of others, tensors whose storage was freed."""
+    """Raises InputKindError where a tensor has no memory of its own for a kernel to read: meta and
+    fake tensors, wrappers of others, tensors whose storage was freed."""
     for position, (value, given) in enumerate(zip(fusion.inputs, inputs, strict=True)):
-        if isinstance(given, torch.Tensor) and not given.is_meta and not _has_memory(given):
+        lack = _lack_of_memory(given) if isinstance(given, torch.Tensor) else None
+        if lack is not None:
             raise InputKindError(
-                position=position,
-                name=value.name,
-                expected="a tensor with memory",
-                got=f"a {type(given).__name__} that has none: a fake, a wrapper of other tensors, "
-                "or one inside of a function transform",
+                position=position, name=value.name, expected="a tensor with memory", got=lack
             )
 
 
-def _has_memory(given: torch.Tensor) -> bool:
-    """Whether there is an address to read; elements that there are none of need none."""
+def _lack_of_memory(given: torch.Tensor) -> str | None:
+    """What a tensor is that has no address to read; None where it has one, or no elements."""
+    if not holds_numbers(given):
+        kind = "meta tensor" if given.is_meta else "FakeTensor"
+        return f"a {kind}, which holds no numbers; plan(inputs) takes it, execute does not"
     try:
-        return given.data_ptr() != 0 or given.numel() == 0
-    except RuntimeError:  # inside torch.vmap and torch.func's derivatives
-        return False
+        if given.data_ptr() != 0 or given.numel() == 0:
+            return None
+    except RuntimeError:
+        return f"a {type(given).__name__} inside of a function transform, such as torch.vmap"
+    if type(given) in (torch.Tensor, torch.nn.Parameter):
+        return f"a {type(given).__name__} that has none, as where its storage was freed"
+    return f"a {type(given).__name__} that has none of its own, as wrappers of other tensors"
+
+
+def holds_numbers(tensor: torch.Tensor) -> bool:
+    """Whether it is neither a meta tensor nor a fake, which are sizes and strides only."""
+    return not (tensor.is_meta or isinstance(tensor, FakeTensor))
+
+
+def address(tensor: torch.Tensor) -> int:
+    """Where its first element lies; 0 where it has no memory. (Asked for it, a fake warns.)"""
+    return 0 if isinstance(tensor, FakeTensor) else tensor.data_ptr()
 
 
 def is_traced() -> bool:
@@ -70,7 +85,7 @@ def _width(number: int) -> int:
 
 def alignment(tensor: torch.Tensor) -> int:
     """The largest power of two, up to 16, that divides the address."""
-    return _ALIGNMENTS[tensor.data_ptr() & 15]
+    return _ALIGNMENTS[address(tensor) & 15]
 
 
 _ALIGNMENTS = (16, *(low & -low for low in range(1, 16)))
@@ -109,10 +124,10 @@ def _meeting(spans: Sequence[tuple[int, int]]) -> set[int]:
 
 def _span(given: torch.Tensor | Number) -> tuple[int, int]:
     """The addresses from the first byte of a tensor to past its last one."""
-    if not isinstance(given, torch.Tensor) or given.numel() == 0:
+    if not isinstance(given, torch.Tensor) or given.numel() == 0 or not holds_numbers(given):
         return 0, 0
     reach = sum((n - 1) * s for n, s in zip(given.shape, given.stride(), strict=True))
-    start = given.data_ptr()
+    start = address(given)
     return start, start + (reach + 1) * given.element_size()
 
 

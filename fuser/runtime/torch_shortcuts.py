@@ -40,28 +40,31 @@ def recognizer(inputs: Inputs, apart: Callable[[Sequence[int]], bool] | None = N
 
     def recognizes(given: Inputs) -> bool:
         nonlocal approved
-        at = _addresses(given)
-        if at is None or len(at) != count or not check(*given):
+        if not _may_be_asked(given, count) or not check(*given):
             return False
+        at = _addresses(given)
         if at != approved:
             if not _are_aligned(at, empty) or not (apart is None or apart(at)):
                 return False
             approved = at
         return True
 
-    at = _addresses(inputs)
-    return never if at is None or not _are_aligned(at, empty) else recognizes
+    return recognizes if _are_aligned(_addresses(inputs), empty) else never
 
 
-def _addresses(inputs: Inputs) -> list[int] | None:
-    """Where inputs lie that torch's check can ask for strides; where it cannot, as of nested
-    tensors, it ends the process."""
+def _may_be_asked(inputs: Inputs, count: int) -> bool:
+    """Whether inputs are as many tensors as torch's check may ask for strides; where it may not, as
+    of nested tensors, it ends the process."""
     tensors: Any = inputs
     try:
-        nested = [given.is_nested for given in tensors]
-        return None if True in nested else [given.data_ptr() for given in tensors]
-    except (AttributeError, RuntimeError):  # numbers; fake tensors, wrappers of others
-        return None
+        return [given.is_nested for given in tensors].count(False) == len(tensors) == count
+    except AttributeError:  # of numbers
+        return False
+
+
+def _addresses(tensors: Any) -> list[int]:
+    """Where tensors lie that have memory, as those that torch's check has passed."""
+    return [given.data_ptr() for given in tensors]
 
 
 def _are_aligned(addresses: Sequence[int], empty: Sequence[int]) -> bool:

@@ -287,7 +287,7 @@ def test_a_failure_of_the_compiler_points_to_the_script(call: str, monkeypatch: 
 
 
 def test_code_that_does_not_compile_points_to_the_script(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("fuser.runtime.cpu.FLAGS", ("-no-such-option",))
+    monkeypatch.setattr("fuser.runtime.cpu.FLAGS", ("-Dextern=undeclared",))
     with FusionDefinition() as fd:
         fd.add_output(fd.ops.erf(fd.define_tensor(shape=[-1])) * 0.123)
     with pytest.raises(errors.CompilationError) as caught:
