@@ -309,5 +309,9 @@ class PartitionError(FuserError):
     template = "{name} cannot be run: {reason}\n{path} shows it"
 
 
+class PageError(FuserError, OSError):
+    template = "the page {path} cannot be written: {reason}"
+
+
 class BackendOptionError(FuserError, ValueError):
     template = "the fuser backend has no option {name}={value!r}; it has: {valid}"

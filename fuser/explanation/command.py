@@ -10,8 +10,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from fuser.errors import PageError
 from fuser.explanation.recorder import recording
-from fuser.explanation.report import Report
+from fuser.explanation.report import Report, page_path
 from fuser.frontend.version import version
 
 USAGE_ERROR = 2
@@ -31,14 +32,15 @@ def main(arguments: Sequence[str]) -> int:
         wrong = "is no file" if script.exists() else "does not exist"
         print(f"{parser.prog} explain: {script} {wrong}", file=sys.stderr)
         return USAGE_ERROR
-    if given.html is not None and not given.html.parent.is_dir():
-        wrong = f"there is no directory {given.html.parent} for the page"
-        print(f"{parser.prog} explain: {wrong}", file=sys.stderr)
+    try:
+        page = None if given.html is None else page_path(given.html)
+    except PageError as error:
+        print(f"{parser.prog} explain: {error}", file=sys.stderr)
         return USAGE_ERROR
     with recording() as recorder:
         status = _run(script, rest)
         report = recorder.report(script.name)
-    return _tell(report, script, given.html) or status
+    return _tell(report, script, page) or status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,8 +127,8 @@ def _tell(report: Report, script: Path, html: Path | None) -> int:
         return 0
     try:
         report.write(html)
-    except OSError as error:
-        print(f"the page could not be written: {error}", file=sys.stderr)
+    except PageError as error:
+        print(error, file=sys.stderr)
         return 1
     print(f"\npage: {html}")
     return 0

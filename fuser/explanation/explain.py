@@ -16,7 +16,7 @@ from fuser.errors import ArgumentTypeError
 from fuser.explanation.dynamo_state import compiled_apart, untouched_dynamo
 from fuser.explanation.model_state import untouched
 from fuser.explanation.recorder import Recorder, definition_graph
-from fuser.explanation.report import Report
+from fuser.explanation.report import Report, page_path
 from fuser.frontend.definition import FusionDefinition
 from fuser.frontend.fusion import Fusion
 from fuser.integrations import dynamo
@@ -48,8 +48,9 @@ def explain(
     one of these names can be passed by `explain(lambda: model(target=...))`.
 
     Raises ArgumentTypeError for what cannot be called, BackendOptionError, TargetError, what the
-    model raises, and OSError where the page cannot be written.
+    model raises, and PageError, before anything is run, where there is no folder for the page.
     """
+    page = None if html is None else page_path(html)
     if isinstance(model, Fusion | FusionDefinition):
         report = _of_definition(model, args, target)
     elif isinstance(model, type):
@@ -60,8 +61,8 @@ def explain(
         report = _of_model(model, args, kwargs, backward, chosen)
     else:
         raise _no_model(type(model).__name__)
-    if html is not None:
-        report.write(html)
+    if page is not None:
+        report.write(page)
     return report
 
 

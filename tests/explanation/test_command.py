@@ -91,8 +91,10 @@ def test_a_page_that_cannot_be_written_is_an_error(
 ) -> None:
     path = tmp_path / "idle.py"
     path.write_text("")
-    assert main(["explain", f"--html={tmp_path}", str(path)]) == 1
-    assert "the page could not be written: " in capsys.readouterr().err
+    assert main(["explain", "--html=/dev/full", str(path)]) == 1
+    assert "/dev/full cannot be written: No space left" in capsys.readouterr().err
+    assert main(["explain", f"--html={tmp_path}", str(path)]) == 2
+    assert "it is a folder" in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +103,7 @@ def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]
     assert main(["explain", "."]) == 2
     assert ". is no file" in capsys.readouterr().err
     assert main(["explain", "--html", "no/such/page.html", __file__]) == 2
-    assert "there is no directory no/such for the page" in capsys.readouterr().err
+    assert "there is no folder no/such; make it first" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch import nn
 
 import fuser
 from fuser import FusionDefinition
-from fuser.errors import ArgumentTypeError, BackendOptionError, TargetError
+from fuser.errors import ArgumentTypeError, BackendOptionError, PageError, TargetError
 from fuser.integrations import dynamo
 
 
@@ -204,8 +204,20 @@ def test_mistakes_are_refused() -> None:
         fuser.explain(softmaxed, torch.randn(4), options={"colour": "red"})
     with pytest.raises(ZeroDivisionError):
         fuser.explain(lambda x: x * (1 // 0), torch.randn(4))
-    with pytest.raises(OSError, match="nowhere"):
-        fuser.explain(softmaxed, torch.randn(4), html="/nowhere/page.html")
+    with pytest.raises(ArgumentTypeError, match="html must be a str or Path of a file, got bool"):
+        fuser.explain(softmaxed, torch.randn(4), html=True)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_page_without_a_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    def never_run(x: torch.Tensor) -> torch.Tensor:
+        raise AssertionError(x)
+
+    page = tmp_path / "missing" / "page.html"
+    with pytest.raises(PageError, match=r"page.html cannot be written: .*missing; make it") as e:
+        fuser.explain(never_run, torch.randn(4), html=page)
+    assert isinstance(e.value, OSError)
+    with pytest.raises(PageError, match="it is a folder"):
+        fuser.explain(never_run, torch.randn(4), html=str(tmp_path))
 
 
 def test_an_unknown_target_is_refused() -> None:
