@@ -8,7 +8,7 @@ from fuser.errors import ArgumentError
 from fuser.frontend.arguments import Shape, dtype, extent, extents, one_of
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import Category, DataType, takes
 from fuser.ir.nodes import Extent, Full, Iota, Value, python_number
 
 
@@ -24,11 +24,16 @@ class FactoryOps(OperationGroup):
         size: Shape | None = None,
         arg: Operand | None = None,
     ) -> Handle:
-        """A tensor of one number. `size` and `arg` are older names of `shape` and `fill_value`."""
+        """A tensor of one number. `size` and `arg` are older names of `shape` and `fill_value`.
+
+        Raises ArgumentError for a number that does not fit an integer dtype.
+        """
         sizes = self._sizes("full", one_of("full", shape=shape, size=size))
         fill = one_of("full", fill_value=fill_value, arg=arg)
         value = self._recorder.scalar("full", "fill_value", fill)
-        return self._recorder.add("full", Full(sizes, value, _dtype("full", dtype)))
+        element = _dtype("full", dtype)
+        _check_fits("full", "fill_value", fill, element)
+        return self._recorder.add("full", Full(sizes, value, element))
 
     def iota(
         self,
@@ -39,12 +44,16 @@ class FactoryOps(OperationGroup):
     ) -> Handle:
         """start, start + step, ...: `length` elements; by default 0, 1, 2, ...
 
-        Both are real; as numbers they are finite, and the step is not 0. Raises ArgumentError.
+        Both are real; as numbers they are finite and fit an integer dtype, and the step is not 0.
+        Raises ArgumentError.
         """
         count = extent(self._recorder, "iota", "length", length, lowest=0)
         first = self._real("start", 0 if start is None else start)
         pace = self._real("step", 1 if step is None else step)
-        return self._recorder.add("iota", Iota(count, first, pace, _dtype("iota", dtype)))
+        element = _dtype("iota", dtype)
+        _check_fits("iota", "start", start, element)
+        _check_fits("iota", "step", step, element)
+        return self._recorder.add("iota", Iota(count, first, pace, element))
 
     def _real(self, argument: str, given: object) -> Value:
         """The start or the step of iota. A scalar may turn out to be any number, a constant too:
@@ -63,6 +72,16 @@ class FactoryOps(OperationGroup):
 
     def _sizes(self, operation: str, shape: object) -> tuple[Extent, ...]:
         return extents(self._recorder, operation, "shape", shape, lowest=0)
+
+
+def _check_fits(operation: str, argument: str, given: object, dtype: DataType) -> None:
+    """Raises ArgumentError for a number that torch refuses as one of an integer dtype."""
+    number = python_number(given)
+    if dtype.category is not Category.INTEGER or not isinstance(number, int | float):
+        return
+    if not takes(dtype, number):
+        expected = f"expected a number that fits {dtype.name}"
+        raise ArgumentError(operation=operation, argument=argument, got=given, expected=expected)
 
 
 _dtype = dtype

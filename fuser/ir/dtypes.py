@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum, EnumType, nonmember, unique
 
 import torch
@@ -164,6 +165,13 @@ def holds(dtype: DataType, number: int) -> bool:
     """Whether an integer type's range has `number`."""
     limits = torch.iinfo(dtype.torch)
     return limits.min <= number <= limits.max
+
+
+def takes(dtype: DataType, number: float) -> bool:
+    """Whether torch makes a number an element of an integer type: its whole part, if that fits;
+    unsigned types take negative numbers modulo their range."""
+    limits = torch.iinfo(dtype.torch)
+    return math.isfinite(number) and (limits.min or -limits.max) <= int(number) <= limits.max
 
 
 def floating(dtype: DataType) -> DataType:
