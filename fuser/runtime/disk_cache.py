@@ -90,6 +90,9 @@ class DiskCache:
             with contextlib.suppress(FileExistsError):
                 self._directory.mkdir(mode=0o700)
             found = self._directory.stat()
+        except FileExistsError as error:
+            self._warn(f"{error.filename} is no directory, so kernels are not kept")
+            return False
         except OSError as error:
             self._warn(f"kernels are not kept in {self._directory}: {error.strerror}")
             return False

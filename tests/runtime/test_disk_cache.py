@@ -383,3 +383,16 @@ def test_processes_that_start_at_once_on_an_empty_cache_all_succeed(tmp_path: Pa
     compiled, loaded = map(int, later.split())
     assert compiled == 0
     assert loaded > 0
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_what_is_no_directory_is_named(tmp_path: Path, link: bool) -> None:
+    place = tmp_path / "place"
+    if link:
+        place.symlink_to("nowhere")
+    else:
+        place.touch()
+    cache = DiskCache(place / "kernels")
+    with pytest.warns(RuntimeWarning, match=f"{place} is no directory, so kernels are not kept"):
+        cache.store("key", b"bytes")
+    assert cache.load("key") is None
