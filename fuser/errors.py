@@ -204,6 +204,13 @@ class HandleTruthError(FuserError, TypeError):
     )
 
 
+class HandleInTorchError(FuserError, TypeError):
+    template = (
+        "torch's {function} takes no values of a definition, which have none of their own while it "
+        "is written; operations on them are in fd.ops{hint}"
+    )
+
+
 class VerifyError(FuserError):
     template = "malformed fusion {stage}: {statement}: {reason}"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import ParamSpec, TypeVar
 
 from fuser.errors import CallError, FuserError
+from fuser.runtime.untraced import untraced
 
 Class = TypeVar("Class", bound=type)
 P = ParamSpec("P")
@@ -41,6 +42,7 @@ def explained_calls(*, prefix: str = "", but: Collection[str] = ()) -> Callable[
 def explained(name: str, method: Callable[P, Result]) -> Callable[P, Result]:
     """A method that raises CallError where it is called with arguments that it does not take."""
 
+    @untraced
     @functools.wraps(method)
     def called(*args: P.args, **named: P.kwargs) -> Result:
         try:

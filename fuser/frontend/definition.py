@@ -19,8 +19,10 @@ from fuser.frontend.recorder import Recorder
 from fuser.frontend.run_members import RunMembers
 from fuser.ir import nodes
 from fuser.ir.pointwise import TABLE
+from fuser.runtime.untraced import untraced_methods
 
 
+@untraced_methods
 @explained_calls()
 class FusionDefinition(Declarations, RunMembers, CodeMembers):
     """Describes a fusion inside its `with` block; runs it afterwards.

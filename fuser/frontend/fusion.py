@@ -15,6 +15,7 @@ from fuser.errors import (
     ArgumentError,
     ArgumentTypeError,
     DefinitionFailedError,
+    DefinitionNotOpenError,
     DefinitionOpenError,
     EmptyDefinitionError,
     FuserError,
@@ -31,8 +32,10 @@ from fuser.ir import nodes
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.torch_steps import separated
+from fuser.runtime.untraced import untraced_methods
 
 
+@untraced_methods
 @explained_calls(but=("execute", "execute_apart"))
 class Fusion(Workbench):
     """Holds a finished definition and runs it. A FusionDefinition fills it.
@@ -138,15 +141,19 @@ class Fusion(Workbench):
         return type(self).of, (self.finished("pickle"),)
 
     def begin(self, recorder: Recorder, kind: str) -> None:
-        """Start the only definition it can have. Raises RedefinitionError."""
+        """Start the only definition it can have. Raises DefinitionOpenError, RedefinitionError."""
+        if self._recorder is not None and self._recorder.state is State.OPEN:
+            raise DefinitionOpenError(operation="with")
         if self._recorder is not None:
             raise RedefinitionError(kind=kind)
         self._recorder = recorder
         recorder.state = State.OPEN
 
     def finish(self, error: BaseException | None) -> None:
-        """The definition's block has ended, by `error` if there is one."""
-        assert self._recorder is not None
+        """The definition's block has ended, by `error` if there is one. Raises
+        DefinitionNotOpenError."""
+        if self._recorder is None:
+            raise DefinitionNotOpenError(operation="__exit__")
         self._recorder.state = State.CLOSED
         if error is not None:
             self._failure = f"{type(error).__name__}: {error}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
-from fuser.errors import HandleTruthError, UnknownMemberError
+from fuser.errors import HandleInTorchError, HandleTruthError, UnknownMemberError
 from fuser.frontend.left_out import HANDLES
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number, Value
+from fuser.ir.pointwise import TABLE
+from fuser.runtime.untraced import untraced_methods
 
 
 class Owner(Protocol):
@@ -18,6 +21,7 @@ class Owner(Protocol):
     def size(self, arg: object, dim: object) -> Handle: ...
 
 
+@untraced_methods
 class Handle:
     """A value of a definition. Operators append operations to the definition and return handles.
 
@@ -68,6 +72,18 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name}: {self.value.type})"
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> NoReturn:
+        """Raises HandleInTorchError; where a tensor's operator was asked, the handle's is next."""
+        name = getattr(func, "__name__", "function")
+        raise HandleInTorchError(function=name, hint=f": fd.ops.{name}" if name in TABLE else "")
 
     def __bool__(self) -> bool:
         raise HandleTruthError(name=self.name)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fuser.errors import FuserError
 from fuser.frontend.calls import explained
 from fuser.frontend.recorder import Recorder
+from fuser.runtime.untraced import untraced
 
 
 class OperationGroup:
@@ -30,6 +31,7 @@ class OperationGroup:
 def _naming(name: str, method: Callable[..., object]) -> Callable[..., object]:
     call = explained(name, method)
 
+    @untraced
     @functools.wraps(method)
     def named(*args: object, **options: object) -> object:
         try:

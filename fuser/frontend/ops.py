@@ -18,6 +18,7 @@ from fuser.frontend.random_ops import RandomOps
 from fuser.frontend.recorder import Recorder
 from fuser.frontend.triangle_ops import TriangleOps
 from fuser.ir.pointwise import TABLE
+from fuser.runtime.untraced import untraced, untraced_methods
 
 _PARAMETERS_BY_ARITY = (
     (),
@@ -37,6 +38,7 @@ _PARAMETERS = {
 }
 
 
+@untraced_methods
 class Operations(NormOps, IndexOps, ExternOps, FactoryOps, RandomOps, TriangleOps):
     """Operations by name. The rows of the pointwise table need no method: each is found by name.
 
@@ -81,7 +83,7 @@ def _pointwise(recorder: Recorder, name: str) -> Callable[..., Handle]:
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = f"{name}({', '.join(names)}): elementwise, operands broadcast as in torch."
     operation.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
-    return operation
+    return untraced(operation)
 
 
 def _hint(name: str, known: list[str]) -> str:

@@ -517,3 +517,13 @@ def test_stride_order_of_an_output() -> None:
     first, second = (statement.op for statement in fd.fusion.statements)
     assert first == second == StrideOrder(x.value, (0, 1))
     assert fd.execute([torch.ones(2, 3)])[0].stride() == (1, 2)
+
+
+def test_a_block_within_its_own_block_is_refused_as_open() -> None:
+    with FusionDefinition() as fd:
+        with pytest.raises(errors.DefinitionOpenError, match=r"with: .* still open"):
+            fd.__enter__()
+        fd.add_output(fd.define_tensor(shape=[1]) * 2.0)
+    assert fd.execute([torch.ones(1)])[0].item() == 2
+    with pytest.raises(errors.DefinitionNotOpenError):
+        FusionDefinition().__exit__(None, None, None)

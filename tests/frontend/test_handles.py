@@ -168,3 +168,16 @@ def test_operands_of_other_types_are_refused(wrong: object) -> None:
             _ = t + wrong  # pyright: ignore[reportOperatorIssue]
         with pytest.raises(errors.ArgumentTypeError, match="operand 1"):
             _ = t == wrong
+
+
+def test_functions_of_torch_say_where_operations_are() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1])
+        with pytest.raises(errors.HandleInTorchError, match=r"torch's exp .*: fd\.ops\.exp$"):
+            torch.exp(t)  # pyright: ignore
+        with pytest.raises(errors.HandleInTorchError, match=r"torch's cat .* in fd\.ops$"):
+            torch.cat([t, t])  # pyright: ignore
+        for apply in (lambda x: x + t, lambda x: t + x, lambda x: x < t):
+            with pytest.raises(errors.ArgumentTypeError, match=r"operand \d must be a tensor"):
+                apply(torch.ones(3))
+        assert isinstance(np.float32(1) + t, Tensor)
