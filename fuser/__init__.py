@@ -17,13 +17,17 @@ from fuser.frontend.clone import clone
 from fuser.frontend.definition import FusionDefinition
 from fuser.frontend.fusion import Fusion
 from fuser.frontend.handles import Scalar, Tensor
-from fuser.frontend.inspecting import get_val_tolerances, translate_fusion
+from fuser.frontend.inspecting import (
+    compute_contiguity,
+    compute_tensor_descriptor,
+    get_val_tolerances,
+    translate_fusion,
+)
 from fuser.frontend.left_out import NAMES
 from fuser.frontend.lru_cache import LRUCache, LruFusionCache
 from fuser.frontend.profiler import PythonProfiler
 from fuser.frontend.version import Version, version
 from fuser.ir.dtypes import DataType
-from fuser.ir.types import compute_contiguity, compute_tensor_descriptor
 from fuser.runtime.stats import stats
 
 if TYPE_CHECKING:

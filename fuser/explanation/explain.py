@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-from fuser.errors import ArgumentTypeError
+from fuser.errors import ArgumentTypeError, CallError
 from fuser.explanation.dynamo_state import compiled_apart, untouched_dynamo
 from fuser.explanation.model_state import untouched
 from fuser.explanation.recorder import Recorder, definition_graph
@@ -52,6 +52,9 @@ def explain(
     """
     page = None if html is None else page_path(html)
     if isinstance(model, Fusion | FusionDefinition):
+        for name in kwargs:
+            reason = f"got an unexpected keyword argument {name!r}, which no definition takes"
+            raise CallError(operation="explain", reason=reason, signature=_OF_DEFINITION)
         report = _of_definition(model, args, target)
     elif isinstance(model, type):
         raise _no_model(f"the class {model.__name__}")
@@ -69,6 +72,9 @@ def explain(
 def _no_model(got: str) -> ArgumentTypeError:
     expected = "a module, a function, a Fusion or a FusionDefinition"
     return ArgumentTypeError(operation="explain", argument="model", expected=expected, got=got)
+
+
+_OF_DEFINITION = "(definition, *inputs, html=None, target=None)"
 
 
 def _of_definition(

@@ -94,6 +94,10 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
         """Whether it can be executed, and if not, why."""
         return self._slot.validate_definition()
 
+    def check_finished(self, operation: str) -> None:
+        """Raises the reason why it cannot be executed, to `operation`."""
+        self._slot.finished(operation)
+
     def copy(self, source: FusionDefinition | Fusion) -> None:
         """Be defined as `source` is; see `clone`."""
         slot = source if isinstance(source, Fusion) else source._slot

@@ -1,10 +1,14 @@
-"""What nvfuser_direct's module tells of `fd.fusion`: its text, and how exact its outputs are."""
+"""What nvfuser_direct's module tells of `fd.fusion`, and of a tensor's sizes and strides."""
 
 from __future__ import annotations
 
-from fuser.errors import ArgumentTypeError
+from collections.abc import Sequence
+
+from fuser.errors import ArgumentError, ArgumentTypeError
+from fuser.frontend.arguments import ints
 from fuser.frontend.repro import Inputs
 from fuser.frontend.workbench import flattened
+from fuser.ir import types
 from fuser.ir.binding import check_inputs
 from fuser.ir.concretize import concretize_for
 from fuser.ir.nodes import Fusion
@@ -30,6 +34,44 @@ def get_val_tolerances(fusion: Fusion, inputs: Inputs) -> list[tuple[float, floa
     returned = (output.value for output in static.outputs if output.alias_of is None)
     allowed = (tolerance_of(static, value) for value in returned)
     return [(absolute, relative) for relative, absolute in allowed]
+
+
+def compute_tensor_descriptor(
+    sizes: Sequence[int], strides: Sequence[int]
+) -> tuple[tuple[bool | None, ...], tuple[int, ...]]:
+    """The (contiguity, stride_order) that describe a tensor of these sizes and strides.
+
+    Strides are in elements. Dimensions of equal stride, and those of stride 0, keep their place.
+    Size-1 and stride-0 dimensions have contiguity None. Raises ArgumentError, ArgumentTypeError.
+    """
+    return types.compute_tensor_descriptor(*_layout("compute_tensor_descriptor", sizes, strides))
+
+
+def compute_contiguity(sizes: Sequence[int], strides: Sequence[int]) -> list[bool | None]:
+    """Whether each dimension, in row-major order, steps over just what is inside of it.
+
+    Strides are in elements. Size-1 and stride-0 dimensions have None. Raises ArgumentError,
+    ArgumentTypeError.
+    """
+    return types.compute_contiguity(*_layout("compute_contiguity", sizes, strides))
+
+
+def _layout(operation: str, sizes: object, strides: object) -> tuple[list[int], list[int]]:
+    """Sizes and strides as lists. Raises ArgumentError, ArgumentTypeError."""
+    checked = ints(operation, "sizes", sizes), ints(operation, "strides", strides)
+    for argument, given in zip(("sizes", "strides"), checked, strict=True):
+        if min(given, default=0) < 0:
+            raise ArgumentError(
+                operation=operation, argument=argument, got=given, expected="0 is the lowest"
+            )
+    if len(checked[0]) != len(checked[1]):
+        raise ArgumentError(
+            operation=operation,
+            argument="strides",
+            got=checked[1],
+            expected=f"expected {len(checked[0])}, one for each of the sizes",
+        )
+    return checked
 
 
 def _checked(operation: str, given: object) -> Fusion:

@@ -38,7 +38,19 @@ class LRUCache:
 
     def cache_compile(self, fd: FusionDefinition) -> FusionDefinition:
         """The definition equal to `fd` that came first, with its plans and kernels; `fd` itself if
-        there was none."""
+        there was none.
+
+        Raises ArgumentTypeError for what is no definition, and the reason why one cannot be
+        executed.
+        """
+        if not isinstance(fd, FusionDefinition):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(
+                operation="LRUCache",
+                argument="what is cached",
+                expected="a FusionDefinition",
+                got=type(fd).__qualname__,
+            )
+        fd.check_finished("LRUCache")
         with self._lock:
             kept = self._kept.get(fd.fusion)
             if kept is None:

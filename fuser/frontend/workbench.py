@@ -11,7 +11,7 @@ from contextlib import nullcontext, redirect_stdout
 import torch
 
 from fuser.errors import ArgumentTypeError, CallError, NothingSavedError
-from fuser.frontend.arguments import boolean, integer
+from fuser.frontend.arguments import boolean, integer, sequence
 from fuser.frontend.calls import explained_calls
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.repro import Form, Inputs, form_of, repro_script
@@ -108,7 +108,8 @@ class Workbench(ABC):
         are the same. Tensors have random numbers, or with `numbers` their own, which is for small
         ones. Without `inputs`, the script defines only.
         """
-        forms = None if inputs is None else [form_of(given, numbers=numbers) for given in inputs]
+        kept = boolean("repro_script_for", "numbers", numbers)
+        forms = None if inputs is None else [form_of(i, numbers=kept) for i in listed(inputs)]
         return repro_script(self.ir, forms, target=target, device=device, failure=self._failure)
 
     def last_repro_script(self) -> str:
@@ -145,6 +146,8 @@ class Workbench(ABC):
         OutputDifferenceError, ReferenceOutputError, ReferenceRefusedError, and what `execute`
         raises.
         """
+        if reference_outputs is not None:
+            sequence("validate", "reference_outputs", reference_outputs)
         fusion = with_updates_shown(self.finished("validate"))
         flat = flattened(inputs)
         before = before_updates(fusion, flat)
@@ -256,7 +259,7 @@ class Workbench(ABC):
         return dataclasses.replace(profile, fusion_id=self.id())
 
     def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
-        self._saved = Saved([form_of(given) for given in inputs], target, device)
+        self._saved = Saved([form_of(given) for given in listed(inputs)], target, device)
 
 
 def check_call(surplus: Sequence[object], options: Iterable[str]) -> None:
@@ -268,15 +271,18 @@ def check_call(surplus: Sequence[object], options: Iterable[str]) -> None:
         raise CallError(operation="execute", reason=reasons[0], signature=_EXECUTE)
 
 
+def listed(inputs: Inputs) -> Inputs:
+    """Inputs that are a list, or a tuple. Raises ArgumentTypeError."""
+    if not isinstance(inputs, list | tuple):
+        expected, got = "a list of tensors and Python numbers", type(inputs).__name__
+        raise ArgumentTypeError(operation="execute", argument="inputs", expected=expected, got=got)
+    return inputs
+
+
 def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
     """The inputs, those of vectors in place of their list."""
-    if type(inputs) not in _NESTED and not isinstance(inputs, list | tuple):
-        raise ArgumentTypeError(
-            operation="execute",
-            argument="inputs",
-            expected="a list of tensors and Python numbers",
-            got=type(inputs).__name__,
-        )
+    if type(inputs) not in _NESTED:
+        listed(inputs)
     if _NESTED.isdisjoint(map(type, inputs)):
         return inputs  # pyright: ignore[reportReturnType]
     flat: list[torch.Tensor | Number] = []

@@ -76,6 +76,10 @@ def _check_references(results: Sequence[torch.Tensor], references: Sequence[torc
         got = _type(reference) if isinstance(reference, torch.Tensor) else type(reference).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
         if got != _type(result) and not _is_rounded(result, reference):
             raise ReferenceOutputError(output=number, expected=_type(result), got=got)
+        if _place(reference) != _place(result):
+            raise ReferenceOutputError(
+                output=number, expected=f"one {_place(result)}", got=f"one {_place(reference)}"
+            )
 
 
 def _is_rounded(result: torch.Tensor, reference: object) -> bool:
@@ -96,6 +100,10 @@ def _rounding(got: torch.Tensor, want: torch.Tensor) -> float:
 
 def _type(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype} of sizes {list(tensor.shape)}"
+
+
+def _place(tensor: torch.Tensor) -> str:
+    return f"of layout {tensor.layout} on {tensor.device}"
 
 
 def _bound(allowed: tuple[float, float], want: torch.Tensor) -> torch.Tensor:

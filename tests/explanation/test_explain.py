@@ -11,7 +11,7 @@ from torch import nn
 
 import fuser
 from fuser import FusionDefinition
-from fuser.errors import ArgumentTypeError, BackendOptionError, PageError, TargetError
+from fuser.errors import ArgumentTypeError, BackendOptionError, CallError, PageError, TargetError
 from fuser.integrations import dynamo
 
 
@@ -204,6 +204,10 @@ def test_mistakes_are_refused() -> None:
         fuser.explain(softmaxed, torch.randn(4), options={"colour": "red"})
     with pytest.raises(ZeroDivisionError):
         fuser.explain(lambda x: x * (1 // 0), torch.randn(4))
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1]) * 2.0)
+    with pytest.raises(CallError, match=r"'foo'.* called as explain\(definition, \*inputs, html"):
+        fuser.explain(fd, torch.ones(3), foo=3)
     with pytest.raises(ArgumentTypeError, match="html must be a str or Path of a file, got bool"):
         fuser.explain(softmaxed, torch.randn(4), html=True)  # pyright: ignore[reportArgumentType]
 

@@ -51,3 +51,14 @@ def test_a_decorator_without_parentheses_says_so():
         LRUCache("a")
     with pytest.raises(errors.ArgumentError, match="LruFusionCache: max_fusions = 0"):
         LruFusionCache(0)
+
+
+def test_what_is_no_finished_definition_is_refused() -> None:
+    with pytest.raises(errors.ArgumentTypeError, match="must be a FusionDefinition, got int"):
+        LruFusionCache()(lambda: 3)()  # pyright: ignore
+    with pytest.raises(errors.EmptyDefinitionError):
+        LruFusionCache()(FusionDefinition)()
+    with FusionDefinition() as fd:
+        fd.define_tensor(shape=[1])
+    with pytest.raises(errors.NoOutputError):
+        LRUCache().cache_compile(fd)

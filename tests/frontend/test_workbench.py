@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -304,3 +305,31 @@ def test_profiling_updates_no_input():
         fd.add_output(t * 2.0, t)
     fd.profile([x], runs=3)
     assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda x: x.to("meta"), "got one of layout torch.strided on meta"),
+        (lambda x: x.to_sparse(), "expected one of layout torch.strided on cpu"),
+    ],
+)
+def test_a_reference_that_cannot_be_compared_is_named(made: Any, words: str) -> None:
+    x = torch.randn(3, 4)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.from_pytorch(x) * 2.0)
+    with pytest.raises(errors.ReferenceOutputError, match=words):
+        fd.validate([x], [made(x * 2)])
+
+
+def test_arguments_that_are_no_lists_are_named() -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1]) * 2.0)
+    x: Any = torch.ones(3)
+    with pytest.raises(errors.ArgumentTypeError, match="reference_outputs must be a list or tuple"):
+        fd.validate([x], x)
+    for call in (fd.repro_script_for, lambda given: fd.execute(given, save_repro_inputs=True)):
+        with pytest.raises(errors.ArgumentTypeError, match="inputs must be a list of tensors"):
+            call(3)
+    with pytest.raises(errors.ArgumentTypeError, match="numbers must be a bool, got 2"):
+        fd.repro_script_for([x], numbers=2)

@@ -1,8 +1,12 @@
 """How tensors lie in memory, as a definition declares it."""
 
+from collections.abc import Callable
+
+import pytest
 import torch
 
 from fuser import DataType, FusionDefinition, compute_contiguity, compute_tensor_descriptor
+from fuser.errors import ArgumentError, ArgumentTypeError
 
 
 def test_contiguity_is_that_of_row_major_order() -> None:
@@ -29,3 +33,15 @@ def test_a_definition_takes_what_was_computed() -> None:
             )
             fd.add_output(t * 2.0)
         assert torch.equal(fd.execute([x])[0], 2 * x)
+
+
+@pytest.mark.parametrize("compute", [compute_contiguity, compute_tensor_descriptor])
+def test_what_is_no_layout_is_refused(compute: Callable[..., object]) -> None:
+    with pytest.raises(ArgumentError, match=r"strides = \[3\]: expected 2, one for each"):
+        compute([2, 3], [3])
+    with pytest.raises(ArgumentError, match=r"sizes = \[2, -3\]: 0 is the lowest"):
+        compute([2, -3], [3, 1])
+    with pytest.raises(ArgumentTypeError, match=r"sizes\[0\] must be an int, got float"):
+        compute([2.0], [1])
+    with pytest.raises(ArgumentTypeError, match="sizes must be a list or tuple, got NoneType"):
+        compute(None, None)
