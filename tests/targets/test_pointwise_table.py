@@ -245,3 +245,20 @@ def test_functions_of_complex_numbers_with_infinite_and_undefined_parts(
         assert got.isnan().equal(want.isnan()), name  # of any part
         parts_of = (torch.view_as_real(z[~want.isnan()]) for z in (got, want))
         torch.testing.assert_close(*parts_of, msg=name)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 2.0, -1.0, 0.0])
+def test_powers_of_a_constant_exponent_are_what_torch_computes(
+    exponent: float, dtype: torch.dtype, target: str
+):
+    """Alone in a kernel, so that its loop may become vectors."""
+    x = torch.tensor([*LIMITS, 0.0, -0.0, 4.0, -4.0, 2.0] * 64, dtype=dtype)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.pow(fd.from_pytorch(x), exponent))
+    (result,) = fd.execute([x], target=target)
+    expected = torch.pow(x, torch.full_like(x, exponent))
+    torch.testing.assert_close(result, expected, equal_nan=True)
+    ours, theirs = (torch.signbit(t.nan_to_num()) for t in (result, expected))
+    assert torch.equal(ours, theirs)

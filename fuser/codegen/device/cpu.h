@@ -868,7 +868,13 @@ FUSER_DEVICE double copysign(double x, double y) { return __builtin_copysign(x, 
 FUSER_DEVICE double hypot(double x, double y) { return __builtin_hypot(x, y); }
 
 //@ pow(double): FUSER_DEVICE
-FUSER_DEVICE double pow(double x, double y) { return __builtin_pow(x, y); }
+// Where it vectorizes, g++ makes a plain root of the exponent 0.5, also of -infinity and -0.
+FUSER_DEVICE double pow(double x, double y) {
+  if (__builtin_constant_p(y) && y == 0.5) {
+    return x == -__builtin_inf() ? __builtin_inf() : __builtin_sqrt(x + 0.0);
+  }
+  return __builtin_pow(x, y);
+}
 
 //@ thread_count
 extern "C" int omp_get_max_threads();
