@@ -27,9 +27,14 @@ def logical_right_shift(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
 
 
 def trunc_div(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return torch.div(
-        x, y, rounding_mode=None if x.is_floating_point() or x.is_complex() else "trunc"
-    )
+    if x.is_floating_point() or x.is_complex():
+        return torch.div(x, y)
+    if not x.dtype.is_signed:
+        return torch.div(x, y, rounding_mode="trunc")
+    # Of the least integer over -1, torch's quotient ends the process.
+    is_negation = y == -1
+    quotient = torch.div(x, torch.where(is_negation, 1, y), rounding_mode="trunc")
+    return torch.where(is_negation, -x, quotient)
 
 
 def copy(x: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 import torch
 
+from fuser import FusionDefinition
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType, from_torch
 from fuser.ir.interpret import interpret
@@ -171,3 +172,18 @@ def test_reductions_give_the_inferred_dtype(
         builder.output(out)
     results = interpret(builder.fusion, [X.to(dtype.torch)])
     assert [from_torch(result.dtype) for result in results] == [out.dtype for out in outs]
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_the_least_integer_over_minus_one_is_itself(dtype: torch.dtype) -> None:
+    """As in kernels, where it wraps; torch's quotient of the two ends the process."""
+    least = torch.iinfo(dtype).min
+    x, y = torch.tensor([least, least, 7, -7], dtype=dtype), torch.tensor([-1, 2, -1, -2]).to(dtype)
+    with FusionDefinition() as fd:
+        a, b = fd.from_pytorch(x), fd.from_pytorch(y)
+        fd.add_output(fd.ops.div(a, b))
+        fd.add_output(fd.ops.div(a, -1))
+    for outputs in (interpret(fd.fusion, [x, y]), fd.validate([x, y])):
+        assert outputs[0].tolist() == [least, least // 2, -7, 3]
+        assert outputs[1].tolist() == [least, least, -7, 7]
+        assert outputs[0].dtype is dtype
