@@ -6,16 +6,24 @@ from collections.abc import Callable, Collection, Mapping
 
 import torch
 
+from fuser.ir.concretize import concretize_for
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Inputs, Value
+from fuser.ir.strided import Strided
+from fuser.segmenter.bookends import eager_memories
 
 
 def oracle_runner(fusion: Fusion, device: torch.device) -> Callable[[Inputs], list[torch.Tensor]]:
-    """A function that returns the outputs and updates inputs, as kernels would."""
+    """A function that returns the outputs and updates inputs, as kernels would.
+
+    Outputs lie as a plan has them, which is what callers count on: torch lays out `cat` as its
+    operands lie, if they are images with channels last.
+    """
 
     def run(inputs: Inputs) -> list[torch.Tensor]:
         pairs = zip(fusion.inputs, inputs, strict=True)
         held = {value: given for value, given in pairs if isinstance(given, torch.Tensor)}
+        lies = _memories(fusion, inputs)
         with torch.no_grad():
             results = interpret(fusion, inputs, device)
             made = list(zip(fusion.outputs, results, strict=True))
@@ -23,11 +31,32 @@ def oracle_runner(fusion: Fusion, device: torch.device) -> Callable[[Inputs], li
             handed = [(o, r) for o, r in made if o.alias_of is None]
             updated = [into for into, _ in new]
             outputs = [_handed(fusion.shown_in(o), r, held, updated) for o, r in handed]
+            placed = zip(outputs, (lies[o.value.id] for o, _ in handed), strict=True)
+            outputs = [_laid_out(result, place) for result, place in placed]
             for into, result in new:
                 into.copy_(result)
         return outputs
 
     return run
+
+
+def _memories(fusion: Fusion, inputs: Inputs) -> dict[int, Strided]:
+    """How every value lies, by its id."""
+    static = concretize_for(fusion, inputs)
+    pairs = zip(static.inputs, inputs, strict=True)
+    given = {value: tensor for value, tensor in pairs if isinstance(tensor, torch.Tensor)}
+    memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}
+    return {value.id: lies for value, lies in eager_memories(static, memory).items()}
+
+
+def _laid_out(result: torch.Tensor, lies: Strided) -> torch.Tensor:
+    """A result that lies as `lies`, copied if it does otherwise."""
+    spans = zip(result.shape, result.stride(), lies.strides, strict=True)
+    if result.numel() == 0 or all(have == want for size, have, want in spans if size > 1):
+        return result
+    once = result[tuple(slice(None) if stride else slice(1) for stride in lies.strides)]
+    made = torch.empty_strided(once.shape, lies.strides, dtype=result.dtype, device=result.device)
+    return made.copy_(once).expand(result.shape)
 
 
 def _handed(
