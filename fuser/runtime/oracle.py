@@ -16,8 +16,8 @@ from fuser.segmenter.bookends import eager_memories
 def oracle_runner(fusion: Fusion, device: torch.device) -> Callable[[Inputs], list[torch.Tensor]]:
     """A function that returns the outputs and updates inputs, as kernels would.
 
-    Outputs lie as a plan has them, which is what callers count on: torch lays out `cat` as its
-    operands lie, if they are images with channels last.
+    Outputs lie as a plan has them, which is what callers count on: torch lays out some results as
+    their operands lie, as copies of what is turned and expanded, or `cat` of images.
     """
 
     def run(inputs: Inputs) -> list[torch.Tensor]:

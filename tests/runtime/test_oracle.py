@@ -30,11 +30,16 @@ def viewed(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [fd.ops.reshape(twice, [2, 10, 24]), fd.ops.expand(row, [2, 5, 4, 6])]
 
 
+def repeated(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    heads = fd.ops.broadcast(x, [False, False, True, False, False])
+    return [fd.ops.set(fd.ops.expand(heads, [2, 5, 3, 4, 6]))]
+
+
 def turn(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [fd.ops.permute(x, [1, 0])]
 
 
-@pytest.mark.parametrize("define", [joined, reduced, padded, viewed])
+@pytest.mark.parametrize("define", [joined, reduced, padded, viewed, repeated])
 def test_outputs_lie_as_those_of_kernels(define: Define, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = defined(define, TURNED).execute([TURNED])
     monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
