@@ -196,8 +196,9 @@ class Executor:
         named, place = self._placed(inputs, target, device)
         if named.kind == "cpu" and find_compiler() is None:
             warn_without_compiler()
-            check_updates(concretize_for(self._fusion, inputs), inputs)
-            run = oracle_runner(self._fusion, place)
+            static = concretize_for(self._fusion, inputs)
+            check_updates(static, inputs)
+            run = oracle_runner(self._fusion, static, inputs, place)
             return Prepared(run, apart(run), None, never)
         if place.type == "cuda":
             refuse_capture("a first call with such inputs loads kernels; make one before")

@@ -6,24 +6,26 @@ from collections.abc import Callable, Collection, Mapping
 
 import torch
 
-from fuser.ir.concretize import concretize_for
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Inputs, Value
 from fuser.ir.strided import Strided
 from fuser.segmenter.bookends import eager_memories
 
 
-def oracle_runner(fusion: Fusion, device: torch.device) -> Callable[[Inputs], list[torch.Tensor]]:
-    """A function that returns the outputs and updates inputs, as kernels would.
+def oracle_runner(
+    fusion: Fusion, static: Fusion, inputs: Inputs, device: torch.device
+) -> Callable[[Inputs], list[torch.Tensor]]:
+    """A function of inputs that lie as these, which returns the outputs and updates inputs, as
+    kernels would. `static` is the fusion for their sizes.
 
     Outputs lie as a plan has them, which is what callers count on: torch lays out some results as
     their operands lie, as copies of what is turned and expanded, or `cat` of images.
     """
+    lies = _memories(static, inputs)
 
     def run(inputs: Inputs) -> list[torch.Tensor]:
         pairs = zip(fusion.inputs, inputs, strict=True)
         held = {value: given for value, given in pairs if isinstance(given, torch.Tensor)}
-        lies = _memories(fusion, inputs)
         with torch.no_grad():
             results = interpret(fusion, inputs, device)
             made = list(zip(fusion.outputs, results, strict=True))
@@ -40,9 +42,8 @@ def oracle_runner(fusion: Fusion, device: torch.device) -> Callable[[Inputs], li
     return run
 
 
-def _memories(fusion: Fusion, inputs: Inputs) -> dict[int, Strided]:
-    """How every value lies, by its id."""
-    static = concretize_for(fusion, inputs)
+def _memories(static: Fusion, inputs: Inputs) -> dict[int, Strided]:
+    """How every value lies, by its id, which is that of the fusion for any sizes too."""
     pairs = zip(static.inputs, inputs, strict=True)
     given = {value: tensor for value, tensor in pairs if isinstance(tensor, torch.Tensor)}
     memory = {v: Strided(v, tuple(t.shape), tuple(t.stride())) for v, t in given.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from tests.definitions import Define, defined
 
@@ -47,6 +47,25 @@ def test_outputs_lie_as_those_of_kernels(define: Define, monkeypatch: pytest.Mon
     results = defined(define, TURNED).execute([TURNED])
     assert [r.stride() for r in results] == [e.stride() for e in expected]
     torch.testing.assert_close(results, expected)
+
+
+def test_outputs_follow_how_the_inputs_of_each_call_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [TURNED.contiguous(), TURNED, torch.randn(3, 5, 4, 6), TURNED.contiguous()]
+    expected = [_of_any_strides().execute([x])[0] for x in calls]
+    monkeypatch.setattr("fuser.pipeline.find_compiler", lambda: None)
+    monkeypatch.setattr("fuser.pipeline.warn_without_compiler", lambda: None)
+    fd = _of_any_strides()
+    results = [fd.execute([x])[0] for x in calls]
+    assert [r.stride() for r in results] == [e.stride() for e in expected]
+    torch.testing.assert_close(results, expected)
+
+
+def _of_any_strides() -> FusionDefinition:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1] * 4, contiguity=[False] * 4, dtype=DataType.Float)
+        for out in joined(fd, x):
+            fd.add_output(out)
+    return fd
 
 
 def test_outputs_share_memory_as_those_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
