@@ -34,8 +34,8 @@ _LINES = 128
 """Bytes of two lines of the cache."""
 
 _MUCH_JOINED = 1 << 13
-"""Numbers that take as long to join as threads to start: each line of them comes from the cache of
-whoever wrote it."""
+"""Numbers from which threads are started to join them: an estimate for many cores, where each line
+of them comes from the cache of whoever wrote it."""
 
 
 def keep_lanes(kernel: CpuKernel, node: KeepLanes) -> None:

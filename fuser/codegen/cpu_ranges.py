@@ -80,10 +80,9 @@ def _over_threads(kernel: CpuKernel, loop: Loop) -> None:
         choose_strip(kernel, loop)
         _choose_block(kernel, loop)
         start = "for" if around.threads_started else "parallel for"
-        much = "threaded"
-        if loop.binding is Binding.JOINED:
-            much = much_is_joined(kernel, loop)
-        condition = "" if around.threads_started else f" if ({much})"
+        joins = loop.binding is Binding.JOINED
+        worth = much_is_joined(kernel, loop) if joins else "threaded"
+        condition = "" if around.threads_started else f" if ({worth})"
         collapse = " collapse(2)" if _holds_over_threads(loop) else ""
         kernel.out.line(f"#pragma omp {start}{collapse}{shares(kernel, loop)}{condition}")
     with kernel.within(divided=True):

@@ -20,11 +20,11 @@ from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.invariants import with_invariants_before
 from fuser.schedule.lane_calls import gains_by_chunks
-from fuser.schedule.loop_nest import Launch, LoopNest
+from fuser.schedule.launch_cpu import launch_of
+from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.normal_cdfs import join_normal_cdfs
-from fuser.schedule.past_cache import goes_past_cache
 from fuser.schedule.pieces import pieces
 from fuser.schedule.point_chunks_cpu import chunk_length, chunk_of, in_chunks, in_vectors
 from fuser.schedule.points import scalar_nodes, with_lanes, work
@@ -64,8 +64,8 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     """Outer axes over threads, the innermost over vector lanes."""
     body = with_invariants_before(points_in_32_bits(arrange(trace(segment))))
     body = rewrite_points(body, join_normal_cdfs)
-    past_cache = goes_past_cache(segment, parameters.processor.stream_bytes)
-    way = _Way(parameters, past_cache, may_repeat=not segment.overwritten)
+    launch = launch_of(segment, work(body), parameters.processor)
+    way = _Way(parameters, launch.past_cache, may_repeat=not segment.overwritten)
     parts = [points_in_32_bits(part) for part in pieces(body, parameters.pieces)]
     tiles, planes, others = _turned(parts, way)
     loops_over = [*interleaved(others, parameters), *planes]
@@ -73,13 +73,12 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     axes = [*axes_in_order(rows), *itertools.chain.from_iterable(each.axes for each in tiles)]
     over_tiles = list(itertools.chain.from_iterable(each.loops for each in tiles))
     loops = loops_around(rows, parameters, over_tiles)
-    threaded = work(body) >= parameters.processor.serial_work
     return LoopNest(
         name=kernel_name("pointwise", segment),
         axes=tuple(dict.fromkeys(axes)),
         prologue=body.prologue,
         body=loops or scalar_nodes(parts[0]),
-        launch=Launch(threaded=threaded, past_cache=past_cache),
+        launch=launch,
         index_dtype=DataType.Int,
         mapping=f"cpu pointwise, {_described(rows, tiles)}",
         parameters=parameters,

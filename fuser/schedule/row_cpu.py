@@ -22,11 +22,11 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.index_comparisons import rows_in_32_bits
+from fuser.schedule.launch_cpu import launch_of
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Node, Piece, Region, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.normal_cdfs import join_normal_cdfs
-from fuser.schedule.past_cache import launch_of
 from fuser.schedule.row_across_cpu import across_rows, as_across
 from fuser.schedule.row_alone_cpu import as_alone, rows_alone
 from fuser.schedule.row_along_cpu import along_rows, as_along, batched_rows
@@ -77,7 +77,9 @@ MAPPINGS = (
     RowMapping("columns of rows that alternate", as_alternating, across_rows, repeats=True),
     RowMapping("columns of lines", as_lines, lines, has_regions=True),
     RowMapping(
-        *("lanes along rows of tiles", as_whole_tiles, along_rows),
+        "lanes along rows of tiles",
+        as_whole_tiles,
+        along_rows,
         repeats=True,
         tried_as="whole rows of tiles",
     ),

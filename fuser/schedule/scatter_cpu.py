@@ -20,10 +20,10 @@ from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Index, Variable
+from fuser.schedule.launch_cpu import launch_of
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Region, every_node, nested
 from fuser.schedule.names import kernel_name
-from fuser.schedule.past_cache import launch_of
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
