@@ -4,10 +4,10 @@
 
 Both are loaded into one process and take turns with the same inputs, on two pinned threads. The
 cases are those of `cases.py`, rows of lengths that models have, most of them no multiple of a
-vector, and rows of results that stay in the cache. A ratio is the median, over the rounds, of the
-earlier commit's time over this tree's. Each has results in memory of its own, which alone makes
-differences of up to a tenth where memory is what takes the time: what counts are ratios that
-repeat.
+vector, rows of results that stay in the cache, and sums of short lines. A ratio is the median, over
+the rounds, of the earlier commit's time over this tree's. Each has results in memory of its own,
+which alone makes differences of up to a tenth where memory is what takes the time: what counts are
+ratios that repeat.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ LENGTHS = (49, 63, 100, 128, 197, 256, 384, 512, 1000)
 """Windows and patches of images, and positions of short texts."""
 
 ELEMENTS = 4_000_000
+LINES = ((4096, 100), (4096, 197), (8192, 768), (65_536, 256))
+"""Shorter lines than those of `cases.py`, which are summed as gradients of biases are."""
+
 IN_CACHE = ((64, 768), (512, 768), (2048, 768), (300, 1000), (128, 4096))
 
 HEAD = ("case", "dtype", "before, ms", "now, ms", "before / now")
@@ -106,12 +109,13 @@ def _cases(tree: Path) -> list[Case]:
         if name.partition(".")[0] == "fuser" or name in with_cases:
             del sys.modules[name]
     shapes = [*((math.ceil(ELEMENTS / length), length) for length in LENGTHS), *IN_CACHE]
+    others = ((row.SOFTMAX, shapes), (norm.LAYERNORM, shapes), (row.SUM_OUTER, LINES))
     return [
         *cases.cases("cpu"),
         *(
             case.Case(kind, shape, dtype, "cpu")
-            for kind in (row.SOFTMAX, norm.LAYERNORM)
-            for shape in shapes
+            for kind, own in others
+            for shape in own
             for dtype in case.DTYPES
         ),
     ]
