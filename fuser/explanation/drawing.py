@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from fuser.explanation.markup import Markup, joined, tag
 from fuser.ir.nodes import Statement, Value
 from fuser.ir.printer import print_statement
+from fuser.markup import Markup, joined, tag
 from fuser.segmenter import (
     Edge,
     Layout,

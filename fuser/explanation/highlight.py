@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fuser.explanation.markup import Markup, joined, tag
+from fuser.markup import Markup, joined, tag
 
 _KEYWORDS = (
     "auto|break|case|class|const|constexpr|continue|def|do|else|extern|false|for|if|inline|namespace"

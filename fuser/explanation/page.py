@@ -8,11 +8,11 @@ from importlib import resources
 from string import Template
 
 from fuser.explanation.drawing import drawing_of
-from fuser.explanation.markup import Markup, joined, tag
 from fuser.explanation.model import Break, Graph, Partition, total_traffic
 from fuser.explanation.page_steps import code_block, step_names, steps_of
 from fuser.explanation.traffic import Traffic
 from fuser.explanation.words import count, graph_words, partition_words, times, traffic_words
+from fuser.markup import Markup, joined, tag
 from fuser.runtime.plan import Plan
 from fuser.segmenter import byte_count
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from fuser.explanation.highlight import highlighted
-from fuser.explanation.markup import Markup, joined, tag
 from fuser.explanation.model import Partition
 from fuser.explanation.words import count, launch_words
 from fuser.ir.nodes import Value
+from fuser.markup import Markup, joined, tag
 from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
 from fuser.segmenter import (
     Segment,

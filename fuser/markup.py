@@ -6,7 +6,7 @@ from html import escape
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML or SVG already."""
 
     __slots__ = ()
 
