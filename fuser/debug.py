@@ -26,7 +26,7 @@ DUMPS: Mapping[str, str] = MappingProxyType(
         "fusion_ir_preseg": "the fusion after the last pass, before segmentation",
         "segmenter_logging": "bookends, each merge with its profit, each refusal with its reason",
         "segmented_fusion": "the segments in execution order, as `plan` shows them",
-        "draw_segmented_fusion": "writes segmented_fusion_<n>.svg (.dot without a drawing tool)",
+        "draw_segmented_fusion": "writes segmented_fusion_<n>.svg, or .dot if too large to draw",
         "fusion_ir": "each segment's operations as they are scheduled",
         "scheduler_params": "the parameters each segment's schedule was given",
         "kernel_ir": "each segment's loop nest, before it is spelled in a language",

@@ -75,7 +75,7 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     debug.dump("segmenter_logging", "result", lambda: str(plan))
     if debug.enabled("draw_segmented_fusion"):
         text, suffix = render(segmented)
-        Path(f"segmented_fusion_{next(_drawings)}{suffix}").write_text(text)
+        Path(f"segmented_fusion_{next(_drawings)}{suffix}").write_text(text, encoding="utf-8")
     return Compiled(segmented, backend, plan)
 
 

@@ -7,14 +7,14 @@ from functools import cache
 from importlib import resources
 from string import Template
 
-from fuser.explanation.drawing import drawing_of
+from fuser.explanation.drawing import graph_of
 from fuser.explanation.model import Break, Graph, Partition, total_traffic
 from fuser.explanation.page_steps import code_block, step_names, steps_of
 from fuser.explanation.traffic import Traffic
 from fuser.explanation.words import count, graph_words, partition_words, times, traffic_words
 from fuser.markup import Markup, joined, tag
 from fuser.runtime.plan import Plan
-from fuser.segmenter import byte_count
+from fuser.segmenter import STYLE, byte_count
 
 
 def page_of(
@@ -27,7 +27,7 @@ def page_of(
     ]
     return Template(_resource("page.html")).substitute(
         title=joined(title),
-        style=_resource("page.css"),
+        style=STYLE + _resource("page.css"),
         script=_resource("page.js"),
         summary=_summary(graphs, names),
         notes=joined(*(tag("p", note, class_="note") for note in notes), _breaks(breaks)),
@@ -168,7 +168,7 @@ def _definition(part: Partition) -> Markup:
 
 
 def _figure(part: Partition, plan: Plan, name: str) -> Markup:
-    drawn = drawing_of(plan.segmented, name, step_names(plan, name), f"The graph of {part.name}")
+    drawn = graph_of(plan.segmented, name, step_names(plan, name), f"The graph of {part.name}")
     if drawn is None:
         return tag("p", "The graph has too many nodes to be drawn.", class_="note")
     buttons = [

@@ -1,8 +1,8 @@
 """Fusion -> segments: what becomes one kernel, what is only an alias, what torch runs, and why."""
 
 from fuser.segmenter.draw import draw, render
-from fuser.segmenter.draw_layout import Layout, Link, arrange
-from fuser.segmenter.picture import Edge, Look, Node, Picture, colour_of, picture_of
+from fuser.segmenter.draw_svg import STYLE, Remark, drawing_of, is_legible
+from fuser.segmenter.picture import Look, Node, colour_of, picture_of
 from fuser.segmenter.plan import (
     AliasStep,
     Boundary,
@@ -27,29 +27,28 @@ from fuser.segmenter.updates import place_updates
 __all__ = [
     "GPU",
     "PROCESSOR",
+    "STYLE",
     "AliasStep",
     "Boundary",
-    "Edge",
     "ExternStep",
-    "Layout",
-    "Link",
     "Look",
     "Machine",
     "Node",
-    "Picture",
+    "Remark",
     "Segment",
     "SegmentedFusion",
     "Step",
     "Update",
-    "arrange",
     "byte_count",
     "bytes_read",
     "colour_of",
     "draw",
+    "drawing_of",
     "elements_of",
     "elements_read",
     "elements_read_by_torch",
     "elements_written",
+    "is_legible",
     "picture_of",
     "place_updates",
     "render",

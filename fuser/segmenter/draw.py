@@ -1,25 +1,12 @@
-"""A segmented fusion drawn: Graphviz text, and SVG where something is installed that makes it."""
+"""A segmented fusion drawn: as Graphviz text, and as a file."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import shutil
-import subprocess
-from collections.abc import Callable
 from html import escape
-from typing import cast
 
+from fuser.segmenter.draw_svg import is_legible, svg_file
 from fuser.segmenter.picture import Edge, Entry, Look, Node, Picture, picture_of
 from fuser.segmenter.plan import SegmentedFusion
-
-_HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
-
-LARGEST = 1000
-"""Nodes of the largest picture that is laid out; one of more is not legible."""
-
-PATIENCE = 20.0
-"""Seconds Graphviz may take. It is quick up to 500 nodes, then its time explodes."""
 
 _NODE = 'shape=box, style="filled,rounded", fillcolor="#ffffff", fontname="Helvetica", fontsize=11'
 _EDGE = 'fontname="Helvetica", fontsize=9, arrowsize=0.6'
@@ -42,33 +29,9 @@ def draw(segmented: SegmentedFusion) -> str:
 
 
 def render(segmented: SegmentedFusion) -> tuple[str, str]:
-    """The picture and its file suffix: SVG by Graphviz or else matplotlib, or else DOT text."""
+    """The picture and its file suffix: SVG, or DOT text where there are too many nodes for that."""
     picture = picture_of(segmented)
-    text = _dot_text(picture)
-    if len(picture.nodes) > LARGEST:
-        return text, ".dot"
-    drawn = _by_graphviz(text)
-    if drawn is not None:
-        return drawn, ".svg"
-    if _HAS_MATPLOTLIB:
-        # Loaded when a picture is asked for: `import fuser` need not take as long as matplotlib.
-        drawing = importlib.import_module("fuser.segmenter.draw_matplotlib")
-        return cast("Callable[[Picture], str]", drawing.svg)(picture), ".svg"
-    return text, ".dot"
-
-
-def _by_graphviz(text: str) -> str | None:
-    """SVG, where Graphviz is installed and does not take too long."""
-    dot = shutil.which("dot")
-    if dot is None:
-        return None
-    try:
-        done = subprocess.run(
-            [dot, "-Tsvg"], input=text, capture_output=True, text=True, timeout=PATIENCE, check=True
-        )
-    except (subprocess.SubprocessError, OSError):
-        return None
-    return done.stdout
+    return (svg_file(picture), ".svg") if is_legible(picture) else (_dot_text(picture), ".dot")
 
 
 def _dot_text(picture: Picture) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import networkx as nx
 
@@ -33,18 +32,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The way of a link to one of its targets, top down: pieces that leave and arrive vertically.
+    """The way of a link to one of its targets, top down, vertical at each of its points.
 
-    Branches of one link share their first pieces.
+    Branches of one link share their first points.
     """
 
     link: int
     target: str
     points: tuple[Point, ...]
-
-    @property
-    def pieces(self) -> list[tuple[Point, Point]]:
-        return list(pairwise(self.points))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A segmented fusion as a picture: nodes, the tensors between them, and a legend.
 
-`draw.py` spells it for Graphviz, `draw_matplotlib.py` lays it out and draws it.
+`draw.py` spells it for Graphviz, `draw_svg.py` lays it out and draws it.
 """
 
 from __future__ import annotations

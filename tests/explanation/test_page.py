@@ -11,8 +11,9 @@ import torch
 
 import fuser
 from fuser import FusionDefinition
-from fuser.explanation import Break, Coverage, Graph, Partition, Report, drawing
+from fuser.explanation import Break, Coverage, Graph, Partition, Report
 from fuser.integrations.coverage import Uncovered
+from fuser.segmenter import draw_svg, picture_of
 
 HOSTILE = "</code><script>alert('1')</script>&amp;\"' onload=\"x"
 VOID = {"meta", "br"}
@@ -95,7 +96,7 @@ def test_each_node_is_named_and_belongs_to_its_kernel(report: Report) -> None:
     page = Page(report.html)
     nodes = [a for tag, a in page.attributes if "node" in (a.get("class") or "").split()]
     drawn = sum(
-        len(drawing.picture_of(part.plan.segmented).nodes)
+        len(picture_of(part.plan.segmented).nodes)
         for graph in report.graphs
         for part in graph.partitions
         if part.plan is not None
@@ -147,7 +148,7 @@ def test_torch_calls_and_aliases_are_steps() -> None:
 
 
 def test_a_graph_that_is_too_large_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "MOST", 2)
+    monkeypatch.setattr(draw_svg, "MOST", 2)
     x = torch.randn(8)
     with FusionDefinition() as fd:
         fd.add_output(fd.from_pytorch(x) * 2.0)
