@@ -10,9 +10,9 @@ STAMP := $(VENV)/.installed
 
 help:
 	@echo "make demo             install, then run a gelu definition and show its plan and its time"
-	@echo "make test             install, then run all tests but the long ones under sanitizers"
+	@echo "make test             install, then run every test, of many parameters not all combinations"
+	@echo "make test-all         run every test with all combinations of its parameters"
 	@echo "make test-sanitizers  run the emulated CUDA kernels under address and thread sanitizers"
-	@echo "make test-all         both, in less time than one after the other"
 	@echo "make fuzz             20,000 random fusions on the processor, 3,000 emulated"
 	@echo "make bench-cpu        compare with eager and torch.compile, into benchmarks/results/"
 	@echo "make gpu              everything that needs a GPU: tests, benchmarks, memory checker"
@@ -32,7 +32,7 @@ demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS) -m "not sanitizer"
+	$(BIN)/python -m pytest -n $(JOBS) --covering
 
 test-sanitizers: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) -m sanitizer

@@ -6,9 +6,10 @@ import gc
 import hashlib
 import os
 import random
+import re
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 # Before torch is imported: test workers share the cores, and threads that spin while they wait
@@ -20,6 +21,8 @@ os.environ.pop("FUSER_CACHE", None)
 import pytest
 import torch
 from hypothesis import settings
+
+from tests.covering import covering
 
 # Where there is no CUDA, torch keeps every seed for it, with a traceback that takes 0.5 ms to make.
 seed_torch = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
@@ -35,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--seed", type=int, default=0, help="other random inputs and examples than those of 0"
+    )
+    parser.addoption(
+        "--covering",
+        action="store_true",
+        help="not all combinations of a test's parameters: every value of two of them, every pair "
+        "of values of more",
     )
 
 
@@ -82,13 +91,40 @@ def _seed(node: pytest.Collector | pytest.Item) -> None:
     random.seed(seed)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--covering"):
+        _leave_out_combinations(config, items)
     if torch.cuda.is_available():
         return
     skip = pytest.mark.skip(reason="needs a CUDA device, and torch sees none")
     for item in items:
         if item.get_closest_marker("gpu") is not None:
             item.add_marker(skip)
+
+
+def _leave_out_combinations(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tests = dict[str, list[pytest.Item]]()
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {test[number] for test in tests.values() for number in covering(_combinations(test))}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def _combinations(test: list[pytest.Item]) -> list[list[tuple[int, ...]]]:
+    """Which values a test's parameters have. Names that get theirs together are one parameter."""
+    if not hasattr(test[0], "callspec"):
+        return [[]] * len(test)
+    together = [_names(mark) for mark in test[0].iter_markers("parametrize")]
+    of_fixtures = set(test[0].callspec.params).difference(*together)
+    parameters = [*together, *([name] for name in sorted(of_fixtures))]
+    every = [item.callspec.params for item in test]
+    return [[tuple(id(of[name]) for name in names) for names in parameters] for of in every]
+
+
+def _names(parametrize: pytest.Mark) -> Sequence[str]:
+    names = parametrize.args[0]
+    return re.split(r"[\s,]+", names) if isinstance(names, str) else names
 
 
 def pytest_collection_finish() -> None:

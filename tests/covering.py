@@ -1,0 +1,47 @@
+"""Which combinations of a test's parameters are run where not all of them are.
+
+A test of a few parameters runs in their product: most of its time goes to combinations of values
+that each have run with others before. A covering part has every value of two parameters, and every
+pair of values of three or more, as far as the product has them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from itertools import combinations
+
+Combination = Sequence[Hashable]
+"""A value for each parameter."""
+
+Meeting = tuple[tuple[int, Hashable], ...]
+"""Parameters, by number, and their values."""
+
+
+def covering(product: Sequence[Combination]) -> list[int]:
+    """Numbers of combinations, ascending, which have among them all that have to meet.
+
+    The next is the one in which the most values meet that have not met yet; of several, the one
+    whose values were taken the least often, so that these occur about equally often.
+    """
+    if not product[0]:  # a test without parameters
+        return list(range(len(product)))
+    together = 2 if len(product[0]) > 2 else 1
+    left = {number: _meetings(values, together) for number, values in enumerate(product)}
+    missing = set[Meeting]().union(*left.values())
+    taken, uses = list[int](), Counter[Meeting]()
+
+    def rank(number: int) -> tuple[int, int, int]:
+        often = sum(uses[meeting] for meeting in _meetings(product[number], 1))
+        return len(left[number] & missing), -often, -number
+
+    while missing:
+        best = max(left, key=rank)
+        missing -= left.pop(best)
+        uses.update(_meetings(product[best], 1))
+        taken.append(best)
+    return sorted(taken)
+
+
+def _meetings(values: Combination, together: int) -> set[Meeting]:
+    return set(combinations(enumerate(values), together))
