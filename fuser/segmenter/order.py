@@ -54,9 +54,9 @@ class MergeOrder:
         ends = ((group_of(a), group_of(b)) for a, b in graph.edges)
         self.graph.add_edges_from((a, b) for a, b in ends if a != b)
 
-    def execution_order(self) -> list[int]:
-        """Nodes in dependency order; of several that are ready, the lowest number first."""
-        return list(nx.lexicographical_topological_sort(self.graph))
+    def execution_order(self, place: Callable[[int], int]) -> list[int]:
+        """Nodes in dependency order; of several that are ready, that of the lowest place first."""
+        return list(nx.lexicographical_topological_sort(self.graph, key=place))
 
     def _sorted(self, one: int, other: int) -> tuple[int, int]:
         return (one, other) if self.position[one] < self.position[other] else (other, one)

@@ -97,7 +97,8 @@ class _Segmenter:
         Groups that are `empty` have nothing left to do.
         """
         first_extern = len(operations.nodes)
-        order = [key for key in grouping.order.execution_order() if key not in empty]
+        in_order = grouping.order.execution_order(self._places(operations, grouping).__getitem__)
+        order = [key for key in in_order if key not in empty]
         kernels = (key for key in order if key < first_extern)
         names = {key: f"kernel{number}" for number, key in enumerate(kernels)}
         boundaries = tuple(
@@ -118,6 +119,19 @@ class _Segmenter:
             reason = "; ".join(dict.fromkeys([*ends, *refusals[key]]))
             steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept))
         return steps, boundaries
+
+    def _places(self, operations: OperationGraph, grouping: Grouping) -> dict[int, int]:
+        """Where each step is in the definition: where its last operation is.
+
+        Whoever wrote it used most values soon after they were made. Running all kernels that are
+        ready before any product would hold the operands of all products at once.
+        """
+        place = {v: n for n, s in enumerate(self._fusion.statements) for v in s.outs}
+        places: dict[int, int] = {}
+        for number, statement in enumerate((*operations.nodes, *operations.externs)):
+            key = grouping.step_of(number)
+            places[key] = max(places.get(key, 0), place[statement.outs[0]])
+        return places
 
     def _segment(self, nodes: list[Statement]) -> tuple[Fusion, dict[Value, Strided], list[str]]:
         """The fusion of a segment, where its values lie, and how they leave."""

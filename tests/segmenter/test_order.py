@@ -19,13 +19,15 @@ def test_merging_moves_edges_and_leaves_no_loop():
     order = MergeOrder(nx.DiGraph([(0, 1), (1, 2), (3, 1)]))
     order.merge(0, 1)
     assert set(order.graph.edges) == {(0, 2), (3, 0)}
-    assert order.execution_order() == [3, 0, 2]
+    assert order.execution_order(lambda node: node) == [3, 0, 2]
 
 
-def test_execution_order_follows_edges_and_then_numbers():
+def test_execution_order_follows_edges_and_then_places():
     graph = nx.DiGraph([(4, 0)])
     graph.add_nodes_from([3, 1, 2])
-    assert MergeOrder(graph).execution_order() == [1, 2, 3, 4, 0]
+    order = MergeOrder(graph)
+    assert order.execution_order(lambda node: node) == [1, 2, 3, 4, 0]
+    assert order.execution_order(lambda node: -node) == [4, 3, 2, 1, 0]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -51,6 +51,16 @@ def test_torch_runs_between_two_kernels():
     assert segmented.steps[1].reason == "argsort has no kernel here; torch runs it"
 
 
+def test_steps_that_nothing_orders_run_as_they_are_defined():
+    # [exp] -> argsort   [exp] -> argsort     ->     one exp is held at a time
+    def build(fd: FusionDefinition) -> None:
+        for x in (tall, wide):
+            fd.add_output(fd.ops.argsort(fd.ops.exp(fd.from_pytorch(x)), 1))
+
+    tall, wide = torch.randn(8, 6), torch.randn(3, 40)
+    assert story(segmented_of(build, [tall, wide])) == ["kernel", "torch"] * 2
+
+
 def test_torch_reads_inputs_through_metadata_without_a_kernel():
     # permute -> argsort     ->     torch sorts the permuted memory
     def build(fd: FusionDefinition) -> None:
