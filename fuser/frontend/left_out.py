@@ -56,6 +56,7 @@ HANDLES = dict.fromkeys(
 OPERATIONS = {
     "cutlass_nvfp4_grouped_mm": f"{_FOUR_BITS}, and fd.ops.grouped_mm multiplies groups of floats",
     "nv_block_quantize": f"{_FOUR_BITS}, and fd.ops.max over a dimension finds a block's scale",
+    "nv_block_quantize_to_nvfp4": f"{_FOUR_BITS}, and fd.ops.max finds a block's scale",
     "nv_grouped_block_quantize": f"{_FOUR_BITS}, and fd.ops.max finds a block's scale",
     "preprocess_grouped_matmul_input_sf": "products of groups take no scales, so that none need "
     "another layout; fd.ops.grouped_mm multiplies groups of floats",
@@ -64,6 +65,8 @@ OPERATIONS = {
 
 NAMES = {
     "CacheOp": _SCHEDULES,
+    "CommunicatorBackend": _DEVICES,
+    "DeviceMesh": _DEVICES,
     "FusionCache": _CACHE,
     "IdMappingMode": _SCHEDULES,
     "LoadStoreOpType": _SCHEDULES,
