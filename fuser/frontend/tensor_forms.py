@@ -93,8 +93,8 @@ def _form(arguments: Mapping[str, object]) -> str:
     if len(forms) != 1 or ("sizes" in forms) != (arguments.get("strides") is not None):
         raise ArgumentError(
             operation="define_tensor",
-            argument="shape",
-            got=forms or None,
+            argument="arguments",
+            got=[name for name in (*_FORMS, "strides") if arguments.get(name) is not None],
             expected="give shape (and contiguity), or sizes and strides, or ndims",
         )
     (form,) = forms
