@@ -137,6 +137,7 @@ FUNCTIONS: dict[str, Function] = {
     "gelu": gelu,
     "polynomial": polynomial,
     "softmax": softmax,
+    "log": lambda fd, x: fd.ops.log(fd.ops.abs(x)),
     **{
         name: lambda fd, x, name=name: getattr(fd.ops, name)(x)
         for name in ("erf", "exp", "sigmoid", "silu", "sin", "tanh")

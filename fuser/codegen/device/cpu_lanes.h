@@ -471,6 +471,76 @@ FUSER_DEVICE float silu_narrow(float x) { return silu(x); }
 FUSER_DEVICE float_lanes silu_narrow(float_lanes x) { return x / (1 + exp_narrow(-x)); }
 #endif
 
+//@ log_near: lane_vectors
+// A logarithm to any base: n log(2) + log(c) + log(m / c) for x = m 2^n with 3/4 <= m < 3/2, where c
+// belongs to m's highest bits, 1 near 1, and log(m / c) is r + r^2 polynomial(r); the error of the
+// fit is 2.8e-9 of it. The 1 / c are chosen so that all three tables are almost exact.
+#if defined(FUSER_LANE_VECTORS)
+alignas(64) constexpr float inverse_centres[16] = {
+    1.0f,        0.915031672f, 0.863374472f, 0.81821084f, 0.781781435f, 0.741898596f,
+    0.713299274f, 0.68047297f, 1.30509257f,  1.25622809f, 1.2094847f,   1.16236031f,
+    1.12482309f, 1.08591866f,  1.04952693f,  1.0f};
+
+FUSER_DEVICE float_lanes exponent_of(float_lanes x) {
+  return __builtin_ia32_getexpps512_mask(x, x, 0xffff, 4);
+}
+
+// `of_2` and `rest_of_2` are the logarithm of 2 in two parts, `of_e` is that of e.
+FUSER_DEVICE float_lanes log_near(float_lanes x, const float (&of_centres)[16], float of_2,
+                                  float rest_of_2, float of_e) {
+  const float_lanes m = __builtin_ia32_getmantps512_mask(x, 11, x, 0xffff, 4);  // NaN below 0
+  const float_lanes n = exponent_of(x) - exponent_of(m);  // infinite for 0 and infinity
+  const float_lanes which = float_lanes(int_lanes(m) >> 19);
+  const float_lanes r = fused(m, looked_up(which, inverse_centres), all_lanes(-1));
+  float_lanes curve = fused(all_lanes(0.188552305f), r, all_lanes(-0.250066698f));
+  curve = fused(fused(curve, r, all_lanes(0.33334446f)), r, all_lanes(-0.5f));
+  const float_lanes whole = fused(n, all_lanes(of_2), looked_up(which, of_centres));
+  float_lanes part = fused(r * r, curve, r);
+  if (of_e != 1) part = part * of_e;
+  if (rest_of_2 != 0) part = fused(n, all_lanes(rest_of_2), part);
+  return whole + part;
+}
+#endif
+
+//@ log_lanes: log(float), log_near
+// At most 1.7 ulp.
+#if defined(FUSER_LANE_VECTORS)
+alignas(64) constexpr float log_of_centres[16] = {
+    0.0f,         0.0887966007f,  0.146906763f,  0.200635225f,
+    0.246180072f, 0.298542708f,   0.337854207f,  0.384967178f,
+    -0.266273975f, -0.228113651f, -0.190194398f, -0.150452688f,
+    -0.117625773f, -0.0824263245f, -0.0483395196f, 0.0f};
+FUSER_DEVICE float_lanes log(float_lanes x) {
+  return log_near(x, log_of_centres, 0.693147182f, 0.0f, 1.0f);
+}
+#endif
+
+//@ log2_lanes: log2(float), log_near
+// At most 1.7 ulp; of powers of 2, exact.
+#if defined(FUSER_LANE_VECTORS)
+alignas(64) constexpr float log2_of_centres[16] = {
+    0.0f,         0.128106415f,  0.211941659f,  0.289455444f,
+    0.35516277f,  0.430706084f,  0.487420589f,  0.555390239f,
+    -0.384152144f, -0.329098433f, -0.274392515f, -0.217057347f,
+    -0.169698119f, -0.11891605f, -0.0697391853f, 0.0f};
+FUSER_DEVICE float_lanes log2(float_lanes x) {
+  return log_near(x, log2_of_centres, 1.0f, 0.0f, 1.44269502f);
+}
+#endif
+
+//@ log10_lanes: log10(float), log_near
+// At most 1.9 ulp.
+#if defined(FUSER_LANE_VECTORS)
+alignas(64) constexpr float log10_of_centres[16] = {
+    0.0f,          0.0385638736f,  0.0638007969f,  0.087134771f,
+    0.106914647f,  0.129655451f,   0.146728218f,   0.167189121f,
+    -0.115641318f, -0.0990685001f, -0.0826003775f, -0.0653407723f,
+    -0.0510842241f, -0.035797298f, -0.0209935866f, 0.0f};
+FUSER_DEVICE float_lanes log10(float_lanes x) {
+  return log_near(x, log10_of_centres, 0.301025391f, 4.60503894e-6f, 0.434294492f);
+}
+#endif
+
 //@ turned_lanes: lane_vectors
 // sin(x + turn pi/2) for 0 <= x < 2^15; fits to 2.4e-11 and 4.4e-10. x is less than a multiple of
 // pi/2 by what three operations leave of it, the first of them exact: pi/2 is in three parts.
