@@ -119,6 +119,7 @@ LANE_BOUNDS = {
     "gelu_narrow": Bound(3.2, GELU, least=-22),
     "log": Bound(1.7),
     "log10": Bound(1.9),
+    "log1p": Bound(1.7),
     "log2": Bound(1.7),
     "normal_cdf": Bound(1.2, NORMAL_CDF, least=-24, result=1.0),
     "normal_cdf_narrow": Bound(14.5, NORMAL_CDF, least=-24, result=1.0),

@@ -485,13 +485,23 @@ FUSER_DEVICE float_lanes exponent_of(float_lanes x) {
   return __builtin_ia32_getexpps512_mask(x, x, 0xffff, 4);
 }
 
-// `of_2` and `rest_of_2` are the logarithm of 2 in two parts, `of_e` is that of e.
+// 2^-n x for finite n, else 0.
+FUSER_DEVICE float_lanes scaled_down(float_lanes x, float_lanes n) {
+  const lane_set finite = __builtin_ia32_cmpps512_mask(n - n, float_lanes{}, 0, 0xffff, 4);
+  return __builtin_ia32_scalefps512_mask(x, -n, float_lanes{}, finite, 4);
+}
+
+// `of_2` and `rest_of_2` are the logarithm of 2 in two parts, `of_e` is that of e. A `rest` is what
+// x lacks of the number whose logarithm it is.
+template <class... Rest>
 FUSER_DEVICE float_lanes log_near(float_lanes x, const float (&of_centres)[16], float of_2,
-                                  float rest_of_2, float of_e) {
+                                  float rest_of_2, float of_e, Rest... rest) {
   const float_lanes m = __builtin_ia32_getmantps512_mask(x, 11, x, 0xffff, 4);  // NaN below 0
   const float_lanes n = exponent_of(x) - exponent_of(m);  // infinite for 0 and infinity
   const float_lanes which = float_lanes(int_lanes(m) >> 19);
-  const float_lanes r = fused(m, looked_up(which, inverse_centres), all_lanes(-1));
+  const float_lanes inverse = looked_up(which, inverse_centres);
+  float_lanes r = fused(m, inverse, all_lanes(-1));
+  ((r = fused(scaled_down(rest, n), inverse, r)), ...);
   float_lanes curve = fused(all_lanes(0.188552305f), r, all_lanes(-0.250066698f));
   curve = fused(fused(curve, r, all_lanes(0.33334446f)), r, all_lanes(-0.5f));
   const float_lanes whole = fused(n, all_lanes(of_2), looked_up(which, of_centres));
@@ -500,18 +510,28 @@ FUSER_DEVICE float_lanes log_near(float_lanes x, const float (&of_centres)[16], 
   if (rest_of_2 != 0) part = fused(n, all_lanes(rest_of_2), part);
   return whole + part;
 }
+
+alignas(64) constexpr float log_of_centres[16] = {
+    0.0f,          0.0887966007f,  0.146906763f,  0.200635225f,  0.246180072f,  0.298542708f,
+    0.337854207f,  0.384967178f,   -0.266273975f, -0.228113651f, -0.190194398f, -0.150452688f,
+    -0.117625773f, -0.0824263245f, -0.0483395196f, 0.0f};
 #endif
 
 //@ log_lanes: log(float), log_near
 // At most 1.7 ulp.
 #if defined(FUSER_LANE_VECTORS)
-alignas(64) constexpr float log_of_centres[16] = {
-    0.0f,         0.0887966007f,  0.146906763f,  0.200635225f,
-    0.246180072f, 0.298542708f,   0.337854207f,  0.384967178f,
-    -0.266273975f, -0.228113651f, -0.190194398f, -0.150452688f,
-    -0.117625773f, -0.0824263245f, -0.0483395196f, 0.0f};
 FUSER_DEVICE float_lanes log(float_lanes x) {
   return log_near(x, log_of_centres, 0.693147182f, 0.0f, 1.0f);
+}
+#endif
+
+//@ log1p_lanes: log1p(float), log_near
+// At most 1.7 ulp. Of 1 + x, and what the sum lost.
+#if defined(FUSER_LANE_VECTORS)
+FUSER_DEVICE float_lanes log1p(float_lanes x) {
+  const float_lanes sum = x + all_lanes(1), of_x = sum - all_lanes(1);
+  const float_lanes value = log_near(sum, log_of_centres, 0.693147182f, 0.0f, 1.0f, x - of_x);
+  return float_lanes(int_lanes(value) | sign_of(x));
 }
 #endif
 
