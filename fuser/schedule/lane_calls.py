@@ -28,7 +28,7 @@ from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Store, draws
 LANE_FUNCTIONS = frozenset(
     {
         *("cos", "erf", "exp", "exp_nonpositive", "gelu", "log", "log10", "log1p", "log2"),
-        *("normal_cdf", "sigmoid", "silu", "sin", "tanh"),
+        *("normal_cdf", "sigmoid", "silu", "sin", "tan", "tanh"),
     }
 )
 """The rows of the pointwise table that the device library has for all lanes at once."""

@@ -127,6 +127,7 @@ LANE_BOUNDS = {
     "sigmoid_narrow": Bound(13.0, SIGMOID.format("1"), least=-103, result=1.0, by_size=1.0),
     "silu": Bound(3.7, SIGMOID.format("x"), least=-143),
     "silu_narrow": Bound(13.0, SIGMOID.format("x"), least=-97, by_size=1.0),
+    "tan": Bound(3.5),
     "tanh": Bound(1.9, result=1.0),
     "tanh_narrow": Bound(12.2, "__builtin_tanh(x)", result=1.0),
 }
