@@ -48,6 +48,19 @@ def unary(writer: Writer) -> None:
     writer.add(lambda fd, values: getattr(fd.ops, name)(values[position]), result)
 
 
+def logarithm(writer: Writer) -> None:
+    """A logarithm, where it changes no faster than what it is of."""
+    name = writer.pick(("log", "log10", "log1p", "log2"))
+    position = writer.operand(lambda h, k: k.bound <= 1e4 and h.dtype() is not DataType.Bool)
+    if position is None:
+        return
+    bound = math.log2(writer.facts[position].bound + 2)
+    writer.add(
+        lambda fd, values: getattr(fd.ops, name)(fd.ops.abs(values[position]) + 1.0),
+        known(bound, None),
+    )
+
+
 def binary(writer: Writer) -> None:
     """Arithmetic, comparison or bitwise operation of two operands, or of one and a literal."""
     name = writer.pick((*ARITHMETIC, *ARITHMETIC, *COMPARISONS, *BITWISE))
@@ -339,7 +352,7 @@ def stencil(writer: Writer) -> None:
     writer.add(step, known(2 * facts.bound, facts.bits))
 
 
-POINTWISE = (unary, binary, binary, select, divide, cast)
+POINTWISE = (unary, logarithm, binary, binary, select, divide, cast)
 NARROW = (narrow, narrow)
 METADATA = (reshape, reshape, permute, flip, broadcast, expand)
 FACTORIES = (factory, drawn)
