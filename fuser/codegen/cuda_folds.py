@@ -78,7 +78,8 @@ def over_team(kernel: CudaKernel, partial: Partial) -> str:
         join, count = ("join_warp", ()) if facts.threads == 32 else ("join_lanes", (facts.threads,))
         return _joined_by(kernel, partial, join, *count)
     if facts.team is Team.COLUMN:
-        return _joined_by(kernel, partial, "join_column", facts.threads, places="shared")
+        shape = (facts.threads, *([facts.columns] if facts.columns < 32 else []))
+        return _joined_by(kernel, partial, "join_column", *shape, places="shared")
     if facts.has_several:
         # The joins of a row have a room each, but for one that is done again before teams meet.
         again, place = "true", "shared"

@@ -47,6 +47,8 @@ class Facts:
     """Who does a row; None of points."""
     threads: int
     """Of a team, in one block."""
+    columns: int
+    """Side by side in a block, where a team does a column."""
     block_threads: int
     is_split: bool
     """Whether several blocks do a row."""
@@ -90,6 +92,7 @@ def facts_of(nest: LoopNest) -> Facts:
     return Facts(
         team,
         threads=y if team is Team.COLUMN else x,
+        columns=x,
         block_threads=math.prod(nest.launch.block),
         is_split=nest.launch.grid[1] > 1,
         in_cluster=nest.launch.cluster > 1,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
-from fuser.schedule.index import ZERO, substitute
-from fuser.schedule.loop_tree import Loop
+from fuser.schedule.counts import ceil_div
+from fuser.schedule.index import ZERO, Index, Variable, affine_parts, substitute
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_statements import Accumulate
-from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun
+from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun, reads_in
 from fuser.schedule.vectors import ACCESS_BYTES
+
+_WORDS_AHEAD = 32
+"""Registers for what the lanes of a thread load before they compute, at most."""
 
 
 def store_lanes(kernel: CudaKernel, store: Store) -> None:
@@ -59,12 +66,29 @@ def move(kernel: CudaKernel, verb: str, lanes: str, place: str, piece: int = 0) 
     """Between lanes and memory, in pieces or at once; as many of them as there are."""
     sharing = kernel.around.sharing
     assert sharing is not None
+    if sharing.whole and sharing.binding is Binding.SCAN:
+        _move_if_there(kernel, verb, lanes, place, is_there(kernel, sharing))
+        return
     if sharing.whole:
         function, count = "pieces" if piece else "vector", ""
     else:
         function, count = "part_pieces" if piece else "part", f", {valid(kernel, sharing)}"
     call = kernel.expressions.use(f"{verb}_{function}") + (f"<{piece}>" if piece else "")
     kernel.out.line(f"{call}({lanes}, {place}{count});")
+
+
+def _move_if_there(kernel: CudaKernel, verb: str, lanes: str, place: str, there: str) -> None:
+    """Between lanes and memory, at once, if a thread of the team has some in this round."""
+    if verb == "load":
+        kernel.out.line(f"{kernel.expressions.use('load_there')}({lanes}, {place}, {there});")
+    else:
+        call = kernel.expressions.use(f"{verb}_vector")
+        kernel.out.line(f"if ({there}) {call}({lanes}, {place});")
+
+
+def is_there(kernel: CudaKernel, sharing: Loop) -> str:
+    """Whether a thread of the team has lanes in a round of a scan, where they are all there."""
+    return f"{kernel.sizes.axis(sharing.axis)} < {kernel.sizes.extent(sharing.axis)}"
 
 
 def valid(kernel: CudaKernel, sharing: Loop) -> str:
@@ -94,12 +118,47 @@ def over_lanes(kernel: CudaKernel, loop: Loop) -> None:
 
 def _each_lane(kernel: CudaKernel, loop: Loop, sharing: Loop) -> None:
     kernel.sizes.name_axis(loop.axis, "lane")
-    with kernel.unrolled("lane", loop.axis.extent):
-        in_order = sharing.binding is Binding.SCAN
-        lets = not in_order and all(isinstance(node, Let) for node in loop.body)
-        if not sharing.whole and not lets:
-            kernel.out.line(f"if (lane >= {valid(kernel, sharing)}) break;")
-        kernel.nodes(loop.body)
+    in_order = sharing.binding is Binding.SCAN
+    if in_order and sharing.whole:
+        with kernel.out.block(f"if ({is_there(kernel, sharing)})"):
+            _all_lanes(kernel, loop.axis.extent, loop.body)
+        return
+    lets = not in_order and all(isinstance(node, Let) for node in loop.body)
+    if sharing.whole or lets:
+        _all_lanes(kernel, loop.axis.extent, loop.body)
+        return
+    known = set(kernel.expressions.lane_arrays)
+    ahead = _ahead(loop)
+    for load in ahead:
+        declare_lanes(kernel, load.name, load.tensor.dtype, loop.axis.extent)
+    if ahead:
+        loads = [replace(load, in_lanes=True) for load in ahead]
+        _all_lanes(kernel, loop.axis.extent, loads, valid(kernel, sharing))
+    rest = [node for node in loop.body if node not in ahead]
+    _all_lanes(kernel, loop.axis.extent, rest, valid(kernel, sharing))
+    kernel.expressions.lane_arrays.intersection_update(known)
+
+
+def _all_lanes(kernel: CudaKernel, count: int, nodes: Sequence[Node], valid: str = "") -> None:
+    """What is done for each of some lanes, as far as they are `valid`."""
+    with kernel.unrolled("lane", count):
+        if valid:
+            kernel.out.line(f"if (lane >= {valid}) break;")
+        kernel.nodes(nodes)
+
+
+def _ahead(loop: Loop) -> list[Load]:
+    """The loads of a loop over lanes that wait for nothing which it computes, if registers hold
+    them: in the loop, where lanes may end, each would be waited for before the next."""
+    loads = [node for node in reads_in(loop.body) if node.lanes == 1 and not node.in_lanes]
+    ready = [load for load in loads if not _is_computed(load.at)]
+    words = sum(ceil_div(load.tensor.dtype.itemsize, 4) for load in ready) * loop.axis.extent
+    return ready if words <= _WORDS_AHEAD and len(ready) < len(loop.body) else []
+
+
+def _is_computed(at: Index) -> bool:
+    terms = (term for part in affine_parts(at) for term, _ in part.terms)
+    return any(isinstance(term, Variable) for term in terms)
 
 
 def on_lanes(kernel: CudaKernel, count: int, statement: str) -> None:

@@ -43,14 +43,19 @@ def scan_lanes(kernel: CudaKernel, node: ScanLanes) -> None:
         case Team.WARP:
             call = f"{kernel.expressions.use('scan_warp')}({given})"
         case Team.COLUMN:
-            call = (
-                f"{kernel.expressions.use('scan_column')}<{kernel.facts.threads}>({given}, shared)"
-            )
+            shape = f"{kernel.facts.threads}, {kernel.facts.columns}"
+            call = f"{kernel.expressions.use('scan_column')}<{shape}>({given}, shared)"
         case Team.BLOCK | Team.GRID:
             call = f"{kernel.expressions.use('scan_block')}<{kernel.facts.warps}>({given}, shared)"
         case None:
             raise AssertionError("points are not done by teams")
-    kernel.out.line(f"{call};")
+    sharing = kernel.around.sharing
+    if sharing is None or not sharing.turned:
+        kernel.out.line(f"{call};")
+        return
+    turn = f"{kernel.expressions.use('turn_lanes')}({node.array});"
+    for line in (turn, f"{call};", turn):
+        kernel.out.line(line)
 
 
 def _joiner(kernel: CudaKernel, carry: Carry) -> str:

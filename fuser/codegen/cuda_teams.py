@@ -108,10 +108,10 @@ def over_rows(kernel: CudaKernel, loop: Loop) -> None:
     nest = nest_of(loop)
     name = kernel.sizes.axis(loop.axis) if len(nest) == 1 else "row"
     rows = count_of(kernel, "rows", nest)
-    _, y, _ = kernel.nest.launch.block
+    x, y, _ = kernel.nest.launch.block
     block, place = f"{kernel.index}(blockIdx.x)", f"tile + {kernel.index}(threadIdx.x)"
     if kernel.facts.team is Team.COLUMN:
-        first, step = f"{block} * 32", " * 32"
+        first, step = f"{block} * {x}", f" * {x}"
     elif kernel.facts.may_idle:
         of_warp = 32 // kernel.facts.threads
         place = f"tile + {kernel.index}(threadIdx.y % {of_warp})"

@@ -68,8 +68,10 @@ class CudaRowParameters:
     """Neighbours that a thread takes in a scan, at least: threads meet once for all of them."""
 
     column_scan_words: int = 64
-    """Registers for the neighbours of a thread that scans a column, at most, where columns are few:
-    so many loads are on their way at once."""
+    """Registers for the neighbours of a thread that scans a column, at most."""
+
+    busy_bytes: int = 45 << 10
+    """What each multiprocessor is to have on its way from memory."""
 
     # -- threads of a row ----------------------------------------------------------------------
 

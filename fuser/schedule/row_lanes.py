@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fuser.schedule.axes import moved
 from fuser.schedule.bindings import Binding
-from fuser.schedule.index import Axis, lanes_of
+from fuser.schedule.index import Axis, Index, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, Sweep
@@ -19,23 +20,32 @@ from fuser.schedule.vectors import lanes_to_store, step_along
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """A sweep at neighbouring points: what is done `once` for all, and at `each`, a `lane`."""
+    """A sweep at neighbouring points: what is done `once` for all, and at `each`, a `lane`; and the
+    sweep at the `first` of them in memory."""
 
     lane: Axis
     once: tuple[Node, ...]
     each: Sweep
+    first: Sweep
 
 
-def neighbours(sweep: Sweep, inner: Axis, lanes: int, vectors: Vectors | None) -> Neighbours:
-    """A sweep at `lanes` points along `inner`; memory is read in vectors if there are some."""
+def neighbours(
+    sweep: Sweep, inner: Axis, lanes: int, vectors: Vectors | None, *, turned: bool = False
+) -> Neighbours:
+    """A sweep at `lanes` points along `inner`, or if `turned`, along it from the last of them to
+    the first; memory is read in vectors if there are some."""
     lane, replaced = lanes_of(inner, lanes)
-    moved = replace_axes(sweep, replaced)
-    same, moving = divided(sweep.code, inner)
-    wide = [_widened(node, vectors) for node in moving] if vectors else []
+    to_first: dict[Axis, Index] = {}
+    if turned:
+        last = of_axis(inner) + Index(lanes - 1)
+        to_first, replaced = {inner: last}, {inner: last + of_axis(lane) * -1}
+    each, first = replace_axes(sweep, replaced), replace_axes(sweep, to_first)
+    same, moving = divided(sweep.code, inner, along=-1 if turned else 1)
+    wide = [_widened(moved(node, to_first), vectors) for node in moving] if vectors else []
     once = (*same, *wide)
     names = {node.name for node in once}
-    code = tuple(node for node in moved.code if node.name not in names)
-    return Neighbours(lane, once, dataclasses.replace(moved, code=code))
+    code = tuple(node for node in each.code if node.name not in names)
+    return Neighbours(lane, once, dataclasses.replace(each, code=code), first)
 
 
 def in_lanes(

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import math
 
+from fuser.schedule.counts import ceil_div, power_of_two
 from fuser.schedule.loop_nest import Launch
 from fuser.schedule.row_room import Demand, Room
 from fuser.schedule.row_scans import independent
 from fuser.schedule.row_statements import Place
 from fuser.schedule.row_work import RowWork
+from fuser.schedule.vectors import SECTOR_BYTES
+
+_MOST_THREADS = 32
+"""Of a column that is scanned: each joins what all before it have come to."""
 
 
 def launched(
@@ -68,6 +73,29 @@ def parts_of_row(work: RowWork, teams: int, width: int, height: int) -> int:
         return 1
     blocks = 2 * given.resident // (teams * width * height)
     return max(min(blocks, work.longest // (height * given.split_elements)), 1)
+
+
+def scanned_columns(work: RowWork) -> tuple[int, int]:
+    """How many columns a block scans side by side, and by how many threads each.
+
+    Where there are few columns, each has more threads, up to as many as run at once, and a block
+    has fewer of them, as long as these are whole sectors of memory: so many blocks that all
+    multiprocessors have some, about as many each.
+    """
+    given = work.parameters
+    rounds = power_of_two(ceil_div(work.longest, given.scan_lanes))
+    threads = min(given.column_threads, rounds)
+    while 2 * threads * work.rows <= given.resident and 2 * threads <= min(rounds, _MOST_THREADS):
+        threads *= 2
+    accesses = (access for sweep in work.body.swept for access in sweep.accesses)
+    narrowest = min((access.tensor.dtype.itemsize for access in accesses), default=1)
+    width = 32
+    while width * threads > given.threads or work.rows < 2 * width * given.multiprocessors:
+        fewer = width // 2
+        if fewer * narrowest < SECTOR_BYTES or work.body.rows[-1].extent % fewer:
+            break
+        width = fewer
+    return width, threads
 
 
 def scanned_parts(work: RowWork, threads: int) -> int:

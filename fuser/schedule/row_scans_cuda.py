@@ -32,14 +32,16 @@ def scan_lanes(aligned: Vectors, extent: int, threads: int, parameters: CudaRowP
 def column_lanes(
     sweep: Sweep, threads: int, all_threads: int, parameters: CudaRowParameters
 ) -> int:
-    """Lanes of one of the threads of a column: more where those of all columns are fewer than run
-    at once, as long as there are registers, so that as much is on its way."""
+    """Lanes of one of the threads of a column: as many as keep memory busy, with the threads that
+    run at once, as long as there are registers."""
     loads = [node.tensor.dtype for node in sweep.code if isinstance(node, Load)]
     kept = [dtype for scan in sweep.scans for dtype in (scan.dtype, carry_of(scan).dtype)]
     words = sum(ceil_div(dtype.itemsize, 4) for dtype in (*loads, *kept))
     extent = sweep.axes[-1].extent
     lanes = scan_lanes(Vectors(), extent, threads, parameters)
-    wanted = lanes * ceil_div(parameters.resident, all_threads)
+    at_once = min(all_threads, parameters.resident)
+    of_lane = at_once * max(sum(dtype.itemsize for dtype in loads), 1)
+    wanted = ceil_div(parameters.busy_bytes * parameters.multiprocessors, of_lane)
     while lanes < wanted and threads * lanes < extent:
         if 2 * lanes * words > parameters.column_scan_words:
             break
@@ -52,19 +54,28 @@ def scan_round(
     accumulate: Callable[[Fold, Sweep], Accumulate],
     lanes: int,
     aligned: Vectors,
+    *,
+    turned: bool = False,
 ) -> Loop:
-    """The innermost loop of a sweep that scans; memory is moved in vectors if these are `lanes`."""
+    """The innermost loop of a sweep that scans; memory is moved in vectors if these are `lanes`.
+
+    If `turned`, the sweep goes back through memory, and the lanes of a thread lie in memory as they
+    are numbered, so that its vectors do: the last is the first that is scanned.
+    """
     inner = sweep.axes[-1]
     vectors = aligned if aligned.lanes == lanes > 1 else None
-    taken = neighbours(sweep, inner, lanes, vectors)
+    taken = neighbours(sweep, inner, lanes, vectors, turned=turned)
     each = taken.each
-    whole = [s for s in sweep.stores if vectors and step_along(s.at, inner) == 1]
-    pairs = zip(sweep.stores, each.stores, strict=True)
-    within: list[Node] = [shifted for store, shifted in pairs if store not in whole]
+    along = -1 if turned else 1
+    moved = [vectors is not None and step_along(s.at, inner) == along for s in sweep.stores]
+    within: list[Node] = [s for s, at_once in zip(each.stores, moved, strict=True) if not at_once]
+    whole = [s for s, at_once in zip(taken.first.stores, moved, strict=True) if at_once]
     within += [accumulate(fold, each) for fold in each.folds]
 
     def lane_loop(body: tuple[Node, ...]) -> Loop:
         return Loop(taken.lane, Binding.LANES, body)
 
     done = scanned_lanes(each, within, whole, lanes, lane_loop, filled=True)
-    return Loop(inner, Binding.SCAN, (*taken.once, *done), lanes)
+    are_there = inner.extent % lanes == 0
+    body = (*taken.once, *done)
+    return Loop(inner, Binding.SCAN, body, lanes, whole=are_there, turned=turned)

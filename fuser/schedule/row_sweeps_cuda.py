@@ -20,13 +20,14 @@ from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.emit import join
 from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import lowest_finite
-from fuser.schedule.index import ZERO, Axis
+from fuser.schedule.index import ZERO, Axis, Index, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.names import own_name
+from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_powers import less_another, powers_pair
-from fuser.schedule.row_scans import carry_of, totals_of
+from fuser.schedule.row_scans import carry_of, is_turned, totals_of
 from fuser.schedule.row_scans_cuda import column_lanes, scan_lanes, scan_round
 from fuser.schedule.row_slots import Axes, is_of_row, numbering_axes, row_partial
 from fuser.schedule.row_statements import Accumulate, Finish, FinishPowers, Partial, Place
@@ -125,19 +126,22 @@ class TeamSweeps:
         """A sweep that scans, in rounds of the team; few long rows in a part for each block."""
         *outer, last = sweep.axes
         column = self._team.team is Team.COLUMN
-        aligned = Vectors() if column else self._own_vectors(sweep, last)
+        turned = is_turned(sweep) and not column
+        vectors_of = self._turned_vectors if turned else self._own_vectors
+        aligned = Vectors() if column else vectors_of(sweep, last)
         threads, given, launch = self._team.threads, self._work.parameters, self._team.launch
         lanes = scan_lanes(aligned, last.extent, threads, given)
         if column:
             lanes = column_lanes(sweep, threads, math.prod((*launch.grid, *launch.block)), given)
-        loop = scan_round(sweep, self._accumulate, lanes, aligned)
+        turned = turned and aligned.lanes == lanes
+        loop = scan_round(sweep, self._accumulate, lanes, aligned, turned=turned)
         carries = tuple(map(carry_of, sweep.scans))
         _, parts, _ = launch.grid
         if parts == 1:
             own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
             return self._folded(own, (*carries, *nested(outer, Binding.SERIAL, (loop,))))
         summed = totals_of(sweep)
-        alone = aligned if aligned.lanes == lanes else Vectors()
+        alone = aligned if aligned.lanes == lanes and not turned else Vectors()
         inside = in_lanes(summed, self._accumulate, last, alone)
         own = [fold for fold in summed.folds if is_of_row(fold, summed)]
         loop_of_totals = Loop(last, Binding.TEAM, inside, alone.lanes, whole=alone.whole)
@@ -189,6 +193,12 @@ class TeamSweeps:
             return Vectors()
         vectors = self._own_vectors(sweep, last)
         return vectors if len(shared) == 1 else Vectors(math.gcd(vectors.lanes, last.extent))
+
+    def _turned_vectors(self, sweep: Sweep, axis: Axis) -> Vectors:
+        """Vectors of a sweep that goes back through memory; none where they are not all whole."""
+        mirrored = replace_axes(sweep, {axis: Index(axis.extent - 1) + of_axis(axis) * -1})
+        vectors = self._own_vectors(mirrored, axis)
+        return vectors if vectors.whole else Vectors()
 
     def _own_vectors(self, sweep: Sweep, axis: Axis) -> Vectors:
         """Vectors along an axis of one sweep, whatever others have."""

@@ -14,7 +14,7 @@ from fuser.schedule.loop_nest import Launch
 from fuser.schedule.point_rows_cuda import loads_ahead
 from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_kept import loads_to_keep
-from fuser.schedule.row_launch import launched, parts_of_row, scanned_parts
+from fuser.schedule.row_launch import launched, parts_of_row, scanned_columns, scanned_parts
 from fuser.schedule.row_room import (
     Demand,
     Room,
@@ -153,12 +153,12 @@ class TeamChoice:
             fewest = threads_of_column(self._body, given)
         room = column_room(demand, given, fewest) if demand else None
         threads = room.threads if room else fewest
+        width = 32
         if self._work.scans:
-            rounds = ceil_div(self._work.longest, self._parameters.scan_lanes)
-            threads = min(threads, power_of_two(rounds))
-        teams = ceil_div(self._work.rows, 32)
-        parts = parts_of_row(self._work, teams, 32, threads)
-        launch = launched(self._work, teams, parts, (32, threads, 1), room, demand)
+            width, threads = scanned_columns(self._work)
+        teams = ceil_div(self._work.rows, width)
+        parts = parts_of_row(self._work, teams, width, threads)
+        launch = launched(self._work, teams, parts, (width, threads, 1), room, demand)
         return RowTeam(Team.COLUMN, launch, kept, room)
 
     def _column_with_slots(self, kept: ToKeep) -> RowTeam | Refusal:

@@ -153,10 +153,11 @@ def consecutive_loads(code: Sequence[Code], inner: Axis) -> list[Load]:
 
 
 def divided(
-    code: Sequence[Code], inner: Axis, before: Iterable[str] = ()
+    code: Sequence[Code], inner: Axis, before: Iterable[str] = (), along: int = 1
 ) -> tuple[list[Code], list[Load | Keep | Kept]]:
-    """What is the same for all lanes, and what moves consecutive elements; of what was made
-    `before`, every lane has its own. What lanes compute, each keeps itself."""
+    """What is the same for all lanes, and what moves consecutive elements, which lie in the order
+    of the lanes or, if `along` is -1, from the last to the first; of what was made `before`, every
+    lane has its own. What lanes compute, each keeps itself."""
     same: list[Code] = []
     moving: list[Load | Keep | Kept] = []
     varying = set(before)
@@ -165,7 +166,7 @@ def divided(
         if isinstance(node, Keep) and node.name not in {other.name for other in moving}:
             continue
         if isinstance(node, Keep | Kept) or (
-            isinstance(node, Load) and step_along(node.at, inner) == 1 and not depends
+            isinstance(node, Load) and step_along(node.at, inner) == along and not depends
         ):
             moving.append(node)
         elif not depends and not _follows(node, inner):

@@ -18,6 +18,9 @@ Alignments = Mapping[Value, int]
 
 Access = tuple[Value, Index]
 
+SECTOR_BYTES = 32
+"""What a GPU moves between its memory and a multiprocessor at least."""
+
 ACCESS_BYTES = 16
 """The widest that a thread moves at once, and the alignment that it needs for that."""
 

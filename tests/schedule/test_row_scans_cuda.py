@@ -96,15 +96,15 @@ def test_lanes_are_as_many_as_the_row_has(
 @pytest.mark.parametrize(
     ("columns", "extent", "dtype", "lanes"),
     [
-        (96, 8192, torch.float32, 16),  # 96 blocks of 512 threads: a third of what runs at once
-        (264, 8192, torch.float32, 4),  # as many as run at once
-        (200, 8192, torch.float32, 8),
+        (264, 8192, torch.float32, 16),  # 64 bytes for each of 1024 threads
+        (5000, 8192, torch.float32, 16),  # of which no more run at once
+        (5000, 8192, torch.float64, 8),
         (1, 8192, torch.float32, 16),  # no more than there are registers for
         (1, 8192, torch.float64, 8),
         (1, 100, torch.float32, 8),  # nor than the column has for all threads
     ],
 )
-def test_few_columns_have_more_on_their_way(
+def test_threads_of_columns_keep_memory_busy(
     columns: int, extent: int, dtype: torch.dtype, lanes: int
 ) -> None:
     x = torch.empty(extent, 3, dtype=dtype, device="meta")

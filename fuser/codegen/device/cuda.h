@@ -429,6 +429,22 @@ FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
   load_part_pieces<N>(lanes, at, valid);
 }
 
+//@ load_there: FUSER_DEVICE, unpack
+// Reads N elements as `load_vector` does, if they are there; else they are T(). Lanes are unpacked
+// after the branch, as in `load_part_pieces`.
+template <int N, typename T>
+FUSER_DEVICE void load_there(T (&lanes)[N], const T* at, bool there) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  constexpr int count = N * sizeof(T) / bytes;
+  packet<bytes> moved[count] = {};
+  if (there) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) moved[i] = reinterpret_cast<const packet<bytes>*>(at)[i];
+  }
+#pragma unroll
+  for (int i = 0; i < count; ++i) unpack(lanes + i * (N / count), moved[i]);
+}
+
 //@ store_part: FUSER_DEVICE, store_vector
 // Writes the first `valid` of N elements, all at once where valid >= N.
 template <int N, typename T, typename Index>
@@ -958,15 +974,15 @@ FUSER_DEVICE powers join_cluster_powers(
 
 //@ join_column: FUSER_DEVICE
 // The values of the threads of a block that have one threadIdx.x as one, in all of them. blockDim.x
-// is 32, blockDim.y is `height`; `shared` has room for one value of each thread.
-template <int height, typename T, typename Join>
+// is `width`, blockDim.y is `height`; `shared` has room for one value of each thread.
+template <int height, int width = 32, typename T, typename Join>
 FUSER_DEVICE T join_column(T value, Join join, void* shared) {
   T* of_thread = static_cast<T*>(shared);
-  of_thread[threadIdx.y * 32 + threadIdx.x] = value;
+  of_thread[threadIdx.y * width + threadIdx.x] = value;
   __syncthreads();
   value = of_thread[threadIdx.x];
 #pragma unroll
-  for (int y = 1; y < height; ++y) value = join(value, of_thread[y * 32 + threadIdx.x]);
+  for (int y = 1; y < height; ++y) value = join(value, of_thread[y * width + threadIdx.x]);
   __syncthreads();
   return value;
 }

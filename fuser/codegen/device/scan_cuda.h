@@ -23,6 +23,18 @@ FUSER_DEVICE T lane_at(T value, int lane) {
   }
 }
 
+//@ turn_lanes: FUSER_DEVICE
+// The lanes of a thread from the last to the first, in registers: no instruction does it.
+template <int N, typename T>
+FUSER_DEVICE void turn_lanes(T (&lanes)[N]) {
+#pragma unroll
+  for (int lane = 0; lane < N / 2; ++lane) {
+    const T other = lanes[lane];
+    lanes[lane] = lanes[N - 1 - lane];
+    lanes[N - 1 - lane] = other;
+  }
+}
+
 //@ scan_threads: FUSER_DEVICE, lane_below
 // What the values of the threads of a warp up to this one join to, for the first `count` of them.
 template <int count, typename T, typename Join>
@@ -84,18 +96,18 @@ FUSER_DEVICE void scan_block(T (&lanes)[N], Carry& carry, Join join, void* share
 }
 
 //@ scan_column: FUSER_DEVICE, scan_own, go_on
-// Along y, for every threadIdx.x of 32; `shared` has room for one carry of each thread.
-template <int height, int N, typename T, typename Carry, typename Join>
+// Along y, for every threadIdx.x of `width`; `shared` has room for one carry of each thread.
+template <int height, int width, int N, typename T, typename Carry, typename Join>
 FUSER_DEVICE void scan_column(T (&lanes)[N], Carry& carry, Join join, void* shared) {
   Carry* const of_thread = static_cast<Carry*>(shared) + threadIdx.x;
   Carry own[N];
-  of_thread[threadIdx.y * 32] = scan_own(lanes, own, join);
+  of_thread[threadIdx.y * width] = scan_own(lanes, own, join);
   __syncthreads();
   Carry before = carry;
 #pragma unroll
   for (int y = 0; y < height; ++y) {
     if (y == threadIdx.y) before = carry;
-    carry = join(carry, of_thread[y * 32]);
+    carry = join(carry, of_thread[y * width]);
   }
   __syncthreads();
   go_on(lanes, own, before, join);
