@@ -9,7 +9,7 @@ from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
-from fuser.schedule.index import ZERO, Index, Variable, affine_parts, substitute
+from fuser.schedule.index import ZERO, Variable, affine_parts, substitute
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_statements import Accumulate
 from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun, reads_in
@@ -151,13 +151,14 @@ def _ahead(loop: Loop) -> list[Load]:
     """The loads of a loop over lanes that wait for nothing which it computes, if registers hold
     them: in the loop, where lanes may end, each would be waited for before the next."""
     loads = [node for node in reads_in(loop.body) if node.lanes == 1 and not node.in_lanes]
-    ready = [load for load in loads if not _is_computed(load.at)]
+    ready = [load for load in loads if not waits(load)]
     words = sum(ceil_div(load.tensor.dtype.itemsize, 4) for load in ready) * loop.axis.extent
     return ready if words <= _WORDS_AHEAD and len(ready) < len(loop.body) else []
 
 
-def _is_computed(at: Index) -> bool:
-    terms = (term for part in affine_parts(at) for term, _ in part.terms)
+def waits(load: Load) -> bool:
+    """Whether what is computed decides where a load reads."""
+    terms = (term for part in affine_parts(load.at) for term, _ in part.terms)
     return any(isinstance(term, Variable) for term in terms)
 
 

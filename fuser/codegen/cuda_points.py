@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from fuser.codegen.cuda_ahead import in_rounds, loads_ahead
 from fuser.codegen.cuda_kept import is_copied
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import times
@@ -47,17 +48,19 @@ def _in_rounds(kernel: CudaKernel, nest: list[Loop], name: str, count: str, step
     if kernel.is_split:
         number = f"{kernel.index}(round * gridDim.y + blockIdx.y)"
     number = number if threads == 1 else f"{number} * {threads} + {kernel.around.thread}"
-    with kernel.unrolled("round", nest[-1].rounds):
-        first = times(number, step) + (f" + {name}_head" if nest[-1].peel else "")
+    first = times(number, step) + (f" + {name}_head" if nest[-1].peel else "")
+    sure = _sure_rounds(kernel, nest)
+    beyond = f"{name} >= {count}"
+    beyond = f"round >= {sure} && {beyond}" if sure else beyond
+    if _idles(kernel):
+        beyond = f"!active || ({beyond})" if sure else f"!active || {beyond}"
+
+    def begin() -> None:
         kernel.out.line(f"const {kernel.index} {name} = {first};")
-        sure = _sure_rounds(kernel, nest)
-        beyond = f"{name} >= {count}"
-        beyond = f"round >= {sure} && {beyond}" if sure else beyond
-        if _idles(kernel):
-            beyond = f"!active || ({beyond})" if sure else f"!active || {beyond}"
         kernel.out.line(f"if ({beyond}) continue;")
         unravel(kernel, nest, name)
-        kernel.nodes(nest[-1].body)
+
+    in_rounds(kernel, nest[-1], "round", nest[-1].rounds, begin)
 
 
 def _in_turn(
@@ -78,11 +81,35 @@ def _in_turn(
     is_flat = all(loop.binding is Binding.LANES for loop in inner)
     only_reads = not any(isinstance(node, Store | Keep) for node in body)
     if only_reads and kernel.around.in_rows and is_flat:
-        kernel.out.line(f"#pragma unroll {_VECTORS_AHEAD if step > 1 else _ELEMENTS_AHEAD}")
+        ahead = _VECTORS_AHEAD if step > 1 else _ELEMENTS_AHEAD
+        if kernel.is_split and step > 1 and loads_ahead(nest[-1], ahead):
+            _some_at_once(kernel, nest, name, (first, count, stride), ahead)
+            return
+        kernel.out.line(f"#pragma unroll {ahead}")
     idle = "active && " if _idles(kernel) else ""
     with kernel.out.block(f"for ({begin}; {idle}{name} < {count}; {onwards})"):
         unravel(kernel, nest, name)
         kernel.nodes(body)
+
+
+def _some_at_once(
+    kernel: CudaKernel, nest: list[Loop], name: str, span: tuple[str, str, str], ahead: int
+) -> None:
+    """As many rounds as the row's length takes, `ahead` of them at once. A compiler that does not
+    know the stride may unroll rounds, but wait for the loads of each before it asks whether the
+    next is there."""
+    (first, count, stride), index = span, kernel.index
+    kernel.out.line(f"const {index} {name}_stride = {stride};")
+    onwards = f"{name}_first += {ahead} * {name}_stride"
+
+    def begin() -> None:
+        kernel.out.line(f"const {index} {name} = {name}_first + ahead * {name}_stride;")
+        kernel.out.line(f"if ({name} >= {count}) continue;")
+        unravel(kernel, nest, name)
+
+    head = f"{index} {name}_first = {first}; {name}_first < {count}; {onwards}"
+    with kernel.out.block(f"for ({head})"):
+        in_rounds(kernel, nest[-1], "ahead", ahead, begin)
 
 
 def _sure_rounds(kernel: CudaKernel, nest: list[Loop]) -> int:

@@ -1,0 +1,85 @@
+"""CUDA C++ for rounds whose loads are all on their way before the first is used.
+
+    T0_ahead[0] = load; T0_ahead[1] = load    the loads of all rounds
+    T0 = T0_ahead[0]; sum += T0; ...          then what is done in each
+
+In one round after the other, compilers wait for the loads of a round that may not be there, or that
+is done under a condition, before they begin with the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.codegen.cuda_lanes import declare_lanes, waits
+from fuser.schedule.counts import ceil_div
+from fuser.schedule.loop_tree import Loop, every_node
+from fuser.schedule.row_statements import Keep, Kept
+from fuser.schedule.statements import Load, Store, reads_in
+from fuser.schedule.vectors import ACCESS_BYTES
+
+_WORDS = 16
+"""Registers for what a thread loads ahead, at most."""
+
+
+def loads_ahead(loop: Loop, rounds: int) -> list[Load]:
+    """The loads of a loop that only folds what it reads, if registers hold those of all rounds."""
+    if any(isinstance(node, Store | Keep | Kept) for node in every_node(loop.body)):
+        return []
+    loads = [load for load in reads_in(loop.body) if not load.in_lanes and not waits(load)]
+    words = sum(ceil_div(load.lanes * load.tensor.dtype.itemsize, 4) for load in loads)
+    return loads if words * rounds <= _WORDS else []
+
+
+def in_rounds(
+    kernel: CudaKernel, loop: Loop, name: str, rounds: int, begin: Callable[[], None]
+) -> None:
+    """Print the body of a loop in so many rounds, numbered by `name`; `begin` prints where a round
+    is, and leaves out those that are not there."""
+    ahead = loads_ahead(loop, rounds) if rounds > 1 and kernel.around.in_rows else []
+    if not ahead:
+        with kernel.unrolled(name, rounds):
+            begin()
+            kernel.nodes(loop.body)
+        return
+    with kernel.out.block(""):  # other sweeps have such arrays, too
+        for load in ahead:
+            _declare(kernel, load, rounds)
+        with kernel.unrolled(name, rounds):
+            begin()
+            for load in ahead:
+                kernel.node(load)
+                _put(kernel, load, name)
+        with kernel.unrolled(name, rounds):
+            begin()
+            for load in ahead:
+                _take(kernel, load, name)
+            kernel.nodes([node for node in loop.body if node not in ahead])
+
+
+def _declare(kernel: CudaKernel, load: Load, rounds: int) -> None:
+    type_ = kernel.expressions.type(load.tensor.dtype)
+    if load.lanes == 1:
+        kernel.out.line(f"{type_} {load.name}_ahead[{rounds}];")
+        return
+    aligned = f"alignas({min(load.lanes * load.tensor.dtype.itemsize, ACCESS_BYTES)})"
+    kernel.out.line(f"{aligned} {type_} {load.name}_ahead[{rounds}][{load.lanes}];")
+
+
+def _put(kernel: CudaKernel, load: Load, name: str) -> None:
+    place = f"{load.name}_ahead[{name}]"
+    if load.lanes == 1:
+        kernel.out.line(f"{place} = {load.name};")
+    else:
+        kernel.out.line(f"{kernel.expressions.use('store_vector')}({load.name}, {place});")
+
+
+def _take(kernel: CudaKernel, load: Load, name: str) -> None:
+    type_, place = kernel.expressions.type(load.tensor.dtype), f"{load.name}_ahead[{name}]"
+    if load.lanes == 1:
+        kernel.expressions.lane_arrays.discard(load.name)
+        kernel.out.line(f"const {type_} {load.name} = {place};")
+    else:
+        declare_lanes(kernel, load.name, load.tensor.dtype, load.lanes)
+        kernel.out.line(f"{kernel.expressions.use('load_vector')}({load.name}, {place});")
