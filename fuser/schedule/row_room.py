@@ -26,16 +26,23 @@ _EXCHANGED_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What rows want to keep: of each of `vectors`, `lanes` elements of every one of `sizes`."""
+    """What rows want to keep: of each of `vectors`, `lanes` elements of every one of `sizes`, of
+    which `drawn` bytes come from no memory."""
 
     vectors: int
     lanes: int
     sizes: tuple[int, ...]
+    drawn: int = 0
 
     @property
     def bytes(self) -> int:
         """Of a vector."""
         return self.lanes * sum(self.sizes)
+
+    @property
+    def loaded(self) -> int:
+        """Bytes of a vector that come from memory; all, if none do."""
+        return self.bytes - self.lanes * self.drawn or self.bytes
 
     @property
     def words(self) -> int:
@@ -136,9 +143,12 @@ def block_room(
     """Room in a block or a cluster; `reserved` is shared memory that the kernel uses otherwise. If
     `dense`, threads have all of their registers for this, so that there may be fewer of them."""
     vectors = power_of_two(demand.vectors)
-    cluster = _cluster_for(vectors * demand.bytes, rows, parameters, max_cluster)
+    cluster = _cluster_for(vectors * demand.loaded, rows, parameters, max_cluster)
     share = max(vectors // cluster, 1)
-    threads = min(power_of_two(share * demand.bytes // parameters.thread_bytes), share)
+    threads = min(power_of_two(share * demand.loaded // parameters.thread_bytes), share)
+    most, words = min(share, parameters.kept_threads), parameters.kept_words
+    while demand.drawn and threads < most and share // threads * demand.words > words:
+        threads *= 2  # what is drawn takes registers, too
     threads = max(min(threads, parameters.kept_threads), 32)
     threads = _at_once(threads, share, demand, parameters) if dense else threads
     rounds = max(share // threads, 1)

@@ -39,12 +39,16 @@ class ToKeep:
     @property
     def demand(self) -> Demand | None:
         """What that is; None of nothing."""
-        return demand_of(self.axis, self.vectors[self.axis], self.sizes) if self.axis else None
+        if self.axis is None:
+            return None
+        drawn = sum(load.tensor.dtype.itemsize for load in self.loads if load.drawn is not None)
+        return demand_of(self.axis, self.vectors[self.axis], self.sizes, drawn)
 
 
-def demand_of(axis: Axis, vectors: Vectors, sizes: tuple[int, ...]) -> Demand:
-    """What a row wants to keep along an axis, of elements of so many bytes each."""
-    return Demand(ceil_div(axis.extent, vectors.lanes), vectors.lanes, sizes)
+def demand_of(axis: Axis, vectors: Vectors, sizes: tuple[int, ...], drawn: int = 0) -> Demand:
+    """What a row wants to keep along an axis, of elements of so many bytes each, of which some are
+    `drawn`."""
+    return Demand(ceil_div(axis.extent, vectors.lanes), vectors.lanes, sizes, drawn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,28 @@ def test_float32_rows_with_clusters(elements: int, want: Room | None):
 
 
 @pytest.mark.parametrize(
+    ("sizes", "drawn", "want"),
+    [
+        ((4, 4, 4), 0, Room(512, 2, Place.REGISTERS, 1)),
+        ((4, 4, 4), 4, Room(512, 1, Place.REGISTERS, 2)),
+        ((2, 2, 2), 0, Room(512, 1, Place.REGISTERS, 1)),
+        ((2, 2, 2), 2, Room(256, 1, Place.REGISTERS, 2)),
+        ((4, 4), 4, Room(256, 1, Place.REGISTERS, 4)),
+        ((4, 8), 8, Room(512, 1, Place.REGISTERS, 2)),  # 256 threads do not have the registers
+        ((4,), 4, Room(256, 1, Place.REGISTERS, 4)),
+    ],
+)
+def test_what_is_drawn_needs_no_threads_that_load_it(
+    sizes: tuple[int, ...], drawn: int, want: Room
+):
+    """Rows of 4096: threads that have little to load spend their time on what each does once."""
+    lanes = 16 // min(sizes)
+    demand = Demand(4096 // lanes, lanes, sizes, drawn)
+    most = NEW.max_cluster
+    assert block_room(demand, MANY, NEW, max_cluster=most, reserved=0, dense=True) == want
+
+
+@pytest.mark.parametrize(
     ("elements", "want"),
     [
         (16384, Room(512, 1, Place.REGISTERS, 8)),
