@@ -352,7 +352,8 @@ def stencil(writer: Writer) -> None:
     writer.add(step, known(2 * facts.bound, facts.bits))
 
 
-POINTWISE = (unary, logarithm, binary, binary, select, divide, cast)
+POINTWISE = (unary, binary, binary, select, divide, cast)
+LOGARITHMS = (logarithm,)
 NARROW = (narrow, narrow)
 METADATA = (reshape, reshape, permute, flip, broadcast, expand)
 FACTORIES = (factory, drawn)

@@ -27,7 +27,7 @@ from fuser.frontend.handles import Handle
 from tests.random_resizes import RESIZES
 from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS, SCATTERS
 from tests.random_scans import SCANS
-from tests.random_steps import FACTORIES, METADATA, NARROW, POINTWISE, SLICES
+from tests.random_steps import FACTORIES, LOGARITHMS, METADATA, NARROW, POINTWISE, SLICES
 from tests.random_values import (
     DTYPES,
     SMALL,
@@ -43,6 +43,7 @@ __all__ = [
     "DTYPES",
     "FACTORIES",
     "GATHERS",
+    "LOGARITHMS",
     "METADATA",
     "NARROW",
     "NORMALIZATIONS",

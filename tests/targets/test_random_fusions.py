@@ -14,6 +14,7 @@ from fuser.runtime.emulator import ThreadOrder
 from tests.definitions import agrees
 from tests.strategies import (
     FACTORIES,
+    LOGARITHMS,
     METADATA,
     POINTWISE,
     REDUCTIONS,
@@ -27,10 +28,11 @@ MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
 CHECKS = list(HealthCheck)
 
 any_fusion = definitions(
-    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS), max_operations=20
+    (*POINTWISE, *LOGARITHMS, *METADATA, *FACTORIES, *SLICES, *RESIZES, *REDUCTIONS),
+    max_operations=20,
 )
 pointwise_fusion = definitions(
-    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES), max_operations=10
+    (*POINTWISE, *LOGARITHMS, *METADATA, *FACTORIES, *SLICES, *RESIZES), max_operations=10
 )
 
 

@@ -13,6 +13,7 @@ from tests.mapped_by import THREADED, map_by
 from tests.strategies import (
     FACTORIES,
     GATHERS,
+    LOGARITHMS,
     METADATA,
     NORMALIZATIONS,
     POINTWISE,
@@ -26,7 +27,7 @@ from tests.strategies import (
 from tests.targets.test_random_fusions import check
 
 MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
-ROWS = (*REDUCTIONS, *NORMALIZATIONS, *GATHERS, *SCANS)
+ROWS = (*LOGARITHMS, *REDUCTIONS, *NORMALIZATIONS, *GATHERS, *SCANS)
 CHECKS = list(HealthCheck)
 
 
