@@ -32,7 +32,7 @@ any_fusion = definitions(
     max_operations=20,
 )
 pointwise_fusion = definitions(
-    (*POINTWISE, *LOGARITHMS, *METADATA, *FACTORIES, *SLICES, *RESIZES), max_operations=10
+    (*POINTWISE, *METADATA, *FACTORIES, *SLICES, *RESIZES), max_operations=10
 )
 
 
