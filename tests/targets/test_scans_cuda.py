@@ -9,15 +9,18 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.codegen import KernelSource
+from fuser.ir.interpret import interpret
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.cuda import compile_cuda
-from fuser.runtime.emulator import ThreadOrder
+from fuser.runtime.emulator import Sanitizer, ThreadOrder
+from fuser.runtime.emulator.sanitize import is_available
 from fuser.runtime.sass import disassemble
 from fuser.schedule.cuda_parameters import CudaRowParameters
 from tests.bytes_in_flight import bytes_in_flight
 from tests.definitions import agrees, only_kernel
 from tests.machine_code import memory_accesses
 from tests.mapped_by import map_by
+from tests.runtime.sanitized_plan import run_plan_sanitized
 
 ORDERS = pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -107,6 +110,19 @@ def test_what_columns_that_are_scanned_come_to(order: ThreadOrder, monkeypatch: 
         fd.add_output(fd.ops.cumsum(t, 0) + fd.ops.sum(t, [0], keepdim=True))
     assert only_kernel(fd, [x], "cuda:sm_90").launch.block[0] < 32
     agrees(fd, [x], "emulator")
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("sanitizer", Sanitizer, ids=lambda sanitizer: sanitizer.name)
+@pytest.mark.parametrize(("shape", "dim"), [((3, 1040), 1), ((70, 48), 0)], ids=str)
+def test_sanitizers_find_nothing(shape: tuple[int, int], dim: int, sanitizer: Sanitizer):
+    if not is_available(sanitizer):
+        pytest.skip(f"the C++ compiler cannot build, or this machine not run, {sanitizer}")
+    x = torch.randn(shape)
+    fd = scan(x, dim, from_the_end=True)
+    (got,) = run_plan_sanitized(fd, [x], sanitizer, ThreadOrder.RUN_AHEAD)
+    (want,) = interpret(fd.fusion, [x])
+    torch.testing.assert_close(got, want)
 
 
 def test_few_columns_have_more_threads_in_blocks_of_fewer_of_them():
