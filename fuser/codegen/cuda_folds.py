@@ -17,6 +17,9 @@ from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.loop_tree import Region
 from fuser.schedule.row_statements import FinishPowers, Partial
 
+_PARTS_AHEAD = 8
+"""Parts of other blocks that a thread asks for at once."""
+
 
 def fold_row(kernel: CudaKernel, node: Region) -> None:
     """What a row is folded to, and then what follows from that."""
@@ -115,6 +118,25 @@ def gather_parts(kernel: CudaKernel, partial: Partial, count: str, threads: int,
     kernel.out.line(f"{held} = {fill_of(kernel, partial)};")
     head = f"int part = {kernel.around.thread}; part < {count}; part += {threads}"
     kernel.out.line(f"for ({head}) {held} = {joined};")
+
+
+def gather_many_parts(kernel: CudaKernel, partial: Partial, count: str, threads: int) -> None:
+    """The parts that many blocks have left, on the threads of the last one, each of which asks for
+    some before it joins the first: nothing else is left to do while it waits."""
+    held, parts = partial.part, f"{partial.name}_of_blocks"
+    type_, fill = kernel.expressions.type(partial.kept), fill_of(kernel, partial)
+    joined = joined_to(kernel, partial, held, Ref(f"{parts}[ahead]", partial.kept))
+    kernel.out.line(f"{held} = {fill};")
+    onwards = f"first += {_PARTS_AHEAD * threads}"
+    head = f"int first = {kernel.around.thread}; first < {count}; {onwards}"
+    with kernel.out.block(f"for ({head})"):
+        kernel.out.line(f"{type_} {parts}[{_PARTS_AHEAD}];")
+        with kernel.unrolled("ahead", _PARTS_AHEAD):
+            kernel.out.line(f"const int part = first + ahead * {threads};")
+            there = f"{kernel.expressions.use('part_at')}({held}s + part)"
+            kernel.out.line(f"{parts}[ahead] = part < {count} ? {there} : {fill};")
+        with kernel.unrolled("ahead", _PARTS_AHEAD):
+            kernel.out.line(f"{held} = {joined};")
 
 
 def leave_unless_last(kernel: CudaKernel, counter: str, blocks: str, counters: int) -> None:

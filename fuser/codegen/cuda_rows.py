@@ -10,7 +10,7 @@ import math
 from fuser.codegen.cuda_folds import (
     fill_of,
     fold_row,
-    gather_parts,
+    gather_many_parts,
     joined_to,
     leave_unless_last,
     over_block,
@@ -78,7 +78,7 @@ def finish(kernel: CudaKernel, node: Finish) -> None:
     slot = kernel.sizes.index(node.at, name) if joined else ""
     if not kernel.around.in_rows and not joined:
         threads = kernel.facts.block_threads
-        gather_parts(kernel, partial, _blocks(kernel), threads, f"{partial.part}s + part")
+        gather_many_parts(kernel, partial, _blocks(kernel), threads)
     type_ = kernel.expressions.type(partial.dtype)
     if joined:
         value = f"{kernel.expressions.use('part_at')}({partial.part}s + {grouped(slot)})"

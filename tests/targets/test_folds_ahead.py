@@ -3,6 +3,7 @@ is used."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -99,3 +100,27 @@ def test_loads_of_rounds_are_on_their_way_together(define: Define, dtype: torch.
     rows, _, _ = text.partition("BAR.SYNC")
     wanted = 64 if define is all_of_it or dtype is torch.float32 else 32
     assert bytes_in_flight(rows) >= wanted
+
+
+def losses(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    """Short rows, of which every block leaves a number."""
+    return [fd.ops.mean(fd.ops.log(fd.ops.sum(fd.ops.exp(x), [1])), [0])]
+
+
+@ORDERS
+@pytest.mark.parametrize("rows", [20_000, 130])
+def test_numbers_of_many_blocks(rows: int, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    x = torch.randn(rows, 8)
+    agrees(defined(losses, x), [x], "emulator")
+
+
+@ARCHS
+def test_the_last_block_asks_for_some_numbers_at_once(arch: str):
+    source = source_of(losses, torch.empty(1 << 20, 8, device="meta"), arch)
+    assert source.launch.grid[0] > 8 * math.prod(source.launch.block)
+    text = disassemble(compile_cuda(source, arch))
+    if text.startswith("nvdisasm is missing"):
+        pytest.skip(text)
+    assert "ATOMG" in text
+    assert bytes_in_flight(text.rpartition("ATOMG")[2]) >= 8 * 4
