@@ -604,16 +604,23 @@ static __attribute__((noinline, cold)) float_lanes turned_apart(float_lanes x, F
   for (int lane = 0; lane < 16; ++lane) numbers[lane] = function(numbers[lane]);
   return lanes_at(numbers);
 }
+
+// An odd function: `all` of |x|, and `one` where that is too large.
+template <class One, class All>
+FUSER_DEVICE float_lanes odd_turned(float_lanes x, One one, All all) {
+  const int_lanes sign = sign_of(x);
+  const float_lanes a = float_lanes(int_lanes(x) ^ sign);
+  if (!all_turn(a)) return turned_apart(x, one);
+  return float_lanes(int_lanes(all(a)) ^ sign);
+}
 #endif
 
 //@ sin_lanes: sin(float), turned_lanes
 // At most 1.6 ulp.
 #if defined(FUSER_LANE_VECTORS)
 FUSER_DEVICE float_lanes sin(float_lanes x) {
-  const int_lanes sign = sign_of(x);
-  const float_lanes a = float_lanes(int_lanes(x) ^ sign);
-  if (!all_turn(a)) return turned_apart(x, [](float number) { return sin(number); });
-  return float_lanes(int_lanes(turned(a, 0)) ^ sign);
+  return odd_turned(
+      x, [](float number) { return sin(number); }, [](float_lanes a) { return turned(a, 0); });
 }
 #endif
 
@@ -630,13 +637,13 @@ FUSER_DEVICE float_lanes cos(float_lanes x) {
 //@ tan_lanes: tan(float), turned_lanes
 // At most 3.5 ulp.
 #if defined(FUSER_LANE_VECTORS)
-FUSER_DEVICE float_lanes tan(float_lanes x) {
-  const int_lanes sign = sign_of(x);
-  const float_lanes a = float_lanes(int_lanes(x) ^ sign);
-  if (!all_turn(a)) return turned_apart(x, [](float number) { return tan(number); });
+FUSER_DEVICE float_lanes tan_of_size(float_lanes a) {
   const turned_lanes of = turned(a);
-  const float_lanes value = of.n & 1 ? -of.cosine / of.sine : of.sine / of.cosine;
-  return float_lanes(int_lanes(value) ^ sign);
+  return of.n & 1 ? -of.cosine / of.sine : of.sine / of.cosine;
+}
+FUSER_DEVICE float_lanes tan(float_lanes x) {
+  return odd_turned(
+      x, [](float number) { return tan(number); }, [](float_lanes a) { return tan_of_size(a); });
 }
 #endif
 
