@@ -96,6 +96,18 @@ class Executor:
         self._last = prepared.plan
         return prepared.apart(inputs) if apart else prepared.run(inputs)
 
+    def settled(
+        self, inputs: Inputs, *, target: str | None = None, device: Device = None
+    ) -> Run | None:
+        """What runs any tensors of the sizes, strides and dtypes of these, aligned for any kernel,
+        with outputs that are apart. None where nothing has run these, or where a call depends on
+        more: on which inputs overlap, or a setting of torch's."""
+        if self._updated or self._scatters:
+            return None
+        place = None if device is None else device_of(inputs, device)
+        prepared = self._prepared.find((target, place, *self._key(inputs)))
+        return prepared.apart if prepared is not None and prepared.recognizes(inputs) else None
+
     def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
         check_inputs(self._fusion, inputs)

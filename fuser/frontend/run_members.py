@@ -11,6 +11,7 @@ import torch
 
 from fuser.frontend.workbench import Workbench
 from fuser.pipeline import Plan
+from fuser.runtime.placed import Run
 from fuser.runtime.profile import Profile
 
 
@@ -29,6 +30,11 @@ class RunMembers:
     def execute_apart(self) -> Callable[..., list[torch.Tensor]]:
         """`Fusion.execute_apart` of the Fusion it fills."""
         return self._bench.execute_apart
+
+    @property
+    def settled(self) -> Callable[..., Run | None]:
+        """`Fusion.settled` of the Fusion it fills."""
+        return self._bench.settled
 
     @property
     def is_compiled(self) -> Callable[..., bool]:

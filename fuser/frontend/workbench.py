@@ -25,9 +25,11 @@ from fuser.frontend.validating import (
 from fuser.ir.comparison import check_results
 from fuser.ir.nodes import Fusion, Number, python_number
 from fuser.pipeline import Executor, Plan
+from fuser.runtime.placed import Run
 from fuser.runtime.profile import Profile
 
 Device = int | str | torch.device | None
+Flat = Sequence[torch.Tensor | Number]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,11 +69,7 @@ class Workbench(ABC):
 
     @abstractmethod
     def execute_apart(
-        self,
-        inputs: Sequence[torch.Tensor | Number],
-        *,
-        target: str | None = None,
-        device: Device = None,
+        self, inputs: Flat, *, target: str | None = None, device: Device = None
     ) -> list[torch.Tensor]:
         """As `execute`; no output is in memory of an input, or of another output."""
 
@@ -215,6 +213,15 @@ class Workbench(ABC):
         executor = self._checked("is_compiled")
         return executor.is_ready(flattened(inputs), target=target, device=device)
 
+    def settled(
+        self, inputs: Flat, *, target: str | None = None, device: Device = None
+    ) -> Run | None:
+        """What runs, as `execute_apart`, any tensors that lie as these, without looking at them.
+
+        None where nothing has run these yet, or a call depends on more than how inputs lie.
+        """
+        return self._checked("settled").settled(inputs, target=target, device=device)
+
     def debug_output(self) -> str | None:
         """What was printed during the last `execute(..., capture_debug_output=True)`: dumps.
 
@@ -237,7 +244,7 @@ class Workbench(ABC):
         """`execute` with what is asked for beside the outputs."""
         executor = self._checked("execute")
         if options.get("save_repro_inputs"):
-            self._save(inputs, target, device)
+            self._saved = Saved([form_of(given) for given in listed(inputs)], target, device)
         if options.get("print_repro"):
             print(self.repro_script_for(inputs, target=target, device=device), end="")
         given, printed = flattened(inputs), io.StringIO()
@@ -258,9 +265,6 @@ class Workbench(ABC):
         """A profile that says whose it is."""
         return dataclasses.replace(profile, fusion_id=self.id())
 
-    def _save(self, inputs: Inputs, target: str | None, device: Device) -> None:
-        self._saved = Saved([form_of(given) for given in listed(inputs)], target, device)
-
 
 def check_call(surplus: Sequence[object], options: Iterable[str]) -> None:
     """Raises CallError for what `execute` does not take."""
@@ -279,7 +283,7 @@ def listed(inputs: Inputs) -> Inputs:
     return inputs
 
 
-def flattened(inputs: Inputs) -> Sequence[torch.Tensor | Number]:
+def flattened(inputs: Inputs) -> Flat:
     """The inputs, those of vectors in place of their list."""
     if type(inputs) not in _NESTED:
         listed(inputs)

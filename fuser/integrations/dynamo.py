@@ -30,6 +30,7 @@ from fuser.errors import BackendOptionError
 from fuser.integrations.compared import save_compared
 from fuser.integrations.coverage import Coverage, Reports, coverage
 from fuser.integrations.decompositions import decompositions
+from fuser.integrations.hoisted import hoisted
 from fuser.integrations.joined import joined
 from fuser.integrations.joint import name_conjugates, rewrite_graph
 from fuser.integrations.kept_states import describe_kept_states
@@ -155,10 +156,10 @@ def compile_graph(
     if how.run:
         compile_ahead(list(parts.values()))
     how.record(coverage(name, roles, parts))
-    outer = outer_module(module, parts, roles, onednn=onednn, seen=seen)
+    forward = hoisted(outer_module(module, parts, roles, onednn=onednn, seen=seen))
 
     def run(inputs: list[Any]) -> Any:
-        return outer.forward(inputs)
+        return forward(inputs)
 
     run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
     return run

@@ -23,6 +23,7 @@ from fuser.integrations.lowering import Lowering
 from fuser.integrations.repro import write_script
 from fuser.ir.nodes import Fusion
 from fuser.pipeline import Plan
+from fuser.runtime.placed import Run
 
 
 class PartitionCall:
@@ -68,6 +69,15 @@ class PartitionCall:
             outputs = self._in_torch(inputs)  # raises what the user's mistakes raise in torch
             self._fail(error, inputs)
             return outputs
+
+    def settled(self, inputs: Sequence[torch.Tensor]) -> Run | None:
+        """What runs any tensors that lie as these, which a call has run, without looking at them.
+
+        None where torch runs them, or a call depends on more.
+        """
+        if self.definition is None or self.failure is not None or self._only_planned:
+            return None
+        return self.definition.settled(inputs, **self._options)
 
     def plan(self, inputs: Sequence[torch.Tensor | int] | None = None) -> Plan:
         """What a call with these inputs would run; by default, inputs as they were traced.

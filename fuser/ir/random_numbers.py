@@ -35,6 +35,9 @@ State = tuple[int, int]
 """A seed and an offset."""
 
 _GENERATOR = threading.Lock()
+_SEED = torch.empty((), dtype=torch.int64, device="cpu")
+"""Where torch draws one into: a new tensor takes longer than the number."""
+
 _RECORD: ContextVar[list[State] | None] = ContextVar("_RECORD", default=None)
 
 
@@ -63,7 +66,8 @@ def draw_state(device: torch.device) -> State:
 
 def _drawn(device: torch.device) -> State:
     if device.type != "cuda":
-        return int(torch.empty((), dtype=torch.int64, device="cpu").random_()), 0
+        with _GENERATOR:
+            return int(_SEED.random_().item()), 0
     generator = torch.cuda.default_generators[device.index or 0]
     with _GENERATOR:
         if torch.cuda.is_current_stream_capturing():

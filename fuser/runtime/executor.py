@@ -198,6 +198,8 @@ class _CallWriter:
                     rooms.append(f"{made}_held")
                     self._lines.append(f"{rooms[-1]} = {made}()")
                     arguments.append(f"{rooms[-1]}.data_ptr()")
+                case Scalar(value) if value not in self._inputs:  # the plan's own, of its type
+                    arguments.append(str(value))
                 case Scalar(value):
                     convert = self._name("scalar", scalar_argument)
                     dtype = self._name("dtype", value.dtype)

@@ -13,12 +13,14 @@ from torch.fx import Graph, Node
 from fuser.integrations import dynamo
 from fuser.integrations.support import Support
 from tests.integrations.graphs import check_arguments, check_views
+from tests.integrations.hoisting import hoisted_and_checked
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FUSER_STRICT", "1")
     monkeypatch.setattr(dynamo, "support", _checked(dynamo.support))
+    monkeypatch.setattr(dynamo, "hoisted", hoisted_and_checked)
     torch._dynamo.reset()
     dynamo.clear_reports()
     torch.manual_seed(0)

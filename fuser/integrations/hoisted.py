@@ -1,0 +1,225 @@
+"""A graph that is called again with inputs that lie as before: they are checked once.
+
+    c = part_0(a, b)    # checks a and b        a and b are recognized
+    d = alias(c)        # checks c         =>   c = run_0((a, b))
+    e = part_1(d)       # checks d              d = reinterpret(c, sizes, strides, offset)
+                                                e = run_1((d,))
+
+What partitions, aliases and products make lies as what they read says. What torch makes besides is
+looked at where it is made. Of small tensors, the checks take longer than the kernels.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch.fx import Graph, GraphModule, Interpreter, Node
+from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
+
+from fuser.frontend.profiler import PROFILERS
+from fuser.integrations.fx_types import is_static, is_write, meta_of
+from fuser.integrations.outer_views import Alias
+from fuser.integrations.partition_call import PartitionCall
+from fuser.runtime.call import is_traced
+from fuser.runtime.placed import Run
+from fuser.runtime.torch_shortcuts import (
+    Recognizes,
+    is_aligned,
+    never,
+    recognizer,
+    reinterpret,
+)
+
+Forward: TypeAlias = Callable[[list[Any]], Any]
+"""A function of a list of inputs, which it empties."""
+
+ATTEMPTS = 8
+"""How often a graph's inputs may lie in a new way, until no more are recorded."""
+
+_CONTIGUOUS = (torch.mm, torch.bmm, torch.addmm)
+"""Their results are contiguous, whatever they read."""
+
+
+def hoisted(outer: GraphModule) -> Forward:
+    """`outer.forward`; after two calls with inputs that lie alike, such inputs are checked once."""
+    return _GraphCall(outer) if _may_be_hoisted(outer.graph) else outer.forward
+
+
+def _may_be_hoisted(graph: Graph) -> bool:
+    """Whether all sizes that partitions read are known, and torch writes to no tensor."""
+    read = [node for call in graph.nodes if _is_checked(call) for node in call.all_input_nodes]
+    return bool(read) and all(map(_is_sized, read)) and not any(map(is_write, graph.nodes))
+
+
+def _is_checked(node: Node) -> bool:
+    """Whether a node's call looks at how its inputs lie."""
+    return isinstance(node.target, PartitionCall | Alias)
+
+
+def _is_sized(node: Node) -> bool:
+    """Whether a node's result is a tensor of the same sizes in every call."""
+    value = meta_of(node)
+    return isinstance(value, torch.Tensor) and all(map(is_static, value.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lies:
+    """How a tensor lies that was seen."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    aligned: bool
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> _Lies:
+        """How it lies."""
+        sizes, offset = tuple(tensor.shape), int(tensor.storage_offset())
+        return cls(sizes, tensor.stride(), offset, is_aligned(tensor))
+
+    def again(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the same sizes, laid as this one."""
+        if tensor.stride() == self.strides and is_aligned(tensor):
+            return tensor
+        dtype, device = tensor.dtype, tensor.device
+        moved = torch.empty_strided(self.sizes, self.strides, dtype=dtype, device=device)
+        return moved.copy_(tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Habit:
+    """What runs inputs of which this was recorded, and what tells those."""
+
+    recognizes: Recognizes
+    run: Forward
+
+
+class _GraphCall:
+    """Calls a graph, without checks where inputs lie as in two calls before. Threads may share it:
+    a habit is replaced as a whole."""
+
+    def __init__(self, outer: GraphModule) -> None:
+        self._outer, self._checked = outer, cast("Forward", outer.forward)
+        self._places = [node for node in outer.graph.nodes if node.op == "placeholder"]
+        self._read = [n for n, node in enumerate(self._places) if any(map(_is_checked, node.users))]
+        self._attempts = ATTEMPTS
+        self._last: Recognizes = never
+        self._habit = _Habit(never, self._checked)
+
+    def __call__(self, inputs: list[Any]) -> Any:
+        """The graph's results."""
+        habit = self._habit
+        if PROFILERS or is_traced():
+            return self._checked(inputs)
+        if habit.recognizes([inputs[n] for n in self._read]):
+            return habit.run(inputs)
+        if self._attempts > 0 and self._is_seen_again(inputs):
+            return self._recorded(inputs)
+        return self._checked(inputs)
+
+    def _is_seen_again(self, inputs: list[Any]) -> bool:
+        """Whether inputs without a habit lie as the last ones without one."""
+        read = [inputs[n] for n in self._read]
+        if self._last(read):
+            return True
+        self._attempts -= 1
+        self._last = recognizer(read)
+        return False
+
+    def _recorded(self, inputs: list[Any]) -> Any:
+        """The results, and a habit of inputs that lie as these."""
+        recognizes, recorder = self._last, _Recorder(self._outer)
+        recorder.see_inputs(self._places, inputs)
+        results = recorder.boxed_run(inputs)
+        self._habit = _Habit(recognizes, _without_checks(self._outer, recorder, self._forget))
+        return results
+
+    def _forget(self) -> None:
+        """Check all from now on."""
+        self._attempts, self._habit = 0, _Habit(never, self._checked)
+
+
+class _Recorder(Interpreter):
+    """Runs a graph, and keeps how tensors lie, and what ran the partitions of which a call needs
+    to know no more than how its inputs lie."""
+
+    def __init__(self, outer: GraphModule) -> None:
+        super().__init__(outer)
+        self.lies: dict[Node, _Lies] = {}
+        self.runs: dict[Node, Run] = {}
+
+    def see_inputs(self, places: Sequence[Node], inputs: Sequence[object]) -> None:
+        """Keep how inputs lie, which are those of `places`."""
+        for place, given in zip(places, inputs, strict=True):
+            self._see(place, given)
+
+    def run_node(self, n: Node) -> Any:
+        """The result of a node."""
+        made = super().run_node(n)
+        self._see(n, made)
+        if isinstance(n.target, PartitionCall):
+            run = n.target.settled(self.fetch_args_kwargs_from_env(n)[0])
+            if run is not None:
+                self.runs[n] = run
+        return made
+
+    def _see(self, node: Node, made: object) -> None:
+        if isinstance(made, torch.Tensor):
+            self.lies[node] = _Lies.of(made)
+
+
+def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], None]) -> Forward:
+    """The graph, for inputs of which all that is made lies as it was `seen` to."""
+    graph, made = Graph(), dict[Node, Node]()
+    graph.set_codegen(_BoxedCodeGen())
+    settled: set[Node] = set()  # what lies as it was seen
+    for node in outer.graph.nodes:
+        copy = made[node] = graph.node_copy(node, made.__getitem__)
+        read, lies = node.all_input_nodes, seen.lies.get(node)
+        if node.op == "placeholder":
+            settled.add(node)
+        elif _is_checked(node) and not settled.issuperset(read):
+            continue
+        elif node in seen.runs:
+            copy.target = _unchecked(node, seen, forget)
+            copy.args = (copy.args,)
+            settled.add(node)
+        elif isinstance(node.target, Alias):
+            there = seen.lies[node]
+            offset = there.offset - seen.lies[read[0]].offset
+            copy.target = reinterpret
+            copy.args = (*copy.args, there.sizes, there.strides, offset)
+            settled.add(node)
+        elif node.target is operator.getitem and read[0] in settled:
+            settled.add(node)
+        elif lies is not None and lies.aligned and any(map(_is_checked, node.users)):
+            if node.op == "call_function" and node.target not in _CONTIGUOUS:
+                made[node] = graph.call_function(lies.again, (copy,))
+            settled.add(node)
+    module = GraphModule(outer, graph)
+    kept = (str(node.target) for node in graph.nodes if node.op == "get_attr")
+    vars(module).update({name: getattr(module, name) for name in kept if "." not in name})
+    return cast("Forward", module.forward)
+
+
+def _unchecked(node: Node, seen: _Recorder, forget: Callable[[], None]) -> Callable[..., Any]:
+    """A partition's call without checks. Where it fails, it is the partition's again, which tells
+    of mistakes, or has torch run it from then on."""
+    call, run = cast("PartitionCall", node.target), seen.runs[node]
+    taken = {user.args[1]: seen.lies[user] for user in node.users}
+
+    def unchecked(inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        try:
+            return run(inputs)
+        except Exception:  # of any kind, as in the call that checks
+            outputs = call(*inputs)
+        if call.failure is not None:
+            forget()
+        return [taken[n].again(x) if n in taken else x for n, x in enumerate(outputs)]
+
+    unchecked.__name__ = unchecked.__qualname__ = call.__name__
+    return unchecked

@@ -1,0 +1,327 @@
+"""A graph that is called again checks inputs that lie as before once.
+
+    part(a, b) checks     =>     graph checks a, b; run((a, b))
+
+(`hoisting.py` compares every graph of the other tests with what it gives checked.)
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fuser import PythonProfiler, debug
+from fuser.integrations import dynamo
+from fuser.integrations.hoisted import ATTEMPTS, hoisted
+from fuser.integrations.partition_call import PartitionCall
+
+
+@pytest.fixture(autouse=True)
+def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The partitions whose inputs were checked."""
+    names: list[str] = []
+    checked = PartitionCall.__call__
+
+    def call(self: PartitionCall, *inputs: Any) -> Any:
+        names.append(self.__name__)
+        return checked(self, *inputs)
+
+    monkeypatch.setattr(PartitionCall, "__call__", call)
+    monkeypatch.setattr(dynamo, "hoisted", hoisted)
+    return names
+
+
+def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    for _ in range(3):
+        x = torch.softmax((x @ w).view(4, 2, 4).transpose(0, 1), 2).transpose(0, 1).reshape(4, 8)
+    return x + 1
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    return torch.compile(function, backend="fuser", **options)
+
+
+X, W = torch.randn(4, 8), torch.randn(8, 8)
+
+
+def settle(run: Callable[..., Any], *inputs: torch.Tensor) -> None:
+    """Calls until nothing is checked: torch watches the first for what operations do."""
+    for _ in range(3):
+        run(*inputs)
+
+
+def test_a_call_like_two_others_checks_no_partition(called: list[str]) -> None:
+    run = compiled(layers)
+    for count in (3, 3, 3, 0, 0):
+        called.clear()
+        x, w = torch.randn(4, 8), torch.randn(8, 8)
+        torch.testing.assert_close(run(x, w), layers(x, w))
+        assert len(called) == count
+
+
+def test_a_training_step_checks_none_either(called: list[str]) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 8))
+    run, optimizer = compiled(model), torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(5):
+        x = torch.randn(4, 8)
+        expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+        called.clear()
+        optimizer.zero_grad()
+        run(x).square().sum().backward()
+        assert (called == []) == (step > 2)
+        got = [p.grad for p in model.parameters()]
+        torch.testing.assert_close(got, list(expected), rtol=1e-4, atol=1e-4)
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: torch.randn(8, 4).t(),
+        lambda: torch.randn(33)[1:].view(4, 8),
+        lambda: torch.randn(4, 8, requires_grad=True),
+        lambda: torch.complex(torch.randn(4, 8), torch.randn(4, 8)).conj().imag,
+    ],
+    ids=["turned", "unaligned", "watched", "negated"],
+)
+def test_inputs_that_lie_otherwise_are_checked(other: Any, called: list[str]) -> None:
+    run = compiled(layers, dynamic=False)
+    settle(run, X, W)
+    x = other()
+    torch.testing.assert_close(run(x, W), layers(x, W))
+    called.clear()
+    torch.testing.assert_close(run(X, W), layers(X, W))
+    assert called == []  # one other call is no new habit
+
+
+def test_a_new_habit_replaces_the_old_one(called: list[str]) -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return layers(x.detach(), w)
+
+    settle(run := compiled(function), X, W)
+    turned = torch.randn(8, 4).t()
+    counts: list[int] = []
+    with torch._dynamo.config.patch(error_on_recompile=False):
+        for _ in range(4):
+            called.clear()
+            torch.testing.assert_close(run(turned, W), function(turned, W))
+            counts.append(len(called))
+    assert counts[-1] == 0
+
+
+def test_inputs_that_never_lie_alike_are_recorded_no_more() -> None:
+    (outer,) = outers(lambda: compiled(lambda x: (x.sin() @ W).cos())(X))
+    run = hoisted(outer)
+    for n in range(2 * ATTEMPTS):
+        x = torch.randn(4, 8 + 4 * n)[:, :8]
+        (got,) = run([x, W])
+        torch.testing.assert_close(got, (x.sin() @ W).cos())
+    assert run._attempts == 0
+    torch.testing.assert_close(run([X, W])[0], (X.sin() @ W).cos())
+
+
+def outers(compiling: Callable[[], object]) -> list[torch.fx.GraphModule]:
+    """The graphs that are left of what is compiled."""
+    found: list[torch.fx.GraphModule] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(dynamo, "hoisted", lambda outer: found.append(outer) or outer.forward)
+        compiling()
+    return found
+
+
+@pytest.fixture
+def library() -> Iterator[torch.library.Library]:
+    library = torch.library.Library("fuser_hoisting", "FRAGMENT")
+    yield library
+    library._destroy()
+
+
+def operation(library: torch.library.Library, function: Callable[..., torch.Tensor]) -> Any:
+    """An operation of torch's that no partition takes, which tracing takes for contiguous."""
+    library.define("apart(Tensor x) -> Tensor")
+    library.impl("apart", function, "CPU")
+    library.impl("apart", lambda x: torch.empty(x.shape, device=x.device), "Meta")
+    return torch.ops.fuser_hoisting.apart.default
+
+
+def test_what_torch_lays_otherwise_than_before_is_laid_as_before(
+    library: torch.library.Library, called: list[str]
+) -> None:
+    lay = [lambda x: x.clone()]
+    apart = operation(library, lambda x: lay[0](x))  # noqa: PLW0108 (it is replaced)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = apart(x.sin())
+        return y.cos() + apart(y.t().contiguous().view(4, 8)).view(32)[:8]
+
+    run, expected = compiled(function), function(X)
+    settle(run, X)
+    called.clear()
+    for lay[0] in (
+        lambda x: x.t().contiguous().t(),
+        lambda x: torch.cat([torch.zeros(1), x.reshape(-1)])[1:].view(x.shape),
+    ):
+        torch.testing.assert_close(run(X), expected)
+    assert called == []
+
+
+def test_inputs_are_freed_as_soon_as_they_are_read(library: torch.library.Library) -> None:
+    freed: list[bool] = []
+    held: list[Any] = [lambda: None]
+
+    def watch(x: torch.Tensor) -> torch.Tensor:
+        freed.append(held[0]() is None)
+        return x.clone()
+
+    apart = operation(library, watch)
+    (outer,) = outers(lambda: compiled(lambda x, y: apart(x.sin() + y).cos())(X, X + 1))
+    run = hoisted(outer)
+    freed.clear()
+    for _ in range(4):
+        given = [torch.randn(4, 8), torch.randn(4, 8)]
+        held[0] = weakref.ref(given[0])
+        run(given)
+    assert freed == [True] * 4
+
+
+def test_updated_inputs_may_overlap_later() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(y.flip(0))
+        return (x @ W).exp()
+
+    run = compiled(function, dynamic=False)
+    for _ in range(3):
+        ours, theirs = X.clone(), X.clone()
+        torch.testing.assert_close(run(ours, X), function(theirs, X))
+        torch.testing.assert_close(ours, theirs)
+    ours, theirs = torch.arange(36.0).view(36), torch.arange(36.0).view(36)
+    got = run(ours[:32].view(4, 8), ours[4:].view(4, 8))
+    torch.testing.assert_close(got, function(theirs[:32].view(4, 8), theirs[4:].view(4, 8)))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_scatters_are_deterministic_where_that_is_wanted_later(called: list[str]) -> None:
+    at = torch.tensor([0, 0, 1, 1])
+    run = compiled(lambda x: torch.zeros(2, 8).index_add(0, at, x.sin()))
+    settle(run, X)
+    called.clear()
+    torch.use_deterministic_algorithms(True)
+    try:
+        run(X)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert len(called) == 1
+
+
+def test_random_numbers_are_those_of_checked_calls() -> None:
+    run = compiled(lambda x: torch.dropout(x.sin() @ W, 0.5, True).cos())
+    results: list[torch.Tensor] = []
+    for _ in range(4):
+        torch.manual_seed(3)
+        results += [run(X), run(X)]
+    assert not torch.equal(results[0], results[1])
+    for n in range(2, 8):
+        assert torch.equal(results[n], results[n % 2])
+
+
+def test_an_index_out_of_range_is_torchs_error_every_time(called: list[str]) -> None:
+    table = torch.randn(5, 8)
+    run = compiled(lambda at: (torch.embedding(table, at).sin() @ W).cos())
+    at = torch.tensor([0, 4])
+    settle(run, at)
+    called.clear()
+    run(at)
+    assert called == []
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of range"):
+            run(torch.tensor([0, 5]))
+    called.clear()
+    torch.testing.assert_close(run(at), (table[at].sin() @ W).cos())
+    assert called == []
+
+
+def test_a_partition_that_fails_later_is_torchs_from_then_on(
+    monkeypatch: pytest.MonkeyPatch, called: list[str]
+) -> None:
+    monkeypatch.delenv("FUSER_STRICT")
+    debug.reload()
+    function = lambda x: (x.sin() @ W).t().cos()  # noqa: E731
+    fails = [False]
+    settled = PartitionCall.settled
+
+    def settled_until(self: PartitionCall, inputs: Any) -> Any:
+        run = settled(self, inputs)
+
+        def sometimes(given: Any) -> Any:
+            if fails[0]:
+                raise MemoryError
+            return run(given)
+
+        return sometimes
+
+    def execute(self: Any, *args: Any, **options: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(PartitionCall, "settled", settled_until)
+    run = compiled(function)
+    settle(run, X)
+    run(X)
+    fails[0] = True
+    monkeypatch.setattr("fuser.pipeline.Executor.execute", execute)
+    with pytest.warns(RuntimeWarning, match="is run by torch"):
+        torch.testing.assert_close(run(X), function(X))
+    called.clear()
+    torch.testing.assert_close(run(X), function(X))
+    assert len(called) == 2
+
+
+def test_a_profiler_times_all_partitions(called: list[str]) -> None:
+    run = compiled(layers)
+    settle(run, X, W)
+    run(X, W)
+    called.clear()
+    with PythonProfiler() as profiler:
+        run(X, W)
+    assert len(called) == 3
+    assert "softmax" in str(profiler) or "exp" in str(profiler)
+    called.clear()
+    run(X, W)
+    assert called == []
+
+
+def test_open_sizes_are_checked(called: list[str]) -> None:
+    run = compiled(layers_of_any, dynamic=True)
+    for rows in (4, 5, 6, 6, 6):
+        called.clear()
+        x = torch.randn(rows, 8)
+        torch.testing.assert_close(run(x, W), layers_of_any(x, W))
+        assert called != []
+
+
+def layers_of_any(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x @ w, 1).sin() @ w + 1
+
+
+def test_threads_share_a_graph() -> None:
+    run, wrong = compiled(layers), list[int]()
+    settle(run, X, W)
+
+    def work(number: int) -> None:
+        torch.manual_seed(number)
+        for _ in range(50):
+            x = torch.randn(4, 8)
+            if not torch.allclose(run(x, W), layers(x, W), atol=1e-6):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
