@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from fuser.codegen import Workspace
 from fuser.ir.nodes import Value
 from fuser.runtime.cuda_driver import current_stream
+from fuser.runtime.torch_shortcuts import empty_strided
 from fuser.schedule import ACCESS_BYTES
 from fuser.segmenter import ExternStep, SegmentedFusion
 
@@ -56,18 +59,26 @@ def _lies_right(result: torch.Tensor, strides: tuple[int, ...]) -> bool:
     return alike and (elements == 1 or result.data_ptr() % ACCESS_BYTES == 0)
 
 
-def room(workspace: Workspace, device: torch.device) -> torch.Tensor:
-    """The memory of a workspace, for one call, on the current stream.
+def room_maker(workspace: Workspace, device: torch.device) -> Callable[[], torch.Tensor]:
+    """What makes the memory of a workspace for one call, on the current stream.
 
     What is freed after the launch is reused by later work of the same stream only. What a kernel
     leaves 0 serves the next one on that stream, which saves a kernel that writes zeros; a CUDA
     graph, which may be replayed on another stream, has memory of its own.
     """
-    shared = workspace.restored and device.type == "cuda" and workspace.elements <= _KEPT_ZEROS
-    if shared and not torch.cuda.is_current_stream_capturing():
-        return _zeros(workspace.dtype.torch, device.index or 0)
-    make = torch.zeros if workspace.zeroed else torch.empty
-    return make(workspace.elements, dtype=workspace.dtype.torch, device=device)
+    elements, dtype = workspace.elements, workspace.dtype.torch
+    if not workspace.zeroed:
+        make = empty_strided(device)
+        return lambda: make((elements,), (1,), dtype)
+    if not (workspace.restored and device.type == "cuda" and elements <= _KEPT_ZEROS):
+        return lambda: torch.zeros(elements, dtype=dtype, device=device)
+
+    def shared() -> torch.Tensor:
+        if torch.cuda.is_current_stream_capturing():
+            return torch.zeros(elements, dtype=dtype, device=device)
+        return _zeros(dtype, device.index or 0)
+
+    return shared
 
 
 _KEPT_ZEROS = 1 << 18

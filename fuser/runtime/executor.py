@@ -25,8 +25,8 @@ from fuser.codegen import KernelSource, Pointer, Scalar, Size, Workspace
 from fuser.ir.nodes import GeneratorState, Inputs, Output, Statement, Value
 from fuser.ir.random_numbers import draw_state
 from fuser.ir.strided import Strided
-from fuser.runtime.buffers import room, sole_aliases
-from fuser.runtime.checked import IndexReport
+from fuser.runtime.buffers import room_maker, sole_aliases
+from fuser.runtime.checked import IndexReports
 from fuser.runtime.kernel import Launcher, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from fuser.runtime.stats import count
@@ -194,7 +194,7 @@ class _CallWriter:
                 case Pointer(value):
                     arguments.append(f"{loaded.segment.memory[value].base}.data_ptr()")
                 case Workspace():
-                    made = self._name("room", lambda of=argument: room(of, device))
+                    made = self._name("room", room_maker(argument, device))
                     rooms.append(f"{made}_held")
                     self._lines.append(f"{rooms[-1]} = {made}()")
                     arguments.append(f"{rooms[-1]}.data_ptr()")
@@ -206,19 +206,16 @@ class _CallWriter:
                     arguments.append(f"{convert}({value}, {dtype})")
                 case Size():
                     pass
-        sizes, report = loaded.sizes, ""
+        sizes, after = loaded.sizes, [f"del {', '.join(rooms)}"] if rooms else []
         if source.checks:
-            made = self._name("report", lambda: IndexReport(source.checks, device))
-            report = f"{made}_made"
-            self._lines.append(f"{report} = {made}()")
-            arguments += [f"*{self._name('sizes', sizes)}", f"{report}.address"]
+            reports = self._name("reports", IndexReports(source.checks, device))
+            self._lines.append(f"{reports}_taken = {reports}.take()")
+            after.append(f"{reports}.close({reports}_taken)")
+            arguments += [f"*{self._name('sizes', sizes)}", f"{reports}_taken.address"]
             sizes = ()
         arguments.append(f"*{self._name('sizes', (*sizes, *loaded.tail))}")
         launch = self._name("launch", loaded.launch)
-        self._lines.append(f"{launch}({', '.join(arguments)})")
-        self._lines += [f"del {', '.join(rooms)}"] if rooms else []
-        if report:
-            self._lines.append(f"{report}.raise_if_any()")
+        self._lines += [f"{launch}({', '.join(arguments)})", *after]
 
     # -- tensors that are read, and handed out ---------------------------------------------------
 

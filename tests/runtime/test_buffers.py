@@ -57,17 +57,24 @@ def test_counters_are_zero_again(
     fd = defined(build, x)
     made: list[torch.Tensor] = []
 
-    def room(workspace: Workspace, device: torch.device) -> torch.Tensor:
-        found = buffers.room(workspace, device)
-        if workspace.restored:
-            made.append(found)
-        return found
+    given: list[torch.Tensor] = []  # in place of new ones
 
-    monkeypatch.setattr(executor, "room", room)
+    def maker(workspace: Workspace, device: torch.device) -> Callable[[], torch.Tensor]:
+        make = buffers.room_maker(workspace, device)
+        if not workspace.restored:
+            return make
+
+        def room() -> torch.Tensor:
+            made.append(given[0] if given else make())
+            return made[-1]
+
+        return room
+
+    monkeypatch.setattr(executor, "room_maker", maker)
     first = fd.execute([x], target="emulator")
     assert made
     assert not any(tensor.any() for tensor in made)
-    monkeypatch.setattr(executor, "room", lambda w, d: made[0] if w.restored else room(w, d))  # pyright: ignore
+    given.append(made[0])
     for before, again in zip(first, fd.execute([x], target="emulator"), strict=True):
         assert torch.equal(before, again)
 
@@ -111,27 +118,27 @@ class FakeCuda:
 
 def test_kernels_of_a_stream_share_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCuda(monkeypatch)
-    shared = buffers.room(COUNTERS, CUDA)
-    assert buffers.room(COUNTERS, CUDA) is shared
+    shared = buffers.room_maker(COUNTERS, CUDA)()
+    assert buffers.room_maker(COUNTERS, CUDA)() is shared
     assert not shared.any()
     assert shared.numel() >= COUNTERS.elements
     fake.stream = 0x71
-    assert buffers.room(COUNTERS, CUDA) is not shared
+    assert buffers.room_maker(COUNTERS, CUDA)() is not shared
     fake.stream = 0x70
-    assert buffers.room(COUNTERS, CUDA) is shared
+    assert buffers.room_maker(COUNTERS, CUDA)() is shared
 
 
 def test_a_graph_has_zeros_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCuda(monkeypatch)
-    shared = buffers.room(COUNTERS, CUDA)
+    shared = buffers.room_maker(COUNTERS, CUDA)()
     fake.capturing = True
-    assert buffers.room(COUNTERS, CUDA) is not shared
-    assert buffers.room(COUNTERS, CUDA).numel() == COUNTERS.elements
+    assert buffers.room_maker(COUNTERS, CUDA)() is not shared
+    assert buffers.room_maker(COUNTERS, CUDA)().numel() == COUNTERS.elements
 
 
 def test_what_is_not_left_zero_is_made_for_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeCuda(monkeypatch)
     taken = Workspace("taken", DataType.Int32, 7, zeroed=True)
-    assert buffers.room(taken, CUDA) is not buffers.room(taken, CUDA)
+    assert buffers.room_maker(taken, CUDA)() is not buffers.room_maker(taken, CUDA)()
     many = Workspace("finished", DataType.Int32, 1 << 20, zeroed=True, restored=True)
-    assert buffers.room(many, CUDA) is not buffers.room(many, CUDA)
+    assert buffers.room_maker(many, CUDA)() is not buffers.room_maker(many, CUDA)()

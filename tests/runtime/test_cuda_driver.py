@@ -16,7 +16,7 @@ import torch
 from fuser.codegen import IndexCheck
 from fuser.errors import CaptureError
 from fuser.runtime import cuda_bindings, cuda_driver
-from fuser.runtime.checked import IndexReport
+from fuser.runtime.checked import IndexReports
 from fuser.runtime.nvrtc import compile_cubin
 from fuser.runtime.parameters import Parameters
 from fuser.runtime.toolchain import find_compiler
@@ -192,8 +192,13 @@ torch._C._cuda_getCurrentRawStream = lambda index: streams.current
 streams.current = 0x51
 cuda_driver.capacity = lambda index: Capacity(108, 2048, 164 << 10)
 made = []
-room = executor.room
-executor.room = lambda *where: made.append(room(*where)) or made[-1]
+maker = executor.room_maker
+
+def room_maker(*where):
+    make = maker(*where)
+    return lambda: made.append(make()) or made[-1]
+
+executor.room_maker = room_maker
 
 compiled = compile_plan(fd.fusion, given, TargetName("cuda", "sm_80"))
 here = torch.device("cpu")
@@ -236,7 +241,7 @@ def test_a_warm_call_only_launches_on_the_stream_of_its_thread(fake_driver: Path
 def test_what_must_wait_refuses_to_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(CaptureError, match="FUSER_CHECK=index waits"):
-        IndexReport((IndexCheck("gather", 3, False),), torch.device("cuda"))
+        IndexReports((IndexCheck("gather", 3, False),), torch.device("cuda")).take()
     with pytest.raises(CaptureError, match="loads kernels"):
         cuda_driver.refuse_capture("a first call loads kernels")
 

@@ -10,7 +10,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.codegen import Size, Workspace
-from fuser.runtime.buffers import room
+from fuser.runtime.buffers import room_maker
 from fuser.runtime.emulator import build
 from fuser.runtime.kernel import as_c, c_types
 from fuser.runtime.occupancy import Capacity, filling_grid, resident_blocks
@@ -100,7 +100,7 @@ def test_fewer_blocks_do_the_same(define: Callable[[FusionDefinition], None]) ->
         made = [torch.full_like(tensor, torch.nan) for tensor in wanted]
         addresses = [tensor.data_ptr() for tensor in (x, *made)]
         used = [a for a in source.arguments if isinstance(a, Workspace)]
-        rooms = [room(workspace, x.device) for workspace in used]
+        rooms = [room_maker(workspace, x.device)() for workspace in used]
         sizes = [a.number for a in source.arguments if isinstance(a, Size)]
         numbers = [*addresses, *(held.data_ptr() for held in rooms), *sizes]
         build(source.code, source.name).launch(
