@@ -1,9 +1,9 @@
 """A graph that is called again with inputs that lie as before: they are checked once.
 
-    c = part_0(a, b)    # checks a and b        a and b are recognized
-    d = alias(c)        # checks c         =>   c = run_0((a, b))
-    e = part_1(d)       # checks d              d = reinterpret(c, sizes, strides, offset)
-                                                e = run_1((d,))
+    part = part_0(a, b)    # checks a and b
+    c = part[0]                                [c] = run_0([a, b])    # which are recognized
+    d = alias(c)           # checks c     =>   d = reinterpret(c, sizes, strides, offset)
+    e = part_1(d)[0]       # checks d          [e] = run_1([d])
 
 What partitions, aliases and products make lies as what they read says. What torch makes besides is
 looked at where it is made. Of small tensors, the checks take longer than the kernels.
@@ -11,17 +11,16 @@ looked at where it is made. Of small tensors, the checks take longer than the ke
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
-from torch.fx.graph import _BoxedCodeGen  # pyright: ignore[reportPrivateUsage]
 
 from fuser.frontend.profiler import PROFILERS
 from fuser.integrations.fx_types import is_static, is_write, meta_of
+from fuser.integrations.graph_text import Forward, GraphWriter
 from fuser.integrations.outer_views import Alias
 from fuser.integrations.partition_call import PartitionCall
 from fuser.runtime.call import is_traced
@@ -33,9 +32,6 @@ from fuser.runtime.torch_shortcuts import (
     recognizer,
     reinterpret,
 )
-
-Forward: TypeAlias = Callable[[list[Any]], Any]
-"""A function of a list of inputs, which it empties."""
 
 ATTEMPTS = 8
 """How often a graph's inputs may lie in a new way, until no more are recorded."""
@@ -145,12 +141,12 @@ class _GraphCall:
 
 class _Recorder(Interpreter):
     """Runs a graph, and keeps how tensors lie, and what ran the partitions of which a call needs
-    to know no more than how its inputs lie."""
+    to know no more than how its inputs lie, with the number of their outputs."""
 
     def __init__(self, outer: GraphModule) -> None:
         super().__init__(outer)
         self.lies: dict[Node, _Lies] = {}
-        self.runs: dict[Node, Run] = {}
+        self.runs: dict[Node, tuple[Run, int]] = {}
 
     def see_inputs(self, places: Sequence[Node], inputs: Sequence[object]) -> None:
         """Keep how inputs lie, which are those of `places`."""
@@ -164,7 +160,7 @@ class _Recorder(Interpreter):
         if isinstance(n.target, PartitionCall):
             run = n.target.settled(self.fetch_args_kwargs_from_env(n)[0])
             if run is not None:
-                self.runs[n] = run
+                self.runs[n] = run, len(made)
         return made
 
     def _see(self, node: Node, made: object) -> None:
@@ -174,52 +170,46 @@ class _Recorder(Interpreter):
 
 def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], None]) -> Forward:
     """The graph, for inputs of which all that is made lies as it was `seen` to."""
-    graph, made = Graph(), dict[Node, Node]()
-    graph.set_codegen(_BoxedCodeGen())
-    settled: set[Node] = set()  # what lies as it was seen
+    writer, settled = GraphWriter(outer), set[Node]()  # what lies as it was seen
     for node in outer.graph.nodes:
-        copy = made[node] = graph.node_copy(node, made.__getitem__)
         read, lies = node.all_input_nodes, seen.lies.get(node)
         if node.op == "placeholder":
             settled.add(node)
         elif _is_checked(node) and not settled.issuperset(read):
-            continue
+            writer.call(node)
         elif node in seen.runs:
-            copy.target = _unchecked(node, seen, forget)
-            copy.args = (copy.args,)
-            settled.add(node)
+            run, count = seen.runs[node]
+            taken = {user.args[1]: user for user in node.users}
+            outputs = [taken.get(number) for number in range(count)]
+            laid = [None if out is None else seen.lies[out] for out in outputs]
+            writer.unpack(node, outputs, run, _instead(node, laid, forget))
+            settled.update((node, *node.users))
         elif isinstance(node.target, Alias):
             there = seen.lies[node]
             offset = there.offset - seen.lies[read[0]].offset
-            copy.target = reinterpret
-            copy.args = (*copy.args, there.sizes, there.strides, offset)
+            writer.call_instead(node, reinterpret, (*node.args, there.sizes, there.strides, offset))
             settled.add(node)
-        elif node.target is operator.getitem and read[0] in settled:
-            settled.add(node)
-        elif lies is not None and lies.aligned and any(map(_is_checked, node.users)):
-            if node.op == "call_function" and node.target not in _CONTIGUOUS:
-                made[node] = graph.call_function(lies.again, (copy,))
-            settled.add(node)
-    module = GraphModule(outer, graph)
-    kept = (str(node.target) for node in graph.nodes if node.op == "get_attr")
-    vars(module).update({name: getattr(module, name) for name in kept if "." not in name})
-    return cast("Forward", module.forward)
+        elif node not in settled:
+            writer.call(node)
+            if lies is not None and lies.aligned and any(map(_is_checked, node.users)):
+                if node.op == "call_function" and node.target not in _CONTIGUOUS:
+                    writer.change(node, lies.again)
+                settled.add(node)
+    return writer.function()
 
 
-def _unchecked(node: Node, seen: _Recorder, forget: Callable[[], None]) -> Callable[..., Any]:
-    """A partition's call without checks. Where it fails, it is the partition's again, which tells
-    of mistakes, or has torch run it from then on."""
-    call, run = cast("PartitionCall", node.target), seen.runs[node]
-    taken = {user.args[1]: seen.lies[user] for user in node.users}
+def _instead(
+    node: Node, laid: Sequence[_Lies | None], forget: Callable[[], None]
+) -> Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]:
+    """What is called where a partition fails that nothing has checked: itself, which tells of
+    mistakes, or has torch run it from then on. The outputs are `laid` as they were."""
+    call = cast("PartitionCall", node.target)
 
-    def unchecked(inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        try:
-            return run(inputs)
-        except Exception:  # of any kind, as in the call that checks
-            outputs = call(*inputs)
+    def checked(inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        outputs = call(*inputs)
         if call.failure is not None:
             forget()
-        return [taken[n].again(x) if n in taken else x for n, x in enumerate(outputs)]
+        pairs = zip(outputs, laid, strict=True)
+        return [out if lies is None else lies.again(out) for out, lies in pairs]
 
-    unchecked.__name__ = unchecked.__qualname__ = call.__name__
-    return unchecked
+    return checked

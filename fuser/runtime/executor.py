@@ -6,7 +6,7 @@ What a call does is one Python function, written for the plan, a line for each t
         T0, T1 = inputs
         T3 = empty((8, 64), (64, 1), dtype_0)
         launch_1(T0.data_ptr(), T1.data_ptr(), T3.data_ptr(), *sizes_2)
-        count("kernels_launched", 1)
+        count_3()
         return [T3]
 
 Of small tensors, a call takes longer than its kernels: it is to look nothing up.
@@ -29,7 +29,7 @@ from fuser.runtime.buffers import room_maker, sole_aliases
 from fuser.runtime.checked import IndexReports
 from fuser.runtime.kernel import Launcher, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
-from fuser.runtime.stats import count
+from fuser.runtime.stats import launch_counter
 from fuser.runtime.torch_shortcuts import empty_strided
 from fuser.runtime.torch_steps import extern, interpreted, separated, update
 from fuser.segmenter import AliasStep, ExternStep, Segment, SegmentedFusion, Step
@@ -87,7 +87,7 @@ class _CallWriter:
         self._sole_alias = sole_aliases(segmented)
         self._made: set[Value] = set(self._inputs)
         self._lines: list[str] = []
-        self._names: dict[str, object] = {"count": count, "torch": torch}
+        self._names: dict[str, object] = {"torch": torch}
 
     @property
     def shares(self) -> bool:
@@ -110,7 +110,7 @@ class _CallWriter:
             if lies.base is value and value not in self._made and lies.elements == 0:
                 self._allocate(value)  # nobody computes it
         if self._kernels:
-            self._lines.append(f'count("kernels_launched", {len(self._kernels)})')
+            self._lines.append(f"{self._name('count', launch_counter(len(self._kernels)))}()")
         self._hand_out(apart=apart)
         body = "\n    ".join([*self._lines, "return outputs"])
         parameters = "inputs, mark" if marked else "inputs"

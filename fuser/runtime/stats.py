@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Callable
 
 _LOCK = threading.Lock()
-_COUNTS = {
-    "plans_built": 0,
-    "kernels_compiled": 0,
-    "kernels_loaded_from_disk": 0,
-    "kernels_launched": 0,
-}
+_COUNTS = {"plans_built": 0, "kernels_compiled": 0, "kernels_loaded_from_disk": 0}
+_CALLS: list[tuple[itertools.count[int], int]] = []
+"""Of each function of a plan, its calls and how many kernels one launches."""
 
 
 def stats() -> dict[str, int]:
     """How many plans were built and kernels compiled, loaded from disk and launched so far."""
     with _LOCK:
-        return dict(_COUNTS)
+        launched = sum(_calls(calls) * kernels for calls, kernels in _CALLS)
+        return {**_COUNTS, "kernels_launched": launched}
 
 
-def count(name: str, more: int = 1) -> None:
-    """Add to a counter; safe from several threads."""
+def count(name: str) -> None:
+    """Add one to a counter; safe from several threads."""
     with _LOCK:
-        _COUNTS[name] += more
+        _COUNTS[name] += 1
+
+
+def launch_counter(kernels: int) -> Callable[[], object]:
+    """What counts the kernels of a call, safe from several threads without a lock: of small
+    tensors, a call takes little longer than that."""
+    calls = itertools.count()
+    with _LOCK:
+        _CALLS.append((calls, kernels))
+    return calls.__next__
+
+
+def _calls(counter: itertools.count[int]) -> int:
+    """How often a counter was advanced: its next number, which only its text tells."""
+    return int(repr(counter).removeprefix("count(").removesuffix(")"))

@@ -1,0 +1,133 @@
+"""A graph as the text of a function, in which each line is one call and nothing is looked up.
+
+def run(INPUTS):
+    [a, b] = INPUTS
+    INPUTS.clear()
+    try:
+        [c] = RUN_0([a, b])
+    except Exception:
+        [c] = INSTEAD_1([a, b])
+    del a
+    mm = CALL_2(c, b)
+    del b, c
+    return (mm,)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, cast
+
+from torch.fx import GraphModule, Node
+
+Forward: TypeAlias = Callable[[list[Any]], Any]
+"""A function of a list of inputs, which it empties."""
+
+
+class GraphWriter:
+    """Writes the function, node by node, in the order of the graph.
+
+    What a node makes has its name, and is dropped after the last node that reads it. What is there
+    before has a name that no node has.
+    """
+
+    def __init__(self, outer: GraphModule) -> None:
+        self._outer = outer
+        self._names: dict[str, object] = {}
+        self._last: dict[Node, Node] = {}
+        for node in outer.graph.nodes:
+            self._last |= dict.fromkeys((node, *node.all_input_nodes), node)
+        inputs = [node for node in outer.graph.nodes if node.op == "placeholder"]
+        self._lines = [f"{_list(map(str, inputs))} = INPUTS", "INPUTS.clear()"]
+        self._drop(inputs, inputs)
+
+    def call(self, node: Node) -> None:
+        """A node as it is."""
+        if node.op == "get_attr":
+            self._names[str(node)] = operator.attrgetter(str(node.target))(self._outer)
+        elif node.op == "output":
+            self._lines.append(f"return {self._text(node.args[0])}")
+        elif node.target is operator.getitem:
+            read, key = node.args
+            self._lines.append(f"{node} = {self._text(read)}[{self._text(key)}]")
+            self._drop_after(node)
+        else:
+            given = [f"{key}={self._text(value)}" for key, value in node.kwargs.items()]
+            self._assign(node, cast("Any", node.target), [*map(self._text, node.args), *given])
+
+    def call_instead(
+        self, node: Node, function: Callable[..., object], arguments: Sequence[object]
+    ) -> None:
+        """Another call in the place of a node."""
+        self._assign(node, function, list(map(self._text, arguments)))
+
+    def change(self, node: Node, function: Callable[..., object]) -> None:
+        """What later nodes read is what the function makes of what the node has made."""
+        self._lines.append(f"{node} = {self._name('CHANGE', function)}({node})")
+
+    def unpack(
+        self,
+        node: Node,
+        outputs: Sequence[Node | None],
+        function: Callable[..., object],
+        instead: Callable[..., object],
+    ) -> None:
+        """The `outputs` of a node, None for those that are not read, of a function of the list of
+        what it reads; of the other one where that raises."""
+        taken = ["UNUSED" if output is None else str(output) for output in outputs]
+        text = f"{_list(taken)} = {{}}({self._text(list(node.args))})"
+        tried, caught = (
+            text.format(self._name(kind, held))
+            for kind, held in (("RUN", function), ("INSTEAD", instead))
+        )
+        self._lines += ["try:", f"    {tried}", "except Exception:", f"    {caught}"]
+        self._lines += ["del UNUSED"] if None in outputs else []
+        self._drop_after(node)
+        made = [output for output in outputs if output is not None]
+        self._drop(made, made)
+
+    def function(self) -> Forward:
+        """The function, of nodes that were all written."""
+        body = "\n    ".join(self._lines)
+        exec(compile(f"def run(INPUTS):\n    {body}\n", "<graph>", "exec"), self._names)
+        return cast("Forward", self._names["run"])
+
+    def _assign(self, node: Node, function: Callable[..., object], texts: Iterable[str]) -> None:
+        self._lines.append(f"{node} = {self._name('CALL', function)}({', '.join(texts)})")
+        self._drop_after(node)
+
+    def _drop_after(self, node: Node) -> None:
+        """What no later node reads."""
+        self._drop([node, *node.all_input_nodes], [node])
+
+    def _drop(self, nodes: Sequence[Node], done: Sequence[Node]) -> None:
+        """Those of the nodes of which the last reader, or they themselves, is done."""
+        over = [str(node) for node in nodes if self._last[node] in done]
+        held = [name for name in over if name not in self._names]
+        self._lines += [f"del {', '.join(held)}"] if held else []
+
+    def _text(self, value: object) -> str:
+        """An argument: of nodes, numbers, and sequences of those; others have a name."""
+        if isinstance(value, Node):
+            return str(value)
+        if isinstance(value, list):
+            return _list(map(self._text, cast("list[object]", value)))
+        if type(value) is tuple:
+            parts = map(self._text, cast("tuple[object, ...]", value))
+            return f"({''.join(f'{part}, ' for part in parts)})"
+        plain = value is None or isinstance(value, bool | str) or type(value) is int
+        if plain or (isinstance(value, float) and math.isfinite(value)):
+            return repr(value)
+        return self._name("HELD", value)
+
+    def _name(self, kind: str, held: object) -> str:
+        """A name for something that is there before."""
+        name = f"{kind}_{len(self._names)}"
+        self._names[name] = held
+        return name
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"[{', '.join(texts)}]"
