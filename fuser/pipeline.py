@@ -100,9 +100,9 @@ class Executor:
         self, inputs: Inputs, *, target: str | None = None, device: Device = None
     ) -> Run | None:
         """What runs any tensors of the sizes, strides and dtypes of these, aligned for any kernel,
-        with outputs that are apart. None where nothing has run these, or where a call depends on
-        more: on which inputs overlap, or a setting of torch's."""
-        if self._updated or self._scatters:
+        of which those that are updated overlap no other, with outputs that are apart. None where
+        nothing has run these, or where a call depends on a setting of torch's."""
+        if self._scatters:
             return None
         place = None if device is None else device_of(inputs, device)
         prepared = self._prepared.find((target, place, *self._key(inputs)))

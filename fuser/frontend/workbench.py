@@ -216,7 +216,8 @@ class Workbench(ABC):
     def settled(
         self, inputs: Flat, *, target: str | None = None, device: Device = None
     ) -> Run | None:
-        """What runs, as `execute_apart`, any tensors that lie as these, without looking at them.
+        """What runs, as `execute_apart`, any tensors that lie as these, without looking at them;
+        those that are updated must overlap no other.
 
         None where nothing has run these yet, or a call depends on more than how inputs lie.
         """

@@ -72,19 +72,20 @@ class GraphWriter:
         node: Node,
         outputs: Sequence[Node | None],
         function: Callable[..., object],
-        instead: Callable[..., object],
+        instead: Callable[..., object] | None,
     ) -> None:
         """The `outputs` of a node, None for those that are not read, of a function of the list of
-        what it reads; of the other one where that raises."""
-        taken = ["UNUSED" if output is None else str(output) for output in outputs]
-        text = f"{_list(taken)} = {{}}({self._text(list(node.args))})"
-        tried, caught = (
-            text.format(self._name(kind, held))
-            for kind, held in (("RUN", function), ("INSTEAD", instead))
-        )
-        self._lines += ["try:", f"    {tried}", "except Exception:", f"    {caught}"]
+        what it reads; of the other one, if any, where that raises."""
+        taken = _list("UNUSED" if output is None else str(output) for output in outputs)
+        given = self._text(list(node.args))
+        line = f"{taken} = {self._name('RUN', function)}({given})"
+        if instead is None:
+            self._lines.append(line)
+        else:
+            caught = f"{taken} = {self._name('INSTEAD', instead)}({given})"
+            self._lines += ["try:", f"    {line}", "except Exception:", f"    {caught}"]
         self._lines += ["del UNUSED"] if None in outputs else []
-        self._drop_after(node)
+        self._drop(node.all_input_nodes, [node])
         made = [output for output in outputs if output is not None]
         self._drop(made, made)
 

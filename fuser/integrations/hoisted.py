@@ -23,7 +23,7 @@ from fuser.integrations.fx_types import is_static, is_write, meta_of
 from fuser.integrations.graph_text import Forward, GraphWriter
 from fuser.integrations.outer_views import Alias
 from fuser.integrations.partition_call import PartitionCall
-from fuser.runtime.call import is_traced
+from fuser.runtime.call import are_apart, is_traced, overlapping
 from fuser.runtime.placed import Run
 from fuser.runtime.torch_shortcuts import (
     Recognizes,
@@ -46,14 +46,24 @@ def hoisted(outer: GraphModule) -> Forward:
 
 
 def _may_be_hoisted(graph: Graph) -> bool:
-    """Whether all sizes that partitions read are known, and torch writes to no tensor."""
+    """Whether all sizes that partitions read are known, and torch writes numbers only."""
     read = [node for call in graph.nodes if _is_checked(call) for node in call.all_input_nodes]
-    return bool(read) and all(map(_is_sized, read)) and not any(map(is_write, graph.nodes))
+    writes = (node.target for node in graph.nodes if is_write(node))
+    numbers = all(target is torch.ops.aten.copy_.default for target in writes)
+    return bool(read) and all(map(_is_sized, read)) and numbers
 
 
 def _is_checked(node: Node) -> bool:
     """Whether a node's call looks at how its inputs lie."""
     return isinstance(node.target, PartitionCall | Alias)
+
+
+def _updated(node: Node) -> list[Node]:
+    """What a partition updates."""
+    call = node.target
+    if not isinstance(call, PartitionCall):
+        return []
+    return [cast("Node", node.args[number]) for number in call.updated]
 
 
 def _is_sized(node: Node) -> bool:
@@ -102,6 +112,8 @@ class _GraphCall:
         self._outer, self._checked = outer, cast("Forward", outer.forward)
         self._places = [node for node in outer.graph.nodes if node.op == "placeholder"]
         self._read = [n for n, node in enumerate(self._places) if any(map(_is_checked, node.users))]
+        written = {node for call in outer.graph.nodes for node in _updated(call)}
+        self._updated = [at for at, n in enumerate(self._read) if self._places[n] in written]
         self._attempts = ATTEMPTS
         self._last: Recognizes = never
         self._habit = _Habit(never, self._checked)
@@ -123,7 +135,8 @@ class _GraphCall:
         if self._last(read):
             return True
         self._attempts -= 1
-        self._last = recognizer(read)
+        if not overlapping(read, self._updated):
+            self._last = recognizer(read, are_apart(read, self._updated) if self._updated else None)
         return False
 
     def _recorded(self, inputs: list[Any]) -> Any:
@@ -182,7 +195,9 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
             taken = {user.args[1]: user for user in node.users}
             outputs = [taken.get(number) for number in range(count)]
             laid = [None if out is None else seen.lies[out] for out in outputs]
-            writer.unpack(node, outputs, run, _instead(node, laid, forget))
+            once = bool(_updated(node))  # what was written already is not written again
+            instead = None if once else _instead(node, laid, forget)
+            writer.unpack(node, outputs, run, instead)
             settled.update((node, *node.users))
         elif isinstance(node.target, Alias):
             there = seen.lies[node]

@@ -43,10 +43,12 @@ class PartitionCall:
         self.__name__ = self.__qualname__ = name
         self._target = target
         self._only_planned = in_torch
-        self._writes = any(map(is_write, graph.nodes))
+        places = [node for node in graph.nodes if node.op == "placeholder"]
+        written = [node.args[0] for node in graph.nodes if is_write(node)]
+        self.updated = [number for number, place in enumerate(places) if place in written]
         self._options: dict[str, object] = {} if target is None else {"target": target}
         self._device = _device(graph)
-        if not any(n.op == "placeholder" for n in graph.nodes):
+        if not places:
             self._options["device"] = self._device
         self.definition: FusionDefinition | None = None
         try:
@@ -62,16 +64,17 @@ class PartitionCall:
             return self.definition.execute_apart(inputs, **self._options)
         except Exception as error:
             held = list(map(_held, inputs))
-            if any(map(operator.is_not, held, inputs)) and not self._writes:
+            if any(map(operator.is_not, held, inputs)) and not self.updated:
                 return self(*held)
-            if self._writes and self.definition.is_compiled(inputs, **self._options):
+            if self.updated and self.definition.is_compiled(inputs, **self._options):
                 raise  # inputs may be written already, and torch would do it again
             outputs = self._in_torch(inputs)  # raises what the user's mistakes raise in torch
             self._fail(error, inputs)
             return outputs
 
     def settled(self, inputs: Sequence[torch.Tensor]) -> Run | None:
-        """What runs any tensors that lie as these, which a call has run, without looking at them.
+        """What runs any tensors that lie as these, which a call has run, without looking at them;
+        those that are `updated`, by position, must overlap no other.
 
         None where torch runs them, or a call depends on more.
         """

@@ -206,6 +206,73 @@ def test_updated_inputs_may_overlap_later() -> None:
     torch.testing.assert_close(ours, theirs)
 
 
+def test_what_torch_writes_is_written(called: list[str]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.add_(x.sin()).mul_(2)
+
+    ours, theirs = X.clone(), X.clone()
+    run = compiled(function, dynamic=False)
+    for _ in range(4):
+        called.clear()
+        torch.testing.assert_close(run(ours), function(theirs))
+        torch.testing.assert_close(ours, theirs)
+    assert called == []
+
+
+def test_an_optimizers_step_checks_its_tensors_once(called: list[str]) -> None:
+    ours, theirs = (
+        [nn.Parameter(torch.arange(n * 4.0).view(n, 4)) for n in range(1, 6)] for _ in range(2)
+    )
+    steps: list[Callable[[], object]] = []
+    for parameters in (ours, theirs):
+        optimizer = torch.optim.AdamW(parameters, lr=0.1, foreach=True)
+        steps.append(optimizer.step)
+    step = compiled(steps[0])
+    for number in range(6):
+        for parameters in (ours, theirs):
+            for parameter in parameters:
+                parameter.grad = parameter.detach().cos() + number
+        called.clear()
+        step()
+        steps[1]()
+        torch.testing.assert_close(ours, theirs)
+    assert called == []
+
+
+def test_what_fails_between_its_writes_is_not_done_again(
+    monkeypatch: pytest.MonkeyPatch, called: list[str]
+) -> None:
+    settled, fails = PartitionCall.settled, [False]
+
+    def settled_until(self: PartitionCall, inputs: Any) -> Any:
+        run = settled(self, inputs)
+
+        def sometimes(given: Any) -> Any:
+            outputs = run(given)
+            if fails[0]:
+                raise MemoryError
+            return outputs
+
+        return sometimes
+
+    monkeypatch.setattr(PartitionCall, "settled", settled_until)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1.0)
+        return x.sin()
+
+    run = compiled(function, dynamic=False)
+    x = torch.zeros(4, 8)
+    for _ in range(4):
+        run(x)
+    called.clear()
+    fails[0] = True
+    with pytest.raises(MemoryError):
+        run(x)
+    assert called == []
+    assert torch.equal(x, torch.full((4, 8), 5.0))
+
+
 def test_scatters_are_deterministic_where_that_is_wanted_later(called: list[str]) -> None:
     at = torch.tensor([0, 0, 1, 1])
     run = compiled(lambda x: torch.zeros(2, 8).index_add(0, at, x.sin()))
