@@ -1,4 +1,4 @@
-"""The loop axes of a body: ordered by the stores' memory, and merged where every access allows."""
+"""The loop axes of a sweep: ordered by the stores' memory, and merged where every access allows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fuser.schedule.body import Body
 from fuser.schedule.expressions import IndexValue
 from fuser.schedule.index import Axis, Index, affine_parts, index_of, substitute
 from fuser.schedule.loop_tree import Node
+from fuser.schedule.row_body import AnySweep
 from fuser.schedule.statements import Let, Load, Prefetch, Store
 
 Moved = TypeVar("Moved", bound=Node)
@@ -23,10 +24,10 @@ def arrange(body: Body) -> Body:
     return coalesce(dataclasses.replace(body, axes=tuple(by_stride)))
 
 
-def coalesce(body: Body) -> Body:
-    """`body` with neighbouring axes merged that every access walks as one."""
-    axes, replaced = merge_axes(body.axes, body.indices())
-    return dataclasses.replace(map_indices(body, replaced), axes=axes)
+def coalesce(sweep: AnySweep) -> AnySweep:
+    """A sweep with neighbouring axes merged that all of its indices walk as one."""
+    axes, replaced = merge_axes(sweep.axes, sweep.indices())
+    return dataclasses.replace(replace_axes(sweep, replaced), axes=axes)
 
 
 def merge_axes(
@@ -57,13 +58,17 @@ def later(axes: Sequence[Axis], points: float) -> tuple[Axis, int]:
     return axis, math.ceil(points)
 
 
-def map_indices(body: Body, replacements: Mapping[Axis, Index]) -> Body:
-    """`body` with axes replaced in every index."""
+def replace_axes(sweep: AnySweep, replaced: Mapping[Axis, Index]) -> AnySweep:
+    """A sweep with axes replaced in every index."""
+    if not replaced:
+        return sweep
+    folds = (dataclasses.replace(fold, at=substitute(fold.at, replaced)) for fold in sweep.folds)
     return dataclasses.replace(
-        body,
-        loads=tuple(moved(load, replacements) for load in body.loads),
-        lets=tuple(moved(let, replacements) for let in body.lets),
-        stores=tuple(moved(store, replacements) for store in body.stores),
+        sweep,
+        code=tuple(moved(node, replaced) for node in sweep.code),
+        folds=tuple(folds),
+        stores=tuple(moved(store, replaced) for store in sweep.stores),
+        ahead=tuple(moved(asked, replaced) for asked in sweep.ahead),
     )
 
 

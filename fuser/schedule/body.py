@@ -14,35 +14,18 @@ from fuser.ir.nodes import Cat, Pad, Value
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates, pull, push
 from fuser.schedule.emit import Emitter, scalar_operands
-from fuser.schedule.expressions import Expression, IndexValue, Ref
-from fuser.schedule.index import Axis, Index, clean_cut, compose, linear, unravel
-from fuser.schedule.row_body import Code, names_in
+from fuser.schedule.expressions import Expression, Ref
+from fuser.schedule.index import Axis, clean_cut, compose, linear, unravel
+from fuser.schedule.row_body import Code, Sweep, names_in
 from fuser.schedule.statements import Let, Load, Store
 from fuser.segmenter import Segment
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """Straight-line code over `axes`. `prologue` is done once: it computes scalars."""
+class Body(Sweep):
+    """The only sweep of a kernel, which loads before it computes. `prologue` is done once."""
 
-    axes: tuple[Axis, ...]
-    prologue: tuple[Load | Let, ...]
-    loads: tuple[Load, ...]
-    lets: tuple[Let, ...]
-    stores: tuple[Store, ...]
-
-    @property
-    def code(self) -> tuple[Load | Let, ...]:
-        """What a point loads and computes."""
-        return (*self.loads, *self.lets)
-
-    def indices(self) -> list[Index]:
-        """Every index in the body."""
-        found = [access.at for access in (*self.loads, *self.stores)]
-        found += [
-            let.expression.index for let in self.lets if isinstance(let.expression, IndexValue)
-        ]
-        return found
+    prologue: tuple[Load | Let, ...] = ()
 
 
 def trace(segment: Segment) -> Body:
@@ -87,7 +70,8 @@ class _Tracer(Emitter):
             for value, at in self._stored_at.items()
         )
         kept = tuple(axis for axis in axes if axis.extent != 1)
-        return Body(kept, tuple(self._prologue), tuple(self._loads), tuple(self._lets), stores)
+        code = (*self._loads, *self._lets)
+        return Body(kept, code, stores=stores, prologue=tuple(self._prologue))
 
     def _place_stores(self, coordinates: Coordinates) -> dict[Value, Coordinates]:
         """The coordinates of every stored value at one point of the domain."""
@@ -161,10 +145,8 @@ class _Tracer(Emitter):
 def rewrite_points(
     body: Body, rewrite: Callable[[Sequence[Code], Iterable[str]], Iterable[Code]]
 ) -> Body:
-    """`body` with its lets rewritten, given what is read after them."""
-    read = names_in((*body.loads, *body.stores))
-    lets = (node for node in rewrite(body.lets, read) if isinstance(node, Let))
-    return replace(body, lets=tuple(lets))
+    """`body` with its code rewritten, given what is read after it."""
+    return replace(body, code=tuple(rewrite(body.code, names_in(body.stores))))
 
 
 def _alike(value: Value, shape: tuple[int, ...], at: Coordinates) -> Coordinates:

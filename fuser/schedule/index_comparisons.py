@@ -30,7 +30,6 @@ from fuser.schedule.body import Body
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Convert, Expression, IndexValue, Literal, Ref
 from fuser.schedule.index import ZERO, Index
-from fuser.schedule.resolve import only_read
 from fuser.schedule.row_body import (
     Code,
     RowBody,
@@ -39,6 +38,7 @@ from fuser.schedule.row_body import (
     names_in,
     nodes_read,
     variables_of,
+    without_dead_code,
 )
 from fuser.schedule.statements import CheckedIndex, Let, Load
 
@@ -94,8 +94,7 @@ def _in_range(found: _Sum) -> _Sum | None:
 
 def points_in_32_bits(body: Body) -> Body:
     """`body` with such comparisons in 32 bits."""
-    lets = [node for node in _Comparisons().code(body.lets) if isinstance(node, Let)]
-    return only_read(dataclasses.replace(body, lets=tuple(lets)))
+    return without_dead_code(dataclasses.replace(body, code=_Comparisons().code(body.code)))
 
 
 def rows_in_32_bits(body: RowBody) -> RowBody:

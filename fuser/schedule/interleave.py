@@ -19,7 +19,7 @@ from fuser.schedule.counts import costly_arithmetic
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.pieces import part_of, refined
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.statements import Load
 from fuser.schedule.straight_line import StraightLine
 from fuser.schedule.vectors import step_along
 
@@ -49,7 +49,7 @@ def together(body: Body, most: int) -> Body:
 def _units(part: Body, most: int) -> list[Body]:
     """A part cut into the elements of its innermost axes, as many as may be interleaved."""
     units = [part]
-    if any(load.drawn for load in part.loads) or _is_vector(part, most):
+    if part.draws or _is_vector(part, most):
         return units
     while len(part.axes) > 1 and 0 < len(units) * part.axes[-1].extent <= most:
         inner = part.axes[-1]
@@ -68,7 +68,7 @@ def _is_vector(part: Body, most: int) -> bool:
     if len(part.axes) < 2 or part.axes[-1].extent < SHORTEST_VECTOR:
         return False
     *_, outer, inner = part.axes
-    accesses = [*(load.at for load in part.loads), *(store.at for store in part.stores)]
+    accesses = [access.at for access in part.accesses]
     next_ones = [step_along(at, outer) for at in accesses]
     return all(step_along(at, inner) in (0, 1) for at in accesses) and all(
         step is None or step == 0 or abs(step) > most for step in next_ones
@@ -77,7 +77,7 @@ def _is_vector(part: Body, most: int) -> bool:
 
 def _most(part: Body, parameters: CpuParameters) -> int:
     """How many of its elements may be one body."""
-    statements = max(len(part.loads) + len(part.lets), 1)
+    statements = max(len(part.code), 1)
     costly = max(costly_arithmetic(part.lets), 1)
     return min(
         parameters.interleaved,
@@ -105,10 +105,6 @@ def _side_by_side(bodies: Sequence[Body]) -> Body:
         return first
     line = StraightLine()
     for body in bodies:
-        line.add(body.code, body.stores)
-    return dataclasses.replace(
-        first,
-        loads=tuple(node for node in line.code if isinstance(node, Load)),
-        lets=tuple(node for node in line.code if isinstance(node, Let)),
-        stores=tuple(line.stores),
-    )
+        line.add((*body.loads, *body.lets), body.stores)
+    loads_first = sorted(line.code, key=lambda node: not isinstance(node, Load))
+    return dataclasses.replace(first, code=tuple(loads_first), stores=tuple(line.stores))

@@ -23,7 +23,7 @@ from fuser.schedule.statements import Let, Load
 def with_invariants_before(body: Body) -> Body:
     """`body` with what depends on no axis in its prologue, if a costly function is of it."""
     same = {let.name for let in body.prologue}
-    for node in body.code:
+    for node in (*body.loads, *body.lets):
         if not _follows_axes(node) and all(map(same.__contains__, names_in((node,)))):
             same.add(node.name)
     once = tuple(node for node in body.code if node.name in same)
@@ -32,8 +32,7 @@ def with_invariants_before(body: Body) -> Body:
     return replace(
         body,
         prologue=(*body.prologue, *once),
-        loads=tuple(load for load in body.loads if load not in once),
-        lets=tuple(let for let in body.lets if let not in once),
+        code=tuple(node for node in body.code if node not in once),
     )
 
 

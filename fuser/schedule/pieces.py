@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from fuser.schedule.axes import coalesce, map_indices
+from fuser.schedule.axes import coalesce, replace_axes
 from fuser.schedule.body import Body
 from fuser.schedule.index import Axis, Clamped, Index, affine_parts, clean_cut, compose, of_axis
 from fuser.schedule.resolve import comparisons, resolve
@@ -58,7 +58,7 @@ def refined(piece: Body) -> Body:
         halves = axis.split(inner)
         position = piece.axes.index(axis)
         axes = (*piece.axes[:position], *halves, *piece.axes[position + 1 :])
-        piece = dataclasses.replace(map_indices(piece, {axis: compose(halves)}), axes=axes)
+        piece = dataclasses.replace(replace_axes(piece, {axis: compose(halves)}), axes=axes)
     return coalesce(resolve(piece))
 
 
@@ -112,7 +112,7 @@ def part_of(piece: Body, axis: Axis, number: int, span: tuple[int, int]) -> Body
     """A piece where `axis` is in a span. `number` tells the parts of one axis apart."""
     own, place = in_span(axis, number, span)
     axes = tuple(own if each == axis else each for each in piece.axes)
-    return dataclasses.replace(map_indices(piece, {axis: place}), axes=axes)
+    return dataclasses.replace(replace_axes(piece, {axis: place}), axes=axes)
 
 
 def in_span(axis: Axis, number: int, span: tuple[int, int]) -> tuple[Axis, Index]:

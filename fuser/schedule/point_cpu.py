@@ -134,7 +134,7 @@ def _in_tiles(turned: Turned, way: _Way) -> _Tiles:
     shape = cpu_shape(turned, parameters, past_cache=past_cache)
     columns = shape.columns
     chunked = chunk_length(turned.rest, parameters) == parameters.processor.chunk
-    if chunked and (past_cache or gains_by_chunks((*turned.rest.loads, *turned.rest.lets))):
+    if chunked and (past_cache or gains_by_chunks(turned.rest.code)):
         asked, done = chunk_of(turned.work(columns), columns, parameters)
     else:
         lane, shifted = with_lanes(turned.work(columns), columns)
@@ -168,8 +168,7 @@ def _reads_apart(body: Body, parameters: CpuParameters) -> bool:
     elements, over which compilers take seconds. A few others beside them, such as a number of each
     row, make up for it only where lanes are called for."""
     inner = body.axes[-1]
-    accesses = (*(load.at for load in body.loads), *(store.at for store in body.stores))
-    steps = [step_along(at, inner) for at in accesses]
+    steps = [step_along(access.at, inner) for access in body.accesses]
     apart = [step for step in steps if step is None or abs(step) > parameters.interleaved]
     neighbours = [step for step in steps if step in (-1, 1)]
     if neighbours and gains_by_chunks(body.code):

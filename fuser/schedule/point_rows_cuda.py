@@ -20,7 +20,7 @@ from fuser.schedule.index import Axis, Index
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_vectors import Vectors, divided, vectors_for
-from fuser.schedule.statements import Load, draws
+from fuser.schedule.statements import Load
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments, step_along
 from fuser.segmenter import Segment
 
@@ -34,7 +34,7 @@ def as_rows(
 
     What is divided or clamped along a row stays with points, whose lanes share such an index.
     """
-    if not body.axes or draws(body.loads):
+    if not body.axes or body.draws:
         return None
     *rows, inner = body.axes
     if any(step_along(index, inner) is None for index in body.indices()):
@@ -60,8 +60,7 @@ def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) 
     if others or len(sweep.axes) != 1 or vectors.peel or not vectors.whole:
         return []
     (axis,) = sweep.axes
-    read = [node.at for node in sweep.code if isinstance(node, Load)]
-    if not all(_is_plain(at) and at.coefficient(axis) in (0, 1) for at in read):
+    if not all(_is_plain(n.at) and n.at.coefficient(axis) in (0, 1) for n in sweep.loads):
         return []
     loads = loads_to_keep([sweep], body.rows, vectors.lanes, least=1)
     nbytes = vectors.lanes * sum(load.tensor.dtype.itemsize for load in loads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuser.schedule.axes import map_indices
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.body import Body
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.index import Axis, lanes_of
@@ -17,7 +17,7 @@ def scalar_nodes(body: Body) -> tuple[Node, ...]:
 def with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
     """A lane axis, and the body with it added to the innermost axis."""
     lane, replaced = lanes_of(body.axes[-1], count)
-    return lane, map_indices(body, replaced)
+    return lane, replace_axes(body, replaced)
 
 
 def elements(body: Body) -> int:
@@ -27,5 +27,4 @@ def elements(body: Body) -> int:
 
 def work(body: Body) -> int:
     """Instructions for all points, roughly."""
-    moved = len(body.loads) + len(body.stores)
-    return elements(body) * (moved + arithmetic(body.code))
+    return elements(body) * (len(body.accesses) + arithmetic(body.code))

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.body import Body
 from fuser.schedule.expressions import (
     Call,
     Convert,
@@ -27,8 +26,9 @@ from fuser.schedule.expressions import (
     SizeValue,
 )
 from fuser.schedule.index import Index
-from fuser.schedule.row_body import names_in, nodes_read
-from fuser.schedule.statements import Let
+from fuser.schedule.row_body import AnySweep, Code, variables_of, without_dead_code
+from fuser.schedule.row_statements import Keep
+from fuser.schedule.statements import CheckedIndex, Let
 from fuser.schedule.zero_sums import is_unsigned, without_zero
 
 
@@ -41,13 +41,34 @@ class Comparison:
     below: bool
 
 
-def resolve(body: Body) -> Body:
-    """`body` without the selections that its axes decide."""
-    known, lets = decided(body.lets)
-    stores = [
-        dataclasses.replace(store, source=replaced(store.source, known)) for store in body.stores
-    ]
-    return only_read(dataclasses.replace(body, lets=tuple(lets), stores=tuple(stores)))
+def resolve(sweep: AnySweep) -> AnySweep:
+    """A sweep without the selections that its axes decide."""
+    return without_dead_code(with_known(sweep, *decided(sweep.lets)))
+
+
+def with_known(sweep: AnySweep, known: Mapping[str, Expression], lets: Iterable[Let]) -> AnySweep:
+    """A sweep that reads what is `known` of names, and makes the others by these `lets`."""
+    left = {let.name: let for let in lets}
+    indexing = {variable.name for variable in variables_of(tuple(sweep.indices()))}
+    code: list[Code] = []
+    for node in sweep.code:
+        match node:
+            case Let() if node.name in left:
+                code.append(left[node.name])
+            case Let() if node.name in indexing:
+                code.append(dataclasses.replace(node, expression=known[node.name]))
+            case Let():
+                pass
+            case CheckedIndex():
+                code.append(dataclasses.replace(node, value=replaced(node.value, known)))
+            case Keep(source=source) if source is not None or node.name in known:
+                kept = replaced(source, known) if source is not None else known[node.name]
+                code.append(dataclasses.replace(node, source=kept))
+            case _:
+                code.append(node)
+    folds = (dataclasses.replace(f, value=replaced(f.value, known)) for f in sweep.folds)
+    stores = (dataclasses.replace(s, source=replaced(s.source, known)) for s in sweep.stores)
+    return dataclasses.replace(sweep, code=tuple(code), folds=tuple(folds), stores=tuple(stores))
 
 
 def decided(all_lets: Sequence[Let]) -> tuple[dict[str, Expression], list[Let]]:
@@ -119,11 +140,3 @@ def _chosen(args: tuple[Expression, ...]) -> Expression | None:
     if isinstance(condition, Literal):
         return one if condition.value else other
     return one if one == other else None
-
-
-def only_read(body: Body) -> Body:
-    """`body` without lets and loads that no store needs."""
-    needed = set(names_in(body.stores))
-    lets = nodes_read(body.lets, needed)
-    loads = tuple(load for load in body.loads if load.name in needed)
-    return dataclasses.replace(body, loads=loads, lets=lets)

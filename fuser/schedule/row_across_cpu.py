@@ -9,13 +9,14 @@ import math
 from collections import Counter
 
 from fuser.ir.nodes import Value
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.expressions import Call
 from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Share, nested
-from fuser.schedule.row_axes import lanes_across_rows, replace_axes
+from fuser.schedule.row_axes import lanes_across_rows
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_folds_cpu import widened_blocks
 from fuser.schedule.row_power_sums import add_powers
@@ -26,7 +27,6 @@ from fuser.schedule.row_spans import rows_in_spans
 from fuser.schedule.row_strip_cpu import Strip
 from fuser.schedule.row_strip_online import swept_online
 from fuser.schedule.row_sweeps_cpu import Ways
-from fuser.schedule.statements import Load
 from fuser.segmenter.rows import Refusal
 
 
@@ -108,7 +108,7 @@ def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
     sweeps: Counter[Value] = Counter()
     swept: dict[Value, int] = {}
     for sweep in body.stages:
-        read = {n.tensor for n in sweep.code if isinstance(n, Load) and n.at.coefficient(inner)}
+        read = {load.tensor for load in sweep.loads if load.at.coefficient(inner)}
         sweeps.update(read)
         swept.update((tensor, point_count(sweep.axes)) for tensor in read)
     again = [tensor for tensor, count in sweeps.items() if count > 1]

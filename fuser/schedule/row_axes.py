@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from fuser.schedule.axes import merge_axes, moved
+from fuser.schedule.axes import coalesce, merge_axes, replace_axes
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.index import Axis, Index, Variable, of_axis, substitute
+from fuser.schedule.index import Axis, Index, Variable, of_axis
 from fuser.schedule.row_body import RowBody, Sweep, indices_in, indices_of, names_in
-from fuser.schedule.statements import Load
 
 
 def arrange_rows(body: RowBody) -> RowBody:
@@ -25,21 +24,6 @@ def arrange_rows(body: RowBody) -> RowBody:
         rows=rows,
         stages=tuple(replace_axes(stage, replaced) for stage in stages),
         epilogue=tuple(_arranged(sweep, _reference(sweep, steps)) for sweep in body.epilogue),
-    )
-
-
-def replace_axes(sweep: Sweep, replaced: dict[Axis, Index]) -> Sweep:
-    """A sweep with axes replaced in every index."""
-    if not replaced:
-        return sweep
-
-    folds = (dataclasses.replace(fold, at=substitute(fold.at, replaced)) for fold in sweep.folds)
-    return dataclasses.replace(
-        sweep,
-        code=tuple(moved(node, replaced) for node in sweep.code),
-        folds=tuple(folds),
-        stores=tuple(moved(store, replaced) for store in sweep.stores),
-        ahead=tuple(moved(asked, replaced) for asked in sweep.ahead),
     )
 
 
@@ -105,14 +89,12 @@ def _arranged(sweep: Sweep, reference: dict[Axis, int]) -> Sweep:
         axes = _by_stride(axes, reference)
         # Elements that are repeated are read again, rather than one by one for every repetition.
         axes.sort(key=lambda axis: axis in reference)
-    merged, replaced = merge_axes(axes, sweep.indices())
-    return dataclasses.replace(replace_axes(sweep, replaced), axes=merged)
+    return coalesce(dataclasses.replace(sweep, axes=tuple(axes)))
 
 
 def _reference(sweep: Sweep, steps: _Steps) -> dict[Axis, int]:
     """The access whose memory the axes follow: of those over the most axes, the last."""
-    accesses = [store.at for store in sweep.stores]
-    accesses = [node.at for node in sweep.code if isinstance(node, Load)] + accesses
+    accesses = [access.at for access in sweep.accesses]
     return max(map(steps.of, [*reversed(accesses), Index()]), key=len)
 
 

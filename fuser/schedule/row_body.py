@@ -45,6 +45,7 @@ class Fold:
 
 Code = Load | Let | CheckedIndex | Keep | Kept | Running
 AnyCode = TypeVar("AnyCode", bound=Code)
+AnySweep = TypeVar("AnySweep", bound="Sweep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,19 @@ class Sweep:
     ahead: tuple[Prefetch, ...] = ()
 
     @property
+    def loads(self) -> tuple[Load, ...]:
+        """What it loads, or draws."""
+        return tuple(node for node in self.code if isinstance(node, Load))
+
+    @property
+    def lets(self) -> tuple[Let, ...]:
+        """What it computes."""
+        return tuple(node for node in self.code if isinstance(node, Let))
+
+    @property
     def accesses(self) -> tuple[Load | Store, ...]:
         """What it loads, and what it stores."""
-        return (*(node for node in self.code if isinstance(node, Load)), *self.stores)
+        return (*self.loads, *self.stores)
 
     def indices(self) -> list[Index]:
         """Every index in it, of folds too."""
@@ -218,7 +229,7 @@ def nodes_read(
     return tuple(reversed(read))
 
 
-def without_dead_code(sweep: Sweep) -> Sweep:
+def without_dead_code(sweep: AnySweep) -> AnySweep:
     """A sweep without what none of its folds and stores needs."""
     needed = set(names_in((*sweep.folds, *sweep.stores)))
     return dataclasses.replace(sweep, code=nodes_read(sweep.code, needed))
@@ -248,8 +259,8 @@ def rewrite_alike(
 def _made_by(stages: Iterable[Sweep]) -> dict[str, set[Expression]]:
     """By what each name is made, in any of the stages."""
     made: dict[str, set[Expression]] = {}
-    for node in (node for sweep in stages for node in sweep.code if isinstance(node, Let)):
-        made.setdefault(node.name, set()).add(node.expression)
+    for let in (let for sweep in stages for let in sweep.lets):
+        made.setdefault(let.name, set()).add(let.expression)
     return made
 
 

@@ -41,9 +41,8 @@ def use_facts(body: RowBody, *, by_inverse: bool = False) -> RowBody:
 def divide_by_inverses(body: Body) -> Body:
     """The same of quotients alone, for points: a thread has several of them."""
     facts = _Facts(True, body.prologue)
-    (sweep,) = facts.refined(Sweep(body.axes, body.lets))[-1:]
-    lets = tuple(node for node in sweep.code if isinstance(node, Let))
-    return dataclasses.replace(body, prologue=(*body.prologue, *facts.once), lets=lets)
+    *_, sweep = facts.refined(body)
+    return dataclasses.replace(body, prologue=(*body.prologue, *facts.once), code=sweep.code)
 
 
 class _Facts:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, divide, of_axis
 from fuser.schedule.row_across_cpu import unit_of
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.vectors import step_along
 from fuser.segmenter.rows import Refusal

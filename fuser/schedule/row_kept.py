@@ -43,8 +43,7 @@ def loads_to_keep(
     for sweep in sweeps:
         (axis,) = sweep.axes
         made = {node.name for node in sweep.code}
-        loads = [node for node in sweep.code if isinstance(node, Load)]
-        loads = loads if lanes == 1 or apart else consecutive_loads(sweep.code, axis)
+        loads = sweep.loads if lanes == 1 or apart else consecutive_loads(sweep.code, axis)
         known = [load for load in loads if made.isdisjoint(names_in((load,)))]
         counts.update(load for load in dict.fromkeys(known) if load.at.coefficient(axis))
     followed = [load for load, count in counts.items() if count >= least]

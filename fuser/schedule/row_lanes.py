@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fuser.schedule.axes import moved
+from fuser.schedule.axes import moved, replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.index import Axis, Index, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_statements import Accumulate, Keep, Kept
 from fuser.schedule.row_vectors import Vectors, divided

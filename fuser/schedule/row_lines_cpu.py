@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
@@ -28,7 +29,6 @@ from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.names import block_name
 from fuser.schedule.row_across_cpu import as_across, shared_strip
 from fuser.schedule.row_along_cpu import along_rows
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, dtype_of, names_in
 from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks

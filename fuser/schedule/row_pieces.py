@@ -12,12 +12,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.index import Axis, of_axis
 from fuser.schedule.pieces import cut_up, in_span, spans_along
-from fuser.schedule.resolve import decided
-from fuser.schedule.row_axes import arrange_rows, replace_axes
+from fuser.schedule.resolve import decided, with_known
+from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_body import RowBody, Sweep, contents, indices_of, names_in, nodes_read
-from fuser.schedule.row_parts import with_known
 from fuser.schedule.statements import Let
 
 
@@ -51,7 +51,7 @@ def _apart(piece: RowBody, number: int) -> RowBody:
 def _cut(piece: RowBody) -> list[RowBody]:
     """The parts of a piece, along the outermost of its rows that decides something; none if none
     does."""
-    lets = [node for node in piece.code if isinstance(node, Let)]
+    lets = [let for stage in piece.stages for let in stage.lets]
     indices = indices_of(piece.stages)
     for axis in piece.rows:
         spans = spans_along(axis, lets, indices)
@@ -73,9 +73,8 @@ def _resolved(stages: Iterable[Sweep]) -> Iterator[Sweep]:
     or read what was made once a row before."""
     once: list[Let] = []
     for stage in stages:
-        own = [node for node in stage.code if isinstance(node, Let)]
-        yield with_known(stage, *decided([*once, *own]))
-        once += [] if stage.axes else own
+        yield with_known(stage, *decided([*once, *stage.lets]))
+        once += () if stage.axes else stage.lets
 
 
 def _read_of(stages: Iterable[Sweep]) -> tuple[Sweep, ...]:

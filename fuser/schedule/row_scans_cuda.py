@@ -17,7 +17,6 @@ from fuser.schedule.row_lanes import neighbours
 from fuser.schedule.row_scans import carry_of, scanned_lanes
 from fuser.schedule.row_statements import Accumulate
 from fuser.schedule.row_vectors import Vectors
-from fuser.schedule.statements import Load
 from fuser.schedule.vectors import step_along
 
 
@@ -34,7 +33,7 @@ def column_lanes(
 ) -> int:
     """Lanes of one of the threads of a column: as many as keep memory busy, with the threads that
     run at once, as long as there are registers."""
-    loads = [node.tensor.dtype for node in sweep.code if isinstance(node, Load)]
+    loads = [load.tensor.dtype for load in sweep.loads]
     kept = [dtype for scan in sweep.scans for dtype in (scan.dtype, carry_of(scan).dtype)]
     words = sum(ceil_div(dtype.itemsize, 4) for dtype in (*loads, *kept))
     extent = sweep.axes[-1].extent

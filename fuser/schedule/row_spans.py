@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.index import (
     Axis,
     Clamped,
@@ -25,7 +26,6 @@ from fuser.schedule.index import (
     rewrite,
 )
 from fuser.schedule.pieces import spans_along
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import RowBody, Sweep, indices_of
 from fuser.schedule.statements import Load
 

@@ -12,11 +12,11 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Index
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep
 from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import CheckedIndex, Let, Load

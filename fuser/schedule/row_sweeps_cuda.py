@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
 from fuser.schedule.emit import join
@@ -23,7 +24,6 @@ from fuser.schedule.folds import lowest_finite
 from fuser.schedule.index import ZERO, Axis, Index, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.names import own_name
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_powers import less_another, powers_pair

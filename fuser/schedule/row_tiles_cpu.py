@@ -25,10 +25,10 @@ import itertools
 import math
 
 from fuser.ir.nodes import Value
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.counts import point_count, power_of_two
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import ZERO, Axis, compose, substitute
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, RowBody, Sweep, variables_of
 from fuser.schedule.row_statements import Keep, Kept, RowTile
 from fuser.schedule.statements import Load, Store

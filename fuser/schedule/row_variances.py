@@ -20,11 +20,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.counts import point_count
 from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, SizeValue
 from fuser.schedule.index import ZERO
 from fuser.schedule.resolve import replaced
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import (
     Code,
     Fold,
@@ -79,7 +79,7 @@ def _a_variance(stages: Sequence[Sweep], most_points: float) -> _Variance | None
         if fold.operation == "add"
     }
     means: dict[str, tuple[Let, Sweep, Fold]] = {}
-    for node in (node for sweep in stages for node in sweep.code if isinstance(node, Let)):
+    for node in (let for sweep in stages for let in sweep.lets):
         name, number = _divided(node)
         if name in totals and number == point_count(totals[name][0].axes):
             means[node.name] = node, *totals[name]
@@ -109,7 +109,7 @@ def _squared(sweep: Sweep) -> Expression | None:
     """What a sweep sums the squares of, if it does nothing else."""
     if sweep.stores or len(sweep.folds) != 1 or sweep.folds[0].slots is not None:
         return None
-    made = {node.name: node.expression for node in sweep.code if isinstance(node, Let)}
+    made = {let.name: let.expression for let in sweep.lets}
     (fold,) = sweep.folds
     square = made.get(fold.value.name) if isinstance(fold.value, Ref) else fold.value
     match square:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import ScatterForm
-from fuser.schedule.axes import merge_axes
+from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
@@ -24,7 +24,6 @@ from fuser.schedule.launch_cpu import launch_of
 from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Region, every_node, nested
 from fuser.schedule.names import kernel_name
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.row_statements import Kept, RowArray

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, Statement, Value
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.index import Axis, Index, Variable, index_of
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_elements import Elements
 from fuser.schedule.row_statements import Keep, Kept

@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.shapes import row_major_strides
-from fuser.schedule.axes import merge_axes
+from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.index import ZERO, Index, Variable, index_of, linear, substitute, unravel
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, indices_of
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.scatter_elements import (

@@ -15,10 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.axes import merge_axes
+from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, indices_of
 from fuser.schedule.row_statements import Keep, KeepAt, Kept
 from fuser.schedule.scatter_elements import (

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fuser.schedule.axes import merge_axes
+from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.index import ZERO, Axis, Index
-from fuser.schedule.row_axes import replace_axes
 from fuser.schedule.row_body import Code, Sweep, nodes_read
 from fuser.schedule.scatter_elements import Axes, ScatterTracer, atoms_of, axes_of
 from fuser.schedule.statements import Let, Store

@@ -17,7 +17,6 @@ from fuser.schedule.in_place import rows_refusal
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_cuda import refined_rows
 from fuser.schedule.row_straight import straight_row
-from fuser.schedule.statements import Let, Load, draws
 from fuser.segmenter import Segment
 from fuser.segmenter.atoms import NONE
 
@@ -33,11 +32,10 @@ def short_rows(segment: Segment, parameters: CudaParameters) -> tuple[Body, str 
     if any(_may_grow(sweep, parameters) for sweep in rows.stages):
         return None
     line = straight_row(rows)
-    loads = tuple(node for node in line.code if isinstance(node, Load))
-    lets = tuple(node for node in line.code if isinstance(node, Let))
-    if len(loads) + len(lets) < len(line.code) or draws(loads):
+    code = (*line.loads, *line.lets)
+    if len(code) < len(line.code) or line.draws:
         return None
-    body = arrange(Body(rows.rows, rows.prologue, loads, lets, line.stores))
+    body = arrange(Body(rows.rows, code, stores=line.stores, prologue=rows.prologue))
     return body, rows_refusal(segment, rows, by_team=True)
 
 

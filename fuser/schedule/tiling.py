@@ -58,15 +58,15 @@ class Turned:
     def limited(self, count: int) -> Turned:
         """The same with at most `count` tiles, those of loads first."""
         stored = max(count - len(self.loads), 0)
-        loads = (*self.rest.loads, *self.loads[count:])
+        code = (*self.rest.loads, *self.loads[count:], *self.rest.lets)
         stores = (*self.stores[stored:], *self.rest.stores)
-        rest = dataclasses.replace(self.rest, loads=loads, stores=stores)
+        rest = dataclasses.replace(self.rest, code=code, stores=stores)
         return Turned(self.along, self.across, self.loads[:count], self.stores[:stored], rest)
 
     def work(self, lanes: int) -> Body:
         """The rest of the body, with what is kept of several lanes for the stores of tiles."""
         kept = [Let(_lanes(s), s.source.dtype, s.source, in_lanes=True) for s in self.stores]
-        return dataclasses.replace(self.rest, lets=(*self.rest.lets, *(kept if lanes > 1 else ())))
+        return dataclasses.replace(self.rest, code=(*self.rest.code, *(kept if lanes > 1 else ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def find_turned(body: Body) -> Turned | None:
     stores = [store for store in body.stores if turned[store] == along]
     rest = dataclasses.replace(
         body,
-        loads=tuple(load for load in body.loads if load not in loads),
+        code=tuple(node for node in body.code if node not in loads),
         stores=tuple(store for store in body.stores if store not in stores),
     )
     return Turned(along, across, tuple(loads), tuple(stores), rest)

@@ -1,7 +1,7 @@
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
-from fuser.schedule.axes import arrange, coalesce, map_indices
+from fuser.schedule.axes import arrange, coalesce, replace_axes
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import IndexValue, Ref
 from fuser.schedule.index import Axis, Index, divide, linear, of_axis
@@ -14,7 +14,7 @@ ROWS, COLUMNS = Axis((0,), 4), Axis((1,), 6)
 
 def copy(load: Index, store: Index, axes: tuple[Axis, ...] = (ROWS, COLUMNS)) -> Body:
     """Y at `store` = X at `load`."""
-    return Body(axes, (), (Load("T0", X, load),), (), (Store(Y, store, Ref("T0", X.dtype)),))
+    return Body(axes, (Load("T0", X, load),), stores=(Store(Y, store, Ref("T0", X.dtype)),))
 
 
 def at(*strides: int) -> Index:
@@ -56,7 +56,8 @@ def test_arranging_makes_permuted_memory_one_axis_where_reads_and_writes_agree()
 
 def test_indices_that_are_numbers_are_mapped_too():
     let = Let("T1", DataType.Int, IndexValue(of_axis(ROWS), DataType.Int))
-    body = Body((ROWS,), (), (), (let,), (Store(Y, of_axis(ROWS), Ref("T1", DataType.Int)),))
+    store = Store(Y, of_axis(ROWS), Ref("T1", DataType.Int))
+    body = Body((ROWS,), (let,), stores=(store,))
     half = Index(0, ((COLUMNS, 2),))
-    mapped = map_indices(body, {ROWS: half})
+    mapped = replace_axes(body, {ROWS: half})
     assert mapped.indices() == [half, half]

@@ -10,7 +10,7 @@ import torch
 from fuser import FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.passes.lower_reductions import lower_reductions
-from fuser.schedule.axes import arrange
+from fuser.schedule.axes import arrange, with_index
 from fuser.schedule.body import Body, trace
 from fuser.schedule.in_place import points_refusal, rows_refusal, scatter_refusal
 from fuser.schedule.index import ZERO, Axis, Index
@@ -146,7 +146,7 @@ def again(body: Body, extent: int, step: int) -> Body:
     return dataclasses.replace(
         body,
         axes=(axis, *body.axes),
-        loads=tuple(dataclasses.replace(load, at=load.at + apart) for load in body.loads),
+        code=tuple(with_index(node, lambda at: at + apart) for node in body.code),
         stores=tuple(dataclasses.replace(store, at=store.at + apart) for store in body.stores),
     )
 

@@ -8,7 +8,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.ir.dtypes import DataType
-from fuser.schedule.axes import arrange, map_indices
+from fuser.schedule.axes import arrange, replace_axes
 from fuser.schedule.body import Body, trace
 from fuser.schedule.expressions import Call, Literal, Ref, refs
 from fuser.schedule.index import Axis, Index, of_axis
@@ -28,7 +28,7 @@ def padded() -> Body:
 def within(body: Body, start: int, end: int) -> Body:
     (axis,) = body.axes
     part = Axis((9,), end - start)
-    moved = map_indices(body, {axis: of_axis(part) + Index(start)})
+    moved = replace_axes(body, {axis: of_axis(part) + Index(start)})
     return resolve(dataclasses.replace(moved, axes=(part,)))
 
 
