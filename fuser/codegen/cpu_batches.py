@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Loop
@@ -38,24 +36,24 @@ def is_of_batch(kernel: CpuKernel) -> bool:
     return kernel.around.batch is not None and not kernel.around.row_of_batch
 
 
-def kept_count(kernel: CpuKernel, axis: Axis, outer: Sequence[Axis]) -> str:
-    """Of how many elements there is room for what is kept along `outer` axes and `axis`."""
-    elements = " * ".join(kernel.sizes.extent(each) for each in (*outer, axis))
+def kept_count(kernel: CpuKernel, axes: tuple[Axis, ...]) -> str:
+    """Of how many elements there is room for what is kept along axes."""
+    elements = " * ".join(map(kernel.sizes.extent, axes))
     batch = kernel.around.batch
     if batch is None:
         return elements
     rows = str(batch.step)
-    return rows if axis == batch.axis else f"{rows} * {elements}"
+    return rows if axes == (batch.axis,) else f"{rows} * {elements}"
 
 
-def kept_at(kernel: CpuKernel, axis: Axis, outer: Sequence[Axis]) -> str:
+def kept_at(kernel: CpuKernel, axes: tuple[Axis, ...]) -> str:
     """Where the element at hand is kept."""
     batch = kernel.around.batch
-    if batch is not None and axis == batch.axis:
+    if batch is not None and axes == (batch.axis,):
         return "row"
     at = "" if batch is None else "row"
-    for each in (*outer, axis):
+    for axis in axes:
         before = f"({at})" if "+" in at else at
-        name = kernel.sizes.axis(each)
-        at = f"{before} * {kernel.sizes.extent(each)} + {name}" if at else name
+        name = kernel.sizes.axis(axis)
+        at = f"{before} * {kernel.sizes.extent(axis)} + {name}" if at else name
     return at

@@ -164,14 +164,14 @@ def _row_array(kernel: CpuKernel, node: Keep | Kept | RowArray) -> None:
     array, type_ = f"{node.name}_row", kernel.expressions.type(node.dtype)
     match node:
         case RowArray():
-            kernel.out.line(f"{type_} {array}[{kept_count(kernel, node.axis, node.outer)}];")
+            kernel.out.line(f"{type_} {array}[{kept_count(kernel, node.axes)}];")
         case Keep():
             source = node.source or Ref(node.name, node.dtype)
             kept = kernel.expressions.print(source, node.name)
-            kernel.out.line(f"{array}[{kept_at(kernel, node.axis, node.outer)}] = {kept};")
+            kernel.out.line(f"{array}[{kept_at(kernel, node.axes)}] = {kept};")
         case Kept():
             kernel.expressions.lane_arrays.discard(node.name)
-            kept = f"{array}[{kept_at(kernel, node.axis, node.outer)}]"
+            kept = f"{array}[{kept_at(kernel, node.axes)}]"
             kernel.out.line(f"const {type_} {node.name} = {kept};")
 
 

@@ -70,7 +70,7 @@ def _in_order(kernel: CudaKernel, node: Keep | Kept | RowArray, type_: str) -> N
             place += f" + threadIdx.y * {kernel.sizes.parameter(f'{row}_room', node.room)}"
         kernel.out.line(f"{type_}* const {row} = {place};")
         return
-    at = kernel.sizes.index(compose((*node.outer, node.axis)), row)
+    at = kernel.sizes.index(compose(node.axes), row)
     if isinstance(node, Keep):
         _keep_in_order(kernel, node, f"{row}[{at}]")
     elif node.lanes == 1:

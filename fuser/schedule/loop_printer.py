@@ -6,7 +6,7 @@ for i0 < 8192 [PARALLEL]:
   for i1 < 768 [SWEEP, step=64]:
     T0 = load T0[768*i0 + i1]
     T1_lanes: Float = add(T1_lanes, T0) [in_lanes]
-  T1 = Combine(dtype=Float, arrays=('T1_lanes',), kept=Float, count=64, operation=add)
+  T1 = Combine(dtype=Float, arrays=(T1_lanes), kept=Float, count=64, operation=add)
   store T1[i0] = T1
 
 Nodes that are not spelled here are shown by their fields, those that hold their defaults left out.
@@ -130,6 +130,8 @@ class _NestPrinter:
                 return self._names.get(value, f"axis of {value.extent}")
             case Enum():
                 return value.name
+            case tuple():
+                return f"({', '.join(map(self._value, value))})"  # pyright: ignore[reportUnknownArgumentType]
             case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 return f"{type(value).__name__}({', '.join(self._fields(value, ()))})"
             case _:
@@ -153,5 +155,9 @@ class _NestPrinter:
 
 
 def _holds_nodes(held: object) -> bool:
-    """Whether a field is a tuple of nodes, rather than of numbers."""
-    return isinstance(held, tuple) and any(map(dataclasses.is_dataclass, held))  # pyright: ignore[reportUnknownArgumentType]
+    """Whether a field is a tuple of nodes, rather than of numbers or axes."""
+    return isinstance(held, tuple) and any(map(_is_node, held))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _is_node(held: object) -> bool:
+    return dataclasses.is_dataclass(held) and not isinstance(held, Axis)

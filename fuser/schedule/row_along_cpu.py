@@ -101,11 +101,7 @@ def _row_arrays(body: RowBody) -> list[RowArray]:
     """Room for what sweeps keep of a row, but in tiles."""
     kept = (node for node in body.code if isinstance(node, Keep))
     tiled = {tile.name for tile in body.tiles}
-    return [
-        RowArray(node.name, node.dtype, node.axis, outer=node.outer)
-        for node in kept
-        if node.name not in tiled
-    ]
+    return [RowArray(node.name, node.dtype, node.axes) for node in kept if node.name not in tiled]
 
 
 def _after_tiles(tiles: Sequence[RowTile], row: Axis, of_row: Sequence[Node]) -> tuple[Node, ...]:

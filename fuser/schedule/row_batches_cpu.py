@@ -103,7 +103,7 @@ def batches(
     for number, stage in enumerate(stages):
         later = set(names_in(contents(sweep for sweep, _ in stages[number + 1 :])))
         made = {name: dtype for name, dtype in _made(stage[0]) if name in later}
-        nodes += (RowArray(name, dtype, rows) for name, dtype in made.items())
+        nodes += (RowArray(name, dtype, (rows,)) for name, dtype in made.items())
         nodes += _over_batch(stage, rows, batch, known, made)
         known |= made
     loop = Loop(rows, Binding.BATCHES, tuple(nodes), batch)
@@ -115,11 +115,11 @@ def _over_batch(stage: Stage, rows: Axis, batch: int, known: Known, made: Known)
     Lanes that are joined in vectors are, when all rows are done."""
     sweep, done = stage
     read = set(names_in(contents([sweep])))
-    before = (Kept(name, dtype, rows) for name, dtype in known.items() if name in read)
+    before = (Kept(name, dtype, (rows,)) for name, dtype in known.items() if name in read)
     joined = {n.name: n for n in done if isinstance(n, Combine) and _joins_vectors(n, batch)}
     joined = {name: node for name, node in joined.items() if name in made}
     each = (KeepLanes(n) if isinstance(n, Combine) and n.name in joined else n for n in done)
-    after = (Keep(name, dtype, rows) for name, dtype in made.items() if name not in joined)
+    after = (Keep(name, dtype, (rows,)) for name, dtype in made.items() if name not in joined)
     at_once = not sweep.axes and all(map(_side_by_side, done))
     binding = Binding.BATCH_LANES if at_once else Binding.BATCH_IN_TURN
     yield Loop(rows, binding, (*before, *each, *after), batch)

@@ -122,21 +122,19 @@ def _last_of_chain(node: Made, readers: Readers, made: AbstractSet[str]) -> Made
 
 
 def _keeping(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
-    *outer, inner = sweep.axes
     code: list[Code] = []
     already = {node.name for node in sweep.code if isinstance(node, Keep)}
     for node in sweep.code:
         code.append(node)
         if isinstance(node, Made) and node.name in shared and node.name not in already:
-            code.append(Keep(node.name, dtype_of(node), inner, outer=tuple(outer)))
+            code.append(Keep(node.name, dtype_of(node), sweep.axes))
     return dataclasses.replace(sweep, code=tuple(code))
 
 
 def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     """The sweep with kept values read, and without what nothing needs any more."""
-    *outer, inner = sweep.axes
     code = (
-        Kept(node.name, dtype_of(node), inner, outer=tuple(outer))
+        Kept(node.name, dtype_of(node), sweep.axes)
         if isinstance(node, Made) and node.name in shared
         else node
         for node in sweep.code

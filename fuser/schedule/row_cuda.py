@@ -147,17 +147,16 @@ class _Mapping:
         team, room, kept = self._team, self._team.room, self._team.to_keep
         if room is None or kept.axis is None:
             return
-        vectors, offset = kept.vectors[kept.axis], 0
+        vectors, axes, offset = kept.vectors[kept.axis], (kept.axis,), 0
         lanes, ends = vectors.lanes, vectors.peel is not None
         in_block = room.rounds * math.prod(team.launch.block) * lanes
         for load in kept.loads:
             dtype, place = load.tensor.dtype, (room.place, room.rounds, offset)
-            yield RowArray(load.name, dtype, kept.axis, lanes, *place, ends)
+            yield RowArray(load.name, dtype, axes, lanes, *place, ends)
             offset += in_block * dtype.itemsize
         for value in values:
-            yield RowArray(
-                value.name, value.dtype, kept.axis, lanes, room.place, room.rounds, 0, ends
-            )
+            place = room.place, room.rounds, 0
+            yield RowArray(value.name, value.dtype, axes, lanes, *place, ends)
 
     def _own_slots(self) -> tuple[OwnSlots, ...]:
         """What threads have of folds over the rows in registers."""

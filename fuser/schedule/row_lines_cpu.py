@@ -158,15 +158,15 @@ class _Lines:
     def _read(self, sweep: Sweep, axis: Axis) -> list[Kept]:
         """What a sweep reads of what every column knows."""
         read = set(names_in(contents([sweep])))
-        return [Kept(name, dtype, axis) for name, dtype in self._known.items() if name in read]
+        return [Kept(name, dtype, (axis,)) for name, dtype in self._known.items() if name in read]
 
     def _keep(self, made: dict[str, DataType]) -> list[Keep]:
         """What makes values known from here on."""
         self._known |= made
-        return [Keep(name, dtype, self._columns) for name, dtype in made.items()]
+        return [Keep(name, dtype, self._body.rows) for name, dtype in made.items()]
 
     def _arrays(self, made: dict[str, DataType]) -> list[Node]:
-        return [RowArray(name, dtype, self._columns) for name, dtype in made.items()]
+        return [RowArray(name, dtype, self._body.rows) for name, dtype in made.items()]
 
 
 def _unblocked(fold: Fold) -> Partial:

@@ -13,15 +13,14 @@ from fuser.schedule.index import ZERO, Axis, Index
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Keeps `name`, a value of the sweep over `axis`, for later sweeps of the row; or `source`, if
-    it is given, as that. `outer` are the axes of the sweep outside of it."""
+    """Keeps `name`, a value of the sweep over `axes`, for later sweeps of the row; or `source`, if
+    it is given, as that."""
 
     name: str
     dtype: DataType
-    axis: Axis
+    axes: tuple[Axis, ...]
     lanes: int = 1
     source: Expression | None = None
-    outer: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,12 @@ class KeepAt:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """`name` = what an earlier sweep over `outer` axes and `axis` kept of it."""
+    """`name` = what an earlier sweep over `axes` kept of it."""
 
     name: str
     dtype: DataType
-    axis: Axis
+    axes: tuple[Axis, ...]
     lanes: int = 1
-    outer: tuple[Axis, ...] = ()
 
 
 class Place(Enum):
@@ -56,7 +54,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowArray:
-    """Declares room for what sweeps over `outer` axes and `axis` keep of `name`.
+    """Declares room for what sweeps over `axes` keep of `name`.
 
     On a GPU, in `place`: for `lanes` elements of each thread in each of `rounds`, `offset` bytes
     from where shared memory begins; in a register for an end of the row, if it has `ends`. If there
@@ -65,13 +63,12 @@ class RowArray:
 
     name: str
     dtype: DataType
-    axis: Axis
+    axes: tuple[Axis, ...]
     lanes: int = 1
     place: Place | None = None
     rounds: int = 0
     offset: int = 0
     ends: bool = False
-    outer: tuple[Axis, ...] = ()
     room: int = 0
 
 

@@ -165,10 +165,10 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int)
         name = f"{node.tensor}_stored" if isinstance(node, Store) else node.name
         tiles.append(RowTile(name, node.tensor, first, row, axis, most, stored))
         if isinstance(node, Store):
-            code.append(Keep(name, node.tensor.dtype, axis, source=node.source))
+            code.append(Keep(name, node.tensor.dtype, sweep.axes, source=node.source))
     for node in (*known, *new):
         if isinstance(node, Load):
-            code[code.index(node)] = Kept(node.name, node.tensor.dtype, axis)
+            code[code.index(node)] = Kept(node.name, node.tensor.dtype, sweep.axes)
     stores = tuple(store for store in sweep.stores if store not in new)
     stages = list(body.stages)
     stages[at] = dataclasses.replace(sweep, code=tuple(code), stores=stores)

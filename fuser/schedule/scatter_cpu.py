@@ -108,10 +108,10 @@ def _at_first(node: Code) -> Code:
 
 def _rows(segment: Segment, body: ScatteredRows, parameters: CpuRowParameters) -> LoopNest:
     kept = next(node for node in body.last.code if isinstance(node, Kept))
-    *outer, inner = body.begun.axes
+    outer = body.begun.axes[:-1]
     inside = (
         *body.of_row,
-        RowArray(kept.name, kept.dtype, inner, outer=tuple(outer)),
+        RowArray(kept.name, kept.dtype, kept.axes),
         *nested(outer, Binding.SERIAL, _swept(body.begun, parameters)),
         *nested(body.added.axes, Binding.SERIAL, (*body.added.code, body.placed)),
         *nested(outer, Binding.SERIAL, _swept(body.last, parameters)),
@@ -182,7 +182,7 @@ class _ListedRows:
             return IfListed(self.name, body.row, (last,), none)
         (kept,) = (node for node in body.last.code if isinstance(node, Kept))
         several = (
-            RowArray(kept.name, kept.dtype, kept.axis),
+            RowArray(kept.name, kept.dtype, kept.axes),
             self.listed(WhichPoints.FIRST, body.one),
             self.listed(WhichPoints.OTHERS, body.added),
             *_swept(body.last, self.parameters),

@@ -138,7 +138,7 @@ def over_merged(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
     """A sweep over merged axes, which keeps what it keeps along the last of them, or along all."""
     moved = replace_axes(sweep, replaced)
     code = (
-        replace(node, axis=axes[-1], outer=axes[:-1] if node.outer else ())
+        replace(node, axes=axes if len(node.axes) > 1 else axes[-1:])
         if isinstance(node, Keep | Kept)
         else node
         for node in moved.code

@@ -85,7 +85,7 @@ class _ListTracer(ScatterTracer):
         outside, columns = self._columns(at)
         self._kept = atoms_of(at) - {axis.path[0] for axis in columns}
         name = f"{self._out}_sum"
-        held, kept = Ref(name, dtype), Kept(name, dtype, columns[-1])
+        held, kept = Ref(name, dtype), Kept(name, dtype, columns[-1:])
         given = self.element(op.arg, at, dtype)
         point, added = self._at_point(at, dtype)
         of_result, last = self.results(kept, columns)
@@ -94,7 +94,7 @@ class _ListTracer(ScatterTracer):
             """A sweep over the columns that keeps a value of each."""
             # The data and a point may need the same.
             each_once = {node.name: node for node in code}.values()
-            keep = Keep(name, dtype, columns[-1], source=value)
+            keep = Keep(name, dtype, columns[-1:], source=value)
             return Sweep(columns, (*each_once, keep))
 
         def joined(value: Expression) -> Call:

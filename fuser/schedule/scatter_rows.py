@@ -57,9 +57,9 @@ class _RowTracer(ScatterTracer):
         at = self._natural(out)
         self._kept = atoms_of(at[: op.dim])
         axes = axes_of(at[op.dim])
-        kept = Kept(f"{out}_sum", dtype, axes[-1], outer=axes[:-1])
+        kept = Kept(f"{out}_sum", dtype, axes)
         given = self.element(op.arg, at, dtype)
-        keep = Keep(kept.name, dtype, kept.axis, source=given.made, outer=kept.outer)
+        keep = Keep(kept.name, dtype, axes, source=given.made)
 
         place = self._natural(op.index)  # of a point, where all rows share an index, or one number
         if not op.mode.startswith("index"):

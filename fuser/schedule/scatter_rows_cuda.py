@@ -51,7 +51,7 @@ def schedule_scattered_rows_cuda(
     team, x, y = _team(body, parameters)
     rows = (
         *body.of_row,
-        RowArray(keep.name, keep.dtype, keep.axis, 1, Place.SHARED, outer=keep.outer, room=room),
+        RowArray(keep.name, keep.dtype, keep.axes, 1, Place.SHARED, room=room),
         *_begun(body.begun, keep, statement.out, lanes),
         Meet(),
         *_added(body, of_points),

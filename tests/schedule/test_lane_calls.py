@@ -183,7 +183,7 @@ def test_folds_are_joined_in_the_phase_that_knows_their_values():
         call("T1", "mul", "T0", "S0"),
         call("T2", "erf", "T1"),
         call("T3", "mul", "T1", "T2"),
-        Keep("T3", F, LANE),
+        Keep("T3", F, (LANE,)),
         Accumulate(columns, Index(0, ((LANE, 1),)), Ref("T1", F)),
         Let("T1_sum", F, Call("add", (Ref("T1_sum", F), Ref("T1", F)), F), in_lanes=True),
         Let("T3_sum", F, Call("add", (Ref("T3_sum", F), Ref("T3", F)), F), in_lanes=True),
@@ -198,8 +198,8 @@ def test_what_is_kept_may_be_what_another_name_stands_for():
         loaded("T0"),
         loaded("T5", at=Index(64, ((LANE, 1),))),
         call("T1", "tanh", "T0"),
-        Keep("T3", F, LANE, source=Ref("T5", F)),
-        Keep("T4", F, LANE, source=Ref("T1", F)),
+        Keep("T3", F, (LANE,), source=Ref("T5", F)),
+        Keep("T4", F, (LANE,), source=Ref("T1", F)),
     )
     assert shown[0] == ["T0", "T5", "T1_given", "T3"]
     assert shown[2] == ["T1", "T4"]
