@@ -11,9 +11,6 @@ class CudaParameters:
 
     # -- threads and lanes ---------------------------------------------------------------------
 
-    vector_bytes: int = 16
-    """Bytes of the widest access aimed at."""
-
     max_lane_bytes: int = 32
     """The most bytes of one tensor that one thread holds, which limits registers."""
 
@@ -57,9 +54,6 @@ class CudaRowParameters:
     """What rows and scatters are mapped by on a GPU."""
 
     # -- lanes of a thread ---------------------------------------------------------------------
-
-    vector_bytes: int = 16
-    """Bytes of the widest access aimed at."""
 
     max_lane_bytes: int = 32
     """The most bytes of one tensor that one thread holds, which limits registers."""

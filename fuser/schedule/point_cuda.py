@@ -38,6 +38,7 @@ from fuser.schedule.tiling import (
     within_shared,
 )
 from fuser.schedule.vectors import (
+    ACCESS_BYTES,
     Alignments,
     aligned_lanes,
     step_along,
@@ -106,7 +107,7 @@ def _points(
     would move less than a whole access."""
     lanes, most = _vector_lanes(segment, body, alignments, parameters), parameters.together
     narrow = lanes * min(store.tensor.dtype.itemsize for store in body.stores)
-    if narrow < parameters.vector_bytes and len(body.axes) > 1:
+    if narrow < ACCESS_BYTES and len(body.axes) > 1:
         joined = together(body, most)
         runs = runs_of(segment, joined, most)
         wider = run_lanes(segment, joined, runs, alignments, parameters) if runs.stores else 1
@@ -155,9 +156,9 @@ def _tiled_cuda(
     """A block for each tile, through shared memory."""
     shape = cuda_shape(turned, parameters)
     turned = within_shared(turned, shape, parameters)
-    widest, along = parameters.vector_bytes, turned.along
+    along = turned.along
     moved = {
-        n: widest_lanes(segment, [(n.tensor, n.at)], along, alignments, widest, widest)
+        n: widest_lanes(segment, [(n.tensor, n.at)], along, alignments, ACCESS_BYTES)
         for n in (*turned.loads, *turned.stores)
     }
     lanes = _vector_lanes(segment, turned.rest, alignments, parameters)
@@ -251,8 +252,7 @@ def _vector_lanes(
         [(node.tensor, node.at) for node in nodes if step_along(node.at, inner) == 1]
         for nodes in (body.loads, body.stores)
     )
-    widest, held = parameters.vector_bytes, parameters.max_lane_bytes
-    lanes = wanted_lanes([*loads, *stores], inner, widest, held)
+    lanes = wanted_lanes([*loads, *stores], inner, parameters.max_lane_bytes)
     return min(aligned_lanes(segment, store, inner, lanes, alignments) for store in stores)
 
 

@@ -65,7 +65,7 @@ def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) 
     loads = loads_to_keep([sweep], body.rows, vectors.lanes, least=1)
     nbytes = vectors.lanes * sum(load.tensor.dtype.itemsize for load in loads)
     dear = arithmetic(sweep.code) > parameters.ahead_instructions
-    if dear or nbytes > parameters.vector_bytes:
+    if dear or nbytes > ACCESS_BYTES:
         return []
     of_row = axis.extent // vectors.lanes
     return loads if not body.rows or _fills_threads(of_row, parameters) else []

@@ -16,7 +16,7 @@ from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.statements import Load
-from fuser.schedule.vectors import step_along
+from fuser.schedule.vectors import ACCESS_BYTES, step_along
 
 
 def lanes_along(
@@ -29,7 +29,7 @@ def lanes_along(
     if longest <= parameters.thread_elements or _has_windows(body):
         return int(_unrolled(body) <= parameters.unrolled)
     accesses = (
-        ceil_div(axis.extent, each.lanes) * _accesses_of_vector(body, axis, each.lanes, parameters)
+        ceil_div(axis.extent, each.lanes) * _accesses_of_vector(body, axis, each.lanes)
         for axis, each in vectors.items()
     )
     lanes = max(power_of_two(max(accesses, default=1)) // parameters.lane_accesses, 1)
@@ -53,14 +53,12 @@ def threads_of_column(body: RowBody, parameters: CudaRowParameters) -> int:
     return threads if many else parameters.column_threads
 
 
-def _accesses_of_vector(
-    body: RowBody, axis: Axis, lanes: int, parameters: CudaRowParameters
-) -> int:
+def _accesses_of_vector(body: RowBody, axis: Axis, lanes: int) -> int:
     """Accesses that a thread makes for its neighbours along an axis, of the widest of the tensors:
     beside one of 8 bits, float32 takes two. Neighbouring threads are as far apart."""
     loads = (node for node in body.code if isinstance(node, Load))
     sizes = [load.tensor.dtype.itemsize for load in loads if step_along(load.at, axis) == 1]
-    return ceil_div(lanes * max(sizes, default=1), parameters.vector_bytes)
+    return ceil_div(lanes * max(sizes, default=1), ACCESS_BYTES)
 
 
 def _has_windows(body: RowBody) -> bool:

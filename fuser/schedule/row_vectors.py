@@ -64,12 +64,12 @@ def vectors_for(
     stores = [access for access in stores if step_along(access[1], inner) == 1]
     accesses = tuple(dict.fromkeys((*loads, *stores)))
 
-    limits = parameters.vector_bytes, parameters.max_lane_bytes
-    lanes = widest_lanes(segment, accesses, inner, alignments, *limits)
+    most = parameters.max_lane_bytes
+    lanes = widest_lanes(segment, accesses, inner, alignments, most)
     fixed = Vectors(lanes, inner.extent % lanes == 0)
     if not may_peel:
         return fixed
-    wanted = wanted_lanes(accesses, inner, *limits) if may_move else lanes
+    wanted = wanted_lanes(accesses, inner, most) if may_move else lanes
     if wanted == lanes and fixed.whole:
         return fixed
     return _Rows(segment, inner, alignments, accesses, frozenset(stores), wanted).peeled() or fixed

@@ -146,7 +146,7 @@ def run_lanes(
         return 1
     loads = [*runs.loads, *_alone(body.loads, runs.loads, inner)]
     moved = [*stores, *loads]
-    lanes = parameters.vector_bytes // min(run.first.tensor.dtype.itemsize for run in moved)
+    lanes = ACCESS_BYTES // min(run.first.tensor.dtype.itemsize for run in moved)
 
     def fits() -> bool:
         if inner.extent % lanes or any(run.point_bytes * lanes > _most(run) for run in moved):
@@ -157,7 +157,7 @@ def run_lanes(
 
     def _most(run: Run[Load] | Run[Store]) -> int:
         # Elements by threes are whole accesses in three of them.
-        whole = 3 * parameters.vector_bytes if run.each % 3 == 0 else 0
+        whole = 3 * ACCESS_BYTES if run.each % 3 == 0 else 0
         return max(parameters.max_lane_bytes, whole)
 
     while lanes > 1 and not fits():

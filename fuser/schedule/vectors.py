@@ -90,16 +90,15 @@ def widest_lanes(
     accesses: Sequence[Access],
     inner: Axis,
     alignments: Alignments,
-    vector_bytes: int,
     max_lane_bytes: int,
 ) -> int:
     """The widest power of two for which every one of these consecutive accesses is aligned.
 
-    The narrowest type is accessed in `vector_bytes` at a time, as far as no tensor takes more than
+    The narrowest type is accessed by whole accesses, as far as no tensor takes more than
     `max_lane_bytes` of a thread.
     """
 
-    lanes = wanted_lanes(accesses, inner, vector_bytes, max_lane_bytes)
+    lanes = wanted_lanes(accesses, inner, max_lane_bytes)
     aligned = (aligned_lanes(segment, each, inner, lanes, alignments) for each in accesses)
     return min(aligned, default=lanes)
 
@@ -128,14 +127,12 @@ def alignment_of(tensor: Value, segment: Segment, alignments: Alignments) -> int
     return ACCESS_BYTES if lies is None else alignments[lies.base]
 
 
-def wanted_lanes(
-    accesses: Sequence[Access], inner: Axis, vector_bytes: int, max_lane_bytes: int
-) -> int:
+def wanted_lanes(accesses: Sequence[Access], inner: Axis, max_lane_bytes: int) -> int:
     """As `widest_lanes`, were everything aligned."""
     if not accesses:
         return 1
     sizes = [tensor.dtype.itemsize for tensor, _ in accesses]
-    lanes = vector_bytes // min(sizes)
+    lanes = ACCESS_BYTES // min(sizes)
     while lanes > 1 and (max(sizes) * lanes > max_lane_bytes or lanes > inner.extent):
         lanes //= 2
     return lanes

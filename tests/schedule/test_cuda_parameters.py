@@ -2,7 +2,7 @@ from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 
 
 def test_parameters_say_what_they_are():
-    assert "vector_bytes=16" in str(CudaParameters())
+    assert "max_lane_bytes=32" in str(CudaParameters())
 
 
 def test_a_gpu_runs_threads_on_all_of_its_multiprocessors():

@@ -159,11 +159,11 @@ def test_zero_dimensional_results_are_one_thread():
 
 def test_parameters_can_be_overridden():
     given = torch.empty(4096, device="meta")
-    nest = cuda(exp_of(given), given, parameters=CudaParameters(vector_bytes=8, threads=64))
+    nest = cuda(exp_of(given), given, parameters=CudaParameters(max_lane_bytes=8, threads=64))
     assert set(widths(nest)) == {2}
     assert nest.launch.block == (64, 1, 1)
-    assert nest.parameters == CudaParameters(vector_bytes=8, threads=64)
-    assert "vector_bytes=8" in nest.chosen
+    assert nest.parameters == CudaParameters(max_lane_bytes=8, threads=64)
+    assert "max_lane_bytes=8" in nest.chosen
 
 
 def test_cpu_loops_are_parallel_outside_and_vectors_inside():
