@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -68,7 +68,6 @@ class Alike:
 ANY_WAY = Alike()
 """Before any loop is made."""
 
-LaneLoop = Callable[[tuple[Node, ...]], Loop]
 
 Work = Code | Accumulate | Store
 """What is done in each lane."""
@@ -102,16 +101,16 @@ def worth_phases(code: Sequence[Work], in_turn: Container[str]) -> bool:
 def with_lane_calls(
     code: Sequence[Work],
     count: int,
-    lane_loop: LaneLoop,
+    lane_loop: Loop,
     alike: Alike = ANY_WAY,
     *,
     narrow: bool = False,
 ) -> tuple[list[Lanes], list[Node]]:
-    """`code` for `count` lanes: arrays to declare, and loops over lanes with calls between them.
+    """`code` for `count` lanes: arrays to declare, and `lane_loop`s with calls between them.
     `narrow`: all that comes of `code` are results of 16 bits."""
     calls = lane_calls_in(code, alike.in_turn)
     if not calls or count % VECTOR or not all(map(_may_wait, code)):
-        return [], [lane_loop(tuple(code))]
+        return [], [dataclasses.replace(lane_loop, body=tuple(code))]
     if narrow:
         wide = alike.wide | read_exactly(code)
         calls |= {name: _narrowed(call) for name, call in calls.items() if name not in wide}
@@ -231,7 +230,7 @@ class _Phases:
         read = self._read[named.name]
         return {min(read)} if read and _is_held(node) else read
 
-    def nodes(self, count: int, lane_loop: LaneLoop) -> tuple[list[Lanes], list[Node]]:
+    def nodes(self, count: int, lane_loop: Loop) -> tuple[list[Lanes], list[Node]]:
         """The arrays to declare; the phases, and the calls between them."""
         arrays: list[Lanes] = []
         nodes: list[Node] = []
@@ -244,7 +243,7 @@ class _Phases:
             own = (node for node in filled if node.name not in declared)
             arrays += [Lanes(node.name, node.dtype, count) for node in own]
             arrays += [Lanes(call.name, DataType.Float, count) for call in calls]
-            nodes += [lane_loop(tuple(inside)), *calls]
+            nodes += [dataclasses.replace(lane_loop, body=tuple(inside)), *calls]
         return arrays, nodes
 
     def _done(self, phase: int, node: Work, made: AbstractSet[int]) -> list[Node]:

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from fuser.schedule.index import Axis
-from fuser.schedule.lane_calls import ANY_WAY, Alike, LaneLoop, are_narrow, with_lane_calls
+from fuser.schedule.lane_calls import ANY_WAY, Alike, are_narrow, with_lane_calls
 from fuser.schedule.lane_loads import lane_loads
-from fuser.schedule.loop_tree import Node
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import Code
 from fuser.schedule.row_statements import Keep
 from fuser.schedule.statements import Load, Store
@@ -25,7 +25,7 @@ def stored_at_once(
     stores: Sequence[Store],
     inner: Axis,
     count: int,
-    lane_loop: LaneLoop,
+    lane_loop: Loop,
     *,
     each: Sequence[Code] | None = None,
     alike: Alike = ANY_WAY,

@@ -98,10 +98,8 @@ def chunk_of(
         if not _stays_in_cache(load, body.axes, parameters)
     )
 
-    def lane_loop(body: tuple[Node, ...]) -> Loop:
-        return Loop(lane, Binding.SIMD, body)
-
-    done = stored_at_once(body.code, body.stores, inner, count, lane_loop, each=shifted.code)
+    lanes = Loop(lane, Binding.SIMD, ())
+    done = stored_at_once(body.code, body.stores, inner, count, lanes, each=shifted.code)
     return asked, tuple(done)
 
 

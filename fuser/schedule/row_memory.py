@@ -183,11 +183,8 @@ def _chunks_of(part: Part, count: int, alike: Alike) -> Loop:
 def lanes_stored(sweep: Sweep, count: int, alike: Alike) -> list[Node]:
     """`count` neighbours of a sweep that folds nothing, stored at once."""
     inner = sweep.axes[-1]
-
-    def lane_loop(body: tuple[Node, ...]) -> Loop:
-        return Loop(inner, Binding.SIMD, body, count)
-
-    return stored_at_once(sweep.code, sweep.stores, inner, count, lane_loop, alike=alike)
+    lanes = Loop(inner, Binding.SIMD, (), count)
+    return stored_at_once(sweep.code, sweep.stores, inner, count, lanes, alike=alike)
 
 
 def cost(sweep: Sweep) -> int:

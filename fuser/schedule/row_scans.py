@@ -11,12 +11,12 @@ the row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import kept_dtype, neutral
-from fuser.schedule.lane_calls import LaneLoop
-from fuser.schedule.loop_tree import Node
+from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import (
     Code,
@@ -59,11 +59,11 @@ def scanned_lanes(
     within: Sequence[Node],
     stores: Sequence[Store],
     count: int,
-    lane_loop: LaneLoop,
+    lane_loop: Loop,
     *,
     filled: bool,
 ) -> tuple[Node, ...]:
-    """What is done at `count` neighbouring points: phases lane by lane, and scans between them.
+    """What is done at `count` neighbouring points: phases in a `lane_loop`, and scans between them.
 
     The last phase does `within` too, and fills what `stores` move at once. Names that a later phase
     needs become arrays. If `filled`, those that are scanned hold at first what changes no result:
@@ -81,13 +81,14 @@ def scanned_lanes(
         made, inside = _handed_on(before, crossing, count)
         arrays += (*made, Lanes(scan.name, scan.dtype, count, fill))
         given = Let(scan.name, scan.dtype, convert(scan.value, scan.dtype), in_lanes=True)
-        nodes.append(lane_loop((*inside, given)))
+        nodes.append(replace(lane_loop, body=(*inside, given)))
         nodes.append(ScanLanes(scan.name, scan.dtype, count, carry_of(scan)))
     made, inside = _handed_on(phases[-1], crossing, count)
     in_arrays = crossing | {scan.name for scan in sweep.scans}
     held, fills, moved = stores_of_lanes(stores, count, in_arrays)
-    ending = (*inside, *within, *fills)
-    return (*arrays, *made, *held, *nodes, *([lane_loop(ending)] if ending else ()), *moved)
+    if ending := (*inside, *within, *fills):
+        nodes.append(replace(lane_loop, body=ending))
+    return (*arrays, *made, *held, *nodes, *moved)
 
 
 def _handed_on(

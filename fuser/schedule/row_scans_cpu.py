@@ -34,10 +34,8 @@ def scan_loop(sweep: Sweep, within: Sequence[Node], count: int) -> Loop:
     moved = [dataclasses.replace(s, source=unrounded(s, sweep.code)) for s in whole]
     ahead = (dataclasses.replace(asked, lanes=count) for asked in sweep.ahead)
 
-    def lane_loop(body: tuple[Node, ...]) -> Loop:
-        return Loop(inner, Binding.SIMD, body, count)
-
-    lanes = scanned_lanes(sweep, (*within, *single), moved, count, lane_loop, filled=False)
+    each = Loop(inner, Binding.SIMD, (), count)
+    lanes = scanned_lanes(sweep, (*within, *single), moved, count, each, filled=False)
     return Loop(inner, Binding.SCAN, (*ahead, *lanes), count, turned=turned)
 
 

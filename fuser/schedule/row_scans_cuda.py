@@ -71,9 +71,7 @@ def scan_round(
     whole = [s for s, at_once in zip(taken.first.stores, moved, strict=True) if at_once]
     within += [accumulate(fold, each) for fold in each.folds]
 
-    def lane_loop(body: tuple[Node, ...]) -> Loop:
-        return Loop(taken.lane, Binding.LANES, body)
-
+    lane_loop = Loop(taken.lane, Binding.LANES, ())
     done = scanned_lanes(each, within, whole, lanes, lane_loop, filled=True)
     are_there = inner.extent % lanes == 0
     body = (*taken.once, *done)

@@ -179,10 +179,7 @@ def _rounds(part: Part, kept_in: KeptIn, lanes: int) -> Loop:
 def _phases(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
     """Such rounds, in phases with calls of all lanes between them."""
     loads, each = _lanes_of_round(part.sweep, kept_in, lanes)
-
-    def lane_loop(body: tuple[Node, ...]) -> Loop:
-        return Loop(part.sweep.axes[-1], Binding.SIMD, body, lanes)
-
+    lane_loop = Loop(part.sweep.axes[-1], Binding.SIMD, (), lanes)
     held, phases = with_lane_calls(each, lanes, lane_loop, ways.alike)
     return _loop(part, Binding.ROUNDS, lanes, (*loads, *((*held, *phases) if held else each)))
 

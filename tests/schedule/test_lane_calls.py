@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -32,13 +33,12 @@ F = DataType.Float
 LANE = Axis((0,), 64)
 
 
-def lane_loop(body: tuple[Node, ...]) -> Loop:
-    return Loop(LANE, Binding.SIMD, body)
+EACH_LANE = Loop(LANE, Binding.SIMD, ())
 
 
 def phases(*code: Work) -> tuple[list[str], list[list[str] | str]]:
     """The arrays that are declared; what each phase makes, and the calls, as text."""
-    arrays, nodes = with_lane_calls(code, 64, lane_loop)
+    arrays, nodes = with_lane_calls(code, 64, EACH_LANE)
     shown: list[list[str] | str] = []
     for node in nodes:
         match node:
@@ -70,7 +70,7 @@ def filled(of: str) -> Let:
 
 def test_code_without_such_functions_is_one_loop():
     code = (loaded("T0"), call("T1", "sqrt", "T0"), filled("T1"))
-    assert with_lane_calls(code, 64, lane_loop) == ([], [lane_loop(code)])
+    assert with_lane_calls(code, 64, EACH_LANE) == ([], [replace(EACH_LANE, body=code)])
 
 
 def test_what_only_follows_a_call_is_made_after_it():
@@ -144,7 +144,7 @@ def test_the_argument_may_be_an_expression():
     _, nodes = with_lane_calls(
         (loaded("T0", DataType.BFloat16), Let("T1", F, Call("exp", (argument,), F)), filled("T1")),
         64,
-        lane_loop,
+        EACH_LANE,
     )
     first = nodes[0]
     assert isinstance(first, Loop)
@@ -167,12 +167,12 @@ def test_what_is_gathered_is_held():
 def test_code_that_reports_an_index_is_one_loop():
     checked = CheckedIndex("T9", Ref("S1", DataType.Int), 64, "gather", wraps=False)
     code = (checked, loaded("T0"), call("T1", "exp", "T0"), filled("T1"))
-    assert with_lane_calls(code, 64, lane_loop) == ([], [lane_loop(code)])
+    assert with_lane_calls(code, 64, EACH_LANE) == ([], [replace(EACH_LANE, body=code)])
 
 
 def test_doubles_have_no_such_functions():
     code = (loaded("T0", DataType.Double), call("T1", "exp", "T0", dtype=DataType.Double))
-    assert with_lane_calls(code, 64, lane_loop) == ([], [lane_loop(code)])
+    assert with_lane_calls(code, 64, EACH_LANE) == ([], [replace(EACH_LANE, body=code)])
 
 
 def test_folds_are_joined_in_the_phase_that_knows_their_values():
@@ -217,7 +217,7 @@ def test_a_name_is_made_both_ways_wherever_its_loops_are():
     (tanh_called,) = [
         n
         for n in with_lane_calls(
-            (loaded("T0"), call("T1", "tanh", "T0"), filled("T1")), 64, lane_loop
+            (loaded("T0"), call("T1", "tanh", "T0"), filled("T1")), 64, EACH_LANE
         )[1]
         if isinstance(n, LaneCall)
     ]
@@ -235,8 +235,8 @@ def test_a_name_is_made_by_one_function():
     code = (loaded("T0"), call("T1", "exp", "T0"), filled("T1"))
 
     def nodes(alike: Alike) -> list[Node]:
-        wide = with_lane_calls(code, 64, lane_loop, alike)
-        narrow = with_lane_calls(code, 64, lane_loop, alike, narrow=True)
+        wide = with_lane_calls(code, 64, EACH_LANE, alike)
+        narrow = with_lane_calls(code, 64, EACH_LANE, alike, narrow=True)
         return [*wide[1], *narrow[1]]
 
     assert [n.operation for n in nodes(ANY_WAY) if isinstance(n, LaneCall)] == ["exp", "exp_narrow"]
@@ -248,7 +248,7 @@ def test_a_name_is_made_by_one_function():
 
 def test_arrays_are_declared_with_the_type_they_hold():
     arrays, _ = with_lane_calls(
-        (loaded("T0"), call("T1", "exp", "T0"), filled("T1")), 32, lane_loop
+        (loaded("T0"), call("T1", "exp", "T0"), filled("T1")), 32, EACH_LANE
     )
     assert arrays == [Lanes("T1_given", F, 32), Lanes("T1_held", F, 32)]
 
@@ -491,7 +491,7 @@ def test_what_is_stored_in_16_bits_is_narrow_unless_it_is_folded_too(name: str):
 
 def test_names_to_be_made_in_turn_are_made_lane_by_lane():
     code = (loaded("T0"), call("T1", "exp", "T0"), call("T2", "tanh", "T1"), filled("T2"))
-    arrays, _ = with_lane_calls(code, 64, lane_loop, Alike(in_turn=frozenset({"T1"})))
+    arrays, _ = with_lane_calls(code, 64, EACH_LANE, Alike(in_turn=frozenset({"T1"})))
     assert [array.name for array in arrays] == ["T2_given", "T2_held"]
 
 

@@ -6,7 +6,7 @@ from fuser.ir.types import TensorType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Call, Ref
 from fuser.schedule.index import Axis, Index
-from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.loop_tree import Loop
 from fuser.schedule.row_body import Sweep
 from fuser.schedule.row_scans import carry_of, independent, point_by_point, scanned_lanes, totals_of
 from fuser.schedule.row_statements import Running, ScanLanes
@@ -35,12 +35,11 @@ EXCLUSIVE = Sweep(
 )
 
 
-def lane_loop(body: tuple[Node, ...]) -> Loop:
-    return Loop(AXIS, Binding.SIMD, body, 8)
+EACH_LANE = Loop(AXIS, Binding.SIMD, (), 8)
 
 
 def test_what_a_later_phase_needs_is_an_array():
-    nodes = scanned_lanes(EXCLUSIVE, (), EXCLUSIVE.stores, 8, lane_loop, filled=False)
+    nodes = scanned_lanes(EXCLUSIVE, (), EXCLUSIVE.stores, 8, EACH_LANE, filled=False)
     arrays = [node.name for node in nodes if isinstance(node, Lanes)]
     assert arrays == ["T0", "T1", "T3_lanes"]
     first, scan, second, store = nodes[3:]
@@ -54,7 +53,7 @@ def test_what_a_later_phase_needs_is_an_array():
 
 def test_a_scan_that_is_stored_as_it_is_has_one_phase():
     sweep = Sweep((AXIS,), (LOAD, running("T1", "T0")), (), (Store(T1, AT, ref("T1")),))
-    nodes = scanned_lanes(sweep, (), sweep.stores, 8, lane_loop, filled=True)
+    nodes = scanned_lanes(sweep, (), sweep.stores, 8, EACH_LANE, filled=True)
     assert [type(node) for node in nodes] == [Lanes, Loop, ScanLanes, Store]
     assert isinstance(nodes[0], Lanes)
     assert nodes[0].fill is not None
