@@ -11,18 +11,20 @@ from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode, every_node
+from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode, RunNode, every_node
 from fuser.schedule.statements import Load, Store, TileNode
 
 
 class CpuPrinter(CpuKernel):
     """Kernels of points."""
 
-    def row_node(self, node: RowNode) -> None:
+    def own_node(self, node: RowNode | RunNode | TileNode) -> None:
         if isinstance(node, Region):
             self.region(node)
+        elif isinstance(node, TileNode):
+            tile_node(self, node)
         else:
-            super().row_node(node)
+            super().own_node(node)
 
     def region(self, node: Region) -> None:
         """Pieces, whose loops are shared out one after the other without waiting."""
@@ -64,9 +66,6 @@ class CpuPrinter(CpuKernel):
         else:
             self.out.line(f"#pragma omp parallel for{_collapse(loop)} if (threaded)")
             self._for(loop)
-
-    def tile(self, node: TileNode) -> None:
-        tile_node(self, node)
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:

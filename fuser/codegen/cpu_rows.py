@@ -13,7 +13,17 @@ from fuser.codegen.cpu_ranges import over_axis
 from fuser.codegen.indices import if_place_exists
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
-from fuser.schedule.loop_tree import IfPastCache, Loop, Meet, Node, Piece, Region, RowNode, Share
+from fuser.schedule.loop_tree import (
+    IfPastCache,
+    Loop,
+    Meet,
+    Node,
+    Piece,
+    Region,
+    RowNode,
+    RunNode,
+    Share,
+)
 from fuser.schedule.row_statements import (
     Accumulate,
     Carry,
@@ -43,7 +53,7 @@ from fuser.schedule.scatter_nodes import (
     WarpElements,
     WarpPoints,
 )
-from fuser.schedule.statements import CheckedIndex, Store
+from fuser.schedule.statements import CheckedIndex, Store, TileNode
 
 
 class CpuRowPrinter(CpuKernel):
@@ -59,7 +69,10 @@ class CpuRowPrinter(CpuKernel):
             else:
                 store_lanes(self, store)
 
-    def row_node(self, node: RowNode) -> None:
+    def own_node(self, node: RowNode | RunNode | TileNode) -> None:
+        if isinstance(node, RunNode | TileNode):
+            super().own_node(node)
+            return
         match node:
             case CheckedIndex():
                 checked_index(self, node)
@@ -111,7 +124,7 @@ class CpuRowPrinter(CpuKernel):
             case ListLoop():
                 cpu_scatter.each_point(self, node)
             case FinishPowers() | WarpPoints() | WarpElements() | ByLists() | Meet():
-                super().row_node(node)
+                super().own_node(node)
             case _:
                 assert_never(node)
 

@@ -35,7 +35,15 @@ from fuser.schedule.row_statements import (
     ScanLanes,
 )
 from fuser.schedule.scatter_nodes import ByLists, WarpElements, WarpPoints
-from fuser.schedule.statements import CheckedIndex, Load, LoadRun, Prefetch, Store, TileNode
+from fuser.schedule.statements import (
+    CheckedIndex,
+    Load,
+    LoadRun,
+    Prefetch,
+    Store,
+    StoreRun,
+    TileNode,
+)
 
 
 class CudaPrinter(CudaKernel):
@@ -85,23 +93,21 @@ class CudaPrinter(CudaKernel):
                 with cuda_teams.of_a_column(self):
                     store_lanes(self, store)
 
-    def run_of_lanes(self, node: RunNode) -> None:
-        if isinstance(node, LoadRun):
-            load_run(self, node)
-        else:
-            store_run(self, node)
-
     def prefetch(self, prefetch: Prefetch) -> None:
         raise AssertionError("other warps hide the latency of loads on a GPU: nothing to prefetch")
 
-    def tile(self, node: TileNode) -> None:
-        tile_node(self, node)
-
-    def row_node(self, node: RowNode) -> None:
+    def own_node(self, node: RowNode | RunNode | TileNode) -> None:
         if isinstance(node, ProcessorNode):
-            super().row_node(node)
+            super().own_node(node)
+            return
+        if isinstance(node, TileNode):
+            tile_node(self, node)
             return
         match node:
+            case LoadRun():
+                load_run(self, node)
+            case StoreRun():
+                store_run(self, node)
             case CheckedIndex():
                 cuda_teams.checked_index(self, node)
             case Keep() | Kept() | RowArray():

@@ -32,23 +32,7 @@ from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, RowNode, RunNode, every_node
 from fuser.schedule.row_statements import Running
-from fuser.schedule.statements import (
-    DrainTile,
-    Drawn,
-    FillTile,
-    LaneCall,
-    Lanes,
-    Let,
-    Load,
-    LoadRun,
-    Prefetch,
-    Store,
-    StoreRun,
-    TileKeep,
-    TileLine,
-    TileNode,
-    TileRoom,
-)
+from fuser.schedule.statements import Drawn, LaneCall, Lanes, Let, Load, Prefetch, Store, TileNode
 from fuser.segmenter import Segment
 
 
@@ -138,21 +122,13 @@ class KernelPrinter(ABC, Generic[Around]):
                 self.prefetch(node)
             case Loop():
                 self.loop(node)
-            case TileLine():
-                self.expressions.loaded(node.name, node.dtype)
-                self.tile(node)
-            case TileRoom() | FillTile() | DrainTile() | TileKeep():
-                self.tile(node)
-            case LoadRun() | StoreRun():
-                self.run_of_lanes(node)
             case Running():
                 raise AssertionError("mappings make lanes of what a sweep scans")
             case _:
-                self.row_node(node)
+                self.own_node(node)
 
-    def row_node(self, node: RowNode) -> None:
-        """Print a node that only kernels of rows and scatters have, each printer the ones of its
-        own."""
+    def own_node(self, node: RowNode | RunNode | TileNode) -> None:
+        """Print a node that not all kernels have, each printer the ones of its own."""
         raise AssertionError(f"{type(self).__name__} has no {type(node).__name__}")
 
     @contextmanager
@@ -178,14 +154,6 @@ class KernelPrinter(ABC, Generic[Around]):
     @abstractmethod
     def loop(self, loop: Loop) -> None:
         """Print a loop and its body."""
-
-    def tile(self, node: TileNode) -> None:
-        """Print what is done with a tile, or a line of it, which only kernels of points have."""
-        raise AssertionError(f"{type(self).__name__} has no {type(node).__name__}")
-
-    def run_of_lanes(self, node: RunNode) -> None:
-        """Print what moves lanes of several names at once, which only kernels of a GPU have."""
-        raise AssertionError(f"{type(self).__name__} has no {type(node).__name__}")
 
     def load(self, load: Load) -> None:
         """Print a load of one element."""
