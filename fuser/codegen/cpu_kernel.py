@@ -11,11 +11,10 @@ from typing import Literal
 from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, variables_of
 from fuser.schedule.lane_loads import widens_vectors
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_body import variables_of
 from fuser.schedule.statements import CheckedIndex, Drawn, Let, Load, Prefetch, Store
 from fuser.segmenter import Segment
 
@@ -136,7 +135,7 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         sizes, no vectors are gathered, nor made of the loop around them."""
         dtype = load.tensor.dtype
         is_narrow = dtype.is_floating and dtype.itemsize < _WORD
-        if is_narrow and any(v.name in self._made for v in variables_of((load.at,))):
+        if is_narrow and any(v.name in self._made for v in variables_of(load.at)):
             return f"{self.expressions.use('gathered')}({load.tensor}_in, {at})"
         return super().read(load, at)
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import declare_lanes, waits
+from fuser.codegen.cuda_lanes import declare_rounds, put_lanes, take_lanes
 from fuser.schedule.counts import ceil_div
+from fuser.schedule.index import variables_of
 from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.statements import Load, Store, reads_in
-from fuser.schedule.vectors import ACCESS_BYTES
 
 _WORDS = 16
 """Registers for what a thread loads ahead, at most."""
@@ -27,7 +27,9 @@ def loads_ahead(loop: Loop, rounds: int) -> list[Load]:
     """The loads of a loop that only folds what it reads, if registers hold those of all rounds."""
     if any(isinstance(node, Store | Keep | Kept) for node in every_node(loop.body)):
         return []
-    loads = [load for load in reads_in(loop.body) if not load.in_lanes and not waits(load)]
+    loads = [
+        load for load in reads_in(loop.body) if not load.in_lanes and not variables_of(load.at)
+    ]
     words = sum(ceil_div(load.lanes * load.tensor.dtype.itemsize, 4) for load in loads)
     return loads if words * rounds <= _WORDS else []
 
@@ -45,41 +47,16 @@ def in_rounds(
         return
     with kernel.out.block(""):  # other sweeps have such arrays, too
         for load in ahead:
-            _declare(kernel, load, rounds)
+            dtype = load.tensor.dtype
+            declare_rounds(kernel, f"{load.name}_ahead", dtype, rounds, load.lanes)
         with kernel.unrolled(name, rounds):
             begin()
             for load in ahead:
                 kernel.node(load)
-                _put(kernel, load, name)
+                put_lanes(kernel, load.name, load.lanes, f"{load.name}_ahead[{name}]")
         with kernel.unrolled(name, rounds):
             begin()
             for load in ahead:
-                _take(kernel, load, name)
+                place = f"{load.name}_ahead[{name}]"
+                take_lanes(kernel, load.name, load.tensor.dtype, load.lanes, place)
             kernel.nodes([node for node in loop.body if node not in ahead])
-
-
-def _declare(kernel: CudaKernel, load: Load, rounds: int) -> None:
-    type_ = kernel.expressions.type(load.tensor.dtype)
-    if load.lanes == 1:
-        kernel.out.line(f"{type_} {load.name}_ahead[{rounds}];")
-        return
-    aligned = f"alignas({min(load.lanes * load.tensor.dtype.itemsize, ACCESS_BYTES)})"
-    kernel.out.line(f"{aligned} {type_} {load.name}_ahead[{rounds}][{load.lanes}];")
-
-
-def _put(kernel: CudaKernel, load: Load, name: str) -> None:
-    place = f"{load.name}_ahead[{name}]"
-    if load.lanes == 1:
-        kernel.out.line(f"{place} = {load.name};")
-    else:
-        kernel.out.line(f"{kernel.expressions.use('store_vector')}({load.name}, {place});")
-
-
-def _take(kernel: CudaKernel, load: Load, name: str) -> None:
-    type_, place = kernel.expressions.type(load.tensor.dtype), f"{load.name}_ahead[{name}]"
-    if load.lanes == 1:
-        kernel.expressions.lane_arrays.discard(load.name)
-        kernel.out.line(f"const {type_} {load.name} = {place};")
-    else:
-        declare_lanes(kernel, load.name, load.tensor.dtype, load.lanes)
-        kernel.out.line(f"{kernel.expressions.use('load_vector')}({load.name}, {place});")

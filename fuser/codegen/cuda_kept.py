@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import declare_lanes, grouped, times
+from fuser.codegen.cuda_lanes import declare_rounds, grouped, put_lanes, take_lanes, times
 from fuser.codegen.cuda_teams import once_a_row
 from fuser.codegen.indices import if_place_exists
 from fuser.schedule.bindings import Binding, Team
@@ -11,7 +11,6 @@ from fuser.schedule.expressions import Ref
 from fuser.schedule.index import compose
 from fuser.schedule.row_statements import Keep, KeepAt, Kept, Place, RowArray
 from fuser.schedule.statements import Load, reads_in
-from fuser.schedule.vectors import ACCESS_BYTES
 
 
 def copy_ahead(kernel: CudaKernel, load: Load) -> None:
@@ -33,37 +32,29 @@ def row_array(kernel: CudaKernel, node: Keep | Kept | RowArray) -> None:
     place = _kept_at(kernel, node.name)
     if isinstance(node, Keep) and is_copied(kernel, node.name):
         return
-    if isinstance(node, Keep) and node.lanes == 1:
-        if kernel.facts.arrays[node.name].lanes > 1 and not _at_ends(kernel):
-            place = f"{grouped(place)}[lane]"
-        kernel.out.line(f"{place} = {node.name};")
-    elif isinstance(node, Keep):
-        kernel.out.line(f"{kernel.expressions.use('store_vector')}({node.name}, {place});")
-    elif node.lanes == 1:
-        kernel.out.line(f"const {type_} {node.name} = {place};")
-    else:
-        declare_lanes(kernel, node.name, node.dtype, node.lanes)
-        kernel.out.line(f"{kernel.expressions.use('load_vector')}({node.name}, {place});")
+    if isinstance(node, Kept):
+        take_lanes(kernel, node.name, node.dtype, node.lanes, place)
+        return
+    is_lane = node.lanes == 1 and kernel.facts.arrays[node.name].lanes > 1
+    place = f"{grouped(place)}[lane]" if is_lane and not _at_ends(kernel) else place
+    put_lanes(kernel, node.name, node.lanes, place)
 
 
 def _declare_room(kernel: CudaKernel, array: RowArray, type_: str) -> None:
-    name, lanes = f"{array.name}_kept", array.lanes
+    name = f"{array.name}_kept"
     if array.ends:
         kernel.out.line(f"{type_} {array.name}_end;")
     if array.place is Place.SHARED:
         offset = kernel.sizes.parameter(f"{name}_offset", array.offset) if array.offset else "0"
         place = f"reinterpret_cast<{type_}*>(row_memory + {offset})"
         kernel.out.line(f"{type_}* const {name} = {place};")
-    elif lanes == 1:
-        kernel.out.line(f"{type_} {name}[{array.rounds}];")
     else:
-        aligned = f"alignas({min(lanes * array.dtype.itemsize, ACCESS_BYTES)})"
-        kernel.out.line(f"{aligned} {type_} {name}[{array.rounds}][{lanes}];")
+        declare_rounds(kernel, name, array.dtype, array.rounds, array.lanes)
 
 
 def _in_order(kernel: CudaKernel, node: Keep | Kept | RowArray, type_: str) -> None:
     """A row in shared memory, its elements in their order, and what a thread has of them."""
-    row, use = f"{node.name}_row", kernel.expressions.use
+    row = f"{node.name}_row"
     if isinstance(node, RowArray):
         place = f"reinterpret_cast<{type_}*>(row_memory)"
         if kernel.facts.team is Team.WARP:
@@ -73,12 +64,9 @@ def _in_order(kernel: CudaKernel, node: Keep | Kept | RowArray, type_: str) -> N
     at = kernel.sizes.index(compose(node.axes), row)
     if isinstance(node, Keep):
         _keep_in_order(kernel, node, f"{row}[{at}]")
-    elif node.lanes == 1:
-        kernel.expressions.lane_arrays.discard(node.name)
-        kernel.out.line(f"const {type_} {node.name} = {row}[{at}];")
     else:
-        declare_lanes(kernel, node.name, node.dtype, node.lanes)
-        kernel.out.line(f"{use('load_vector')}({node.name}, {row} + {grouped(at)});")
+        place = f"{row}[{at}]" if node.lanes == 1 else f"{row} + {grouped(at)}"
+        take_lanes(kernel, node.name, node.dtype, node.lanes, place)
 
 
 def _keep_in_order(kernel: CudaKernel, node: Keep, place: str) -> None:
@@ -88,8 +76,7 @@ def _keep_in_order(kernel: CudaKernel, node: Keep, place: str) -> None:
         kernel.out.line(f"{place} = {kernel.expressions.print(node.source, node.name)};")
         return
     assert isinstance(node.source, Ref), "lanes are computed before they are kept"
-    store = kernel.expressions.use("store_vector")
-    kernel.out.line(f"{store}({node.source.name}, &{place});")
+    put_lanes(kernel, node.source.name, node.lanes, f"&{place}")
 
 
 def add_to_row(kernel: CudaKernel, node: KeepAt) -> None:

@@ -12,7 +12,7 @@ from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CUDA
 from fuser.schedule.bindings import Binding, Team
-from fuser.schedule.index import Axis, Index, Variable, affine_parts
+from fuser.schedule.index import Axis, Index, Variable, terms_in
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Region, every_node
 from fuser.schedule.row_slots import shared_parts_bytes
@@ -121,8 +121,7 @@ def _repeated(nest: LoopNest, region: Region) -> Iterator[Load]:
 
 def _is_apart(at: Index, axes: Collection[Axis]) -> bool:
     """Whether an index does not depend on axes, or on what is computed."""
-    terms = (term for part in affine_parts(at) for term, _ in part.terms)
-    return not any(term in axes or isinstance(term, Variable) for term in terms)
+    return not any(term in axes or isinstance(term, Variable) for term in terms_in(at))
 
 
 def _joins_of_row(region: Region) -> int:

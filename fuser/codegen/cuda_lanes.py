@@ -9,7 +9,7 @@ from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
-from fuser.schedule.index import ZERO, Variable, affine_parts, substitute
+from fuser.schedule.index import ZERO, substitute, variables_of
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_statements import Accumulate
 from fuser.schedule.statements import Let, Load, LoadRun, Store, StoreRun, reads_in
@@ -60,6 +60,34 @@ def declare_lanes(kernel: CudaKernel, name: str, dtype: DataType, lanes: int) ->
     """An array of what the lanes of a thread have."""
     kernel.expressions.lane_arrays.add(name)
     kernel.out.line(f"{kernel.expressions.type(dtype)} {name}[{lanes}];")
+
+
+def declare_rounds(kernel: CudaKernel, name: str, dtype: DataType, rounds: int, lanes: int) -> None:
+    """An array of what a thread has in each of some rounds: the lanes of it, or one element."""
+    type_ = kernel.expressions.type(dtype)
+    if lanes == 1:
+        kernel.out.line(f"{type_} {name}[{rounds}];")
+    else:
+        aligned = f"alignas({min(lanes * dtype.itemsize, ACCESS_BYTES)})"
+        kernel.out.line(f"{aligned} {type_} {name}[{rounds}][{lanes}];")
+
+
+def put_lanes(kernel: CudaKernel, name: str, lanes: int, place: str) -> None:
+    """The lanes of a thread, or its one element, to where they are read again."""
+    if lanes == 1:
+        kernel.out.line(f"{place} = {name};")
+    else:
+        kernel.out.line(f"{kernel.expressions.use('store_vector')}({name}, {place});")
+
+
+def take_lanes(kernel: CudaKernel, name: str, dtype: DataType, lanes: int, place: str) -> None:
+    """The lanes of a thread, or its one element, from where they were put."""
+    if lanes == 1:
+        kernel.expressions.lane_arrays.discard(name)
+        kernel.out.line(f"const {kernel.expressions.type(dtype)} {name} = {place};")
+    else:
+        declare_lanes(kernel, name, dtype, lanes)
+        kernel.out.line(f"{kernel.expressions.use('load_vector')}({name}, {place});")
 
 
 def move(kernel: CudaKernel, verb: str, lanes: str, place: str, piece: int = 0) -> None:
@@ -151,15 +179,9 @@ def _ahead(loop: Loop) -> list[Load]:
     """The loads of a loop over lanes that wait for nothing which it computes, if registers hold
     them: in the loop, where lanes may end, each would be waited for before the next."""
     loads = [node for node in reads_in(loop.body) if node.lanes == 1 and not node.in_lanes]
-    ready = [load for load in loads if not waits(load)]
+    ready = [load for load in loads if not variables_of(load.at)]
     words = sum(ceil_div(load.tensor.dtype.itemsize, 4) for load in ready) * loop.axis.extent
     return ready if words <= _WORDS_AHEAD and len(ready) < len(loop.body) else []
-
-
-def waits(load: Load) -> bool:
-    """Whether what is computed decides where a load reads."""
-    terms = (term for part in affine_parts(load.at) for term, _ in part.terms)
-    return any(isinstance(term, Variable) for term in terms)
 
 
 def on_lanes(kernel: CudaKernel, count: int, statement: str) -> None:

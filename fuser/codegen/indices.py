@@ -9,9 +9,8 @@ from fuser.codegen.kernel_source import IndexCheck
 from fuser.codegen.printer import KernelPrinter
 from fuser.ir.dtypes import DataType
 from fuser.schedule.emit import convert
-from fuser.schedule.index import Index
+from fuser.schedule.index import Index, variables_of
 from fuser.schedule.loop_tree import every_node
-from fuser.schedule.row_body import variables_of
 from fuser.schedule.statements import CheckedIndex
 
 Kernel = KernelPrinter[Any]
@@ -19,7 +18,7 @@ Kernel = KernelPrinter[Any]
 
 def place_exists(kernel: Kernel, at: Index) -> str:
     """That no index by which a scatter finds a place is -1, out of range; empty if none can be."""
-    found = [variable.name for variable in variables_of((at,))]
+    found = [variable.name for variable in variables_of(at)]
     nodes = every_node(kernel.nest.body) if found else ()
     checks = (node for node in nodes if isinstance(node, CheckedIndex))
     may_miss = {node.name for node in checks if node.outside < 0}

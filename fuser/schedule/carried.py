@@ -22,11 +22,11 @@ from fuser.schedule.index import (
     Remainder,
     Term,
     Variable,
-    affine_parts,
     divide,
     index_of,
     rewrite,
     substitute,
+    terms_in,
 )
 from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.vectors import step_along
@@ -57,12 +57,11 @@ def _divisions(nodes: Iterable[Lane], lane: Axis) -> Iterator[Quotient | Remaind
     """Divisions of what goes up by one from lane to lane, and wraps at most once."""
     for node in nodes:
         index = _index_in(node)
-        for part in affine_parts(index) if index is not None else ():
-            for term, _ in part.terms:
-                if not isinstance(term, Quotient | Remainder) or term.divisor < lane.extent:
-                    continue
-                if step_along(term.of, lane) == 1:
-                    yield term
+        for term in terms_in(index) if index is not None else ():
+            if not isinstance(term, Quotient | Remainder) or term.divisor < lane.extent:
+                continue
+            if step_along(term.of, lane) == 1:
+                yield term
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ leaves no division behind; `clean_cut` finds the axis that, split in two, remove
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -133,7 +132,8 @@ def total(parts: Iterable[tuple[Index, int]]) -> Index:
             terms[term] = terms.get(term, 0) + coefficient * factor
     present = {term: coefficient for term, coefficient in terms.items() if coefficient}
     joined = _rejoin(constant, present)
-    return joined or Index(constant, tuple(sorted(present.items(), key=_order)))
+    in_order = sorted(present.items(), key=lambda item: _term_key(item[0]))
+    return joined or Index(constant, tuple(in_order))
 
 
 def linear(coordinates: Iterable[Index], strides: Iterable[int], offset: int = 0) -> Index:
@@ -223,25 +223,22 @@ def _rewritten_inside(term: Term, change: Callable[[Term], Index | None]) -> Ind
             return quotient if isinstance(term, Quotient) else remainder
 
 
-def renamed(index: Index, names: Mapping[str, str]) -> Index:
-    """`index` with variables by other names."""
-
-    def term_renamed(term: Term) -> Term:
-        if isinstance(term, Axis):
-            return term
-        if isinstance(term, Variable):
-            return dataclasses.replace(term, name=names.get(term.name, term.name))
-        return dataclasses.replace(term, of=renamed(term.of, names))
-
-    return Index(index.constant, tuple((term_renamed(t), step) for t, step in index.terms))
-
-
 def affine_parts(index: Index) -> Iterator[Index]:
     """`index` and every index inside its terms."""
     yield index
     for term, _ in index.terms:
         if not isinstance(term, Axis | Variable):
             yield from affine_parts(term.of)
+
+
+def terms_in(index: Index) -> Iterator[Term]:
+    """The terms of `index`, and of every index inside them, as often as they are there."""
+    return (term for part in affine_parts(index) for term, _ in part.terms)
+
+
+def variables_of(index: Index) -> list[Variable]:
+    """The variables, axes not among them, that `index` is made of."""
+    return [term for term in terms_in(index) if isinstance(term, Variable)]
 
 
 def _cut(of: Index, divisor: int) -> tuple[Axis, int] | None:
@@ -278,10 +275,6 @@ def _term_bounds(term: Term) -> tuple[int, int]:
             return low // term.divisor, high // term.divisor
         case Remainder():
             return 0, term.divisor - 1
-
-
-def _order(item: tuple[Term, int]) -> tuple[object, ...]:
-    return _term_key(item[0])
 
 
 def _term_key(term: Term) -> tuple[object, ...]:

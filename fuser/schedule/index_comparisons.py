@@ -29,7 +29,7 @@ from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.body import Body
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Convert, Expression, IndexValue, Literal, Ref
-from fuser.schedule.index import ZERO, Index
+from fuser.schedule.index import ZERO, Index, variables_of
 from fuser.schedule.row_body import (
     Code,
     RowBody,
@@ -37,7 +37,6 @@ from fuser.schedule.row_body import (
     dtype_of,
     names_in,
     nodes_read,
-    variables_of,
     without_dead_code,
 )
 from fuser.schedule.statements import CheckedIndex, Let, Load
@@ -274,7 +273,7 @@ def _is_of_row(node: Code, sweep: Sweep) -> bool:
     no point of a sweep says."""
     if not sweep.axes or not isinstance(node, Load):
         return not sweep.axes
-    return not (variables_of((node.at,)) or any(map(node.at.coefficient, sweep.axes)))
+    return not (variables_of(node.at) or any(map(node.at.coefficient, sweep.axes)))
 
 
 def _joined(op: str, left: _Sum, right: _Sum) -> _Sum | None:

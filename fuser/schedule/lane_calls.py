@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Call, Convert, Expression, Ref
+from fuser.schedule.index import variables_of
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import given_name, held_name
-from fuser.schedule.row_body import Code, Fold, dtype_of, names_in, variables_of
+from fuser.schedule.row_body import Code, Fold, dtype_of, names_in
 from fuser.schedule.row_statements import Accumulate, Keep, Kept
 from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Store, draws
 
@@ -191,7 +192,7 @@ def _is_held(node: Work) -> bool:
     is a float32, or random. Truth values would be slow to hold."""
     match node:
         case Load(drawn=None):
-            return bool(variables_of((node.at,))) and node.tensor.dtype is DataType.Float
+            return bool(variables_of(node.at)) and node.tensor.dtype is DataType.Float
         case Load():
             return True
         case _:

@@ -18,7 +18,15 @@ from typing import TypeVar
 
 from fuser.schedule.axes import coalesce, replace_axes
 from fuser.schedule.body import Body
-from fuser.schedule.index import Axis, Clamped, Index, affine_parts, clean_cut, compose, of_axis
+from fuser.schedule.index import (
+    Axis,
+    Clamped,
+    Index,
+    clean_cut,
+    compose,
+    of_axis,
+    terms_in,
+)
 from fuser.schedule.resolve import comparisons, resolve
 from fuser.schedule.statements import Let
 
@@ -79,11 +87,10 @@ def thresholds(lets: Iterable[Let], indices: Iterable[Index]) -> Iterator[tuple[
     for comparison in comparisons(lets).values():
         yield comparison.index, comparison.threshold
     for index in indices:
-        for part in affine_parts(index):
-            for term, _ in part.terms:
-                if isinstance(term, Clamped):
-                    yield term.of, 0
-                    yield term.of, term.extent
+        for term in terms_in(index):
+            if isinstance(term, Clamped):
+                yield term.of, 0
+                yield term.of, term.extent
 
 
 def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:

@@ -25,8 +25,8 @@ from fuser.schedule.expressions import (
     Ref,
     SizeValue,
 )
-from fuser.schedule.index import Index
-from fuser.schedule.row_body import AnySweep, Code, variables_of, without_dead_code
+from fuser.schedule.index import Index, variables_of
+from fuser.schedule.row_body import AnySweep, Code, without_dead_code
 from fuser.schedule.row_statements import Keep
 from fuser.schedule.statements import CheckedIndex, Let
 from fuser.schedule.zero_sums import is_unsigned, without_zero
@@ -49,7 +49,7 @@ def resolve(sweep: AnySweep) -> AnySweep:
 def with_known(sweep: AnySweep, known: Mapping[str, Expression], lets: Iterable[Let]) -> AnySweep:
     """A sweep that reads what is `known` of names, and makes the others by these `lets`."""
     left = {let.name: let for let in lets}
-    indexing = {variable.name for variable in variables_of(tuple(sweep.indices()))}
+    indexing = {variable.name for at in sweep.indices() for variable in variables_of(at)}
     code: list[Code] = []
     for node in sweep.code:
         match node:

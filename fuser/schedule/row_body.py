@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.counts import point_count
 from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref, SizeValue, leaves
-from fuser.schedule.index import ZERO, Axis, Index, Variable, affine_parts
+from fuser.schedule.index import ZERO, Axis, Index, variables_of
 from fuser.schedule.row_statements import Accumulate, Keep, Kept, RowTile, Running
 from fuser.schedule.statements import CheckedIndex, Let, Load, Prefetch, Store, draws
 
@@ -180,13 +179,6 @@ def contents(sweeps: Iterable[Sweep]) -> list[Code | Fold | Store]:
     return [part for sweep in sweeps for part in (*sweep.code, *sweep.folds, *sweep.stores)]
 
 
-def variables_of(at: Coordinates) -> list[Variable]:
-    """The variables, axes not among them, that coordinates are made of, as often as they are
-    there."""
-    parts = (part for index in at for part in affine_parts(index))
-    return [term for part in parts for term, _ in part.terms if isinstance(term, Variable)]
-
-
 def indices_in(node: Code) -> list[Index]:
     """Where a node loads, or the index that it computes."""
     match node:
@@ -286,4 +278,4 @@ def _read_by(node: Code | Fold | Store | Accumulate) -> tuple[Expression | None,
 
 
 def _variable_names(index: Index) -> Iterable[str]:
-    return (variable.name for variable in variables_of((index,)))
+    return (variable.name for variable in variables_of(index))

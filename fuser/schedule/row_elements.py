@@ -16,11 +16,12 @@ from fuser.schedule.index import (
     Axis,
     Index,
     Variable,
-    affine_parts,
     compose,
     index_of,
+    terms_in,
+    variables_of,
 )
-from fuser.schedule.row_body import Code, variables_of
+from fuser.schedule.row_body import Code
 from fuser.schedule.row_statements import Running
 from fuser.schedule.statements import CheckedIndex, Let, Load
 from fuser.segmenter import Segment
@@ -73,7 +74,7 @@ class Elements(Emitter):
         value, at = key
         if isinstance(value, Variable):
             return [self._gathers[value][1]]
-        needs: list[Key] = [(variable, ()) for variable in variables_of(at)]
+        needs: list[Key] = [(variable, ()) for index in at for variable in variables_of(index)]
         statement = self._definitions.get(value)
         if statement is None:
             return needs
@@ -148,12 +149,12 @@ class Elements(Emitter):
         value, at = key
         if isinstance(value, Variable):
             return self._gathers[value][1] in self._known
-        axes = (t for index in at for part in affine_parts(index) for t, _ in part.terms)
         return all(
             term.path[0] in self._kept
             if isinstance(term, Axis)
             else not isinstance(term, Variable) or (term, ()) in self._known
-            for term in axes
+            for index in at
+            for term in terms_in(index)
         )
 
     # -- what emission needs -----------------------------------------------------------------------

@@ -20,11 +20,11 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
-from fuser.schedule.index import Axis, Index, substitute
+from fuser.schedule.index import Axis, Index, substitute, variables_of
 from fuser.schedule.lane_calls import ANY_WAY, Alike, gains_by_chunks
 from fuser.schedule.lane_stores import stored_at_once
 from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_body import RowBody, Sweep, names_in, variables_of, without_dead_code
+from fuser.schedule.row_body import RowBody, Sweep, names_in, without_dead_code
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.statements import Load, Prefetch, reads_in
 from fuser.schedule.vectors import step_along
@@ -144,7 +144,7 @@ def consecutive(sweep: Sweep) -> list[Load]:
 
 def _placed(sweep: Sweep) -> list[Load]:
     """Those of known places: what is gathered lies where the index of a later row says."""
-    return [load for load in consecutive(sweep) if not variables_of((load.at,))]
+    return [load for load in consecutive(sweep) if not variables_of(load.at)]
 
 
 def in_chunks(sweep: Sweep, parameters: CpuRowParameters) -> bool:

@@ -28,8 +28,8 @@ from fuser.ir.nodes import Value
 from fuser.schedule.axes import replace_axes
 from fuser.schedule.counts import point_count, power_of_two
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.index import ZERO, Axis, compose, substitute
-from fuser.schedule.row_body import Code, RowBody, Sweep, variables_of
+from fuser.schedule.index import ZERO, Axis, compose, substitute, variables_of
+from fuser.schedule.row_body import Code, RowBody, Sweep
 from fuser.schedule.row_statements import Keep, Kept, RowTile
 from fuser.schedule.statements import Load, Store
 from fuser.schedule.vectors import step_along
@@ -148,7 +148,7 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int)
         node
         for node in sweep.accesses
         if _is_plain(node, sweep)
-        and not variables_of((node.at,))
+        and not variables_of(node.at)
         and _lies_across(node, row, axis, parameters.line_bytes)
     ]
     there = {tile.name for tile in body.tiles}

@@ -17,7 +17,7 @@ from fuser.ir.nodes import Value
 from fuser.schedule.body import Body
 from fuser.schedule.cuda_parameters import CudaParameters
 from fuser.schedule.expressions import Ref
-from fuser.schedule.index import Axis, Index, Variable, affine_parts
+from fuser.schedule.index import Axis, Index, variables_of
 from fuser.schedule.statements import Lanes, Load, LoadRun, Store, StoreRun, reads_in
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments, alignment_of, step_along
 from fuser.segmenter import Segment
@@ -73,7 +73,7 @@ def _runs(
     beside: dict[tuple[Value, DataType, Index], dict[int, Access]] = {}
     for access in accesses:
         step = step_along(access.at, inner)
-        if step is None or not 1 < step <= most or _is_computed(access.at):
+        if step is None or not 1 < step <= most or variables_of(access.at):
             continue
         start = Index(0, access.at.terms)
         base = segment.memory[access.tensor].base
@@ -89,10 +89,6 @@ def _without_gaps(found: dict[int, Access], step: int) -> Iterator[Run[Access]]:
         places = range(place, place + step)
         if all(each in found for each in places):
             yield Run(tuple(found.pop(each) for each in places))
-
-
-def _is_computed(at: Index) -> bool:
-    return any(isinstance(term, Variable) for part in affine_parts(at) for term, _ in part.terms)
 
 
 def are_neighbours(body: Body, runs: Runs) -> bool:

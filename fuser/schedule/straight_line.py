@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref
-from fuser.schedule.index import Index, renamed
+from fuser.schedule.index import Axis, Index, Term, Variable, variables_of
 from fuser.schedule.resolve import replaced
-from fuser.schedule.row_body import variables_of
 from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 
 Line = Load | Let | CheckedIndex
@@ -60,7 +59,7 @@ class StraightLine:
     def _place(self, at: Index) -> Index:
         """An index by the names of the last point."""
         known = {name: made.name for name, made in self._known.items() if isinstance(made, Ref)}
-        return renamed(at, known) if variables_of((at,)) else at
+        return _renamed(at, known) if variables_of(at) else at
 
     def _named(self, node: Line, dtype: DataType) -> Ref:
         nameless = dataclasses.replace(node, name="")
@@ -74,3 +73,16 @@ class StraightLine:
         number = self._copies.get(name, 0)
         self._copies[name] = number + 1
         return f"{name}_at_{number}" if number else name
+
+
+def _renamed(index: Index, names: Mapping[str, str]) -> Index:
+    """`index` with variables by other names."""
+
+    def term_renamed(term: Term) -> Term:
+        if isinstance(term, Axis):
+            return term
+        if isinstance(term, Variable):
+            return dataclasses.replace(term, name=names.get(term.name, term.name))
+        return dataclasses.replace(term, of=_renamed(term.of, names))
+
+    return Index(index.constant, tuple((term_renamed(t), step) for t, step in index.terms))
