@@ -22,7 +22,9 @@ import pytest
 import torch
 from hypothesis import settings
 
+from fuser.runtime.emulator import Sanitizer
 from tests.covering import covering
+from tests.runtime.sanitized_plan import usable
 
 # Where there is no CUDA, torch keeps every seed for it, with a traceback that takes 0.5 ms to make.
 seed_torch = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
@@ -132,6 +134,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(params=Sanitizer, ids=lambda sanitizer: sanitizer.name)
+def sanitizer(request: pytest.FixtureRequest) -> Sanitizer:
+    """Each sanitizer that this machine has."""
+    return usable(request.param)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+import pytest
 import torch
 
 from fuser import FusionDefinition
@@ -12,6 +13,7 @@ from fuser.codegen import KernelSource, Pointer, Workspace
 from fuser.ir.nodes import Number
 from fuser.planning import compile_plan
 from fuser.runtime.emulator import Sanitizer, ThreadOrder, run_sanitized
+from fuser.runtime.emulator.sanitize import is_available
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.kernel import Launcher, as_c, c_type, sizes_of
 from fuser.runtime.target_name import resolve_target
@@ -23,6 +25,13 @@ Inputs = Sequence["torch.Tensor | Number"]
 
 class SanitizerFindingError(AssertionError):
     """A kernel of a plan does what CUDA does not allow."""
+
+
+def usable(sanitizer: Sanitizer) -> Sanitizer:
+    """The sanitizer; its test is skipped where kernels cannot be built or run with it."""
+    if not is_available(sanitizer):
+        pytest.skip(f"the C++ compiler cannot build, or this machine not run, {sanitizer.name}")
+    return sanitizer
 
 
 def run_plan_sanitized(

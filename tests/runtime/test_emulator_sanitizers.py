@@ -23,12 +23,11 @@ from fuser.runtime.emulator import (
     ThreadOrder,
     run_sanitized,
 )
-from fuser.runtime.emulator.sanitize import is_available
 from tests.kernel_families import FAMILIES, Family, from_torch
 from tests.runtime import cuda_bugs
 from tests.runtime.cuda_bugs import THREADS, lines_of, name_of
 from tests.runtime.cuda_kernels import KERNELS, CudaKernel, equal, floats
-from tests.runtime.sanitized_plan import SanitizerFindingError, run_plan_sanitized
+from tests.runtime.sanitized_plan import SanitizerFindingError, run_plan_sanitized, usable
 from tests.runtime.test_emulator import PART_LANES, PART_TYPES, conversion_kernel, parts_kernel
 
 FEW_THREADS = [kernel for kernel in KERNELS if kernel.threads <= 1024]
@@ -37,26 +36,14 @@ FEW_THREADS = [kernel for kernel in KERNELS if kernel.threads <= 1024]
 ORDERS = pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
 
 
-@pytest.fixture(params=Sanitizer, ids=lambda sanitizer: sanitizer.name)
-def sanitizer(request: pytest.FixtureRequest) -> Sanitizer:
-    """Each sanitizer that this machine has."""
-    return checked(request.param)
-
-
 @pytest.fixture
 def address() -> Sanitizer:
-    return checked(Sanitizer.ADDRESS)
+    return usable(Sanitizer.ADDRESS)
 
 
 @pytest.fixture
 def thread() -> Sanitizer:
-    return checked(Sanitizer.THREAD)
-
-
-def checked(wanted: Sanitizer) -> Sanitizer:
-    if not is_available(wanted):
-        pytest.skip(f"the C++ compiler cannot build, or this machine not run, {wanted.name}")
-    return wanted
+    return usable(Sanitizer.THREAD)
 
 
 def findings(

@@ -162,7 +162,6 @@ def test_points_out_of_range_are_in_no_list(rows: int) -> None:
 @pytest.mark.sanitizer
 @pytest.mark.usefixtures("_cut")
 @pytest.mark.parametrize("order", ThreadOrder, ids=lambda order: order.name)
-@pytest.mark.parametrize("sanitizer", Sanitizer)
 def test_no_race_and_no_stray_access(sanitizer: Sanitizer, order: ThreadOrder) -> None:
     inputs = [torch.randn(150, 40), hot(300, 150, 0.6), torch.randn(300, 40)]
     (got,) = run_plan_sanitized(defined(added, *inputs), inputs, sanitizer, order)

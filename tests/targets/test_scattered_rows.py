@@ -173,7 +173,6 @@ def test_threads_in_any_order(
 
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("length", [40, 1100])
-@pytest.mark.parametrize("sanitizer", Sanitizer)
 def test_no_race_and_no_stray_access(sanitizer: Sanitizer, length: int) -> None:
     inputs = given(length)
     (got,) = run_plan_sanitized(defined(added, *inputs), inputs, sanitizer)
