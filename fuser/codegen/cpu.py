@@ -6,12 +6,12 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 from __future__ import annotations
 
 from fuser.codegen.cpu_kernel import Chunk, CpuKernel
-from fuser.codegen.cpu_tiles import streams_tiles, tile_lines, tile_node, tiled_loops
+from fuser.codegen.cpu_tiles import over_tiles, streams_tiles, tile_lines, tile_node
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
 from fuser.schedule.index import Index, substitute
-from fuser.schedule.loop_tree import Loop, Node, Peel, Region, RowNode, RunNode, every_node
+from fuser.schedule.loop_tree import Loop, Peel, Region, RowNode, RunNode, every_node
 from fuser.schedule.statements import Load, Store, TileNode
 
 
@@ -34,38 +34,27 @@ class CpuPrinter(CpuKernel):
             pieces = [loop for loop in node.body if isinstance(loop, Loop)]
             assert len(pieces) == len(node.body), "every piece has a loop"
             for loop in pieces:
-                self._piece(loop)
-            if any(_in_chunks(loop) or streams_tiles(loop) for loop in pieces):
-                self._fence_if_past_cache()
-
-    def _piece(self, loop: Loop) -> None:
-        """The loops of a piece, shared out."""
-        if tiled_nest(loop):
-            tiled_loops(self, loop)
-            return
-        simd = " simd" if loop.binding is Binding.SIMD else ""
-        self.out.line(f"#pragma omp for{simd}{_collapse(loop)} nowait")
-        self._for(loop) if simd else self._inner(loop)
+                self._shared_out(loop)
+            if self.nest.launch.past_cache and any(map(_streams, pieces)):
+                self.fence()
 
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.TILE_LINES:
             tile_lines(self, loop)
-        elif tiled_nest(loop):
-            tiled_loops(self, loop)
-        elif self.sizes.has_pieces or loop.axis != self.nest.axes[0]:
+        elif self.sizes.has_pieces or (loop.axis != self.nest.axes[0] and not tiled_nest(loop)):
             self._inner(loop)
-        elif _in_chunks(loop):
-            self.out.line("#pragma omp parallel if (threaded)")
-            with self.out.block(""):
-                self.out.line(f"#pragma omp for{_collapse(loop)}")
-                self._inner(loop)
-                self._fence_if_past_cache()
-        elif loop.binding is Binding.SIMD:
-            self.out.line("#pragma omp parallel for simd if (parallel : threaded)")
-            self._for(loop)
         else:
-            self.out.line(f"#pragma omp parallel for{_collapse(loop)} if (threaded)")
-            self._for(loop)
+            self._shared_out(loop)
+
+    def _shared_out(self, loop: Loop) -> None:
+        """A loop that no other is around."""
+        if nest := tiled_nest(loop):
+            with self.shared_out(f" collapse({len(nest)})", streams=_streams(loop)):
+                over_tiles(self, nest)
+            return
+        simd = " simd" if loop.binding is Binding.SIMD else ""
+        with self.shared_out(f"{simd}{_collapse(loop)}", streams=_streams(loop)):
+            self._for(loop) if simd else self._inner(loop)
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:
@@ -77,10 +66,6 @@ class CpuPrinter(CpuKernel):
         else:
             rest = "" if self.nest.launch.past_cache else ", false"
             self.out.line(f"{self.chunk_store(store)}({place}{rest});")
-
-    def _fence_if_past_cache(self) -> None:
-        if self.nest.launch.past_cache:
-            self.fence()
 
     def _inner(self, loop: Loop) -> None:
         if loop.binding is Binding.STREAM:
@@ -153,10 +138,11 @@ class CpuPrinter(CpuKernel):
         self.out.line(f"{copy}({row});")
 
 
-def _in_chunks(node: Node) -> bool:
-    """Whether rows are copied, or done in chunks."""
-    loops = (inside for inside in every_node((node,)) if isinstance(inside, Loop))
-    return any(loop.binding in (Binding.STREAM, Binding.CHUNKS) for loop in loops)
+def _streams(loop: Loop) -> bool:
+    """Whether rows are copied, or done in chunks, or tiles are stored past the cache."""
+    loops = (inside for inside in every_node((loop,)) if isinstance(inside, Loop))
+    in_chunks = any(each.binding in (Binding.STREAM, Binding.CHUNKS) for each in loops)
+    return in_chunks or streams_tiles(loop)
 
 
 def _collapse(loop: Loop) -> str:

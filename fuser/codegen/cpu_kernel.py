@@ -106,6 +106,26 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
             self._threads_counted = True
 
     @contextmanager
+    def shared_out(self, loops: str, *, streams: bool) -> Generator[None]:
+        """Print, meanwhile, loops that threads share out. What `streams` may store past the cache,
+        and is waited for then."""
+        if self.around.threads_started:
+            self.out.line(f"#pragma omp for{loops} nowait")
+            yield
+            return
+        threaded = "parallel : threaded" if "simd" in loops else "threaded"
+        if not streams:
+            self.out.line(f"#pragma omp parallel for{loops} if ({threaded})")
+            yield
+            return
+        self.out.line(f"#pragma omp parallel if ({threaded})")
+        with self.out.block(""):
+            self.out.line(f"#pragma omp for{loops}")
+            yield
+            if self.nest.launch.past_cache:
+                self.fence()
+
+    @contextmanager
     def scope(self) -> Generator[None]:
         """Print, meanwhile, a block with names of its own."""
         known, counted = set(self.expressions.lane_arrays), self._threads_counted

@@ -48,24 +48,6 @@ def tile_node(kernel: CpuKernel, node: TileNode) -> None:
             assert_never(node)
 
 
-def tiled_loops(kernel: CpuKernel, loop: Loop) -> None:
-    """Print the loops around a tile."""
-    nest = tiled_nest(loop)
-    collapse = f" collapse({len(nest)})"
-    if kernel.around.threads_started:
-        kernel.out.line(f"#pragma omp for{collapse} nowait")
-        _over_tiles(kernel, nest)
-    elif not streams_tiles(loop):
-        kernel.out.line(f"#pragma omp parallel for{collapse} if (threaded)")
-        _over_tiles(kernel, nest)
-    else:
-        kernel.out.line("#pragma omp parallel if (threaded)")
-        with kernel.out.block(""):
-            kernel.out.line(f"#pragma omp for{collapse}")
-            _over_tiles(kernel, nest)
-            kernel.fence()
-
-
 def streams_tiles(loop: Loop) -> bool:
     """Whether a loop is over tiles of which something is stored past the cache."""
     nest = tiled_nest(loop)
@@ -94,7 +76,7 @@ def _columns(kernel: CpuKernel, node: FillTile | DrainTile) -> str:
     return f"{column.first}, [&]({kernel.index} {column.index}) {{ return {address}; }}"
 
 
-def _over_tiles(kernel: CpuKernel, nest: list[Loop], depth: int = 0) -> None:
+def over_tiles(kernel: CpuKernel, nest: list[Loop], depth: int = 0) -> None:
     """Whole tiles only: the last ones begin early enough to end in range."""
     if depth == len(nest):
         for loop in nest:
@@ -109,7 +91,7 @@ def _over_tiles(kernel: CpuKernel, nest: list[Loop], depth: int = 0) -> None:
     if loop.binding is Binding.TILED:
         name, count = side(kernel.sizes, loop.axis).tile, tiles_along(kernel.sizes, loop)
     with kernel.out.block(f"for ({kernel.index} {name} = 0; {name} < {count}; ++{name})"):
-        _over_tiles(kernel, nest, depth + 1)
+        over_tiles(kernel, nest, depth + 1)
 
 
 def _begin_tile(kernel: CpuKernel, loop: Loop) -> None:
