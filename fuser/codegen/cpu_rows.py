@@ -11,6 +11,8 @@ from fuser.codegen.cpu_chunks import store_lanes
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_ranges import over_axis
 from fuser.codegen.indices import if_place_exists
+from fuser.schedule import row_statements as rows
+from fuser.schedule import scatter_nodes as scatters
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import (
@@ -23,35 +25,6 @@ from fuser.schedule.loop_tree import (
     RowNode,
     RunNode,
     Share,
-)
-from fuser.schedule.row_statements import (
-    Accumulate,
-    Carry,
-    Combine,
-    DrainRows,
-    Finish,
-    FinishPowers,
-    JoinGroups,
-    Keep,
-    KeepAt,
-    KeepLanes,
-    Kept,
-    Raise,
-    RowArray,
-    RowOfTile,
-    RowTile,
-    ScanLanes,
-    Widen,
-)
-from fuser.schedule.scatter_nodes import (
-    ByLists,
-    IfListed,
-    ListLoop,
-    PointLists,
-    PointOf,
-    UnlistedRows,
-    WarpElements,
-    WarpPoints,
 )
 from fuser.schedule.statements import CheckedIndex, Store, TileNode
 
@@ -76,35 +49,35 @@ class CpuRowPrinter(CpuKernel):
         match node:
             case CheckedIndex():
                 checked_index(self, node)
-            case Keep() | Kept() | RowArray():
+            case rows.Keep() | rows.Kept() | rows.RowArray():
                 _row_array(self, node)
-            case KeepAt():
+            case rows.KeepAt():
                 cpu_scatter.keep_at(self, node)
-            case RowTile():
+            case rows.RowTile():
                 _row_tile(self, node)
-            case RowOfTile():
+            case rows.RowOfTile():
                 _row_of_tile(self, node)
-            case DrainRows():
+            case rows.DrainRows():
                 _drain_rows(self, node)
             case Region():
                 _region(self, node)
-            case Combine():
+            case rows.Combine():
                 cpu_folds.combine(self, node)
-            case KeepLanes():
+            case rows.KeepLanes():
                 cpu_folds.keep_lanes(self, node)
-            case JoinGroups():
+            case rows.JoinGroups():
                 cpu_folds.join_groups(self, node)
-            case Accumulate():
+            case rows.Accumulate():
                 cpu_folds.accumulate(self, node)
-            case Widen():
+            case rows.Widen():
                 cpu_folds.widen(self, node)
-            case Raise():
+            case rows.Raise():
                 cpu_folds.raise_largest(self, node)
-            case Finish():
+            case rows.Finish():
                 cpu_folds.finish(self, node)
-            case Carry():
+            case rows.Carry():
                 cpu_scans.begin_carry(self, node)
-            case ScanLanes():
+            case rows.ScanLanes():
                 cpu_scans.scan_lanes(self, node)
             case Share():
                 cpu_scans.share(self, node)
@@ -113,17 +86,23 @@ class CpuRowPrinter(CpuKernel):
             case Piece():
                 with self.scope():
                     self.nodes(node.body)
-            case PointLists():
+            case scatters.PointLists():
                 cpu_scatter.make_lists(self, node)
-            case PointOf():
+            case scatters.PointOf():
                 cpu_scatter.point_of(self, node)
-            case IfListed():
+            case scatters.IfListed():
                 cpu_scatter.if_listed(self, node)
-            case UnlistedRows():
+            case scatters.UnlistedRows():
                 cpu_scatter.unlisted_rows(self, node)
-            case ListLoop():
+            case scatters.ListLoop():
                 cpu_scatter.each_point(self, node)
-            case FinishPowers() | WarpPoints() | WarpElements() | ByLists() | Meet():
+            case (
+                rows.FinishPowers()
+                | scatters.WarpPoints()
+                | scatters.WarpElements()
+                | scatters.ByLists()
+                | Meet()
+            ):
                 super().own_node(node)
             case _:
                 assert_never(node)
@@ -172,23 +151,23 @@ def _on_threads(kernel: CpuKernel, node: Region) -> None:
     cpu_folds.free_parts(kernel, node.partials)
 
 
-def _row_array(kernel: CpuKernel, node: Keep | Kept | RowArray) -> None:
+def _row_array(kernel: CpuKernel, node: rows.Keep | rows.Kept | rows.RowArray) -> None:
     """What a row keeps between sweeps."""
     array, type_ = f"{node.name}_row", kernel.expressions.type(node.dtype)
     match node:
-        case RowArray():
+        case rows.RowArray():
             kernel.out.line(f"{type_} {array}[{kept_count(kernel, node.axes)}];")
-        case Keep():
+        case rows.Keep():
             source = node.source or Ref(node.name, node.dtype)
             kept = kernel.expressions.print(source, node.name)
             kernel.out.line(f"{array}[{kept_at(kernel, node.axes)}] = {kept};")
-        case Kept():
+        case rows.Kept():
             kernel.expressions.lane_arrays.discard(node.name)
             kept = f"{array}[{kept_at(kernel, node.axes)}]"
             kernel.out.line(f"const {type_} {node.name} = {kept};")
 
 
-def _row_of_tile(kernel: CpuKernel, node: RowOfTile) -> None:
+def _row_of_tile(kernel: CpuKernel, node: rows.RowOfTile) -> None:
     """Which row of a tile is at hand."""
     tile = node.tile
     const, type_ = "" if tile.stored else "const ", kernel.expressions.type(tile.tensor.dtype)
@@ -196,7 +175,7 @@ def _row_of_tile(kernel: CpuKernel, node: RowOfTile) -> None:
     kernel.out.line(f"{const}{type_}* const {tile.name}_row = {row};")
 
 
-def _row_tile(kernel: CpuKernel, node: RowTile) -> None:
+def _row_tile(kernel: CpuKernel, node: rows.RowTile) -> None:
     """What is turned of some rows."""
     type_ = kernel.expressions.type(node.tensor.dtype)
     # The sizes are numbers: the compiler unrolls the turning by them.
@@ -205,12 +184,12 @@ def _row_tile(kernel: CpuKernel, node: RowTile) -> None:
         _move_rows(kernel, node, kernel.expressions.use("fill_tile"), "in")
 
 
-def _drain_rows(kernel: CpuKernel, node: DrainRows) -> None:
+def _drain_rows(kernel: CpuKernel, node: rows.DrainRows) -> None:
     """What some rows have, turned on its way to memory."""
     _move_rows(kernel, node.tile, f"{kernel.expressions.use('drain_tile')}<false>", "out")
 
 
-def _move_rows(kernel: CpuKernel, tile: RowTile, move: str, way: str) -> None:
+def _move_rows(kernel: CpuKernel, tile: rows.RowTile, move: str, way: str) -> None:
     name, count = kernel.sizes.axis(tile.axis), kernel.sizes.extent(tile.axis)
     at = f"{tile.tensor}_{way} + {kernel.sizes.index(tile.at, tile.tensor.name)}"
     columns = f"{kernel.index}(0), [&]({kernel.index} {name}) {{ return {at}; }}"
@@ -224,7 +203,10 @@ def _streams(nodes: tuple[Node, ...]) -> bool:
             case Loop(binding=Binding.CHUNKS | Binding.SCAN):
                 return True
             case (
-                Loop(body=body) | IfListed(body=body) | ListLoop(body=body) | IfPastCache(body=body)
+                Loop(body=body)
+                | scatters.IfListed(body=body)
+                | scatters.ListLoop(body=body)
+                | IfPastCache(body=body)
             ):
                 if _streams(body):
                     return True

@@ -21,20 +21,10 @@ from fuser.codegen.cuda_rows import accumulate, finish, region
 from fuser.codegen.cuda_tiles import tile_lines, tile_node, tiled_loops
 from fuser.codegen.indices import if_place_exists
 from fuser.codegen.tiles import tiled_nest
+from fuser.schedule import row_statements as rows
+from fuser.schedule import scatter_nodes as scatters
 from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import Loop, Meet, ProcessorNode, Region, RowNode, RunNode, Share
-from fuser.schedule.row_statements import (
-    Accumulate,
-    Carry,
-    Finish,
-    FinishPowers,
-    Keep,
-    KeepAt,
-    Kept,
-    RowArray,
-    ScanLanes,
-)
-from fuser.schedule.scatter_nodes import ByLists, WarpElements, WarpPoints
 from fuser.schedule.statements import (
     CheckedIndex,
     Load,
@@ -110,31 +100,31 @@ class CudaPrinter(CudaKernel):
                 store_run(self, node)
             case CheckedIndex():
                 cuda_teams.checked_index(self, node)
-            case Keep() | Kept() | RowArray():
+            case rows.Keep() | rows.Kept() | rows.RowArray():
                 row_array(self, node)
-            case KeepAt():
+            case rows.KeepAt():
                 add_to_row(self, node)
             case Meet():
                 cuda_teams.meet(self)
             case Region():
                 region(self, node)
-            case Accumulate():
+            case rows.Accumulate():
                 accumulate(self, node)
-            case Finish():
+            case rows.Finish():
                 finish(self, node)
-            case FinishPowers():
+            case rows.FinishPowers():
                 cuda_folds.finish_powers(self, node)
-            case Carry():
+            case rows.Carry():
                 cuda_scans.begin_carry(self, node)
-            case ScanLanes():
+            case rows.ScanLanes():
                 cuda_scans.scan_lanes(self, node)
             case Share():
                 cuda_scans.share(self, node)
-            case WarpPoints():
+            case scatters.WarpPoints():
                 cuda_scatter.warp_points(self, node)
-            case WarpElements():
+            case scatters.WarpElements():
                 cuda_scatter.warp_elements(self, node)
-            case ByLists():
+            case scatters.ByLists():
                 by_lists(self, node)
             case _:
                 assert_never(node)

@@ -10,52 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fuser.ir.nodes import Value
+from fuser.schedule import row_statements as rows
+from fuser.schedule import scatter_nodes as scatters
+from fuser.schedule import statements
 from fuser.schedule.bindings import Binding
 from fuser.schedule.index import Axis, Index
-from fuser.schedule.row_statements import (
-    Accumulate,
-    Carry,
-    Combine,
-    DrainRows,
-    Finish,
-    FinishPowers,
-    JoinGroups,
-    Keep,
-    KeepAt,
-    KeepLanes,
-    Kept,
-    OwnSlots,
-    Partial,
-    Raise,
-    RowArray,
-    RowOfTile,
-    RowTile,
-    Running,
-    ScanLanes,
-    Widen,
-)
-from fuser.schedule.scatter_nodes import (
-    ByLists,
-    IfListed,
-    ListLoop,
-    PointLists,
-    PointOf,
-    UnlistedRows,
-    WarpElements,
-    WarpPoints,
-)
-from fuser.schedule.statements import (
-    CheckedIndex,
-    LaneCall,
-    Lanes,
-    Let,
-    Load,
-    LoadRun,
-    Prefetch,
-    Store,
-    StoreRun,
-    TileNode,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +56,11 @@ class Region:
     """`body`, on several threads or on the one at hand; then `epilogue`, which may finish the
     partials. `own` says of which of these a GPU's threads have slots in registers."""
 
-    partials: tuple[Partial, ...]
+    partials: tuple[rows.Partial, ...]
     body: tuple[Node, ...]
     epilogue: tuple[Node, ...]
     threaded: bool = True
-    own: tuple[OwnSlots, ...] = ()
+    own: tuple[rows.OwnSlots, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +74,7 @@ class Share:
     """
 
     axis: Axis
-    carries: tuple[Carry, ...]
+    carries: tuple[rows.Carry, ...]
     totals: tuple[Node, ...]
     body: tuple[Node, ...]
     step: int
@@ -145,50 +104,60 @@ class Piece:
 
 
 ProcessorNode = (
-    RowTile
-    | RowOfTile
-    | DrainRows
-    | Combine
-    | KeepLanes
-    | JoinGroups
-    | Widen
-    | Raise
+    rows.RowTile
+    | rows.RowOfTile
+    | rows.DrainRows
+    | rows.Combine
+    | rows.KeepLanes
+    | rows.JoinGroups
+    | rows.Widen
+    | rows.Raise
     | Piece
-    | PointLists
-    | PointOf
-    | IfListed
-    | UnlistedRows
+    | scatters.PointLists
+    | scatters.PointOf
+    | scatters.IfListed
+    | scatters.UnlistedRows
     | IfPastCache
-    | ListLoop
+    | scatters.ListLoop
 )
 """What only kernels of rows and scatters of a processor have."""
 
 RowNode = (
-    CheckedIndex
-    | Keep
-    | Kept
-    | RowArray
-    | KeepAt
+    statements.CheckedIndex
+    | rows.Keep
+    | rows.Kept
+    | rows.RowArray
+    | rows.KeepAt
     | Meet
     | Region
-    | Accumulate
-    | Finish
-    | FinishPowers
-    | Carry
-    | ScanLanes
+    | rows.Accumulate
+    | rows.Finish
+    | rows.FinishPowers
+    | rows.Carry
+    | rows.ScanLanes
     | Share
-    | WarpPoints
-    | WarpElements
-    | ByLists
+    | scatters.WarpPoints
+    | scatters.WarpElements
+    | scatters.ByLists
     | ProcessorNode
 )
 """What only kernels of rows and scatters have, but for the region of a processor's pieces."""
 
-RunNode = LoadRun | StoreRun
+RunNode = statements.LoadRun | statements.StoreRun
 """What only kernels of points of a GPU have."""
 
 Node = (
-    Load | Let | Store | RunNode | Lanes | LaneCall | Prefetch | TileNode | Loop | Running | RowNode
+    statements.Load
+    | statements.Let
+    | statements.Store
+    | RunNode
+    | statements.Lanes
+    | statements.LaneCall
+    | statements.Prefetch
+    | statements.TileNode
+    | Loop
+    | rows.Running
+    | RowNode
 )
 
 
@@ -204,21 +173,21 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
     for node in nodes:
         yield node
         match node:
-            case Loop() | Piece() | ListLoop() | UnlistedRows():
+            case Loop() | Piece() | scatters.ListLoop() | scatters.UnlistedRows():
                 yield from every_node(node.body)
             case Region():
                 yield from every_node((*node.body, *node.epilogue))
-            case IfListed():
+            case scatters.IfListed():
                 yield from every_node((*node.body, *node.otherwise, *node.one))
             case IfPastCache():
                 yield from every_node((*node.body, *node.otherwise))
             case Share():
                 yield from every_node((*node.totals, *node.body))
-            case WarpPoints():
+            case scatters.WarpPoints():
                 yield from every_node((*node.code, node.columns, node.store))
-            case WarpElements():
+            case scatters.WarpElements():
                 yield from every_node((*node.code, node.store))
-            case ByLists():
+            case scatters.ByLists():
                 yield from every_node((*node.lists.body, *node.rows.of_row, *node.rows.added.code))
                 yield from every_node((*node.rows.base.code, *node.rows.finish))
             case _:
