@@ -5,17 +5,17 @@ A thread that makes all of a row of the result holds it in a wider type until al
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, Statement, Value
-from fuser.schedule.axes import replace_axes
+from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.index import Axis, Index, Variable, index_of
-from fuser.schedule.row_body import Code, Sweep
+from fuser.schedule.row_body import Code, Sweep, indices_of
 from fuser.schedule.row_elements import Elements
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.statements import Let, Store
@@ -134,13 +134,26 @@ def at_once(summed: Sweep, last: Sweep) -> Sweep:
     return replace(last, code=tuple(code))
 
 
-def over_merged(sweep: Sweep, axes: Axes, replaced: dict[Axis, Index]) -> Sweep:
+def merged_over(
+    groups: Sequence[Axes], sweeps: Sequence[Sweep], others: Sequence[Index] = ()
+) -> tuple[list[Axes], list[Sweep], dict[Axis, Index]]:
+    """Groups of axes, with neighbours merged that all indices walk as one: those of sweeps, each
+    over one of the groups or done once, and some `others`. Then the sweeps, and what each axis has
+    become."""
+    indices = [*indices_of(sweeps), *others]
+    merged = {axes: merge_axes(axes, indices) for axes in groups}
+    replaced = {axis: at for _, places in merged.values() for axis, at in places.items()}
+    over = {(): (), **{axes: left for axes, (left, _) in merged.items()}}
+    moved = [_over_merged(replace_axes(each, replaced), over[each.axes]) for each in sweeps]
+    return [over[axes] for axes in groups], moved, replaced
+
+
+def _over_merged(sweep: Sweep, axes: Axes) -> Sweep:
     """A sweep over merged axes, which keeps what it keeps along the last of them, or along all."""
-    moved = replace_axes(sweep, replaced)
     code = (
         replace(node, axes=axes if len(node.axes) > 1 else axes[-1:])
         if isinstance(node, Keep | Kept)
         else node
-        for node in moved.code
+        for node in sweep.code
     )
-    return replace(moved, axes=axes, code=tuple(code))
+    return replace(sweep, axes=axes, code=tuple(code))

@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.shapes import row_major_strides
-from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.expressions import Call, Expression, Ref
 from fuser.schedule.index import ZERO, Index, Variable, index_of, linear, substitute, unravel
-from fuser.schedule.row_body import Code, Sweep, indices_of
+from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, Kept
 from fuser.schedule.scatter_elements import (
     Axes,
@@ -29,7 +28,7 @@ from fuser.schedule.scatter_elements import (
     ScatterTracer,
     atoms_of,
     axes_of,
-    over_merged,
+    merged_over,
 )
 from fuser.schedule.statements import Let
 from fuser.segmenter import Segment
@@ -171,23 +170,19 @@ class _ListTracer(ScatterTracer):
 
 def _with_merged_lists(body: ListBody) -> ListBody:
     """`body` with neighbouring axes merged that every access walks as one."""
-    sweeps = body.begun, body.given, body.one, body.added, body.last
-    of_row, of_point = (Sweep((), code) for code in (body.of_row, body.of_point))
-    indices = indices_of((of_row, of_point, *sweeps))
-    indices.append(body.row)
-    outside, replaced = merge_axes(body.outside, indices)
-    rows, also = merge_axes(body.rows, indices)
-    columns, and_these = merge_axes(body.begun.axes, indices)
-    replaced |= also | and_these
-    begun, given, one, added, last = (over_merged(sweep, columns, replaced) for sweep in sweeps)
+    groups = body.outside, body.rows, body.begun.axes
+    once = (Sweep((), code) for code in (body.of_row, body.of_point))
+    sweeps = *once, body.begun, body.given, body.one, body.added, body.last
+    (outside, rows, _), moved, replaced = merged_over(groups, sweeps, [body.row])
+    of_row, of_point, begun, given, one, added, last = moved
     return replace(
         body,
         listed=_with_merged_axes(body.listed),
         outside=outside,
         rows=rows,
         row=substitute(body.row, replaced),
-        of_row=replace_axes(of_row, replaced).code,
-        of_point=replace_axes(of_point, replaced).code,
+        of_row=of_row.code,
+        of_point=of_point.code,
         begun=begun,
         given=given,
         one=one,
@@ -197,7 +192,6 @@ def _with_merged_lists(body: ListBody) -> ListBody:
 
 
 def _with_merged_axes(listed: Listed) -> Listed:
-    code = Sweep((), listed.code)
-    axes, replaced = merge_axes(listed.axes, [*code.indices(), listed.number])
-    number = substitute(listed.number, replaced)
-    return replace(listed, axes=axes, code=replace_axes(code, replaced).code, number=number)
+    given = (Sweep((), listed.code),)
+    (axes,), (once,), replaced = merged_over((listed.axes,), given, [listed.number])
+    return replace(listed, axes=axes, code=once.code, number=substitute(listed.number, replaced))

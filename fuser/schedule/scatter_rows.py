@@ -15,17 +15,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.expressions import Ref
 from fuser.schedule.index import ZERO
-from fuser.schedule.row_body import Code, Sweep, indices_of
+from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep, KeepAt, Kept
 from fuser.schedule.scatter_elements import (
     Axes,
     ScatterTracer,
     atoms_of,
     axes_of,
-    over_merged,
+    merged_over,
 )
 from fuser.schedule.statements import CheckedIndex, Let
 from fuser.segmenter import Segment
@@ -91,17 +90,7 @@ def _or_skipped(node: Code) -> Code:
 
 def _with_merged_rows(body: ScatteredRows) -> ScatteredRows:
     """`body` with neighbouring axes merged that every access walks as one."""
-    sweeps, of_row = (body.begun, body.added, body.last), Sweep((), body.of_row)
-    indices = indices_of((of_row, *sweeps))
-    rows, replaced = merge_axes(body.rows, indices)
-    columns, and_these = merge_axes(body.begun.axes, indices)
-    points, also = merge_axes(body.added.axes, indices)
-    replaced |= and_these | also
-    return replace(
-        body,
-        rows=rows,
-        of_row=replace_axes(of_row, replaced).code,
-        begun=over_merged(body.begun, columns, replaced),
-        added=replace(replace_axes(body.added, replaced), axes=points),
-        last=over_merged(body.last, columns, replaced),
-    )
+    groups = body.rows, body.begun.axes, body.added.axes
+    sweeps = Sweep((), body.of_row), body.begun, body.added, body.last
+    (rows, *_), (once, begun, added, last), _ = merged_over(groups, sweeps)
+    return replace(body, rows=rows, of_row=once.code, begun=begun, added=added, last=last)

@@ -10,13 +10,12 @@ Elements that differ in a column, a dimension which the index does not number, n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.index import ZERO, Axis, Index
 from fuser.schedule.row_body import Code, Sweep, nodes_read
-from fuser.schedule.scatter_elements import Axes, ScatterTracer, atoms_of, axes_of
+from fuser.schedule.scatter_elements import Axes, ScatterTracer, atoms_of, axes_of, merged_over
 from fuser.schedule.statements import Let, Store
 from fuser.segmenter import Segment
 
@@ -103,11 +102,6 @@ class _PointTracer(ScatterTracer):
 
 def _with_merged_points(body: PointBody) -> PointBody:
     """`body` with neighbouring axes merged that every access walks as one."""
-    code = Sweep((), body.code)
-    indices = [*code.indices(), *body.sweep.indices()]
-    outside, replaced = merge_axes(body.outside, indices)
-    points, also = merge_axes(body.points, indices)
-    columns, and_these = merge_axes(body.sweep.axes, indices)
-    replaced |= also | and_these
-    sweep = replace(replace_axes(body.sweep, replaced), axes=columns)
-    return PointBody(body.prologue, outside, points, replace_axes(code, replaced).code, sweep)
+    groups = body.outside, body.points, body.sweep.axes
+    (outside, points, _), (once, sweep), _ = merged_over(groups, (Sweep((), body.code), body.sweep))
+    return PointBody(body.prologue, outside, points, once.code, sweep)
