@@ -41,7 +41,7 @@ def over_chunks(kernel: CpuKernel, loop: Loop) -> None:
     at = kernel.sizes.index(substitute(store.at, {loop.axis: ZERO}), store.tensor.name)
     inside = begin != "0"
     at = f"{at} + {begin}" if inside else at
-    size = kernel.expressions.type(store.tensor.dtype)
+    size = kernel.expressions.type(store.dtype)
     past = f"{index}(past_alignment({store.tensor}_out + {at}) / sizeof({size}))"
     start = f"{begin} - {past}" if inside else f"-{past}"
     head = f"{index} {chunk} = {start}; {chunk} < {end}; {chunk} += {loop.step}"

@@ -146,14 +146,14 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
             self.out.line(f"{self.wide_room(load)};")
             self.out.line(f"{self.wide_lanes(load)};")
             return
-        type_ = self.expressions.type(load.tensor.dtype)
+        type_ = self.expressions.type(load.dtype)
         self.out.line(f"{self.draw_room(load, load.drawn)};")
         self.out.line(f"const {type_}* const {self.drawn_lanes(load, load.drawn)};")
 
     def read(self, load: Load, at: str) -> str:
         """An element; by the word that it lies in, where its place is computed for each: of other
         sizes, no vectors are gathered, nor made of the loop around them."""
-        dtype = load.tensor.dtype
+        dtype = load.dtype
         is_narrow = dtype.is_floating and dtype.itemsize < _WORD
         if is_narrow and any(v.name in self._made for v in variables_of(load.at)):
             return f"{self.expressions.use('gathered')}({load.tensor}_in, {at})"
@@ -161,7 +161,7 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
 
     def draw_room(self, load: Load, drawn: Drawn) -> str:
         """The declaration of room for lanes that are drawn, which may begin within a block."""
-        type_, numbers = self.expressions.type(load.tensor.dtype), self.drawn_numbers(load, drawn)
+        type_, numbers = self.expressions.type(load.dtype), self.drawn_numbers(load, drawn)
         return f"{type_} {load.name}_room[{load.lanes} + {numbers}::count]"
 
     def drawn_lanes(self, load: Load, drawn: Drawn) -> str:
@@ -173,12 +173,12 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
 
     def wide_room(self, load: Load) -> str:
         """The declaration of room for what lanes read at once, in 32 bits."""
-        type_ = "float" if load.tensor.dtype.is_floating else "int"
+        type_ = "float" if load.dtype.is_floating else "int"
         return f"alignas(64) {type_} {load.name}[{load.lanes}]"
 
     def wide_lanes(self, load: Load) -> str:
         """What reads truth values, narrow numbers or numbers in steps, of all lanes."""
-        dtype = load.tensor.dtype
+        dtype = load.dtype
         self.expressions.loaded(load.name, dtype)
         self.expressions.lane_arrays.add(load.name)
         at = self.sizes.index(load.at, load.tensor.name)
@@ -202,7 +202,7 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
     def chunk_store(self, store: Store, part: str = "") -> str:
         """The function that stores a chunk, or a part of it: one that rounds it, if it is wider
         than the tensor."""
-        dtype = store.tensor.dtype
+        dtype = store.dtype
         if store.source.dtype is dtype:
             return self.expressions.use(f"stream_{part or 'chunk'}")
         self.expressions.use(f"round_{dtype.spelling}")

@@ -80,10 +80,10 @@ def element(kernel: CpuKernel, loop: Loop) -> tuple[str, str, str]:
     for node in of_round:
         if not isinstance(node, Load):
             continue
-        kernel.expressions.loaded(node.name, node.tensor.dtype)
+        kernel.expressions.loaded(node.name, node.dtype)
         kernel.expressions.lane_arrays.add(node.name)
         if node.drawn:
-            type_ = kernel.expressions.type(node.tensor.dtype)
+            type_ = kernel.expressions.type(node.dtype)
             kernel.out.line(f"{kernel.draw_room(node, node.drawn)};")
             kernel.out.line(f"const {type_}* {node.name};")
         else:

@@ -30,7 +30,7 @@ def loads_ahead(loop: Loop, rounds: int) -> list[Load]:
     loads = [
         load for load in reads_in(loop.body) if not load.in_lanes and not variables_of(load.at)
     ]
-    words = sum(ceil_div(load.lanes * load.tensor.dtype.itemsize, 4) for load in loads)
+    words = sum(ceil_div(load.lanes * load.dtype.itemsize, 4) for load in loads)
     return loads if words * rounds <= _WORDS else []
 
 
@@ -47,7 +47,7 @@ def in_rounds(
         return
     with kernel.out.block(""):  # other sweeps have such arrays, too
         for load in ahead:
-            dtype = load.tensor.dtype
+            dtype = load.dtype
             declare_rounds(kernel, f"{load.name}_ahead", dtype, rounds, load.lanes)
         with kernel.unrolled(name, rounds):
             begin()
@@ -58,5 +58,5 @@ def in_rounds(
             begin()
             for load in ahead:
                 place = f"{load.name}_ahead[{name}]"
-                take_lanes(kernel, load.name, load.tensor.dtype, load.lanes, place)
+                take_lanes(kernel, load.name, load.dtype, load.lanes, place)
             kernel.nodes([node for node in loop.body if node not in ahead])

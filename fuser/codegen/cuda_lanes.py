@@ -28,7 +28,7 @@ def store_lanes(kernel: CudaKernel, store: Store) -> None:
 
 def load_lanes(kernel: CudaKernel, load: Load) -> None:
     """Lanes of a thread, from memory; or drawn, the first with a number that `piece` divides."""
-    declare_lanes(kernel, load.name, load.tensor.dtype, load.lanes)
+    declare_lanes(kernel, load.name, load.dtype, load.lanes)
     if load.drawn is None:
         at = kernel.read_at(load, kernel.sizes.index(load.at, load.tensor.name))
         place = f"{load.tensor}_in + {grouped(at)}"
@@ -158,7 +158,7 @@ def _each_lane(kernel: CudaKernel, loop: Loop, sharing: Loop) -> None:
     known = set(kernel.expressions.lane_arrays)
     ahead = _ahead(loop)
     for load in ahead:
-        declare_lanes(kernel, load.name, load.tensor.dtype, loop.axis.extent)
+        declare_lanes(kernel, load.name, load.dtype, loop.axis.extent)
     if ahead:
         loads = [replace(load, in_lanes=True) for load in ahead]
         _all_lanes(kernel, loop.axis.extent, loads, valid(kernel, sharing))
@@ -180,7 +180,7 @@ def _ahead(loop: Loop) -> list[Load]:
     them: in the loop, where lanes may end, each would be waited for before the next."""
     loads = [node for node in reads_in(loop.body) if node.lanes == 1 and not node.in_lanes]
     ready = [load for load in loads if not variables_of(load.at)]
-    words = sum(ceil_div(load.tensor.dtype.itemsize, 4) for load in ready) * loop.axis.extent
+    words = sum(ceil_div(load.dtype.itemsize, 4) for load in ready) * loop.axis.extent
     return ready if words <= _WORDS_AHEAD and len(ready) < len(loop.body) else []
 
 

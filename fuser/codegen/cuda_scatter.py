@@ -44,7 +44,7 @@ def warp_elements(kernel: CudaKernel, node: WarpElements) -> None:
     """An element for each thread of a warp; those of one place are added up before."""
     _number_warp(kernel)
     store, name = node.store, f"{node.store.tensor}"
-    type_ = kernel.expressions.type(store.tensor.dtype)
+    type_ = kernel.expressions.type(store.dtype)
     points = kernel.sizes.parameter(f"{name}_points", point_count(node.axes))
     kernel.out.line(f"const {kernel.index} point = warp * 32 + {kernel.index}(threadIdx.x);")
     kernel.out.line(f"{type_}* {name}_place = nullptr;")
@@ -62,7 +62,7 @@ def warp_points(kernel: CudaKernel, node: WarpPoints) -> None:
     """Points of a warp, and some columns: those of one place one after the other."""
     _number_warp(kernel)
     name, index, loop = f"{node.store.tensor}", kernel.index, node.columns
-    type_ = kernel.expressions.type(node.store.tensor.dtype)
+    type_ = kernel.expressions.type(node.store.dtype)
     column, extent = kernel.sizes.axis(loop.axis), kernel.sizes.extent(loop.axis)
     points = kernel.sizes.parameter(f"{name}_points", point_count(node.axes))
     warps = kernel.sizes.parameter("column_warps", ceil_div(loop.axis.extent, 32 * loop.step))

@@ -106,7 +106,7 @@ class KernelPrinter(ABC, Generic[Around]):
         """Print one node of the loop tree."""
         match node:
             case Load():
-                self.expressions.loaded(node.name, node.tensor.dtype)
+                self.expressions.loaded(node.name, node.dtype)
                 self.load(node)
             case Store():
                 self.store(node)
@@ -157,7 +157,7 @@ class KernelPrinter(ABC, Generic[Around]):
 
     def load(self, load: Load) -> None:
         """Print a load of one element."""
-        type_ = self.expressions.type(load.tensor.dtype)
+        type_ = self.expressions.type(load.dtype)
         at = self.sizes.index(load.at, load.tensor.name)
         name = f"{load.name}[lane]" if load.in_lanes else f"const {type_} {load.name}"
         if load.drawn is None:
@@ -175,7 +175,7 @@ class KernelPrinter(ABC, Generic[Around]):
 
     def drawn_numbers(self, load: Load, drawn: Drawn) -> str:
         """The structure that makes the numbers of a load which draws them."""
-        return self.expressions.use(f"{drawn.distribution}_{load.tensor.dtype.spelling}")
+        return self.expressions.use(f"{drawn.distribution}_{load.dtype.spelling}")
 
     def drawn_at(self, load: Load, drawn: Drawn) -> str:
         """What a draw is called with: seed, offset and the number of the first."""
@@ -187,7 +187,7 @@ class KernelPrinter(ABC, Generic[Around]):
         at = self.sizes.index(store.at, store.tensor.name)
         place, source = f"{store.tensor}_out[{at}]", store.source
         if store.joins is not None:
-            source = join(store.joins, Ref(place, store.tensor.dtype), source)
+            source = join(store.joins, Ref(place, store.dtype), source)
         self.out.line(f"{place} = {self.expressions.print(source, store.tensor.name)};")
 
     @abstractmethod

@@ -10,7 +10,7 @@ drawn number is all.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Random, Value
@@ -22,22 +22,13 @@ from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
 from fuser.schedule.index import linear
 from fuser.schedule.statements import Drawn, Let, Load
 
+if TYPE_CHECKING:
+    from fuser.schedule.emit import Emitter
+
 _WIDE = DataType.Double
 
 
-class Drawer(Protocol):
-    """What it takes of an emitter."""
-
-    def read_as(self, value: Value, at: Coordinates, dtype: DataType) -> Expression: ...
-
-    def name(self, value: Value, at: Coordinates) -> str: ...
-
-    def add(self, let: Let, is_tensor: bool) -> None: ...
-
-    def add_load(self, load: Load) -> None: ...
-
-
-def draw(emitter: Drawer, op: Random, out: Value, at: Coordinates) -> Expression:
+def draw(emitter: Emitter, op: Random, out: Value, at: Coordinates) -> Expression:
     """The expression for element `at` of random numbers; its load and lets are added."""
     first, second = (emitter.read_as(parameter, (), _WIDE) for parameter in op.parameters)
     seed, offset = (emitter.read_as(word, (), DataType.Int) for word in (op.seed, op.offset))
@@ -61,7 +52,7 @@ def draw(emitter: Drawer, op: Random, out: Value, at: Coordinates) -> Expression
 
 
 def _scaled(
-    emitter: Drawer, op: Random, name: str, first: Expression, factor: Expression
+    emitter: Emitter, op: Random, name: str, first: Expression, factor: Expression
 ) -> Expression:
     """`first` + `factor` * what was drawn, in float64, where the product of two float32 is exact;
     then rounded to the type that is computed in, and to the result's."""

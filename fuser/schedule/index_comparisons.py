@@ -30,15 +30,7 @@ from fuser.schedule.body import Body
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Convert, Expression, IndexValue, Literal, Ref
 from fuser.schedule.index import ZERO, Index, variables_of
-from fuser.schedule.row_body import (
-    Code,
-    RowBody,
-    Sweep,
-    dtype_of,
-    names_in,
-    nodes_read,
-    without_dead_code,
-)
+from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read, without_dead_code
 from fuser.schedule.statements import CheckedIndex, Let, Load
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -127,7 +119,7 @@ class _Comparisons:
     def stage(self, sweep: Sweep) -> Sweep:
         """A stage with such comparisons in 32 bits."""
         of_row = (node for node in sweep.code if _is_of_row(node, sweep))
-        self._numbers_of_row.update(n.name for n in of_row if dtype_of(n) is _INT64)
+        self._numbers_of_row.update(n.name for n in of_row if n.dtype is _INT64)
         made = tuple(node for node in self.code(sweep.code) if node not in self._of_row)
         if not sweep.axes:
             self._of_row.update(dict.fromkeys(made))

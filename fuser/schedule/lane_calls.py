@@ -22,7 +22,7 @@ from fuser.schedule.expressions import Call, Convert, Expression, Ref
 from fuser.schedule.index import variables_of
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import given_name, held_name
-from fuser.schedule.row_body import Code, Fold, dtype_of, names_in
+from fuser.schedule.row_body import Code, Fold, names_in
 from fuser.schedule.row_statements import Accumulate, Keep, Kept
 from fuser.schedule.statements import LaneCall, Lanes, Let, Load, Store, draws
 
@@ -157,7 +157,7 @@ def _exactly(expression: Expression, smooth: AbstractSet[str], *, exactly: bool)
 
 def are_narrow(stores: Iterable[Store]) -> bool:
     """Whether all that is stored are floats of 16 bits at most."""
-    dtypes = [store.tensor.dtype for store in stores]
+    dtypes = [store.dtype for store in stores]
     return all(dtype.is_floating and dtype.itemsize <= _NARROW_BYTES for dtype in dtypes)
 
 
@@ -192,7 +192,7 @@ def _is_held(node: Work) -> bool:
     is a float32, or random. Truth values would be slow to hold."""
     match node:
         case Load(drawn=None):
-            return bool(variables_of(node.at)) and node.tensor.dtype is DataType.Float
+            return bool(variables_of(node.at)) and node.dtype is DataType.Float
         case Load():
             return True
         case _:
@@ -252,7 +252,7 @@ class _Phases:
         named = _read_by_name(node)
         if named is None:
             return [node] if phase in made else []
-        name, dtype, read = named.name, dtype_of(named), self._read[named.name]
+        name, dtype, read = named.name, named.dtype, self._read[named.name]
         held = Ref(held_name(name), dtype)
         if phase not in made:
             return [Let(name, dtype, held)] if phase in read else []

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.cpu_parameters import ProcessorParameters
-from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, leaves
+from fuser.schedule.expressions import Call, Convert, Literal, Ref, leaves
 from fuser.schedule.index import Axis
 from fuser.schedule.names import lanes_name
-from fuser.schedule.resolve import replaced
+from fuser.schedule.resolve import lets_replaced
 from fuser.schedule.row_body import Code, Fold, names_in
 from fuser.schedule.statements import Lanes, Let, Load, Store, reads_in
 from fuser.schedule.vectors import FLOATS_OF_16, step_along
@@ -72,7 +72,7 @@ def truths_in_lanes(
 ) -> tuple[list[Lanes], list[Code]]:
     """Truth values that `code` reads and does not make, held in as many lanes, and the code that
     reads them there: where `loads` are flags, g++ makes no vectors with one for all lanes."""
-    if not any(load.tensor.dtype is DataType.Bool for load in loads):
+    if not any(load.dtype is DataType.Bool for load in loads):
         return [], list(code)
     made = {node.name for node in (*code, *loads)}
     lets = (node for node in code if isinstance(node, Let))
@@ -88,13 +88,7 @@ def truths_in_lanes(
         name: Call("ne", (Ref(lanes_name(name), DataType.Int32), no), DataType.Bool)
         for name in outer
     }
-    return held, [_reading(node, in_lanes) for node in code]
-
-
-def _reading(node: Code, known: Mapping[str, Expression]) -> Code:
-    if not isinstance(node, Let):
-        return node
-    return dataclasses.replace(node, expression=replaced(node.expression, known))
+    return held, lets_replaced(code, in_lanes)
 
 
 def done_in_vectors(
@@ -109,7 +103,7 @@ def done_in_vectors(
     """
     loads = reads_in(code)
     reads_flags = any(_is_flag(load, inner) for load in loads)
-    moved = [node.tensor.dtype.itemsize for node in (*loads, *stores)]
+    moved = [node.dtype.itemsize for node in (*loads, *stores)]
     if reads_flags or _computes_much(code, inner, parameters.much_computed):
         most = parameters.short_run
     else:
@@ -126,20 +120,18 @@ def _computes_much(code: Sequence[Code], inner: Axis, much: int) -> bool:
 
 
 def _is_flag(load: Load, inner: Axis) -> bool:
-    return load.tensor.dtype is DataType.Bool and step_along(load.at, inner) in _FLAG_STEPS
+    return load.dtype is DataType.Bool and step_along(load.at, inner) in _FLAG_STEPS
 
 
 def _is_stepped(load: Load, inner: Axis) -> bool:
-    dtype = load.tensor.dtype
+    dtype = load.dtype
     return dtype in (DataType.Float, DataType.Int32) and step_along(load.at, inner) == _NUMBER_STEP
 
 
 def widens_vectors(load: Load, lanes: int) -> bool:
     """Whether lanes are whole vectors of numbers that were floats of 16 bits. Reading them at once
     takes fewer instructions than compilers use, whatever else lanes do."""
-    return (
-        load.tensor.dtype in FLOATS_OF_16 and lanes * DataType.Float.itemsize % _VECTOR_BYTES == 0
-    )
+    return load.dtype in FLOATS_OF_16 and lanes * DataType.Float.itemsize % _VECTOR_BYTES == 0
 
 
 def converts_vectors(code: Iterable[object]) -> bool:
@@ -168,7 +160,7 @@ def _only_converted(
     narrow = {
         load.name
         for load in loads
-        if load.tensor.dtype.itemsize < _WIDE and load.tensor.dtype is not DataType.Bool
+        if load.dtype.itemsize < _WIDE and load.dtype is not DataType.Bool
     }
     others = (node for node in readers if not _is_conversion(node))
     return narrow.difference(names_in(others))
@@ -190,7 +182,7 @@ def _moved(
     if load.drawn is not None:
         fits = lanes >= LEAST_DRAWN and step == 1
     elif is_converted:
-        fills_none = lanes * load.tensor.dtype.itemsize < _VECTOR_BYTES
+        fills_none = lanes * load.dtype.itemsize < _VECTOR_BYTES
         fits = step == 1 and lanes > 1 and (fills_none or widens_vectors(load, lanes))
     else:
         at_once = _is_flag(load, inner) or _is_stepped(load, inner)

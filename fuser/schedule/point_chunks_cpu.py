@@ -108,10 +108,10 @@ def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:
     if len(body.axes) < 2 or body.lets or len(body.loads) != 1 or len(body.stores) != 1:
         return False
     (load,), (store,) = body.loads, body.stores
-    row_bytes = body.axes[-1].extent * store.tensor.dtype.itemsize
+    row_bytes = body.axes[-1].extent * store.dtype.itemsize
     return (
         load.drawn is None
-        and store.source == Ref(load.name, store.tensor.dtype)
+        and store.source == Ref(load.name, store.dtype)
         and step_along(load.at, body.axes[-1]) == 1
         and row_bytes >= parameters.stream_row_bytes
     )
@@ -121,7 +121,7 @@ def _chunk_start(body: Body, chunk: int) -> Peel | None:
     """Where chunks begin if not with the row: at whole lines of the first tensor stored."""
     store, inner = body.stores[0], body.axes[-1]
     start = substitute(store.at, {inner: ZERO})
-    if start.is_multiple_of(_LINE_BYTES // store.tensor.dtype.itemsize):
+    if start.is_multiple_of(_LINE_BYTES // store.dtype.itemsize):
         return None
     return Peel(store.tensor, start, chunk)
 
@@ -140,7 +140,7 @@ def _repeating_little(chunk: int, body: Body, parameters: CpuParameters) -> int:
 
 def _line_elements(body: Body) -> int:
     """Elements of a line of the cache, of the narrowest tensor that is stored."""
-    return _LINE_BYTES // min(store.tensor.dtype.itemsize for store in body.stores)
+    return _LINE_BYTES // min(store.dtype.itemsize for store in body.stores)
 
 
 def _stays_in_cache(load: Load, axes: Sequence[Axis], parameters: CpuParameters) -> bool:
@@ -149,7 +149,7 @@ def _stays_in_cache(load: Load, axes: Sequence[Axis], parameters: CpuParameters)
         return False
     walked = [axis for axis in axes if load.at.coefficient(axis)]
     again = point_count(axes) > point_count(walked)
-    return again and point_count(walked) * load.tensor.dtype.itemsize <= parameters.held_bytes
+    return again and point_count(walked) * load.dtype.itemsize <= parameters.held_bytes
 
 
 def _asked_ahead(load: Load, body: Body, count: int, ahead_bytes: int) -> Prefetch:
@@ -159,6 +159,6 @@ def _asked_ahead(load: Load, body: Body, count: int, ahead_bytes: int) -> Prefet
     row = load.at.coefficient(outer[-1]) if outer else 0
     if row in (0, inner.extent):
         return Prefetch(load.name, load.tensor, load.at, count)
-    axis, rows = later(outer, ahead_bytes / (inner.extent * load.tensor.dtype.itemsize))
+    axis, rows = later(outer, ahead_bytes / (inner.extent * load.dtype.itemsize))
     further = Index(load.at.coefficient(axis) * rows)
     return Prefetch(load.name, load.tensor, load.at + further, count, there=True)

@@ -106,7 +106,7 @@ def _points(
     """The points of a body; several elements of short innermost axes are one, if lanes of these
     would move less than a whole access."""
     lanes, most = _vector_lanes(segment, body, alignments, parameters), parameters.together
-    narrow = lanes * min(store.tensor.dtype.itemsize for store in body.stores)
+    narrow = lanes * min(store.dtype.itemsize for store in body.stores)
     if narrow < ACCESS_BYTES and len(body.axes) > 1:
         joined = together(body, most)
         runs = runs_of(segment, joined, most)

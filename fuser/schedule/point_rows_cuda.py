@@ -63,7 +63,7 @@ def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) 
     if not all(_is_plain(n.at) and n.at.coefficient(axis) in (0, 1) for n in sweep.loads):
         return []
     loads = loads_to_keep([sweep], body.rows, vectors.lanes, least=1)
-    nbytes = vectors.lanes * sum(load.tensor.dtype.itemsize for load in loads)
+    nbytes = vectors.lanes * sum(load.dtype.itemsize for load in loads)
     dear = arithmetic(sweep.code) > parameters.ahead_instructions
     if dear or nbytes > ACCESS_BYTES:
         return []
@@ -95,7 +95,7 @@ def may_stream(body: RowBody, parameters: CudaRowParameters) -> bool:
         or any(other.stores or other.folds for other in body.stages if other != sweep)
     ):
         return False
-    sizes = [store.tensor.dtype.itemsize for store in sweep.stores]
+    sizes = [store.dtype.itemsize for store in sweep.stores]
     return not sweep.folds and _is_long(sweep.axes[0], ACCESS_BYTES // min(sizes), parameters)
 
 

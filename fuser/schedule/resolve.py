@@ -134,6 +134,16 @@ def replaced(expression: Expression, known: Mapping[str, Expression]) -> Express
             assert_never(expression)
 
 
+def lets_replaced(code: Iterable[Code], known: Mapping[str, Expression]) -> list[Code]:
+    """Code whose lets read what is known."""
+    return [
+        dataclasses.replace(node, expression=replaced(node.expression, known))
+        if isinstance(node, Let)
+        else node
+        for node in code
+    ]
+
+
 def _chosen(args: tuple[Expression, ...]) -> Expression | None:
     """What `where` gives of arguments the first of which is known, or both of which are equal."""
     condition, one, other = args

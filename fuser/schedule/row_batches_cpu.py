@@ -23,7 +23,7 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Loop, Node, nested
-from fuser.schedule.row_body import RowBody, Sweep, contents, dtype_of, names_in
+from fuser.schedule.row_body import RowBody, Sweep, contents, names_in
 from fuser.schedule.row_memory import cost
 from fuser.schedule.row_statements import Combine, Keep, KeepLanes, Kept, RowArray
 from fuser.schedule.statements import Let, Load, Store
@@ -85,7 +85,7 @@ def _bytes(body: RowBody) -> int:
     for sweep in body.stages:
         for access in sweep.accesses:
             walked = [axis for axis in (*body.rows, *sweep.axes) if access.at.coefficient(axis)]
-            size = access.tensor.dtype.itemsize
+            size = access.dtype.itemsize
             moved[access.tensor, access.at] = size * point_count(walked)
     return sum(moved.values())
 
@@ -129,7 +129,7 @@ def _over_batch(stage: Stage, rows: Axis, batch: int, known: Known, made: Known)
 def _made(sweep: Sweep) -> Iterator[tuple[str, DataType]]:
     """What a row knows after a stage."""
     if not sweep.axes:
-        yield from ((node.name, dtype_of(node)) for node in sweep.code)
+        yield from ((node.name, node.dtype) for node in sweep.code)
     yield from ((fold.name, fold.dtype) for fold in sweep.folds)
 
 

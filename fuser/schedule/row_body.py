@@ -152,17 +152,6 @@ class RowBody:
         return tuple(fold for sweep in self.stages for fold in sweep.folds_over_rows)
 
 
-def dtype_of(node: Code) -> DataType:
-    """The type of what a node makes."""
-    match node:
-        case Load():
-            return node.tensor.dtype
-        case CheckedIndex():
-            return DataType.Int
-        case Let() | Keep() | Kept() | Running():
-            return node.dtype
-
-
 def as_lane(node: Code) -> Load | Let | CheckedIndex:
     """A node whose name is that of an array, of which it makes one lane."""
     assert not isinstance(node, Keep | Kept | Running), "not an array of lanes"

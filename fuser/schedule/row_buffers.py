@@ -21,7 +21,6 @@ from fuser.schedule.row_body import (
     RowBody,
     Sweep,
     contents,
-    dtype_of,
     names_in,
     without_dead_code,
 )
@@ -61,7 +60,7 @@ def keep_in_row(body: RowBody, max_bytes: int, but: Container[str] = ()) -> RowB
 
 def _kept_bytes(sweep: Sweep, node: Made) -> int:
     """Bytes of what a node makes of a row."""
-    return point_count(sweep.axes) * dtype_of(node).itemsize
+    return point_count(sweep.axes) * node.dtype.itemsize
 
 
 def _is_costly(node: Made, sweep: Sweep) -> bool:
@@ -113,9 +112,7 @@ def _last_of_chain(node: Made, readers: Readers, made: AbstractSet[str]) -> Made
     sweep has `made` as well: it takes the same room."""
     while True:
         match readers.get(node.name):
-            case [Let(name=name, dtype=dtype) as reader] if name in made and dtype is dtype_of(
-                node
-            ):
+            case [Let(name, dtype) as reader] if name in made and dtype is node.dtype:
                 node = reader
             case _:
                 return node
@@ -127,14 +124,14 @@ def _keeping(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     for node in sweep.code:
         code.append(node)
         if isinstance(node, Made) and node.name in shared and node.name not in already:
-            code.append(Keep(node.name, dtype_of(node), sweep.axes))
+            code.append(Keep(node.name, node.dtype, sweep.axes))
     return dataclasses.replace(sweep, code=tuple(code))
 
 
 def _reading(sweep: Sweep, shared: dict[str, Made]) -> Sweep:
     """The sweep with kept values read, and without what nothing needs any more."""
     code = (
-        Kept(node.name, dtype_of(node), sweep.axes)
+        Kept(node.name, node.dtype, sweep.axes)
         if isinstance(node, Made) and node.name in shared
         else node
         for node in sweep.code

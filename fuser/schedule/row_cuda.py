@@ -107,7 +107,7 @@ class _Mapping:
             again = launch.cluster > 1 and pair_at_once(stages, team) is not None
             if self._has_registers_for_values() and not again:
                 stages, values = keep_values(self._body, stages, kept.axis)
-        names = [*(load.name for load in kept.loads), *(value.name for value in values)]
+        names = [node.name for node in (*kept.loads, *values)]
         swept = TeamSweeps(self._work, team, self._partials).run(stages)
         rows = nested(self._body.rows, Binding.TEAMS, (*self._row_arrays(values), *swept))
         partials = tuple(self._partials.values())
@@ -150,13 +150,10 @@ class _Mapping:
         vectors, axes, offset = kept.vectors[kept.axis], (kept.axis,), 0
         lanes, ends = vectors.lanes, vectors.peel is not None
         in_block = room.rounds * math.prod(team.launch.block) * lanes
-        for load in kept.loads:
-            dtype, place = load.tensor.dtype, (room.place, room.rounds, offset)
-            yield RowArray(load.name, dtype, axes, lanes, *place, ends)
-            offset += in_block * dtype.itemsize
-        for value in values:
-            place = room.place, room.rounds, 0
-            yield RowArray(value.name, value.dtype, axes, lanes, *place, ends)
+        for node in (*kept.loads, *values):
+            place = room.place, room.rounds, offset
+            yield RowArray(node.name, node.dtype, axes, lanes, *place, ends)
+            offset += in_block * node.dtype.itemsize
 
     def _own_slots(self) -> tuple[OwnSlots, ...]:
         """What threads have of folds over the rows in registers."""

@@ -56,7 +56,7 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
     if not loads:
         return list(stages)
 
-    kept: dict[Load, Kept] = {load: Kept(load.name, load.tensor.dtype, (axis,)) for load in loads}
+    kept: dict[Load, Kept] = {load: Kept(load.name, load.dtype, (axis,)) for load in loads}
 
     def read(sweep: Sweep) -> Sweep:
         code = (kept.get(n, n) if isinstance(n, Load) else n for n in sweep.code)
@@ -67,7 +67,7 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
 
     fill: list[Load | Keep] = []
     for load in loads:
-        fill += (load, Keep(load.name, load.tensor.dtype, (axis,)))
+        fill += (load, Keep(load.name, load.dtype, (axis,)))
     sweeps = [read(sweep) if needs(sweep) else sweep for sweep in stages]
     once = _loaded_once(sweeps)
     before = nodes_read(once, set(names_in(loads)), reporting=False)

@@ -88,7 +88,7 @@ def scanned_columns(work: RowWork) -> tuple[int, int]:
     while 2 * threads * work.rows <= given.resident and 2 * threads <= min(rounds, _MOST_THREADS):
         threads *= 2
     accesses = (access for sweep in work.body.swept for access in sweep.accesses)
-    narrowest = min((access.tensor.dtype.itemsize for access in accesses), default=1)
+    narrowest = min((access.dtype.itemsize for access in accesses), default=1)
     width = 32
     while width * threads > given.threads or work.rows < 2 * width * given.multiprocessors:
         fewer = width // 2

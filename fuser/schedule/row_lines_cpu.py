@@ -29,7 +29,7 @@ from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.names import block_name
 from fuser.schedule.row_across_cpu import as_across, shared_strip
 from fuser.schedule.row_along_cpu import along_rows
-from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, dtype_of, names_in
+from fuser.schedule.row_body import Fold, RowBody, Sweep, contents, names_in
 from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_scans import scans_in_parts
@@ -81,7 +81,7 @@ class _Lines:
         sweep = self._body.stages[number]
         later = set(names_in(contents(self._body.stages[number + 1 :])))
         if not sweep.axes:
-            made = {node.name: dtype_of(node) for node in sweep.code if node.name in later}
+            made = {node.name: node.dtype for node in sweep.code if node.name in later}
             inside = (*self._read(sweep, self._columns), *sweep.code, *self._keep(made))
             loop = Loop(self._columns, Binding.SIMD, (*inside, *sweep.stores))
             return [*self._arrays(made), loop]

@@ -73,7 +73,7 @@ def ask_ahead(body: RowBody, parameters: CpuRowParameters, rows_at_once: int = 1
 
 def _longest_read(sweep: Sweep) -> int:
     """The bytes that a sweep reads of one tensor."""
-    widest = max((load.tensor.dtype.itemsize for load in _placed(sweep)), default=0)
+    widest = max((load.dtype.itemsize for load in _placed(sweep)), default=0)
     return point_count(sweep.axes) * widest
 
 
@@ -105,7 +105,7 @@ def _of_a_later_row(
         if soon and load.at.coefficient(rows[-1]) == points:
             yield Prefetch(load.name, load.tensor, load.at, 1)
         elif load.at.coefficient(rows[-1]):
-            between = parameters.ahead_bytes / (points * load.tensor.dtype.itemsize)
+            between = parameters.ahead_bytes / (points * load.dtype.itemsize)
             axis, steps = later(rows, max(between, rows_at_once))
             at = substitute(load.at, {axis: Index(steps, ((axis, 1),))})
             yield Prefetch(load.name, load.tensor, at, 1, there=True)
@@ -122,7 +122,7 @@ def _soon_after(
     if sweep.stores or not of_one or any(is_extreme(fold.operation) for fold in sweep.folds):
         return
     load, points = loads[0], point_count(sweep.axes)
-    size = load.tensor.dtype.itemsize
+    size = load.dtype.itemsize
     is_long = points * size >= 4 * parameters.ahead_bytes
     if size >= _WORD and (is_long or (rows and load.at.coefficient(rows[-1]) == points)):
         pays = points * point_count(rows) * size >= parameters.ahead_from_bytes
@@ -164,7 +164,7 @@ def in_chunks_anywhere(sweep: Sweep) -> bool:
 
 def _is_narrow(sweep: Sweep) -> bool:
     """Whether all that is stored has 8 or 16 bits."""
-    return all(store.tensor.dtype.itemsize < 4 for store in sweep.stores)
+    return all(store.dtype.itemsize < 4 for store in sweep.stores)
 
 
 def chunks(sweep: Sweep, count: int, alike: Alike = ANY_WAY) -> tuple[Loop, ...]:

@@ -89,7 +89,7 @@ def swept_online(largest: Sweep, sums: Sweep, ways: Ways) -> list[Node]:
 
 def _read_bytes(sweep: Sweep) -> int:
     """Bytes that a sweep reads of a row."""
-    return sum(load.tensor.dtype.itemsize * sweep.axes[-1].extent for load in consecutive(sweep))
+    return sum(load.dtype.itemsize * sweep.axes[-1].extent for load in consecutive(sweep))
 
 
 def _kept_bytes(sweep: Sweep) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Call, Expression, Ref
-from fuser.schedule.resolve import replaced
+from fuser.schedule.resolve import lets_replaced
 from fuser.schedule.row_body import Code, Fold, Sweep, names_in
 from fuser.schedule.row_statements import Kept
 from fuser.schedule.statements import Let, Load
@@ -72,13 +72,7 @@ def powers_pair(stages: Sequence[Sweep]) -> tuple[Sweep, Sweep] | None:
 
 def less_another(sums: Sweep, largest: Ref, other: Ref) -> Sweep:
     """The second of such sweeps, of powers less `other`."""
-    known = {largest.name: other}
-    code = (
-        dataclasses.replace(node, expression=replaced(node.expression, known))
-        if isinstance(node, Let)
-        else node
-        for node in sums.code
-    )
+    code = lets_replaced(sums.code, {largest.name: other})
     return dataclasses.replace(sums, code=tuple(code))
 
 

@@ -44,6 +44,10 @@ class Demand:
         """Bytes of a vector that come from memory; all, if none do."""
         return self.bytes - self.lanes * self.drawn or self.bytes
 
+    def rounds(self, threads: int) -> int:
+        """Vectors of each of so many threads; as many as in rows up to a power of two longer."""
+        return max(power_of_two(self.vectors) // threads, 1)
+
     @property
     def words(self) -> int:
         """Registers for a vector: a lone element takes a whole one."""
@@ -62,7 +66,7 @@ class Room:
 
 def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = 32) -> Room | None:
     """Room in the registers of a warp, or of some of its lanes."""
-    rounds = max(power_of_two(demand.vectors) // lanes, 1)
+    rounds = demand.rounds(lanes)
     fits = fits_registers(rounds * demand.words, lanes, parameters)
     return Room(lanes, 1, Place.REGISTERS, rounds) if fits else None
 
@@ -88,9 +92,8 @@ def slot_room(demand: Demand, slots: int, parameters: CudaRowParameters, most: i
     threads = max(min(power_of_two(wanted), most_threads), 32)
     while threads < most_threads and not fits(threads):
         threads *= 2
-    rounds = max(vectors // threads, 1)
     fitting = words <= parameters.kept_words and fits(threads)
-    return Room(threads, 1, Place.REGISTERS, rounds) if fitting else None
+    return Room(threads, 1, Place.REGISTERS, demand.rounds(threads)) if fitting else None
 
 
 def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -> Room | None:
@@ -101,7 +104,7 @@ def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -
         few *= 2
     for threads in (few, many):
         if _fits_column(demand, threads, parameters):
-            return Room(threads, 1, Place.REGISTERS, _column_rounds(demand, threads))
+            return Room(threads, 1, Place.REGISTERS, demand.rounds(threads))
     rounds = ceil_div(demand.vectors, many)
     exchanged = _EXCHANGED_BYTES * 32 * many
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged
@@ -114,19 +117,15 @@ def column_slot_room(demand: Demand, slots: int, parameters: CudaRowParameters) 
     the rows, of which a vector has so many bytes."""
     words = words_with_slots(demand, slots)
     for threads in (parameters.column_threads, parameters.kept_threads // 32):
-        rounds = _column_rounds(demand, threads)
+        rounds = demand.rounds(threads)
         if rounds * words <= parameters.kept_words and rounds <= parameters.column_rounds:
             return Room(threads, 1, Place.REGISTERS, rounds)
     return None
 
 
-def _column_rounds(demand: Demand, threads: int) -> int:
-    return max(power_of_two(demand.vectors) // threads, 1)
-
-
 def _fits_column(demand: Demand, threads: int, parameters: CudaRowParameters) -> bool:
     """Whether so many threads keep a column in their registers."""
-    rounds = _column_rounds(demand, threads)
+    rounds = demand.rounds(threads)
     fits = fits_registers(rounds * demand.words, threads * 32, parameters)
     return fits and rounds <= parameters.column_rounds
 

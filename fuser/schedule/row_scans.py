@@ -18,16 +18,7 @@ from fuser.schedule.expressions import Ref
 from fuser.schedule.folds import kept_dtype, neutral
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_axes import turned_axes
-from fuser.schedule.row_body import (
-    Code,
-    Fold,
-    RowBody,
-    Sweep,
-    as_lane,
-    dtype_of,
-    names_in,
-    nodes_read,
-)
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, as_lane, names_in, nodes_read
 from fuser.schedule.row_statements import Carry, Keep, Kept, Running, ScanLanes
 from fuser.schedule.statements import Lanes, Let, Store
 from fuser.schedule.vectors import step_along, stores_of_lanes
@@ -96,7 +87,7 @@ def _handed_on(
 ) -> tuple[list[Lanes], list[Code]]:
     """Arrays for what later phases need of this one, and the phase, which fills a lane of each."""
     handed_on = [n for n in phase if n.name in crossing and not isinstance(n, Keep)]
-    arrays = [Lanes(node.name, dtype_of(node), count) for node in handed_on]
+    arrays = [Lanes(node.name, node.dtype, count) for node in handed_on]
     return arrays, [as_lane(node) if node in handed_on else node for node in phase]
 
 

@@ -67,6 +67,6 @@ def shared_out(
 ) -> Share:
     """A sweep of one row, or of `columns`, on all threads, which read up to so many bytes, of one
     column, before they meet: see `Share`."""
-    read = sum(load.tensor.dtype.itemsize for load in reads_in(sweep.code))
+    read = sum(load.dtype.itemsize for load in reads_in(sweep.code))
     carries, step = tuple(map(carry_of, sweep.scans)), max(1, most_bytes // max(1, read))
     return Share(sweep.axes[-1], carries, tuple(totals), (loop,), step, unit, columns)

@@ -33,7 +33,7 @@ def column_lanes(
 ) -> int:
     """Lanes of one of the threads of a column: as many as keep memory busy, with the threads that
     run at once, as long as there are registers."""
-    loads = [load.tensor.dtype for load in sweep.loads]
+    loads = [load.dtype for load in sweep.loads]
     kept = [dtype for scan in sweep.scans for dtype in (scan.dtype, carry_of(scan).dtype)]
     words = sum(ceil_div(dtype.itemsize, 4) for dtype in (*loads, *kept))
     extent = sweep.axes[-1].extent

@@ -57,7 +57,7 @@ def _accesses_of_vector(body: RowBody, axis: Axis, lanes: int) -> int:
     """Accesses that a thread makes for its neighbours along an axis, of the widest of the tensors:
     beside one of 8 bits, float32 takes two. Neighbouring threads are as far apart."""
     loads = (node for node in body.code if isinstance(node, Load))
-    sizes = [load.tensor.dtype.itemsize for load in loads if step_along(load.at, axis) == 1]
+    sizes = [load.dtype.itemsize for load in loads if step_along(load.at, axis) == 1]
     return ceil_div(lanes * max(sizes, default=1), ACCESS_BYTES)
 
 

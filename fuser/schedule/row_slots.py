@@ -63,6 +63,11 @@ def is_of_row(fold: Fold, sweep: Sweep) -> bool:
     return fold.slots is None or (fold.slots > 1 and not _slot_axes(fold, sweep))
 
 
+def folds_of_row(sweep: Sweep) -> list[Fold]:
+    """The folds of which each row has a result, until it is done at least."""
+    return [fold for fold in sweep.folds if is_of_row(fold, sweep)]
+
+
 def _slot_axes(fold: Fold, sweep: Sweep) -> Axes:
     """The axes of a sweep that say to which slot of a fold over the rows a value goes."""
     return tuple(axis for axis in sweep.axes if fold.at.coefficient(axis))

@@ -23,7 +23,7 @@ from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import block_name, lanes_name, own_name
-from fuser.schedule.row_body import Code, Fold, Sweep, as_lane, dtype_of
+from fuser.schedule.row_body import Code, Fold, Sweep, as_lane
 from fuser.schedule.row_buffers import takes_costly
 from fuser.schedule.row_folds_cpu import accumulated, one_of, wide
 from fuser.schedule.row_scans import carry_of, point_by_point
@@ -105,7 +105,7 @@ class Strip:
 
     def once_a_row(self, stage: Sweep) -> list[Node]:
         """A stage without axes; later ones read what it makes lane by lane."""
-        made = [self.array(node.name, dtype_of(node)) for node in stage.code]
+        made = [self.array(node.name, node.dtype) for node in stage.code]
         over_rows = self._point_folds(stage.folds_over_rows, {lanes.name for lanes in made})
         parts = tuple(map(as_lane, stage.code)), (*over_rows.each, *stage.stores)
         loops = [self.each_row(part) for part in parts if part]

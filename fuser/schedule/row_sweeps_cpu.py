@@ -101,7 +101,7 @@ def sweep_along(
 def _lanes_for(sweep: Sweep, own: Sequence[Fold], extent: int, given: CpuRowParameters) -> int:
     """Lanes along so many elements, in which `own` folds are joined at the end. Of 8 bytes, half as
     many are as many vectors."""
-    sizes = [load.tensor.dtype.itemsize for load in consecutive(sweep)]
+    sizes = [load.dtype.itemsize for load in consecutive(sweep)]
     narrow, wide = any(size < 4 for size in sizes), any(size > 4 for size in sizes)
     arrays = sum(len(lane_parts(fold, fold.dtype)) for fold in own)
     joined = sweep.axes[-1].extent if to_one_place(sweep) else point_count(sweep.axes)

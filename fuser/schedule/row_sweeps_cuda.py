@@ -29,7 +29,7 @@ from fuser.schedule.row_lanes import in_lanes
 from fuser.schedule.row_powers import less_another, powers_pair
 from fuser.schedule.row_scans import carry_of, is_turned, totals_of
 from fuser.schedule.row_scans_cuda import column_lanes, scan_lanes, scan_round
-from fuser.schedule.row_slots import Axes, is_of_row, numbering_axes, row_partial
+from fuser.schedule.row_slots import Axes, folds_of_row, is_of_row, numbering_axes, row_partial
 from fuser.schedule.row_statements import Accumulate, Finish, FinishPowers, Partial, Place
 from fuser.schedule.row_teams import RowTeam
 from fuser.schedule.row_vectors import Vectors, vectors_for
@@ -63,8 +63,7 @@ class TeamSweeps:
             return self._scanned(sweep)
         if numbering := self._taken_in_turn(sweep):
             return self._slot_by_slot(sweep, numbering)
-        own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
-        return self._folded(own, self._loops(sweep))
+        return self._folded(folds_of_row(sweep), self._loops(sweep))
 
     def _loops(self, sweep: Sweep) -> tuple[Node, ...]:
         """The loops in which a team shares out the points of a sweep."""
@@ -117,8 +116,8 @@ class TeamSweeps:
         """A sweep, one slot of its folds over the rows after the other."""
         axes = tuple(axis for axis in sweep.axes if axis not in numbering)
         slot = dataclasses.replace(sweep, axes=axes)
-        own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
-        of_slot = [fold for fold in sweep.folds if fold not in own and is_of_row(fold, slot)]
+        own = folds_of_row(sweep)
+        of_slot = [fold for fold in folds_of_row(slot) if fold not in own]
         inside = self._folded(of_slot, self._loops(slot))
         return self._folded(own, nested(numbering, Binding.SERIAL, tuple(inside)))
 
@@ -138,14 +137,13 @@ class TeamSweeps:
         carries = tuple(map(carry_of, sweep.scans))
         _, parts, _ = launch.grid
         if parts == 1:
-            own = [fold for fold in sweep.folds if is_of_row(fold, sweep)]
-            return self._folded(own, (*carries, *nested(outer, Binding.SERIAL, (loop,))))
+            loops = (*carries, *nested(outer, Binding.SERIAL, (loop,)))
+            return self._folded(folds_of_row(sweep), loops)
         summed = totals_of(sweep)
         alone = aligned if aligned.lanes == lanes and not turned else Vectors()
         inside = in_lanes(summed, self._accumulate, last, alone)
-        own = [fold for fold in summed.folds if is_of_row(fold, summed)]
         loop_of_totals = Loop(last, Binding.TEAM, inside, alone.lanes, whole=alone.whole)
-        totals = self._folded(own, (loop_of_totals,))
+        totals = self._folded(folds_of_row(summed), (loop_of_totals,))
         each = lanes * self._team.threads
         share = ceil_div(last.extent, parts * each) * each
         return [Share(last, carries, tuple(totals), (loop,), share)]

@@ -165,10 +165,10 @@ def _with_tiles(body: RowBody, at: int, parameters: CpuRowParameters, most: int)
         name = f"{node.tensor}_stored" if isinstance(node, Store) else node.name
         tiles.append(RowTile(name, node.tensor, first, row, axis, most, stored))
         if isinstance(node, Store):
-            code.append(Keep(name, node.tensor.dtype, sweep.axes, source=node.source))
+            code.append(Keep(name, node.dtype, sweep.axes, source=node.source))
     for node in (*known, *new):
         if isinstance(node, Load):
-            code[code.index(node)] = Kept(node.name, node.tensor.dtype, sweep.axes)
+            code[code.index(node)] = Kept(node.name, node.dtype, sweep.axes)
     stores = tuple(store for store in sweep.stores if store not in new)
     stages = list(body.stages)
     stages[at] = dataclasses.replace(sweep, code=tuple(code), stores=stores)
@@ -203,5 +203,5 @@ def _is_turned(sweep: Sweep, row: Axis, inner: Axis, line_bytes: int) -> bool:
 
 def _lies_across(access: Load | Store, row: Axis, inner: Axis, line_bytes: int) -> bool:
     step = step_along(access.at, inner) or 0
-    is_far = abs(step) * access.tensor.dtype.itemsize >= line_bytes
+    is_far = abs(step) * access.dtype.itemsize >= line_bytes
     return is_far and step_along(access.at, row) == 1

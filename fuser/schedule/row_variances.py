@@ -25,16 +25,7 @@ from fuser.schedule.counts import point_count
 from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, SizeValue
 from fuser.schedule.index import ZERO
 from fuser.schedule.resolve import replaced
-from fuser.schedule.row_body import (
-    Code,
-    Fold,
-    RowBody,
-    Sweep,
-    contents,
-    dtype_of,
-    names_in,
-    nodes_read,
-)
+from fuser.schedule.row_body import Code, Fold, RowBody, Sweep, contents, names_in, nodes_read
 from fuser.schedule.statements import Let, Load
 
 _SAFETY = 4
@@ -61,7 +52,7 @@ class _Variance:
 def sum_variances_at_once(body: RowBody) -> RowBody:
     """`body` with both sums of each such variance in one sweep, if all results have 16 bits."""
     stages = body.stages
-    stored = {store.tensor.dtype for sweep in body.sweeps for store in sweep.stores}
+    stored = {store.dtype for sweep in body.sweeps for store in sweep.stores}
     most_points = min(map(_most_points, stored), default=0.0)
     while variance := _a_variance(stages, most_points):
         stages = _at_once(stages, variance)
@@ -125,7 +116,7 @@ def _code_of(
     """What makes the value in both sweeps, if it comes of 16-bit floats in rows not too long."""
     made, again = (nodes_read(sweep.code, {value.name}) for sweep in (sums, deviations))
     code = tuple(node for node in made if isinstance(node, Load | Let))
-    read = [node.tensor.dtype for node in code if isinstance(node, Load)]
+    read = [node.dtype for node in code if isinstance(node, Load)]
     if made != again or code != made or sums.axes != deviations.axes or not read:
         return ()
     return code if point_count(sums.axes) <= min(most_points, *map(_most_points, read)) else ()
@@ -161,7 +152,7 @@ def _first_point(variance: _Variance, made: Container[str]) -> Sweep:
     before it. Where n of it have no finite sum, or other elements no finite distance from it, 0 is
     taken, which leaves the sums what they are."""
     at_first = replace_axes(Sweep((), variance.code), dict.fromkeys(variance.sums.axes, ZERO))
-    known = {node.name: Ref(f"{node.name}_first", dtype_of(node)) for node in at_first.code}
+    known = {node.name: Ref(f"{node.name}_first", node.dtype) for node in at_first.code}
     code = (_named(n, known) for n in at_first.code if known[n.name].name not in made)
     value, dtype = known[variance.value.name], variance.value.dtype
     count = Call("add", (_count(variance), Literal(_APART, dtype)), dtype)

@@ -34,14 +34,14 @@ class ToKeep:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Bytes of an element of each load."""
-        return tuple(load.tensor.dtype.itemsize for load in self.loads)
+        return tuple(load.dtype.itemsize for load in self.loads)
 
     @property
     def demand(self) -> Demand | None:
         """What that is; None of nothing."""
         if self.axis is None:
             return None
-        drawn = sum(load.tensor.dtype.itemsize for load in self.loads if load.drawn is not None)
+        drawn = sum(load.dtype.itemsize for load in self.loads if load.drawn is not None)
         return demand_of(self.axis, self.vectors[self.axis], self.sizes, drawn)
 
 

@@ -44,7 +44,7 @@ class Run(Generic[Access]):
     @property
     def point_bytes(self) -> int:
         """Bytes at a point."""
-        return self.each * self.first.tensor.dtype.itemsize
+        return self.each * self.first.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _runs(
             continue
         start = Index(0, access.at.terms)
         base = segment.memory[access.tensor].base
-        found = beside.setdefault((base, access.tensor.dtype, start), {})
+        found = beside.setdefault((base, access.dtype, start), {})
         found.setdefault(access.at.constant, access)
     for (_, _, start), found in beside.items():
         yield from _without_gaps(found, start.coefficient(inner))
@@ -102,7 +102,7 @@ def piece_of(
     segment: Segment, run: Run[Access], inner: Axis, lanes: int, alignments: Alignments
 ) -> int:
     """How many elements of a run an access may move, if a thread has so many lanes of it."""
-    tensor, size = run.first.tensor, run.first.tensor.dtype.itemsize
+    tensor, size = run.first.tensor, run.first.dtype.itemsize
     start, alignment = run.first.at.without(inner), alignment_of(tensor, segment, alignments)
     piece = max(ACCESS_BYTES // size, 1)
     while run.each * lanes % piece or not start.is_multiple_of(piece) or alignment % (piece * size):
@@ -142,7 +142,7 @@ def run_lanes(
         return 1
     loads = [*runs.loads, *_alone(body.loads, runs.loads, inner)]
     moved = [*stores, *loads]
-    lanes = ACCESS_BYTES // min(run.first.tensor.dtype.itemsize for run in moved)
+    lanes = ACCESS_BYTES // min(run.first.dtype.itemsize for run in moved)
 
     def fits() -> bool:
         if inner.extent % lanes or any(run.point_bytes * lanes > _most(run) for run in moved):
@@ -175,5 +175,5 @@ def _is_whole(
 ) -> bool:
     """Whether the lanes of a run are accesses of 16 bytes, or one of fewer."""
     piece = piece_of(segment, run, inner, lanes, alignments)
-    size = run.first.tensor.dtype.itemsize
+    size = run.first.dtype.itemsize
     return piece * size == ACCESS_BYTES or piece == lanes * run.each

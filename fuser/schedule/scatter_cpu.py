@@ -222,7 +222,7 @@ class _ListedRows:
             terms = ((later if t == point else t, c) for t, c in load.at.terms)
             at = Index(load.at.constant, tuple(terms))
             asked.append(Prefetch(load.name, load.tensor, at, lanes, there=True))
-        run = inner.extent * max(load.tensor.dtype.itemsize for load in read)
+        run = inner.extent * max(load.dtype.itemsize for load in read)
         swept = (*self.body.of_point, *_swept(replace(sweep, ahead=tuple(asked)), self.parameters))
         return ListLoop(self.name, point.name, which, swept, later.name, ceil_div(AHEAD_BYTES, run))
 

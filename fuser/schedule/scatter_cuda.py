@@ -131,7 +131,7 @@ def _nest(
 
 
 def _warp_points(body: PointBody, axes: tuple[Axis, ...], inner: Axis, lanes: int) -> WarpPoints:
-    store, dtype = body.store, body.store.tensor.dtype
+    store, dtype = body.store, body.store.dtype
     along = Index(0, tuple(part for part in store.at.terms if part[0] == inner))
     nodes = sweep_in_lanes(body.sweep, lanes)
     source = next(node.source for node in reversed(nodes) if isinstance(node, Store))

@@ -44,6 +44,11 @@ class Load:
     drawn: Drawn | None = None
     step: int = 1
 
+    @property
+    def dtype(self) -> DataType:
+        """The type of an element."""
+        return self.tensor.dtype
+
 
 @dataclass(frozen=True, slots=True)
 class Let:
@@ -68,6 +73,11 @@ class Store:
     lanes: int = 1
     piece: int = 0
     joins: str | None = None
+
+    @property
+    def dtype(self) -> DataType:
+        """The type of an element in memory."""
+        return self.tensor.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,11 @@ class CheckedIndex:
     in_lanes: bool = False
     skips: bool = False
     outside: int = 0
+
+    @property
+    def dtype(self) -> DataType:
+        """Of the number that is known to be in range."""
+        return DataType.Int
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class StraightLine:
             match node:
                 case Load():
                     load = dataclasses.replace(node, at=self._place(node.at))
-                    self._known[node.name] = self._named(load, node.tensor.dtype)
+                    self._known[node.name] = self._named(load, node.dtype)
                 case CheckedIndex():
                     # A later one of the same value reports nothing that the first does not.
                     check = dataclasses.replace(node, value=self.read(node.value), reports=True)

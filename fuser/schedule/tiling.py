@@ -53,7 +53,7 @@ class Turned:
     @property
     def sizes(self) -> list[int]:
         """Bytes of an element of each tile."""
-        return [access.tensor.dtype.itemsize for access in (*self.loads, *self.stores)]
+        return [access.dtype.itemsize for access in (*self.loads, *self.stores)]
 
     def limited(self, count: int) -> Turned:
         """The same with at most `count` tiles, those of loads first."""
@@ -91,7 +91,7 @@ def find_turned(body: Body) -> Turned | None:
     moved = dict.fromkeys(others, 0)
     for access, axis in turned.items():
         if axis is not None:
-            moved[axis] += access.tensor.dtype.itemsize
+            moved[axis] += access.dtype.itemsize
     along = max(others, key=lambda axis: moved[axis])
     if not moved[along]:
         return None
@@ -115,7 +115,7 @@ def _axis_of_memory(at: Index, others: Sequence[Axis], across: Axis) -> Axis | N
 def cpu_shape(turned: Turned, parameters: CpuParameters, *, past_cache: bool) -> TileShape:
     """A tile no larger than its axes: the last ones are moved back to end in range. One with few
     columns has more lines."""
-    stored = min(store.tensor.dtype.itemsize for store in turned.rest.stores)
+    stored = min(store.dtype.itemsize for store in turned.rest.stores)
     most = parameters.tile_line_bytes // stored
     if stored <= _WORD and not past_cache and not _in_few_sets(turned, parameters):
         most = max(most, parameters.cached_columns)
@@ -128,7 +128,7 @@ def cpu_shape(turned: Turned, parameters: CpuParameters, *, past_cache: bool) ->
 def _in_few_sets(turned: Turned, parameters: CpuParameters) -> bool:
     """Whether what is read of the columns of a tile shares sets of a cache."""
     return any(
-        load.at.coefficient(turned.across) * load.tensor.dtype.itemsize % parameters.page_part == 0
+        load.at.coefficient(turned.across) * load.dtype.itemsize % parameters.page_part == 0
         for load in turned.loads
     )
 
@@ -172,14 +172,14 @@ def tile_nodes(
     """What is done of a tile: it is read, `work` is done line by line for `lanes` neighbours at
     once, and what that keeps is stored. `moved`: elements that an access moves."""
     moved = moved or {}
-    rooms = [TileRoom(load.name, load.tensor.dtype) for load in turned.loads]
-    rooms += [TileRoom(store.tensor.name, store.tensor.dtype) for store in turned.stores]
+    rooms = [TileRoom(load.name, load.dtype) for load in turned.loads]
+    rooms += [TileRoom(store.tensor.name, store.dtype) for store in turned.stores]
     fills = [FillTile(n.name, n.tensor, n.at, moved.get(n, 1)) for n in turned.loads]
     drains = [
         DrainTile(n.tensor.name, n.tensor, n.at, moved.get(n, 1), past_cache=past_cache)
         for n in turned.stores
     ]
-    lines = [TileLine(load.name, load.tensor.dtype, lanes) for load in turned.loads]
+    lines = [TileLine(load.name, load.dtype, lanes) for load in turned.loads]
     arrays = [Lanes(_lanes(s), s.source.dtype, lanes) for s in turned.stores if lanes > 1]
     keeps = [TileKeep(s.tensor.name, _kept(s, lanes), lanes) for s in turned.stores]
     each = (*lines, *arrays, *work, *keeps)

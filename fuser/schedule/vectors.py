@@ -42,7 +42,7 @@ def unrounded(store: Store, code: Iterable[object]) -> Expression:
     """What a store of a float of 16 bits rounds, where that is a float32, so that all lanes are
     rounded at once; else what it stores."""
     source = store.source
-    if store.tensor.dtype not in FLOATS_OF_16 or not isinstance(source, Ref):
+    if store.dtype not in FLOATS_OF_16 or not isinstance(source, Ref):
         return source
     for node in code:
         match node:
