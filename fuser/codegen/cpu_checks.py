@@ -38,9 +38,7 @@ def checked_index(kernel: CpuKernel, node: CheckedIndex) -> None:
     elif not node.reports:
         kernel.out.line(f"{name} = {index_in_range(kernel, node)};")
     elif node.name in kernel.around.largest:
-        at, held = f"{node.name}_at", kernel.around.largest[node.name]
-        call = f"{kernel.expressions.use('index_from_start')}({given_index(kernel, node)})"
-        kernel.out.line(f"const unsigned long long {at} = {call};")
+        at, held = _from_start(kernel, node), kernel.around.largest[node.name]
         kernel.out.line(f"{held} = {at} > {held} ? {at} : {held};")
         size = kernel.sizes.parameter(f"{node.name}_size", node.size)
         index = f"{kernel.expressions.use('index_or')}({node.outside}, {at}, {size})"
@@ -52,15 +50,21 @@ def checked_index(kernel: CpuKernel, node: CheckedIndex) -> None:
 def _checked_or_skipped(kernel: CpuKernel, node: CheckedIndex) -> None:
     """An index that ends its iteration, reported, where it is out of range: none is chosen
     between then, and what adds to the place that it names need not wait for the choice."""
-    at, size = f"{node.name}_at", kernel.sizes.parameter(f"{node.name}_size", node.size)
-    call = f"{kernel.expressions.use('index_from_start')}({given_index(kernel, node)})"
-    kernel.out.line(f"const unsigned long long {at} = {call};")
+    size = kernel.sizes.parameter(f"{node.name}_size", node.size)
+    at = _from_start(kernel, node)
     with kernel.out.block(
         f"if (__builtin_expect({at} >= static_cast<unsigned long long>({size}), 0))"
     ):
         _report(kernel, "report_index", node, at)
         kernel.out.line("continue;")
     kernel.out.line(f"const long long {node.name} = {at};")
+
+
+def _from_start(kernel: CpuKernel, node: CheckedIndex) -> str:
+    """Print an index, counted from the start; its name."""
+    at, call = f"{node.name}_at", kernel.expressions.use("index_from_start")
+    kernel.out.line(f"const unsigned long long {at} = {call}({given_index(kernel, node)});")
+    return at
 
 
 @contextmanager

@@ -75,8 +75,6 @@ class CpuRowPrinter(CpuKernel):
                 cpu_folds.raise_largest(self, node)
             case rows.Finish():
                 cpu_folds.finish(self, node)
-            case rows.Carry():
-                cpu_scans.begin_carry(self, node)
             case rows.ScanLanes():
                 cpu_scans.scan_lanes(self, node)
             case Share():

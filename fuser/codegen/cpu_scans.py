@@ -24,12 +24,6 @@ _COLUMNS = 128
 """Columns whose totals are whole lines of the cache, two of them, of any type."""
 
 
-def begin_carry(kernel: CpuKernel, node: Carry) -> None:
-    """What goes on from point to point of a row."""
-    fill = kernel.expressions.print(node.fill, node.name)
-    kernel.out.line(f"{kernel.expressions.type(node.dtype)} {node.name} = {fill};")
-
-
 def scan_lanes(kernel: CpuKernel, node: ScanLanes) -> None:
     """The lanes of a chunk, joined in order to what comes before them."""
     chunk, join = kernel.around.chunk, kernel.expressions.use(_JOINS[node.carry.operation])

@@ -114,8 +114,6 @@ class CudaPrinter(CudaKernel):
                 finish(self, node)
             case rows.FinishPowers():
                 cuda_folds.finish_powers(self, node)
-            case rows.Carry():
-                cuda_scans.begin_carry(self, node)
             case rows.ScanLanes():
                 cuda_scans.scan_lanes(self, node)
             case Share():

@@ -74,16 +74,15 @@ def finish(kernel: CudaKernel, node: Finish) -> None:
     """A result of a fold of a row, or of one over the rows, of which blocks have left parts; where
     there are several results, the last block has joined them."""
     partial, name = node.partial, node.partial.name
-    joined = not kernel.around.in_rows and partial.slots > 1
-    slot = kernel.sizes.index(node.at, name) if joined else ""
-    if not kernel.around.in_rows and not joined:
-        threads = kernel.facts.block_threads
-        gather_many_parts(kernel, partial, _blocks(kernel), threads)
     type_ = kernel.expressions.type(partial.dtype)
-    if joined:
-        value = f"{kernel.expressions.use('part_at')}({partial.part}s + {grouped(slot)})"
+    if kernel.around.in_rows:
+        value = over_team(kernel, partial)
+    elif partial.slots == 1:
+        gather_many_parts(kernel, partial, _blocks(kernel), kernel.facts.block_threads)
+        value = over_block(kernel, partial)
     else:
-        value = (over_team if kernel.around.in_rows else over_block)(kernel, partial)
+        slot = grouped(kernel.sizes.index(node.at, name))
+        value = f"{kernel.expressions.use('part_at')}({partial.part}s + {slot})"
     kernel.out.line(f"const {type_} {name} = {value};")
 
 

@@ -27,15 +27,6 @@ def in_order(kernel: CudaKernel, loop: Loop) -> None:
         kernel.nodes(loop.body)
 
 
-def begin_carry(kernel: CudaKernel, carry: Carry) -> None:
-    """Nothing has come before."""
-    _declare_carry(kernel, carry, kernel.expressions.print(carry.fill, carry.name))
-
-
-def _declare_carry(kernel: CudaKernel, carry: Carry, value: str) -> None:
-    kernel.out.line(f"{kernel.expressions.type(carry.dtype)} {carry.name} = {value};")
-
-
 def scan_lanes(kernel: CudaKernel, node: ScanLanes) -> None:
     """The lanes of all threads of a team, each joined to what came before."""
     given = f"{node.array}, {node.carry.name}, {_joiner(kernel, node.carry)}"
@@ -91,5 +82,5 @@ def share(kernel: CudaKernel, node: Share) -> None:
             none = kernel.expressions.print(carry.fill, carry.name)
             call = f"{kernel.expressions.use('carry_to_part')}<{kernel.facts.warps}>"
             given = f"{carry.total}s + {first}, part, {none}, {_joiner(kernel, carry)}"
-            _declare_carry(kernel, carry, f"{call}({given}, shared)")
+            kernel.begin_carry(carry, f"{call}({given}, shared)")
         kernel.nodes(node.body)

@@ -31,7 +31,7 @@ from fuser.schedule.expressions import Ref
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, RowNode, RunNode, every_node
-from fuser.schedule.row_statements import Running
+from fuser.schedule.row_statements import Carry, Running
 from fuser.schedule.statements import Drawn, LaneCall, Lanes, Let, Load, Prefetch, Store, TileNode
 from fuser.segmenter import Segment
 
@@ -122,6 +122,8 @@ class KernelPrinter(ABC, Generic[Around]):
                 self.prefetch(node)
             case Loop():
                 self.loop(node)
+            case Carry():
+                self.begin_carry(node, self.expressions.print(node.fill, node.name))
             case Running():
                 raise AssertionError("mappings make lanes of what a sweep scans")
             case _:
@@ -193,6 +195,10 @@ class KernelPrinter(ABC, Generic[Around]):
     @abstractmethod
     def prefetch(self, prefetch: Prefetch) -> None:
         """Print a request for memory that is read soon."""
+
+    def begin_carry(self, carry: Carry, value: str) -> None:
+        """Print what has come before the first point of a row, or of a part of it."""
+        self.out.line(f"{self.expressions.type(carry.dtype)} {carry.name} = {value};")
 
     def lanes_of(self, store: Store) -> str:
         """The array that a store of several lanes writes."""

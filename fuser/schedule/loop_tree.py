@@ -133,7 +133,6 @@ RowNode = (
     | rows.Accumulate
     | rows.Finish
     | rows.FinishPowers
-    | rows.Carry
     | rows.ScanLanes
     | Share
     | scatters.WarpPoints
@@ -157,6 +156,7 @@ Node = (
     | statements.TileNode
     | Loop
     | rows.Running
+    | rows.Carry
     | RowNode
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fuser.schedule.axes import moved, replace_axes
 from fuser.schedule.bindings import Binding
@@ -13,8 +14,10 @@ from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import Fold, Sweep
 from fuser.schedule.row_statements import Accumulate, Keep, Kept
 from fuser.schedule.row_vectors import Vectors, divided
-from fuser.schedule.statements import Load
-from fuser.schedule.vectors import lanes_to_store, step_along
+from fuser.schedule.statements import Load, Store
+from fuser.schedule.vectors import step_along, stores_of_lanes
+
+Moved = TypeVar("Moved", Load, Store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +59,22 @@ def in_lanes(
         folds = (accumulate(fold, sweep) for fold in sweep.folds)
         return (*sweep.code, *folds, *sweep.stores)
     taken = neighbours(sweep, inner, lanes, vectors)
-    before: list[Node] = [*taken.once]
-    within: list[Node] = [*taken.each.code]
-    within += [accumulate(fold, taken.each) for fold in taken.each.folds]
-    after: list[Node] = []
-    for store, shifted in zip(sweep.stores, taken.each.stores, strict=True):
-        if step_along(store.at, inner) != 1:
-            within.append(shifted)
-            continue
-        array, fill, whole = lanes_to_store(store, store.source, lanes)
-        before.append(array)
-        within.append(fill)
-        piece = vectors.pieces.get((store.tensor, store.at), 0)
-        after.append(dataclasses.replace(whole, piece=piece))
-    each = [Loop(taken.lane, Binding.LANES, tuple(within))] if within else []
-    return (*before, *each, *after)
+    pairs = zip(sweep.stores, taken.each.stores, strict=True)
+    single = [shifted for store, shifted in pairs if step_along(store.at, inner) != 1]
+    wide = (_in_pieces(s, vectors) for s in sweep.stores if step_along(s.at, inner) == 1)
+    arrays, fills, stores = stores_of_lanes(wide, lanes)
+    folds = (accumulate(fold, taken.each) for fold in taken.each.folds)
+    within = (*taken.each.code, *folds, *single, *fills)
+    each = [Loop(taken.lane, Binding.LANES, within)] if within else []
+    return (*taken.once, *arrays, *each, *stores)
 
 
 def _widened(node: Load | Keep | Kept, vectors: Vectors) -> Load | Keep | Kept:
     """A node that moves neighbouring elements at once."""
-    if isinstance(node, Load):
-        piece = vectors.pieces.get((node.tensor, node.at), 0)
-        return dataclasses.replace(node, lanes=vectors.lanes, piece=piece)
+    node = _in_pieces(node, vectors) if isinstance(node, Load) else node
     return dataclasses.replace(node, lanes=vectors.lanes)
+
+
+def _in_pieces(access: Moved, vectors: Vectors) -> Moved:
+    """An access that moves as many elements at once as are aligned."""
+    return dataclasses.replace(access, piece=vectors.pieces.get((access.tensor, access.at), 0))

@@ -53,21 +53,11 @@ def unrounded(store: Store, code: Iterable[object]) -> Expression:
     return source
 
 
-def lanes_to_store(
-    store: Store, source: Expression, count: int, number: int = 0
-) -> tuple[Lanes, Let, Store]:
-    """An array for `count` elements of a store, what fills it lane by lane, and the store of it.
-    `number` tells the stores of one tensor apart."""
-    name = lanes_name(f"{store.tensor}_{number}" if number else str(store.tensor))
-    dtype = source.dtype
-    whole = dataclasses.replace(store, source=Ref(name, dtype), lanes=count)
-    return Lanes(name, dtype, count), Let(name, dtype, source, in_lanes=True), whole
-
-
 def stores_of_lanes(
     stores: Iterable[Store], count: int, in_arrays: Container[str] = ()
 ) -> tuple[list[Lanes], list[Let], list[Store]]:
-    """As `lanes_to_store`, of several stores. What is in an array anyway is stored from there."""
+    """An array for `count` elements of each store, what fills it lane by lane, and the store of it.
+    What is in an array anyway is stored from there."""
     arrays: list[Lanes] = []
     fills: list[Let] = []
     whole: list[Store] = []
@@ -78,10 +68,12 @@ def stores_of_lanes(
             continue
         number = numbers.get(store.tensor, 0)
         numbers[store.tensor] = number + 1
-        array, fill, moved = lanes_to_store(store, store.source, count, number)
-        arrays.append(array)
-        fills.append(fill)
-        whole.append(moved)
+        # Stores of one tensor are told apart.
+        name = lanes_name(f"{store.tensor}_{number}" if number else str(store.tensor))
+        dtype = store.source.dtype
+        arrays.append(Lanes(name, dtype, count))
+        fills.append(Let(name, dtype, store.source, in_lanes=True))
+        whole.append(dataclasses.replace(store, source=Ref(name, dtype), lanes=count))
     return arrays, fills, whole
 
 
