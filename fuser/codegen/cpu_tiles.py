@@ -25,7 +25,7 @@ def tile_node(kernel: CpuKernel, node: TileNode) -> None:
     """Print what is done with a tile, or a line of it."""
     match node:
         case TileRoom(name, dtype):
-            along, across = sides(kernel.around)
+            along, across = sides(kernel)
             type_ = kernel.expressions.type(dtype)
             kernel.out.line(f"alignas(64) {type_} {name}_tile[{along.step}][{across.step}];")
         case FillTile(tile):
@@ -56,9 +56,8 @@ def streams_tiles(loop: Loop) -> bool:
 
 def tile_lines(kernel: CpuKernel, loop: Loop) -> None:
     """Print a loop over the lines of a tile."""
-    over, across_over = sides(kernel.around)
-    along, across = side(kernel.sizes, over.axis), side(kernel.sizes, across_over.axis)
-    with kernel.out.block(f"for (int line = 0; line < {over.step}; ++line)"):
+    along, across = sides(kernel)
+    with kernel.out.block(f"for (int line = 0; line < {along.step}; ++line)"):
         line = f"{along.index} = {along.first} + line"
         kernel.out.line(f"const {kernel.index} {line}, {across.index} = {across.first};")
         for node in loop.body:
@@ -70,10 +69,9 @@ def tile_lines(kernel: CpuKernel, loop: Loop) -> None:
 
 def _columns(kernel: CpuKernel, node: FillTile | DrainTile) -> str:
     """The first column of a tile, and what says where each lies in memory."""
-    along, across = sides(kernel.around)
-    column = side(kernel.sizes, across.axis)
-    address = column_of(kernel.sizes, node, along.axis)
-    return f"{column.first}, [&]({kernel.index} {column.index}) {{ return {address}; }}"
+    along, across = sides(kernel)
+    address = column_of(kernel.sizes, node, along)
+    return f"{across.first}, [&]({kernel.index} {across.index}) {{ return {address}; }}"
 
 
 def over_tiles(kernel: CpuKernel, nest: list[Loop], depth: int = 0) -> None:
@@ -89,13 +87,13 @@ def over_tiles(kernel: CpuKernel, nest: list[Loop], depth: int = 0) -> None:
     loop = nest[depth]
     name, count = kernel.sizes.axis(loop.axis), kernel.sizes.extent(loop.axis)
     if loop.binding is Binding.TILED:
-        name, count = side(kernel.sizes, loop.axis).tile, tiles_along(kernel.sizes, loop)
+        name, count = side(kernel.sizes, loop).tile, tiles_along(kernel.sizes, loop)
     with kernel.out.block(f"for ({kernel.index} {name} = 0; {name} < {count}; ++{name})"):
         over_tiles(kernel, nest, depth + 1)
 
 
 def _begin_tile(kernel: CpuKernel, loop: Loop) -> None:
-    axis = side(kernel.sizes, loop.axis)
+    axis = side(kernel.sizes, loop)
     start, last = f"{axis.tile} * {loop.step}", f"{axis.extent} - {loop.step}"
     first = f"{start} < {last} ? {start} : {last}"
     kernel.out.line(f"const {kernel.index} {axis.first} = {first};")

@@ -46,7 +46,7 @@ def place_block(kernel: CudaKernel, nest: Sequence[Loop]) -> list[str]:
     for loop, number, rest in _block_numbers(kernel, nest):
         name, place, letter = kernel.sizes.axis(loop.axis), number, _LETTERS.get(loop.binding)
         if loop.binding is Binding.TILED:
-            name = side(kernel.sizes, loop.axis).first
+            name = side(kernel.sizes, loop).first
             place = f"{kernel.index}({number}) * {loop.step}"
         elif letter is not None:
             place = f"{kernel.index}({number}) * blockDim.{letter} + threadIdx.{letter}"

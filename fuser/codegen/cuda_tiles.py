@@ -8,7 +8,7 @@ from typing import assert_never
 from fuser.codegen.cuda_blocks import place_block
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import declare_lanes
-from fuser.codegen.tiles import column_of, side, sides, tiled_nest
+from fuser.codegen.tiles import column_of, sides, tiled_nest
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.statements import DrainTile, FillTile, TileKeep, TileLine, TileNode, TileRoom
@@ -22,7 +22,7 @@ def tile_node(kernel: CudaKernel, node: TileNode) -> None:
     """What is done with a tile, or a line of it."""
     match node:
         case TileRoom(name, dtype):
-            along, across = sides(kernel.around)
+            along, across = sides(kernel)
             shape = f"[{across.step}][{pitch(along.step, dtype.itemsize)}]"
             kernel.out.line(f"__shared__ {kernel.expressions.type(dtype)} {name}_tile{shape};")
         case FillTile():
@@ -53,10 +53,9 @@ def tiled_loops(kernel: CudaKernel, loop: Loop) -> None:
 
 def tile_lines(kernel: CudaKernel, loop: Loop) -> None:
     """Print the loop over the lines of a tile: a thread has `step` neighbours of one."""
-    over, across_over = sides(kernel.around)
-    along, across = side(kernel.sizes, over.axis), side(kernel.sizes, across_over.axis)
-    threads, in_line = kernel.facts.block_threads, across_over.step // loop.step
-    rounds = over.step * in_line // threads
+    along, across = sides(kernel)
+    threads, in_line = kernel.facts.block_threads, across.step // loop.step
+    rounds = along.step * in_line // threads
     kernel.out.line(f"#pragma unroll{f' {_UNROLLED}' if rounds > _UNROLLED else ''}")
     with kernel.out.block(f"for (int round = 0; round < {rounds}; ++round)"):
         kernel.out.line(f"const int place = round * {threads} + threadIdx.x;")
@@ -67,18 +66,17 @@ def tile_lines(kernel: CudaKernel, loop: Loop) -> None:
         outside = f"{along.index} >= {along.extent} || {across.index} >= {across.extent}"
         kernel.out.line(f"if ({outside}) continue;")
         # The neighbours that a thread has lie across.
-        with kernel.sharing(replace(loop, axis=across_over.axis)):
+        with kernel.sharing(replace(loop, axis=across.axis)):
             kernel.nodes(loop.body)
 
 
 def _move_tile(kernel: CudaKernel, function: str, node: FillTile | DrainTile) -> None:
     """Between a tile and memory, column by column."""
-    over, across_over = sides(kernel.around)
-    along, across = side(kernel.sizes, over.axis), side(kernel.sizes, across_over.axis)
+    along, across = sides(kernel)
     move, threads = kernel.expressions.use(function), kernel.facts.block_threads
-    call = f"{move}<{threads}, {node.moved}, {over.step}>"
+    call = f"{move}<{threads}, {node.moved}, {along.step}>"
     left = f"{along.extent} - {along.first}, {across.extent} - {across.first}"
-    address = column_of(kernel.sizes, node, over.axis)
+    address = column_of(kernel.sizes, node, along)
     column = f"[&]({kernel.index} {across.index}) {{ return {address}; }}"
     kernel.out.line(f"{call}({node.tile}_tile, {across.first}, {left}, {column});")
 
@@ -100,7 +98,7 @@ def _keep_line(kernel: CudaKernel, keep: TileKeep) -> None:
         kernel.out.line(f"{keep.tile}_tile[column][line] = {source};")
         return
     assert isinstance(keep.source, Ref)
-    across = side(kernel.sizes, sides(kernel.around)[1].axis)
+    _, across = sides(kernel)
     valid = f"{across.extent} - {across.index}"
     call = f"{kernel.expressions.use('keep_line')}({keep.source.name}, {keep.tile}_tile"
     kernel.out.line(f"{call}, line, column, {valid});")

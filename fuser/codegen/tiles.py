@@ -6,8 +6,9 @@ Of an axis `i1`, `tile_1` of `tiles_1` begins at `first_1`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from fuser.codegen.printer import Surroundings
+from fuser.codegen.printer import KernelPrinter
 from fuser.codegen.sizes import Sizes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
@@ -18,8 +19,10 @@ from fuser.schedule.statements import DrainTile, FillTile
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is said of one of the axes of a tile."""
+    """What is said of one of the axes of a tile, which has `step` of its elements."""
 
+    axis: Axis
+    step: int
     index: str
     extent: str
 
@@ -34,9 +37,9 @@ class Side:
         return f"tile_{self.index[1:]}"
 
 
-def side(sizes: Sizes, axis: Axis) -> Side:
-    """The names for an axis that tiles extend over."""
-    return Side(sizes.axis(axis), sizes.extent(axis))
+def side(sizes: Sizes, loop: Loop) -> Side:
+    """What is said of the axis of a loop over tiles."""
+    return Side(loop.axis, loop.step, sizes.axis(loop.axis), sizes.extent(loop.axis))
 
 
 def tiles_along(sizes: Sizes, loop: Loop) -> str:
@@ -45,12 +48,11 @@ def tiles_along(sizes: Sizes, loop: Loop) -> str:
     return sizes.parameter(f"tiles_{sizes.axis(loop.axis)[1:]}", count)
 
 
-def column_of(sizes: Sizes, node: FillTile | DrainTile, along: Axis) -> str:
+def column_of(sizes: Sizes, node: FillTile | DrainTile, along: Side) -> str:
     """The address at which a tile's column begins in memory, given the index across."""
-    name = sizes.axis(along)
-    sizes.name_axis(along, side(sizes, along).first)
+    sizes.name_axis(along.axis, along.first)
     at = sizes.index(node.at, node.tile)
-    sizes.name_axis(along, name)
+    sizes.name_axis(along.axis, along.index)
     return f"{node.tensor}_{'in' if isinstance(node, FillTile) else 'out'} + {at}"
 
 
@@ -62,7 +64,8 @@ def tiled_nest(loop: Loop) -> list[Loop]:
     return nest if nest[-1].binding is Binding.TILED else []
 
 
-def sides(around: Surroundings) -> tuple[Loop, Loop]:
-    """The loops over the tile at hand: along memory that is read, and across it."""
-    assert around.tile is not None, "there is a tile at hand"
-    return around.tile
+def sides(kernel: KernelPrinter[Any]) -> tuple[Side, Side]:
+    """Those of the tile at hand: along memory that is read, and across it."""
+    assert kernel.around.tile is not None, "there is a tile at hand"
+    along, across = kernel.around.tile
+    return side(kernel.sizes, along), side(kernel.sizes, across)
