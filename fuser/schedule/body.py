@@ -17,7 +17,7 @@ from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.index import Axis, clean_cut, compose, linear, unravel
 from fuser.schedule.row_body import Code, Sweep, names_in
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.statements import Let, Load
 from fuser.segmenter import Segment
 
 
@@ -61,14 +61,7 @@ class _Tracer(Emitter):
         for statement in self._fusion.statements:
             for at in self._wanted.get(statement.out, {}):
                 self._wanted[statement.out][at] = self.emit(statement, at)
-        stores = tuple(
-            Store(
-                value,
-                self._address(value, at),
-                self.read_as(value, at, value.dtype),
-            )
-            for value, at in self._stored_at.items()
-        )
+        stores = tuple(self._store(*each) for each in self._stored_at.items())
         kept = tuple(axis for axis in axes if axis.extent != 1)
         code = (*self._loads, *self._lets)
         return Body(kept, code, stores=stores, prologue=tuple(self._prologue))

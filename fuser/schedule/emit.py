@@ -44,7 +44,7 @@ from fuser.schedule.expressions import (
     SizeValue,
 )
 from fuser.schedule.index import Index, linear
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.statements import Let, Load, Store
 from fuser.segmenter import Segment
 
 COPIES = ("set", "segment_set")
@@ -205,6 +205,10 @@ class Emitter(ABC):
         """Where an element lies in memory."""
         memory = self._segment.memory[value]
         return linear(at, memory.strides, memory.offset)
+
+    def _store(self, value: Value, at: Coordinates) -> Store:
+        """The store of an element made before."""
+        return Store(value, self._address(value, at), self.read_as(value, at, value.dtype))
 
     def read_as(self, value: Value, at: Coordinates, dtype: DataType) -> Expression:
         """An element made before, converted."""

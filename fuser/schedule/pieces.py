@@ -18,15 +18,7 @@ from typing import TypeVar
 
 from fuser.schedule.axes import coalesce, replace_axes
 from fuser.schedule.body import Body
-from fuser.schedule.index import (
-    Axis,
-    Clamped,
-    Index,
-    clean_cut,
-    compose,
-    of_axis,
-    terms_in,
-)
+from fuser.schedule.index import Axis, Clamped, Index, clean_cut, compose, of_axis, terms_in
 from fuser.schedule.resolve import comparisons, resolve
 from fuser.schedule.statements import Let
 

@@ -141,6 +141,3 @@ class _RowTracer(Elements):
 
     def _is_row_fold(self, out: Value) -> bool:
         return self._atoms.of(out) == self._kept
-
-    def _store(self, value: Value, at: Coordinates) -> Store:
-        return Store(value, self._address(value, at), self.read_as(value, at, value.dtype))

@@ -89,8 +89,7 @@ class ScatterTracer(Elements):
         for value in self._segment.stores:
             at = self._natural(value)
             self._make((value, at))
-            source = self.read_as(value, at, value.dtype)
-            stores.append(Store(value, self._address(value, at), source))
+            stores.append(self._store(value, at))
         code = (kept, *((result,) if rounds else ()), *self._sweep_code)
         return self._row_code, Sweep(axes, code, (), tuple(stores))
 
