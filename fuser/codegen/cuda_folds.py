@@ -44,8 +44,12 @@ def _join_blocks_of_row(kernel: CudaKernel, node: Region) -> None:
         kernel.out.line(f"if ({writer}) {part}s[{_part_of_row(kernel, 'blockIdx.y')}] = {part};")
     leave_unless_last(kernel, "finished + blockIdx.x", "gridDim.y", kernel.nest.launch.grid[0])
     for partial in node.partials:
-        at = f"{partial.part}s + {_part_of_row(kernel, 'part')}"
-        gather_parts(kernel, partial, "gridDim.y", kernel.facts.threads, at)
+        place = f"{partial.part}s + {_part_of_row(kernel, 'part')}"
+        part = Ref(f"{kernel.expressions.use('part_at')}({place})", partial.kept)
+        joined = joined_to(kernel, partial, partial.part, part)
+        kernel.out.line(f"{partial.part} = {fill_of(kernel, partial)};")
+        head = f"int part = thread; part < gridDim.y; part += {kernel.facts.threads}"
+        kernel.out.line(f"for ({head}) {partial.part} = {joined};")
 
 
 def _part_of_row(kernel: CudaKernel, block: str) -> str:
@@ -110,20 +114,10 @@ def _joined_by(
     return f"{call}({partial.part}, {joiner}{places and ', '}{places})"
 
 
-def gather_parts(kernel: CudaKernel, partial: Partial, count: str, threads: int, at: str) -> None:
-    """The parts that blocks have left, on the threads of a team."""
-    held = partial.part
-    part = f"{kernel.expressions.use('part_at')}({at})"
-    joined = joined_to(kernel, partial, held, Ref(part, partial.kept))
-    kernel.out.line(f"{held} = {fill_of(kernel, partial)};")
-    head = f"int part = {kernel.around.thread}; part < {count}; part += {threads}"
-    kernel.out.line(f"for ({head}) {held} = {joined};")
-
-
-def gather_many_parts(kernel: CudaKernel, partial: Partial, count: str, threads: int) -> None:
+def gather_parts(kernel: CudaKernel, partial: Partial, count: str) -> None:
     """The parts that many blocks have left, on the threads of the last one, each of which asks for
     some before it joins the first: nothing else is left to do while it waits."""
-    held, parts = partial.part, f"{partial.name}_of_blocks"
+    held, parts, threads = partial.part, f"{partial.name}_of_blocks", kernel.facts.block_threads
     type_, fill = kernel.expressions.type(partial.kept), fill_of(kernel, partial)
     joined = joined_to(kernel, partial, held, Ref(f"{parts}[ahead]", partial.kept))
     kernel.out.line(f"{held} = {fill};")

@@ -10,7 +10,7 @@ import math
 from fuser.codegen.cuda_folds import (
     fill_of,
     fold_row,
-    gather_many_parts,
+    gather_parts,
     joined_to,
     leave_unless_last,
     over_block,
@@ -78,7 +78,7 @@ def finish(kernel: CudaKernel, node: Finish) -> None:
     if kernel.around.in_rows:
         value = over_team(kernel, partial)
     elif partial.slots == 1:
-        gather_many_parts(kernel, partial, _blocks(kernel), kernel.facts.block_threads)
+        gather_parts(kernel, partial, _blocks(kernel))
         value = over_block(kernel, partial)
     else:
         slot = grouped(kernel.sizes.index(node.at, name))
