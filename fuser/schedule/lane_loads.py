@@ -23,7 +23,7 @@ from fuser.schedule.expressions import Call, Convert, Literal, Ref, leaves
 from fuser.schedule.index import Axis
 from fuser.schedule.names import lanes_name
 from fuser.schedule.resolve import lets_replaced
-from fuser.schedule.row_body import Code, Fold, names_in
+from fuser.schedule.row_body import Code, Fold, Sweep, contents, names_in
 from fuser.schedule.statements import Lanes, Let, Load, Store, reads_in
 from fuser.schedule.vectors import FLOATS_OF_16, step_along
 
@@ -47,23 +47,16 @@ _NUMBER_STEP = 2
 
 
 def lane_loads(
-    code: Iterable[Code],
-    inner: Axis,
-    lanes: int,
-    readers: Iterable[Code | Fold | Store],
-    *,
-    drawn_only: bool = False,
+    sweep: Sweep, lanes: int, *, drawn_only: bool = False
 ) -> tuple[list[Load], list[Code]]:
-    """The loads of neighbours along `inner` that are done for `lanes` of them at once, as such, and
-    the rest. `readers` are what else reads them."""
-    held = list(code)
-    made = {node.name for node in held}
-    loads = [node for node in held if isinstance(node, Load)]
-    converted = _only_converted(loads, (*held, *readers))
-    moved = [_moved(load, inner, lanes, made, load.name in converted) for load in loads]
+    """The loads of neighbours along a sweep that are done for `lanes` of them at once, as such, and
+    the rest of its code."""
+    inner, made = sweep.axes[-1], {node.name for node in sweep.code}
+    converted = _only_converted(sweep)
+    moved = [_moved(load, inner, lanes, made, load.name in converted) for load in sweep.loads]
     at_once = [load for load in moved if load and (load.drawn or not drawn_only)]
     names = {load.name for load in at_once}
-    rest = (node for node in held if not (isinstance(node, Load) and node.name in names))
+    rest = (node for node in sweep.code if not (isinstance(node, Load) and node.name in names))
     return at_once, list(rest)
 
 
@@ -91,32 +84,26 @@ def truths_in_lanes(
     return held, lets_replaced(code, in_lanes)
 
 
-def done_in_vectors(
-    code: Sequence[Code],
-    stores: Iterable[Store],
-    inner: Axis,
-    parameters: ProcessorParameters,
-) -> bool:
-    """Whether a loop along `inner` is one over vectors of a few lanes, the last of which begins
+def done_in_vectors(sweep: Sweep, parameters: ProcessorParameters) -> bool:
+    """Whether the innermost loop is one over vectors of a few lanes, the last of which begins
     early enough to end in range. A compiler takes as many lanes as a vector has of the narrowest
     type; of a loop that is shorter, or of what is left, it makes half as wide vectors or none.
     """
-    loads = reads_in(code)
+    inner, loads = sweep.axes[-1], reads_in(sweep.code)
     reads_flags = any(_is_flag(load, inner) for load in loads)
-    moved = [node.dtype.itemsize for node in (*loads, *stores)]
-    if reads_flags or _computes_much(code, inner, parameters.much_computed):
+    moved = [node.dtype.itemsize for node in (*loads, *sweep.stores)]
+    if reads_flags or _computes_much(sweep, parameters.much_computed):
         most = parameters.short_run
     else:
         most = 2 * parameters.vector if min(moved, default=_WIDE) < _WIDE else 0
     return parameters.vector <= inner.extent < most
 
 
-def _computes_much(code: Sequence[Code], inner: Axis, much: int) -> bool:
+def _computes_much(sweep: Sweep, much: int) -> bool:
     """Whether elements one by one would cost more than memory does. Of what is read in steps, a
     compiler makes better loads itself."""
-    loads = (node for node in code if isinstance(node, Load))
-    lets = [node for node in code if isinstance(node, Let)]
-    return len(lets) >= much and all(step_along(load.at, inner) in (-1, 0, 1) for load in loads)
+    steps = (step_along(load.at, sweep.axes[-1]) for load in sweep.loads)
+    return len(sweep.lets) >= much and all(step in (-1, 0, 1) for step in steps)
 
 
 def _is_flag(load: Load, inner: Axis) -> bool:
@@ -153,16 +140,14 @@ def converts_vectors(code: Iterable[object]) -> bool:
     return DataType.Half in widened | rounded or bool(widened and rounded)
 
 
-def _only_converted(
-    loads: Iterable[Load], readers: Sequence[Code | Fold | Store]
-) -> AbstractSet[str]:
+def _only_converted(sweep: Sweep) -> AbstractSet[str]:
     """The names of narrow numbers that nothing but conversions reads."""
     narrow = {
         load.name
-        for load in loads
+        for load in sweep.loads
         if load.dtype.itemsize < _WIDE and load.dtype is not DataType.Bool
     }
-    others = (node for node in readers if not _is_conversion(node))
+    others = (node for node in contents([sweep]) if not _is_conversion(node))
     return narrow.difference(names_in(others))
 
 

@@ -10,35 +10,33 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from fuser.schedule.index import Axis
 from fuser.schedule.lane_calls import ANY_WAY, Alike, are_narrow, with_lane_calls
 from fuser.schedule.lane_loads import lane_loads
 from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.row_body import Code
+from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep
-from fuser.schedule.statements import Load, Store
+from fuser.schedule.statements import Load
 from fuser.schedule.vectors import stores_of_lanes, unrounded
 
 
 def stored_at_once(
-    code: Sequence[Code],
-    stores: Sequence[Store],
-    inner: Axis,
+    sweep: Sweep,
     count: int,
     lane_loop: Loop,
     *,
     each: Sequence[Code] | None = None,
     alike: Alike = ANY_WAY,
 ) -> list[Node]:
-    """`count` neighbours along `inner`: computed in an array for each store, then rounded, where
-    they must be, and stored at once. `each` is what a lane does, if not the code as it is; `alike`
-    says how names are made in all loops."""
-    wide = (dataclasses.replace(store, source=unrounded(store, code)) for store in stores)
+    """`count` neighbours of a sweep that folds nothing: computed in an array for each store, then
+    rounded, where they must be, and stored at once. `each` is what a lane does, if not the code as
+    it is; `alike` says how names are made in all loops."""
+    sources = ((store, unrounded(store, sweep.code)) for store in sweep.stores)
+    wide = (dataclasses.replace(store, source=source) for store, source in sources)
     arrays, computed, whole = stores_of_lanes(wide, count)
-    at_once, _ = lane_loads(code, inner, count, stores)
+    at_once, _ = lane_loads(sweep, count)
     names = {load.name for load in at_once}
-    done = code if each is None else each
+    done = sweep.code if each is None else each
     own = [node for node in done if not (isinstance(node, Load) and node.name in names)]
-    narrow = are_narrow(stores) and not any(isinstance(node, Keep) for node in code)
+    narrow = are_narrow(sweep.stores) and not any(isinstance(node, Keep) for node in sweep.code)
     held, phases = with_lane_calls((*own, *computed), count, lane_loop, alike, narrow=narrow)
     return [*at_once, *arrays, *held, *phases, *whole]

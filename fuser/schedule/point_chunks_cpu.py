@@ -59,11 +59,11 @@ def in_vectors(body: Body, parameters: CpuParameters) -> Loop | None:
     """The loop in vectors of a few lanes, each stored as it is computed; None unless rows are so
     short that a compiler would do what is left of them one by one."""
     inner, processor = body.axes[-1], parameters.processor
-    if len(body.axes) == 1 or not done_in_vectors(body.code, body.stores, inner, processor):
+    if len(body.axes) == 1 or not done_in_vectors(body, processor):
         return None
     count = processor.vector
     lane, shifted = with_lanes(body, count)
-    at_once, _ = lane_loads(body.code, inner, count, body.stores)
+    at_once, _ = lane_loads(body, count)
     names = {load.name for load in at_once}
     own = (load for load in shifted.loads if load.name not in names)
     each = Loop(lane, Binding.SIMD, (*own, *shifted.lets, *shifted.stores))
@@ -99,7 +99,7 @@ def chunk_of(
     )
 
     lanes = Loop(lane, Binding.SIMD, ())
-    done = stored_at_once(body.code, body.stores, inner, count, lanes, each=shifted.code)
+    done = stored_at_once(body, count, lanes, each=shifted.code)
     return asked, tuple(done)
 
 

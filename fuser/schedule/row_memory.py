@@ -182,9 +182,8 @@ def _chunks_of(part: Part, count: int, alike: Alike) -> Loop:
 
 def lanes_stored(sweep: Sweep, count: int, alike: Alike) -> list[Node]:
     """`count` neighbours of a sweep that folds nothing, stored at once."""
-    inner = sweep.axes[-1]
-    lanes = Loop(inner, Binding.SIMD, (), count)
-    return stored_at_once(sweep.code, sweep.stores, inner, count, lanes, alike=alike)
+    lanes = Loop(sweep.axes[-1], Binding.SIMD, (), count)
+    return stored_at_once(sweep, count, lanes, alike=alike)
 
 
 def cost(sweep: Sweep) -> int:

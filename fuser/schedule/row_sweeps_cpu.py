@@ -147,22 +147,18 @@ def _part_along(part: Part, ways: Ways, kept_in: KeptIn, lanes: int) -> Loop:
             return _phases(part, ways, kept_in, lanes)
         if _needs_lanes(sweep):
             return _rounds(part, kept_in, lanes)
-    drawn, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep), drawn_only=True)
+    drawn, code = lane_loads(sweep, lanes, drawn_only=True)
     if drawn or _needs_lanes(sweep):
         return _rounds_and_rest(part, kept_in, lanes, (*drawn, *code))
     if may_repeat and shortest >= ROUNDED and _rounds_all(sweep):
         stored = lanes_stored(sweep, ROUNDED, ways.alike)
         return _loop(part, Binding.ROUNDS, ROUNDED, tuple(stored))
     vector = given.processor.vector
-    if may_repeat and done_in_vectors(sweep.code, sweep.stores, sweep.axes[-1], given.processor):
+    if may_repeat and done_in_vectors(sweep, given.processor):
         if shortest >= vector:
             return _rounds(part, kept_in, vector)
         return _rounds_and_rest(part, kept_in, vector, sweep.code)
     return plain_loop(part)
-
-
-def _readers(sweep: Sweep) -> tuple[Fold | Store, ...]:
-    return (*sweep.folds, *sweep.stores)
 
 
 def _needs_lanes(sweep: Sweep) -> bool:
@@ -193,7 +189,7 @@ def _lanes_of_round(
     sweep: Sweep, kept_in: KeptIn, lanes: int
 ) -> tuple[list[Load | Lanes], tuple[Code | Accumulate | Store, ...]]:
     """What a round that may be moved back has for all lanes, and what it does in each of them."""
-    loads, code = lane_loads(sweep.code, sweep.axes[-1], lanes, _readers(sweep))
+    loads, code = lane_loads(sweep, lanes)
     held, code = truths_in_lanes(code, loads, lanes)
     return [*loads, *held], (*code, *_results(without_repeats(sweep), kept_in, lanes))
 

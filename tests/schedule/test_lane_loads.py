@@ -10,6 +10,7 @@ from fuser.ir.types import TensorType
 from fuser.schedule.expressions import Convert, Ref
 from fuser.schedule.index import Axis, of_axis
 from fuser.schedule.lane_loads import converts_vectors, lane_loads
+from fuser.schedule.row_body import Sweep
 from fuser.schedule.statements import Let, Load, Store
 
 AXIS = Axis((0,), 256)
@@ -34,7 +35,7 @@ def load(dtype: DataType, step: int = 1) -> Load:
 def test_flags_and_numbers_in_steps_are_read_for_all_lanes(
     found: Load, lanes: int, at_once: bool
 ) -> None:
-    moved, rest = lane_loads([found], AXIS, lanes, [])
+    moved, rest = lane_loads(Sweep((AXIS,), (found,)), lanes)
     assert [node.lanes for node in moved] == [lanes] * at_once
     assert rest == [found] * (not at_once)
 
@@ -43,10 +44,19 @@ def test_narrow_numbers_are_read_so_if_they_are_only_converted() -> None:
     narrow = load(DataType.BFloat16)
     of = Ref("T0", DataType.BFloat16)
     wide = Let("T1", DataType.Float, Convert(of, DataType.Float))
-    moved, rest = lane_loads([narrow, wide], AXIS, 16, [])
+    moved, rest = lane_loads(
+        Sweep(
+            (AXIS,),
+            (
+                narrow,
+                wide,
+            ),
+        ),
+        16,
+    )
     assert ([node.name for node in moved], rest) == (["T0"], [wide])
     copied = Store(Value(1, TensorType(DataType.BFloat16, (256,))), of_axis(AXIS), of)
-    assert lane_loads([narrow, wide], AXIS, 16, [copied])[0] == []
+    assert lane_loads(Sweep((AXIS,), (narrow, wide), (), (copied,)), 16)[0] == []
 
 
 @pytest.mark.parametrize(
@@ -58,7 +68,16 @@ def test_vectors_of_floats_of_16_bits_are_read_so_of_however_many_lanes(
 ) -> None:
     narrow = load(dtype)
     wide = Let("T1", DataType.Float, Convert(Ref("T0", dtype), DataType.Float))
-    moved, _ = lane_loads([narrow, wide], AXIS, 64, [])
+    moved, _ = lane_loads(
+        Sweep(
+            (AXIS,),
+            (
+                narrow,
+                wide,
+            ),
+        ),
+        64,
+    )
     assert [node.lanes for node in moved] == [64] * at_once
 
 
