@@ -25,13 +25,7 @@ from fuser.integrations.outer_views import Alias
 from fuser.integrations.partition_call import PartitionCall
 from fuser.runtime.call import are_apart, is_traced, overlapping
 from fuser.runtime.placed import Run
-from fuser.runtime.torch_shortcuts import (
-    Recognizes,
-    is_aligned,
-    never,
-    recognizer,
-    reinterpret,
-)
+from fuser.runtime.torch_shortcuts import Recognizes, is_aligned, never, recognizer
 
 ATTEMPTS = 8
 """How often a graph's inputs may lie in a new way, until no more are recorded."""
@@ -202,7 +196,9 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
         elif isinstance(node.target, Alias):
             there = seen.lies[node]
             offset = there.offset - seen.lies[read[0]].offset
-            writer.call_instead(node, reinterpret, (*node.args, there.sizes, there.strides, offset))
+            writer.call_instead(
+                node, node.target.at, (*node.args, there.sizes, there.strides, offset)
+            )
             settled.add(node)
         elif node not in settled:
             writer.call(node)

@@ -8,7 +8,7 @@ Each view is a call of torch's from Python, and there are more of them than of a
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -16,7 +16,7 @@ from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
 from fuser.integrations.fx_types import is_static, is_view, meta_of, tensor_of
-from fuser.runtime.torch_shortcuts import reinterpret
+from fuser.runtime.torch_shortcuts import Reinterpret, reinterpret, strided_view
 
 _ELSEWHERE = torch.ops.aten.as_strided.default
 """May read memory that its operand has no element of."""
@@ -26,18 +26,16 @@ def merge_views(graph: Graph, seen: int | None = None) -> None:
     """Aliases of memory for what is read through views, where tracing knows how all of it lies.
 
     Of the results, the first `seen` go to who called; None: all do. What shares memory with those,
-    or with an input, is returned as torch's view, which knows when it is written to.
+    or with an input, is returned as torch's view, which knows when it is written to: as one, too.
     """
     chains = {node: chain for node in graph.nodes if _is_alias(node, chain := _chain(node))}
     kept = _kept_views(graph, seen)
     for node, chain in chains.items():
-        readers = [user for user in node.users if _reads(user, chains, node in kept)]
-        if readers:
-            with graph.inserting_before(node):
-                alias = graph.call_function(Alias(chain), (_base(chain),))
-            alias.meta = dict(node.meta)
-            for reader in readers:
-                reader.replace_input_with(node, alias)
+        read = [user for user in node.users if user not in chains and not _is_view_of_several(user)]
+        returned = [user for user in read if user.op == "output" and node in kept]
+        _replace(node, Alias(chain), [user for user in read if user not in returned])
+        if len(chain) > 1:
+            _replace(node, Alias(chain, noticed=True), returned)
     for node in reversed(graph.nodes):
         if not node.users and (_step(node) or _is_view_of_several(node)):
             graph.erase_node(node)
@@ -52,21 +50,26 @@ def _kept_views(graph: Graph, seen: int | None) -> set[Node]:
     return {n for n in returned if bases[n].op == "placeholder" or bases[n] in shown}
 
 
-def _reads(user: Node, chains: Mapping[Node, Sequence[Node]], is_kept: bool) -> bool:
-    """Whether a reader of a view is to read its alias."""
-    if user.op == "output":
-        return not is_kept
-    return user not in chains and not _is_view_of_several(user)
+def _replace(node: Node, alias: Alias, readers: Sequence[Node]) -> None:
+    """Have readers of a view read its alias."""
+    if readers:
+        with node.graph.inserting_before(node):
+            made = node.graph.call_function(alias, (alias.base,))
+        made.meta = dict(node.meta)
+        for reader in readers:
+            reader.replace_input_with(node, made)
 
 
 class Alias:
     """The last of some views, each of the one before, as memory of what the first one views.
 
-    A tensor that does not lie as tracing said is viewed step by step.
+    A tensor that does not lie as tracing said is viewed step by step. Where writes are to be
+    `noticed`, it is a view of torch's.
     """
 
-    def __init__(self, chain: Sequence[Node]) -> None:
-        base, last = tensor_of(_base(chain)), tensor_of(chain[-1])
+    def __init__(self, chain: Sequence[Node], *, noticed: bool = False) -> None:
+        self.base, self.noticed = _base(chain), noticed
+        base, last = tensor_of(self.base), tensor_of(chain[-1])
         self.__name__ = self.__qualname__ = "alias"
         self._strides = base.stride()
         offset = int(last.storage_offset()) - int(base.storage_offset())
@@ -76,10 +79,15 @@ class Alias:
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         """The view of a tensor."""
         if tensor.stride() == self._strides:
-            return reinterpret(tensor, *self._place)
+            return self.at(tensor, *self._place)
         for view, args, options in self._steps:
             tensor = view(tensor, *args, **options)
         return tensor
+
+    @property
+    def at(self) -> Reinterpret:
+        """What makes a view of a tensor's memory."""
+        return strided_view if self.noticed else reinterpret
 
 
 def _chain(node: Node) -> list[Node]:

@@ -96,11 +96,12 @@ def empty_strided(device: torch.device) -> EmptyStrided:
     return empty
 
 
-def _reinterpret(
+def strided_view(
     tensor: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> torch.Tensor:
+    """A view of torch's: elements of a tensor's memory, the first `offset` behind its own first."""
     return tensor.as_strided(sizes, strides, tensor.storage_offset() + offset)
 
 
-reinterpret: Reinterpret = getattr(_guards, "_reinterpret_tensor", _reinterpret)
-"""Elements of a tensor's memory, the first `offset` behind its own first."""
+reinterpret: Reinterpret = getattr(_guards, "_reinterpret_tensor", strided_view)
+"""As `strided_view`, but torch does not know that they share memory."""

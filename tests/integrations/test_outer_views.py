@@ -85,6 +85,19 @@ def test_what_strides_do_not_say_stays_torchs(function: Any) -> None:
     assert not isinstance(last.args[0].target, Alias), names
 
 
+def test_views_in_a_row_that_someone_may_write_to_are_one_of_torchs() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
+        return [y := x @ w, y.view(2, 2, 12).transpose(0, 1)[1]]
+
+    names, module = merged(function, X, W, seen=2)
+    assert names == ["mm", "alias"]
+    whole, part = module(X, W)
+    before = whole._version
+    part.zero_()
+    assert whole._version > before
+    assert whole.count_nonzero() == whole.numel() - part.numel()
+
+
 def test_open_sizes_stay_torchs() -> None:
     names, _ = merged(lambda x, w: (x @ w).t().contiguous(), X, W, tracing="symbolic")
     assert "alias" not in names
