@@ -110,16 +110,6 @@ def test_an_operation_looked_up_on_the_definition_tells_where_it_is() -> None:
         fd.permute(None)
 
 
-def test_scalar_branches_of_where_have_the_default_width() -> None:
-    with FusionDefinition() as fd:
-        t = fd.define_tensor(shape=[-1], contiguity=True)
-        fd.add_output(fd.ops.where(t > 0.0, 1.0, 0.0))
-    x = torch.tensor([-1.0, 2.0])
-    (chosen,) = fd.execute([x])
-    assert chosen.dtype == torch.where(x > 0, 1.0, 0.0).dtype
-    assert chosen.tolist() == [0.0, 1.0]
-
-
 def test_a_compiler_that_cxx_names_in_vain_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nonexistent")
     monkeypatch.setattr(pipeline, "find_compiler", lambda: None)

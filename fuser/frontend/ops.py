@@ -10,13 +10,15 @@ from fuser.errors import ArgumentError, UnknownOperationError
 from fuser.frontend.calls import bound
 from fuser.frontend.extern_ops import ExternOps
 from fuser.frontend.factory_ops import FactoryOps
-from fuser.frontend.handles import Handle, Operand
+from fuser.frontend.handles import Handle, Operand, Tensor
 from fuser.frontend.index_ops import IndexOps
 from fuser.frontend.left_out import OPERATIONS
 from fuser.frontend.norm_ops import NormOps
 from fuser.frontend.random_ops import RandomOps
 from fuser.frontend.recorder import Recorder
 from fuser.frontend.triangle_ops import TriangleOps
+from fuser.ir import dtypes
+from fuser.ir.nodes import Number, python_number
 from fuser.ir.pointwise import TABLE
 from fuser.runtime.untraced import untraced, untraced_methods
 
@@ -34,7 +36,6 @@ _PARAMETERS = {
     "lerp": ("start", "end", "weight"),
     "sub_alpha": ("lhs", "rhs", "alpha"),
     "threshold": ("x", "threshold", "value"),
-    "where": ("condition", "x", "y"),
 }
 
 
@@ -67,6 +68,22 @@ class Operations(NormOps, IndexOps, ExternOps, FactoryOps, RandomOps, TriangleOp
         if min is None:
             return self._recorder.pointwise("minimum", x, max)
         return self._recorder.pointwise("clamp", x, min, max)
+
+    def where(self, condition: Operand, x: Operand, y: Operand) -> Handle:
+        """`x` where the condition holds, else `y`, in their common type.
+
+        A tensor of two scalars of the definition has their type, as in nvFuser: `define_scalar`
+        makes Doubles of Python floats. Two numbers make what they make in torch, float32 of floats.
+        """
+        one, other = python_number(x), python_number(y)
+        if one is not None and other is not None and isinstance(condition, Tensor):
+            x, y = self._in_default_width(one), self._in_default_width(other)
+        return self._recorder.pointwise("where", condition, x, y)
+
+    def _in_default_width(self, number: Number) -> Handle:
+        """A number of `where` in the type of torch's tensors of such numbers."""
+        dtype = dtypes.default_width(dtypes.of_literal(number))
+        return self._recorder.constant("where", number, dtype)
 
 
 def _pointwise(recorder: Recorder, name: str) -> Callable[..., Handle]:

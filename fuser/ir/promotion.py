@@ -83,10 +83,8 @@ def real_part(operands: tuple[Operand, ...]) -> Signature:
 
 def selection(operands: tuple[Operand, ...]) -> Signature:
     """where: a Bool condition, then the branches in their common type, narrow floats included;
-    two scalars in their default width if the condition makes a tensor of them."""
+    two scalars keep theirs, so that a choice of two Doubles is a Double."""
     common = common_dtype(operands[1:])
-    if operands[0].rank is not None and all(branch.rank is None for branch in operands[1:]):
-        common = dtypes.default_width(common)
     return Signature((DataType.Bool, common, common), common)
 
 

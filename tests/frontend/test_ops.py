@@ -539,3 +539,34 @@ def test_a_selection_keeps_16_bit_floats(dtype: torch.dtype, target: str) -> Non
     torch.testing.assert_close(kept, torch.where(x > y, x, y), rtol=0, atol=0)
     torch.testing.assert_close(with_scalar, torch.where(x > y, x, 0.1), rtol=0, atol=0)
     torch.testing.assert_close(wider, torch.where(x > y, x, y.float()), rtol=0, atol=0)
+
+
+def test_a_selection_of_two_numbers_is_of_torchs_default_width() -> None:
+    mask = torch.tensor([True, False])
+    pairs = [(0.1, 1.0), (0.1, 1), (3, 5), (True, False), (1j, 0.1)]
+    with FusionDefinition() as fd:
+        condition = fd.from_pytorch(mask)
+        for one, other in pairs:
+            fd.add_output(fd.ops.where(condition, one, other))
+    for found, (one, other) in zip(fd.execute([mask]), pairs, strict=True):
+        torch.testing.assert_close(found, torch.where(mask, one, other), rtol=0, atol=0)
+
+
+def test_a_selection_of_two_scalars_is_of_their_type() -> None:
+    mask = torch.tensor([True, False])
+    numbers = {DataType.Double: 0.1, DataType.Float: 0.1, DataType.Int32: 3, DataType.Bool: True}
+    with FusionDefinition() as fd:
+        condition = fd.from_pytorch(mask)
+        given = fd.define_scalar(None, dtype=DataType.Double)
+        declared = [fd.define_scalar(number, dtype) for dtype, number in numbers.items()]
+        scalars = [fd.define_scalar(0.1), given, fd.define_scalar(0.1 + 0j), *declared]
+        for scalar in scalars:
+            fd.add_output(fd.ops.where(condition, scalar, scalar))
+        fd.add_output(fd.ops.where(condition, declared[0], 0.1))
+    found = fd.execute([mask, 0.1])
+    wide = [torch.float64, torch.float64, torch.complex128]
+    kinds = [*wide, *(dtype.torch for dtype in numbers), torch.float64]
+    assert [result.dtype for result in found] == kinds
+    for result, kind in zip(found, kinds, strict=True):
+        number = 3 if kind is torch.int32 else 0.1
+        assert torch.equal(result, torch.full((2,), number, dtype=kind))

@@ -73,12 +73,12 @@ def test_copies_and_choices_keep_narrow_floats() -> None:
     assert selection((condition, half, half)).args == (DataType.Bool, DataType.Half, DataType.Half)
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.product(PYTHON, PYTHON)))
-def test_a_choice_of_two_scalars_has_their_default_width(one: DataType, other: DataType) -> None:
-    pair = Operand(one, None), Operand(other, None)
-    expected = torch.where(torch.ones(2, dtype=torch.bool), PYTHON[one], PYTHON[other])
-    found = selection((Operand(DataType.Bool, 1), *pair))
-    assert found.result is from_torch(expected.dtype)
+@pytest.mark.parametrize("rank", [None, 0, 1])
+def test_a_choice_of_two_scalars_is_of_their_type(rank: int | None) -> None:
+    condition = Operand(DataType.Bool, rank)
+    for one, other in itertools.product((*PYTHON, DataType.Float, DataType.ComplexDouble), PYTHON):
+        found = selection((condition, Operand(one, None), Operand(other, None)))
+        assert found.result is from_torch(torch.promote_types(one.torch, other.torch))
 
 
 @pytest.mark.parametrize("dtype", [DataType.Half, DataType.Int, DataType.Bool, DataType.Double])
