@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fuser.frontend.arguments import check_zero_dim, integer, one_of, string
-from fuser.frontend.handles import Handle, Operand
+from fuser.frontend.handles import Handle, Operand, Tensor
 from fuser.frontend.operation_group import OperationGroup
-from fuser.ir.nodes import Broadcast, CheckIndex, Gather, Scatter, Squeeze, Value
+from fuser.ir.dtypes import DataType
+from fuser.ir.nodes import Broadcast, Cast, CheckIndex, Gather, Scatter, Squeeze, Value
 
 
 class IndexOps(OperationGroup):
@@ -41,9 +42,12 @@ class IndexOps(OperationGroup):
     ) -> Handle:
         """gather whose operands broadcast against each other in every dimension but `dim`.
 
-        Negative indices count from the end.
+        Negative indices count from the end. Floats are cut to whole numbers, as in nvFuser: of an
+        index and a scalar that is one, `where` makes floats.
         """
         data = one_of("take_along_axis", arg=arg, arg1=arg1)
+        if isinstance(index, Tensor) and index.dtype().is_floating:
+            index = self._recorder.add("take_along_axis", Cast(index.value, DataType.Int))
         return self._gather("take_along_axis", data, index, dim)
 
     def select(self, arg: Handle, index: Operand, dim: int) -> Handle:

@@ -570,3 +570,16 @@ def test_a_selection_of_two_scalars_is_of_their_type() -> None:
     for result, kind in zip(found, kinds, strict=True):
         number = 3 if kind is torch.int32 else 0.1
         assert torch.equal(result, torch.full((2,), number, dtype=kind))
+
+
+def test_elements_are_taken_along_an_axis_at_floats_cut_to_whole_numbers() -> None:
+    x, chosen = torch.randn(6, 40), torch.tensor([3, -100, 0, 39, -1, -100])
+    with FusionDefinition() as fd:
+        labels = fd.from_pytorch(chosen)
+        valid = fd.ops.ne(labels, -100)
+        at = fd.ops.where(valid, labels, fd.define_scalar(0, dtype=DataType.Float))
+        columns = fd.ops.broadcast(at, [False, True])
+        taken = fd.ops.take_along_axis(fd.from_pytorch(x), columns, dim=1)
+        fd.add_output(fd.ops.squeeze(taken, [1]))
+    (found,) = fd.execute([chosen, x])
+    assert found.tolist() == x[range(6), [3, 0, 0, 39, -1, 0]].tolist()
