@@ -36,6 +36,7 @@ HANDLES = dict.fromkeys(
         "get_maybe_allocation_domain",
         "get_maybe_root_domain",
         "get_root_domain",
+        "has_root",
         "inline_at",
         "inner_split",
         "merge",
@@ -64,6 +65,8 @@ OPERATIONS = {
 """Of `fd.ops`."""
 
 NAMES = {
+    **dict.fromkeys(("BroadcastOp", "Merge", "ReshapeOp", "Split", "SqueezeOp"), _SCHEDULES),
+    **dict.fromkeys(("CompileParams", "KernelExecutor"), _SCHEDULES),
     "CacheOp": _SCHEDULES,
     "CommunicatorBackend": _DEVICES,
     "DeviceMesh": _DEVICES,

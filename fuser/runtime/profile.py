@@ -12,6 +12,7 @@ import torch
 from fuser.ir.nodes import Inputs
 from fuser.runtime.executor import Runner
 from fuser.runtime.plan import Plan, Step
+from fuser.runtime.profile_members import ProfileMembers
 from fuser.runtime.stopwatch import Stopwatch, stopwatch_for
 from fuser.runtime.table import table
 from fuser.segmenter import Segment, byte_count
@@ -21,7 +22,7 @@ _COLD_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class KernelProfile:
+class KernelProfile(ProfileMembers):
     """One step: a kernel, an alias, or what torch runs. Times are medians, in milliseconds.
 
     `copy_time_ms` is what a copy takes that reads and writes as many bytes together, timed among
@@ -59,7 +60,7 @@ class KernelProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(ProfileMembers):
     """An execution, step by step. Times are medians of `runs`, in milliseconds.
 
     `host_time_ms` is what `execute` takes beside its steps; on CUDA, until all of them are queued.
