@@ -12,6 +12,9 @@ _FOUR_BITS = "4-bit floats are not there; fd.ops.cast makes 8-bit ones of what i
 _PROFILES = "fuser.PythonProfiler and fd.profile(inputs) time the steps of an execution"
 
 MEMBERS = {
+    "Operators": "operations are called on fd.ops",
+    "Ops": "operations are called on fd.ops",
+    "add_input": "fd.define_tensor and fd.define_scalar declare the next input",
     "extents": "fd.inputs() are handles, and their size(dim) is a scalar to compute with",
     "getReproString": "fd.repro_script_for(inputs) is the script",
     "getValTolerances": "fuser.get_val_tolerances(fd.fusion, inputs) tells them",
@@ -71,6 +74,7 @@ NAMES = {
     "CommunicatorBackend": _DEVICES,
     "DeviceMesh": _DEVICES,
     "FusionCache": _CACHE,
+    "FusionManager": "a definition is executed by fd.execute(inputs)",
     "IdMappingMode": _SCHEDULES,
     "LoadStoreOpType": _SCHEDULES,
     "MemoryType": _SCHEDULES,
