@@ -23,11 +23,12 @@ from fuser.errors import (
     RedefinitionError,
 )
 from fuser.frontend.calls import explained_calls
+from fuser.frontend.flattened import flattened
 from fuser.frontend.handles import Handle
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
 from fuser.frontend.repro import Inputs
-from fuser.frontend.workbench import Device, Workbench, check_call, flattened
+from fuser.frontend.workbench import Device, Workbench, check_call
 from fuser.ir import nodes
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan

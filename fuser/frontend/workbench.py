@@ -10,9 +10,10 @@ from contextlib import nullcontext, redirect_stdout
 
 import torch
 
-from fuser.errors import ArgumentTypeError, CallError, NothingSavedError
+from fuser.errors import CallError, NothingSavedError
 from fuser.frontend.arguments import boolean, integer, sequence
 from fuser.frontend.calls import explained_calls
+from fuser.frontend.flattened import Flat, flattened, listed
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.repro import Form, Inputs, form_of, repro_script
 from fuser.frontend.validating import (
@@ -23,13 +24,12 @@ from fuser.frontend.validating import (
     without_updates,
 )
 from fuser.ir.comparison import check_results
-from fuser.ir.nodes import Fusion, Number, python_number
+from fuser.ir.nodes import Fusion
 from fuser.pipeline import Executor, Plan
 from fuser.runtime.placed import Run
 from fuser.runtime.profile import Profile
 
 Device = int | str | torch.device | None
-Flat = Sequence[torch.Tensor | Number]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -274,31 +274,3 @@ def check_call(surplus: Sequence[object], options: Iterable[str]) -> None:
         reasons.append("takes its inputs in one list, and all else by name")
     if reasons:
         raise CallError(operation="execute", reason=reasons[0], signature=_EXECUTE)
-
-
-def listed(inputs: Inputs) -> Inputs:
-    """Inputs that are a list, or a tuple. Raises ArgumentTypeError."""
-    if not isinstance(inputs, list | tuple):
-        expected, got = "a list of tensors and Python numbers", type(inputs).__name__
-        raise ArgumentTypeError(operation="execute", argument="inputs", expected=expected, got=got)
-    return inputs
-
-
-def flattened(inputs: Inputs) -> Flat:
-    """The inputs, those of vectors in place of their list."""
-    if type(inputs) not in _NESTED:
-        listed(inputs)
-    if _NESTED.isdisjoint(map(type, inputs)):
-        return inputs  # pyright: ignore[reportReturnType]
-    flat: list[torch.Tensor | Number] = []
-    for given in inputs:
-        if isinstance(given, torch.Tensor | bool | int | float | complex):
-            flat.append(given)
-        elif (number := python_number(given)) is not None:
-            flat.append(number)
-        else:
-            flat.extend(flattened(given))
-    return flat
-
-
-_NESTED = frozenset({list, tuple, torch.Size})
