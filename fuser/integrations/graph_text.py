@@ -110,7 +110,7 @@ class GraphWriter:
         self._lines += [f"del {', '.join(held)}"] if held else []
 
     def _text(self, value: object) -> str:
-        """An argument: of nodes, numbers, and sequences of those; others have a name."""
+        """An argument: of nodes, numbers, and what holds those; others have a name."""
         if isinstance(value, Node):
             return str(value)
         if isinstance(value, list):
@@ -118,6 +118,12 @@ class GraphWriter:
         if type(value) is tuple:
             parts = map(self._text, cast("tuple[object, ...]", value))
             return f"({''.join(f'{part}, ' for part in parts)})"
+        if isinstance(value, dict):
+            pairs = cast("dict[object, object]", value).items()
+            return f"{{{', '.join(f'{key!r}: {self._text(held)}' for key, held in pairs)}}}"
+        if isinstance(value, slice):
+            whole = cast("slice[object, object, object]", value)
+            return f"slice{self._text((whole.start, whole.stop, whole.step))}"
         plain = value is None or isinstance(value, bool | str) or type(value) is int
         if plain or (isinstance(value, float) and math.isfinite(value)):
             return repr(value)
