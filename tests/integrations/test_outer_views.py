@@ -114,6 +114,18 @@ def test_a_tensor_that_lies_otherwise_is_viewed_step_by_step() -> None:
     assert alias(given).untyped_storage().data_ptr() == given.untyped_storage().data_ptr()
 
 
+@pytest.mark.parametrize("start", [1, 4])
+def test_a_view_of_a_copy_that_is_no_more_begins_where_its_operand_does(start: int) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x = torch.dropout(x, 0.0, True)
+        return torch.bmm(x.view(2, 2, 6).transpose(0, 1), x.view(2, 6, 2)) + 1
+
+    x = torch.randn(40)[start : start + 24].view(4, 6)
+    compiled = torch.compile(function, backend="fuser")
+    for _ in range(4):
+        torch.testing.assert_close(compiled(x), function(x))
+
+
 def test_a_parameter_that_is_written_before_the_backward_is_noticed() -> None:
     w = torch.randn(6, 6, requires_grad=True)
     compiled = torch.compile(lambda x: (x @ w).exp() @ w, backend="fuser")
