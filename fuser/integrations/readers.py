@@ -10,7 +10,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fuser.integrations.aten import TABLE, Kind
-from fuser.integrations.fx_types import is_view, is_write
+from fuser.integrations.fx_types import is_view, is_write, same_numbers, tensor_of
 
 _ELSEWHERE: Any = torch.ops.aten.as_strided.default
 
@@ -47,10 +47,16 @@ def is_returned(node: Node) -> bool:
 
 def needs_memory(node: Node, source: Node) -> bool:
     """Whether what may be a view of `source` has to be a copy: it is a result of the graph, or an
-    input is given it, perhaps after `source`, in memory of another input, was written to."""
+    input is given it, perhaps after `source`, in memory of another input, was written to; or its
+    elements are counted from the begin of its memory, which is elsewhere than that of `source`."""
     if is_returned(node):
         return True
-    return any(map(is_write, views_of(node))) and _is_written(base_of(source))
+    views = views_of(node)
+    if any(map(is_write, views)) and _is_written(base_of(source)):
+        return True
+    counted = any(view.target is _ELSEWHERE for view in views if view is not node)
+    begins = [[tensor_of(each).storage_offset()] for each in (node, source)]
+    return counted and not same_numbers(*begins)
 
 
 def views_of(node: Node) -> dict[Node, None]:

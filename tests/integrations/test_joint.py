@@ -170,3 +170,17 @@ def test_positions_that_0_is_added_to_are_the_range_itself() -> None:
     added = module.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
     assert len(added) == 2  # results are tensors of their own
     torch.testing.assert_close(module(x), function(x))
+
+
+@pytest.mark.parametrize("start", [0, 1, 4])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.clone().as_strided((3,), (2,), 1) + 1,
+        lambda x: torch.bmm(x.clone().as_strided((2, 2, 2), (2, 4, 1), 1), x.view(6, 2, 2)[:2]),
+    ],
+)
+def test_places_counted_from_the_begin_of_a_copy_are_the_copys(function: Any, start: int) -> None:
+    x = torch.randn(30)[start : start + 24].view(4, 6)
+    compiled = torch.compile(function, backend="fuser")
+    torch.testing.assert_close(compiled(x), function(x))
