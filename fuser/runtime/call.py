@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from numbers import Integral
 
@@ -101,16 +101,32 @@ def overlapping(inputs: Inputs, updated: Sequence[int]) -> tuple[int, ...]:
 
 def are_apart(inputs: Inputs, updated: Sequence[int]) -> Callable[[Sequence[int]], bool]:
     """Says of the addresses of tensors with the sizes, strides and dtypes of these inputs whether
-    none of the `updated` ones is `overlapping`."""
+    none of the `updated` ones is `overlapping`.
+
+    Of an optimizer's tensors, only gradients are new in each step: where the updated ones are where
+    they were, the others are looked up among them.
+    """
     lengths = [end - start for start, end in map(_span, inputs)]
+    read = [at for at in range(len(lengths)) if at not in updated and lengths[at]]
+    # Where the updated ones are; where they start and end, in the order of memory.
+    held: tuple[list[int], list[int], list[int]] = ([], [], [])
+
+    def all_apart(addresses: Sequence[int]) -> bool:
+        nonlocal held
+        spans = [(start, start + length) for start, length in zip(addresses, lengths, strict=True)]
+        if not _meeting(spans).isdisjoint(updated):
+            return False
+        order = sorted(spans[at] for at in updated if lengths[at])
+        updates = [addresses[at] for at in updated]
+        held = updates, [start for start, _ in order], [end for _, end in order]
+        return True
 
     def apart(addresses: Sequence[int]) -> bool:
-        order = sorted(zip(addresses, lengths, strict=True))
-        ends = [start + length for start, length in order]
-        if all(map(operator.le, ends, (start for start, _ in order[1:]))):
-            return True  # nothing meets, which takes less to see
-        spans = [(start, start + length) for start, length in zip(addresses, lengths, strict=True)]
-        return _meeting(spans).isdisjoint(updated)
+        updates, starts, ends = held  # at once: threads share it
+        if updates != [addresses[at] for at in updated]:
+            return all_apart(addresses)
+        before = [bisect_left(starts, addresses[at] + lengths[at]) - 1 for at in read]
+        return all(n < 0 or ends[n] <= addresses[at] for n, at in zip(before, read, strict=True))
 
     return apart
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import numpy as np
@@ -83,6 +84,31 @@ def test_parts_of_one_buffer_are_apart() -> None:
     assert apart(addresses_of([first, second, *others]))
     assert apart(addresses_of([first, second, others[0], others[0]]))
     assert not apart(addresses_of([first, second, others[0], second]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tensors_that_are_elsewhere_in_the_next_call_are_looked_at_again(seed: int) -> None:
+    draw = random.Random(seed)
+    memory = torch.zeros(400, dtype=torch.uint8)
+    sizes = [draw.choice([0, 1, 4, 16]) for _ in range(8)]
+    updated = sorted(draw.sample(range(8), draw.randint(1, 4)))
+
+    def placed(begins: Sequence[int]) -> list[torch.Tensor]:
+        return [memory[b : b + size] for b, size in zip(begins, sizes, strict=True)]
+
+    begins = [40 * n for n in range(8)]
+    apart, found = are_apart(placed(begins), updated), set[bool]()
+    for _ in range(60):
+        mostly = [n for n in range(8) if n not in updated] if draw.random() < 0.8 else range(8)
+        for at in mostly:
+            begins[at] = draw.randint(0, 380)
+        tensors = placed(begins)
+        expected = overlapping(tensors, updated) == ()
+        found.add(expected)
+        assert apart(addresses_of(tensors)) == expected
+        if not expected:
+            begins = [40 * n for n in range(8)]
+    assert True in found
 
 
 def addresses_of(tensors: Sequence[torch.Tensor]) -> list[int]:
