@@ -30,12 +30,13 @@ class GraphWriter:
     """Writes the function, node by node, in the order of the graph.
 
     What a node makes has its name, and is dropped after the last node that reads it. What is there
-    before has a name that no node has.
+    before has a name that no node has; attributes have their node's.
     """
 
     def __init__(self, outer: GraphModule) -> None:
         self._outer = outer
         self._names: dict[str, object] = {}
+        self._laid: dict[Node, str] = {}
         self._last: dict[Node, Node] = {}
         for node in outer.graph.nodes:
             self._last |= dict.fromkeys((node, *node.all_input_nodes), node)
@@ -60,12 +61,14 @@ class GraphWriter:
     def call_instead(
         self, node: Node, function: Callable[..., object], arguments: Sequence[object]
     ) -> None:
-        """Another call in the place of a node."""
-        self._assign(node, function, list(map(self._text, arguments)))
+        """Another call in the place of a node, which reads what was `lay`ed."""
+        self._assign(node, function, [self._laid_text(argument) for argument in arguments])
 
-    def change(self, node: Node, function: Callable[..., object]) -> None:
-        """What later nodes read is what the function makes of what the node has made."""
-        self._lines.append(f"{node} = {self._name('CHANGE', function)}({node})")
+    def lay(self, node: Node, function: Callable[..., object]) -> None:
+        """What `call_instead` and `unpack` read is what the function makes of what the node has
+        made; all others read that itself."""
+        self._laid[node] = f"LAID_{len(self._laid)}"
+        self._lines.append(f"{self._laid[node]} = {self._name('LAY', function)}({node})")
 
     def unpack(
         self,
@@ -77,7 +80,7 @@ class GraphWriter:
         """The `outputs` of a node, None for those that are not read, of a function of the list of
         what it reads; of the other one, if any, where that raises."""
         taken = _list("UNUSED" if output is None else str(output) for output in outputs)
-        given = self._text(list(node.args))
+        given = _list(map(self._laid_text, node.args))
         line = f"{taken} = {self._name('RUN', function)}({given})"
         if instead is None:
             self._lines.append(line)
@@ -105,9 +108,14 @@ class GraphWriter:
 
     def _drop(self, nodes: Sequence[Node], done: Sequence[Node]) -> None:
         """Those of the nodes of which the last reader, or they themselves, is done."""
-        over = [str(node) for node in nodes if self._last[node] in done]
-        held = [name for name in over if name not in self._names]
+        over = [node for node in nodes if self._last[node] in done]
+        held = [str(node) for node in over if str(node) not in self._names]
+        held += [self._laid[node] for node in over if node in self._laid]
         self._lines += [f"del {', '.join(held)}"] if held else []
+
+    def _laid_text(self, value: object) -> str:
+        laid = self._laid.get(value) if isinstance(value, Node) else None
+        return laid or self._text(value)
 
     def _text(self, value: object) -> str:
         """An argument: of nodes, numbers, and what holds those; others have a name."""
@@ -124,8 +132,9 @@ class GraphWriter:
         if isinstance(value, slice):
             whole = cast("slice[object, object, object]", value)
             return f"slice{self._text((whole.start, whole.stop, whole.step))}"
-        plain = value is None or isinstance(value, bool | str) or type(value) is int
-        if plain or (isinstance(value, float) and math.isfinite(value)):
+        if value is None or type(value) in (bool, str, int):
+            return repr(value)
+        if type(value) is float and math.isfinite(value):
             return repr(value)
         return self._name("HELD", value)
 

@@ -11,6 +11,7 @@ looked at where it is made. Of small tensors, the checks take longer than the ke
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -81,8 +82,14 @@ class _Lies:
         sizes, offset = tuple(tensor.shape), int(tensor.storage_offset())
         return cls(sizes, tensor.stride(), offset, is_aligned(tensor))
 
+    @property
+    def can_be_laid(self) -> bool:
+        """Whether a copy can lie so: no elements share a place."""
+        return all(stride > 0 for n, stride in zip(self.sizes, self.strides, strict=True) if n > 1)
+
     def again(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor of the same sizes, laid as this one."""
+        """A tensor of the same sizes, laid as this one, that holds its numbers."""
+        tensor = tensor.resolve_conj().resolve_neg()
         if tensor.stride() == self.strides and is_aligned(tensor):
             return tensor
         dtype, device = tensor.dtype, tensor.device
@@ -119,23 +126,23 @@ class _GraphCall:
             return self._checked(inputs)
         if habit.recognizes([inputs[n] for n in self._read]):
             return habit.run(inputs)
-        if self._attempts > 0 and self._is_seen_again(inputs):
-            return self._recorded(inputs)
+        if self._attempts > 0 and (recognizes := self._seen_again(inputs)):
+            return self._recorded(recognizes, inputs)
         return self._checked(inputs)
 
-    def _is_seen_again(self, inputs: list[Any]) -> bool:
-        """Whether inputs without a habit lie as the last ones without one."""
-        read = [inputs[n] for n in self._read]
-        if self._last(read):
-            return True
+    def _seen_again(self, inputs: list[Any]) -> Recognizes | None:
+        """What recognizes inputs without a habit, if they lie as the last ones without one."""
+        read, last = [inputs[n] for n in self._read], self._last
+        if last(read):
+            return last
         self._attempts -= 1
         if not overlapping(read, self._updated):
             self._last = recognizer(read, are_apart(read, self._updated) if self._updated else None)
-        return False
+        return None
 
-    def _recorded(self, inputs: list[Any]) -> Any:
+    def _recorded(self, recognizes: Recognizes, inputs: list[Any]) -> Any:
         """The results, and a habit of inputs that lie as these."""
-        recognizes, recorder = self._last, _Recorder(self._outer)
+        recorder = _Recorder(self._outer)
         recorder.see_inputs(self._places, inputs)
         results = recorder.boxed_run(inputs)
         self._habit = _Habit(recognizes, _without_checks(self._outer, recorder, self._forget))
@@ -152,6 +159,7 @@ class _Recorder(Interpreter):
 
     def __init__(self, outer: GraphModule) -> None:
         super().__init__(outer)
+        self.extra_traceback = False  # errors are the operations' own
         self.lies: dict[Node, _Lies] = {}
         self.runs: dict[Node, tuple[Run, int]] = {}
 
@@ -184,16 +192,15 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
             settled.add(node)
         elif _is_checked(node) and not settled.issuperset(read):
             writer.call(node)
-        elif node in seen.runs:
+        elif node in seen.runs and _may_run(node, seen):
             run, count = seen.runs[node]
             taken = {user.args[1]: user for user in node.users}
             outputs = [taken.get(number) for number in range(count)]
             laid = [None if out is None else seen.lies[out] for out in outputs]
             once = bool(_updated(node))  # what was written already is not written again
-            instead = None if once else _instead(node, laid, forget)
-            writer.unpack(node, outputs, run, instead)
+            writer.unpack(node, outputs, run, None if once else _instead(node, laid, forget))
             settled.update((node, *node.users))
-        elif isinstance(node.target, Alias):
+        elif isinstance(node.target, Alias) and not node.target.noticed:
             there = seen.lies[node]
             offset = there.offset - seen.lies[read[0]].offset
             writer.call_instead(
@@ -202,11 +209,28 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
             settled.add(node)
         elif node not in settled:
             writer.call(node)
-            if lies is not None and lies.aligned and any(map(_is_checked, node.users)):
-                if node.op == "call_function" and node.target not in _CONTIGUOUS:
-                    writer.change(node, lies.again)
+            known = node.op == "get_attr" or node.target in _CONTIGUOUS
+            usable = lies is not None and lies.aligned and (known or lies.can_be_laid)
+            if lies is not None and usable and any(map(_is_checked, node.users)):
+                if not known:
+                    writer.lay(node, lies.again)
                 settled.add(node)
     return writer.function()
+
+
+def _may_run(node: Node, seen: _Recorder) -> bool:
+    """Whether a partition may run unchecked: what it makes can be laid as it was seen, and of what
+    it updates, the graph's inputs tell whether other operands overlap it."""
+    if not all(seen.lies[user].can_be_laid for user in node.users):
+        return False
+    return not _updated(node) or not any(map(_may_be_view, node.all_input_nodes))
+
+
+def _may_be_view(node: Node) -> bool:
+    """Whether a node may be in memory of an input that the graph's check does not look at."""
+    ours = isinstance(node.target, Alias) or node.target in _CONTIGUOUS
+    made = node.target is operator.getitem and _is_checked(node.all_input_nodes[0])
+    return not (node.op == "placeholder" or ours or made)
 
 
 def _instead(

@@ -34,7 +34,7 @@ def merge_views(graph: Graph, seen: int | None = None) -> None:
         read = [user for user in node.users if user not in chains and not _is_view_of_several(user)]
         returned = [user for user in read if user.op == "output" and node in kept]
         _replace(node, Alias(chain), [user for user in read if user not in returned])
-        if len(chain) > 1:
+        if len(chain) > 1 and not any(map(_is_apart, chain)):
             _replace(node, Alias(chain, noticed=True), returned)
     for node in reversed(graph.nodes):
         if not node.users and (_step(node) or _is_view_of_several(node)):
@@ -48,6 +48,11 @@ def _kept_views(graph: Graph, seen: int | None) -> set[Node]:
     bases = {node: _base(chain) if (chain := _chain(node)) else node for node in returned}
     shown = {bases[node] for node in returned[:seen]}
     return {n for n in returned if bases[n].op == "placeholder" or bases[n] in shown}
+
+
+def _is_apart(step: Node) -> bool:
+    """Whether gradients end at a view."""
+    return step.target in (torch.ops.aten.detach.default, torch.ops.aten.view.dtype)
 
 
 def _replace(node: Node, alias: Alias, readers: Sequence[Node]) -> None:

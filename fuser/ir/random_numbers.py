@@ -12,6 +12,7 @@ matter whether a compiler contracts it with the sum.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Generator, Sequence
@@ -35,8 +36,6 @@ State = tuple[int, int]
 """A seed and an offset."""
 
 _GENERATOR = threading.Lock()
-_SEED = torch.empty((), dtype=torch.int64, device="cpu")
-"""Where torch draws one into: a new tensor takes longer than the number."""
 
 _RECORD: ContextVar[list[State] | None] = ContextVar("_RECORD", default=None)
 
@@ -64,10 +63,17 @@ def draw_state(device: torch.device) -> State:
     return state
 
 
+@functools.cache
+def _seed() -> torch.Tensor:
+    """Where torch draws one into: a new tensor takes longer than the number."""
+    with torch.inference_mode(False):
+        return torch.empty((), dtype=torch.int64, device="cpu")
+
+
 def _drawn(device: torch.device) -> State:
     if device.type != "cuda":
         with _GENERATOR:
-            return int(_SEED.random_().item()), 0
+            return int(_seed().random_().item()), 0
     generator = torch.cuda.default_generators[device.index or 0]
     with _GENERATOR:
         if torch.cuda.is_current_stream_capturing():

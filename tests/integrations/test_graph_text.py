@@ -141,18 +141,20 @@ def test_errors_are_the_callers_where_there_is_no_other_function() -> None:
         unpacked(lambda given: divmod(*given), None)([7, 0])
 
 
-def test_what_a_node_has_made_is_changed_for_who_reads_it() -> None:
-    def build(graph: Graph, x: Node, y: Node) -> Node:
-        return graph.call_function(operator.add, (graph.call_function(operator.mul, (x, y)), 1))
+def test_what_was_laid_is_read_by_other_calls_alone() -> None:
+    def build(graph: Graph, x: Node, y: Node) -> list[Node]:
+        product = graph.call_function(operator.mul, (x, y))
+        return [graph.call_function(operator.add, (product, 1)) for _ in range(2)]
 
     module = graph_of(build)
     writer = GraphWriter(module)
-    _, _, product, total, output = module.graph.nodes
+    _, _, product, first, second, output = module.graph.nodes
     writer.call(product)
-    writer.change(product, operator.neg)
-    writer.call(total)
+    writer.lay(product, operator.neg)
+    writer.call(first)
+    writer.call_instead(second, operator.add, (product, 1))
     writer.call(output)
-    assert writer.function()([3, 4]) == -11
+    assert writer.function()([3, 4]) == [13, -11]
 
 
 def test_a_node_may_have_any_name() -> None:
