@@ -171,6 +171,59 @@ def test_what_torch_lays_otherwise_than_before_is_laid_as_before(
     assert called == []
 
 
+def test_what_is_returned_is_what_torch_has_made(library: torch.library.Library) -> None:
+    lay: list[Callable[[torch.Tensor], torch.Tensor]] = [torch.clone]
+    apart = operation(library, lambda x: lay[0](x))  # noqa: PLW0108 (it is replaced)
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = apart(x.cos())
+        return y, y.sin() @ W
+
+    run = compiled(function)
+    settle(run, X)
+    lay[0] = lambda x: x.t().contiguous().t()
+    for got, expected in zip(run(X), function(X), strict=True):
+        torch.testing.assert_close(got, expected)
+    assert run(X)[0].stride() == (1, 4)
+
+
+def test_lazy_results_of_torch_are_resolved(library: torch.library.Library) -> None:
+    lay: list[Callable[[torch.Tensor], torch.Tensor]] = [torch.clone]
+    apart = operation(library, lambda x: lay[0](x))  # noqa: PLW0108 (it is replaced)
+    run = compiled(lambda x: (apart(x.cos()) + 1) @ W)
+    settle(run, X)
+    lay[0] = lambda x: torch._neg_view(x.clone())
+    torch.testing.assert_close(run(X), (1 - X.cos()) @ W)
+
+
+def test_results_whose_elements_share_a_place_are_checked() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (torch.as_strided(x, (4, 8), (0, 1)).sin() @ W).cos()
+
+    run = compiled(function, dynamic=False)
+    for x in (*(torch.randn(8) for _ in range(5)), torch.randn(9)[1:]):
+        torch.testing.assert_close(run(x), function(x))
+
+
+def test_errors_of_operations_are_their_own(library: torch.library.Library) -> None:
+    fails = [False]
+
+    def sometimes(x: torch.Tensor) -> torch.Tensor:
+        if fails[0]:
+            raise KeyError("k")
+        return x.clone()
+
+    apart = operation(library, sometimes)
+    run = compiled(lambda x: (apart(x.cos()) + 1) @ W)
+    for calls in (2, 2, 2):
+        fails[0] = False
+        for _ in range(calls):
+            run(X)
+        fails[0] = True
+        with pytest.raises(KeyError, match=r"^'k'$"):
+            run(X)
+
+
 def test_inputs_are_freed_as_soon_as_they_are_read(library: torch.library.Library) -> None:
     freed: list[bool] = []
     held: list[Any] = [lambda: None]
@@ -204,6 +257,40 @@ def test_updated_inputs_may_overlap_later() -> None:
     got = run(ours[:32].view(4, 8), ours[4:].view(4, 8))
     torch.testing.assert_close(got, function(theirs[:32].view(4, 8), theirs[4:].view(4, 8)))
     torch.testing.assert_close(ours, theirs)
+
+
+def test_an_update_sees_what_overlaps_it_through_views_of_torchs() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        y.add_(x.view(torch.float32).flip(0))
+        return y.sin() @ W
+
+    run = compiled(function, dynamic=False)
+    for _ in range(5):
+        run(torch.randint(0, 9, (4, 8), dtype=torch.int32), torch.randn(4, 8))
+    for start in (4, 8, 16):
+        ours, theirs = torch.arange(96.0), torch.arange(96.0)
+        given, expected = (
+            [b[:32].view(4, 8).view(torch.int32), b[start : start + 32].view(4, 8)]
+            for b in (ours, theirs)
+        )
+        torch.testing.assert_close(run(*given), function(*expected))
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_a_habit_is_of_the_inputs_that_were_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread's call comes between seeing inputs again and recording them."""
+    (outer,) = outers(lambda: compiled(lambda x: (x.sin() @ W).cos(), dynamic=False)(X))
+    run, narrow = hoisted(outer), torch.randn(1, 8).expand(4, 8)
+    recorded = type(run)._recorded
+
+    def after_another(self: Any, *given: Any) -> Any:
+        monkeypatch.setattr(type(run), "_recorded", recorded)
+        run([narrow, W])
+        return recorded(self, *given)
+
+    monkeypatch.setattr(type(run), "_recorded", after_another)
+    for x in (X, X, X, narrow, narrow, narrow, X):
+        torch.testing.assert_close(run([x, W])[0], (x.sin() @ W).cos())
 
 
 def test_what_torch_writes_is_written(called: list[str]) -> None:

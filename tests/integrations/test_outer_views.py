@@ -98,6 +98,15 @@ def test_views_in_a_row_that_someone_may_write_to_are_one_of_torchs() -> None:
     assert whole.count_nonzero() == whole.numel() - part.numel()
 
 
+def test_gradients_end_at_views_where_they_do_in_eager() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        s = torch.softmax(x, 0)
+        return s, s.view(torch.int32).view(torch.float32).t()
+
+    results = torch.compile(function, backend="fuser")(X.clone().requires_grad_())
+    assert [result.requires_grad for result in results] == [True, False]
+
+
 def test_open_sizes_stay_torchs() -> None:
     names, _ = merged(lambda x, w: (x @ w).t().contiguous(), X, W, tracing="symbolic")
     assert "alias" not in names

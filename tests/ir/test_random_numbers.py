@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fuser import errors
+from fuser.ir import random_numbers
 from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
@@ -211,3 +212,13 @@ def test_no_state_is_drawn_while_a_graph_is_captured(
     with pytest.raises(errors.GeneratorError, match="rng_seed and rng_offset"):
         draw_state(torch.device("cuda", 1))
     assert generator.offset == 8
+
+
+def test_a_seed_that_is_first_drawn_in_inference_mode_is_drawn_elsewhere_later() -> None:
+    random_numbers._seed.cache_clear()
+    with torch.inference_mode():
+        draw_state(CPU)
+    torch.manual_seed(3)
+    first = draw_state(CPU)
+    torch.manual_seed(3)
+    assert draw_state(CPU) == first
