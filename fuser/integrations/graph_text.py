@@ -22,11 +22,13 @@ from typing import Any, TypeAlias, cast
 
 from torch.fx import GraphModule, Node
 
+from fuser.runtime.function_writer import FunctionWriter, bracketed
+
 Forward: TypeAlias = Callable[[list[Any]], Any]
 """A function of a list of inputs, which it empties."""
 
 
-class GraphWriter:
+class GraphWriter(FunctionWriter):
     """Writes the function, node by node, in the order of the graph.
 
     What a node makes has its name, and is dropped after the last node that reads it. What is there
@@ -34,14 +36,14 @@ class GraphWriter:
     """
 
     def __init__(self, outer: GraphModule) -> None:
+        super().__init__()
         self._outer = outer
-        self._names: dict[str, object] = {}
         self._laid: dict[Node, str] = {}
         self._last: dict[Node, Node] = {}
         for node in outer.graph.nodes:
             self._last |= dict.fromkeys((node, *node.all_input_nodes), node)
         inputs = [node for node in outer.graph.nodes if node.op == "placeholder"]
-        self._lines = [f"{_list(map(str, inputs))} = INPUTS", "INPUTS.clear()"]
+        self._lines = [f"{bracketed(map(str, inputs))} = INPUTS", "INPUTS.clear()"]
         self._drop(inputs, inputs)
 
     def call(self, node: Node) -> None:
@@ -79,8 +81,8 @@ class GraphWriter:
     ) -> None:
         """The `outputs` of a node, None for those that are not read, of a function of the list of
         what it reads; of the other one, if any, where that raises."""
-        taken = _list("UNUSED" if output is None else str(output) for output in outputs)
-        given = _list(map(self._laid_text, node.args))
+        taken = bracketed("UNUSED" if output is None else str(output) for output in outputs)
+        given = bracketed(map(self._laid_text, node.args))
         line = f"{taken} = {self._name('RUN', function)}({given})"
         if instead is None:
             self._lines.append(line)
@@ -94,9 +96,7 @@ class GraphWriter:
 
     def function(self) -> Forward:
         """The function, of nodes that were all written."""
-        body = "\n    ".join(self._lines)
-        exec(compile(f"def run(INPUTS):\n    {body}\n", "<graph>", "exec"), self._names)
-        return cast("Forward", self._names["run"])
+        return self._function_of("INPUTS", "<graph>")
 
     def _assign(self, node: Node, function: Callable[..., object], texts: Iterable[str]) -> None:
         self._lines.append(f"{node} = {self._name('CALL', function)}({', '.join(texts)})")
@@ -122,7 +122,7 @@ class GraphWriter:
         if isinstance(value, Node):
             return str(value)
         if isinstance(value, list):
-            return _list(map(self._text, cast("list[object]", value)))
+            return bracketed(map(self._text, cast("list[object]", value)))
         if type(value) is tuple:
             parts = map(self._text, cast("tuple[object, ...]", value))
             return f"({''.join(f'{part}, ' for part in parts)})"
@@ -137,13 +137,3 @@ class GraphWriter:
         if type(value) is float and math.isfinite(value):
             return repr(value)
         return self._name("HELD", value)
-
-    def _name(self, kind: str, held: object) -> str:
-        """A name for something that is there before."""
-        name = f"{kind}_{len(self._names)}"
-        self._names[name] = held
-        return name
-
-
-def _list(texts: Iterable[str]) -> str:
-    return f"[{', '.join(texts)}]"

@@ -24,9 +24,11 @@ from fuser.integrations.fx_types import is_static, is_write, meta_of
 from fuser.integrations.graph_text import Forward, GraphWriter
 from fuser.integrations.outer_views import Alias
 from fuser.integrations.partition_call import PartitionCall
-from fuser.runtime.call import are_apart, is_traced, overlapping
+from fuser.runtime.buffers import laid_out
+from fuser.runtime.call import alignment, are_apart, is_traced, overlapping
 from fuser.runtime.placed import Run
-from fuser.runtime.torch_shortcuts import Recognizes, is_aligned, never, recognizer
+from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
+from fuser.schedule import ACCESS_BYTES
 
 ATTEMPTS = 8
 """How often a graph's inputs may lie in a new way, until no more are recorded."""
@@ -80,7 +82,7 @@ class _Lies:
     def of(cls, tensor: torch.Tensor) -> _Lies:
         """How it lies."""
         sizes, offset = tuple(tensor.shape), int(tensor.storage_offset())
-        return cls(sizes, tensor.stride(), offset, is_aligned(tensor))
+        return cls(sizes, tensor.stride(), offset, alignment(tensor) == ACCESS_BYTES)
 
     @property
     def can_be_laid(self) -> bool:
@@ -89,12 +91,7 @@ class _Lies:
 
     def again(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor of the same sizes, laid as this one, that holds its numbers."""
-        tensor = tensor.resolve_conj().resolve_neg()
-        if tensor.stride() == self.strides and is_aligned(tensor):
-            return tensor
-        dtype, device = tensor.dtype, tensor.device
-        moved = torch.empty_strided(self.sizes, self.strides, dtype=dtype, device=device)
-        return moved.copy_(tensor)
+        return laid_out(tensor.resolve_conj().resolve_neg(), self.strides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +184,7 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
     """The graph, for inputs of which all that is made lies as it was `seen` to."""
     writer, settled = GraphWriter(outer), set[Node]()  # what lies as it was seen
     for node in outer.graph.nodes:
-        read, lies = node.all_input_nodes, seen.lies.get(node)
+        read = node.all_input_nodes
         if node.op == "placeholder":
             settled.add(node)
         elif _is_checked(node) and not settled.issuperset(read):
@@ -201,6 +198,7 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
             writer.unpack(node, outputs, run, None if once else _instead(node, laid, forget))
             settled.update((node, *node.users))
         elif isinstance(node.target, Alias) and not node.target.noticed:
+            # It may be unaligned: what reads it then has no run.
             there = seen.lies[node]
             offset = there.offset - seen.lies[read[0]].offset
             writer.call_instead(
@@ -209,11 +207,13 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
             settled.add(node)
         elif node not in settled:
             writer.call(node)
-            known = node.op == "get_attr" or node.target in _CONTIGUOUS
-            usable = lies is not None and lies.aligned and (known or lies.can_be_laid)
-            if lies is not None and usable and any(map(_is_checked, node.users)):
-                if not known:
-                    writer.lay(node, lies.again)
+            lies = seen.lies.get(node)
+            if lies is None or not lies.aligned:
+                continue
+            if node.op == "get_attr" or node.target in _CONTIGUOUS:
+                settled.add(node)
+            elif lies.can_be_laid and any(map(_is_checked, node.users)):
+                writer.lay(node, lies.again)
                 settled.add(node)
     return writer.function()
 

@@ -98,7 +98,8 @@ def _placed(node: Node, new: Node) -> Node | None:
     lie where those then do, and torch, which reads in the order of memory, finds the order it was
     traced with. A copy where that cannot be; None where no copy lies as the node does."""
     old, tensor = tensor_of(node), tensor_of(new)
-    if same_numbers(old.stride(), tensor.stride()):
+    begins = same_numbers([old.storage_offset()], [tensor.storage_offset()])
+    if begins and same_numbers(old.stride(), tensor.stride()):
         return new
     found = views_if(node, tensor)
     if found is None or (readers_of(node).torch and not _is_in_order(old, tensor)):

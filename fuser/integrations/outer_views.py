@@ -75,25 +75,16 @@ class Alias:
     def __init__(self, chain: Sequence[Node], *, noticed: bool = False) -> None:
         self.base, self.noticed = _base(chain), noticed
         self.__name__ = self.__qualname__ = "alias"
+        base, last = tensor_of(self.base), tensor_of(chain[-1])
+        self._strides = base.stride()
+        offset = int(last.storage_offset()) - int(base.storage_offset())
+        self._place = tuple(last.shape), last.stride(), offset
         self._steps = [(cast("Any", n.target), n.args[1:], n.kwargs) for n in chain]
-        base = tensor_of(self.base)
-        # Of the chain, tracing may have seen another base: a copy, say, that is no more.
-        alike = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device="meta")
-        try:
-            last = self._view(alike)
-            self._strides = base.stride()
-            self._place = tuple(last.shape), last.stride(), int(last.storage_offset())
-        except RuntimeError:  # the views are none of a tensor that lies so
-            self._strides = None
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         """The view of a tensor."""
         if tensor.stride() == self._strides:
             return self.at(tensor, *self._place)
-        return self._view(tensor)
-
-    def _view(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same, step by step."""
         for view, args, options in self._steps:
             tensor = view(tensor, *args, **options)
         return tensor

@@ -42,6 +42,8 @@ def sole_aliases(segmented: SegmentedFusion) -> dict[Value, Value]:
 
 def laid_out(result: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """A result of torch under the strides that the plan has; copied if it lies otherwise."""
+    if result.stride() == strides and result.data_ptr() % ACCESS_BYTES == 0:
+        return result  # as nearly always
     if _lies_right(result, strides):
         return result.as_strided(result.shape, strides) if result.stride() != strides else result
     made = torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device)

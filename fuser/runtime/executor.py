@@ -14,7 +14,7 @@ Of small tensors, a call takes longer than its kernels: it is to look nothing up
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, assert_never
@@ -27,6 +27,7 @@ from fuser.ir.random_numbers import draw_state
 from fuser.ir.strided import Strided
 from fuser.runtime.buffers import room_maker, sole_aliases
 from fuser.runtime.checked import IndexReports
+from fuser.runtime.function_writer import FunctionWriter, bracketed
 from fuser.runtime.kernel import Launcher, scalar_argument
 from fuser.runtime.output_pool import POOL, POOLED_BYTES
 from fuser.runtime.stats import launch_counter
@@ -76,18 +77,18 @@ class Runner:
         return _CallWriter(*self._plan).function(marked=True)
 
 
-class _CallWriter:
+class _CallWriter(FunctionWriter):
     """Writes the function of a plan. A value is named in it as it is in the plan."""
 
     def __init__(self, segmented: SegmentedFusion, kernels: Kernels, device: torch.device) -> None:
+        super().__init__()
         self._segmented, self._kernels, self._device = segmented, kernels, device
         self._memory = segmented.memory
         self._inputs = frozenset(segmented.fusion.inputs)
         self._replaced = frozenset(update.into for update in segmented.updates)
         self._sole_alias = sole_aliases(segmented)
         self._made: set[Value] = set(self._inputs)
-        self._lines: list[str] = []
-        self._names: dict[str, object] = {"torch": torch}
+        self._names["torch"] = torch
 
     @property
     def shares(self) -> bool:
@@ -112,17 +113,8 @@ class _CallWriter:
         if self._kernels:
             self._lines.append(f"{self._name('count', launch_counter(len(self._kernels)))}()")
         self._hand_out(apart=apart)
-        body = "\n    ".join([*self._lines, "return outputs"])
-        parameters = "inputs, mark" if marked else "inputs"
-        text = f"def run({parameters}):\n    {body}\n"
-        exec(compile(text, "<call of a plan>", "exec"), self._names)
-        return self._names["run"]  # pyright: ignore[reportReturnType]
-
-    def _name(self, kind: str, held: object) -> str:
-        """A name in the function for something that is there before."""
-        name = f"{kind}_{len(self._names)}"
-        self._names[name] = held
-        return name
+        self._lines.append("return outputs")
+        return self._function_of("inputs, mark" if marked else "inputs", "<call of a plan>")
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -137,7 +129,7 @@ class _CallWriter:
                     self._kernel(self._kernels[step.name])
                 elif not step.is_empty:
                     run = self._name("interpreted", interpreted(step, self._device))
-                    stores = _list(self._strided(step.memory[value]) for value in step.stores)
+                    stores = bracketed(self._strided(step.memory[value]) for value in step.stores)
                     self._lines.append(f"{run}({self._operands(step)}, {stores})")
             case ExternStep():
                 run = self._name("extern", extern(step, self._device))
@@ -222,7 +214,9 @@ class _CallWriter:
     def _operands(self, step: Segment | ExternStep) -> str:
         """How torch sees what a step reads: scalars, buffers, and strided views of those."""
         places = ((value, step.memory.get(value)) for value in step.fusion.inputs)
-        return _list(str(value) if lies is None else self._strided(lies) for value, lies in places)
+        return bracketed(
+            str(value) if lies is None else self._strided(lies) for value, lies in places
+        )
 
     def _strided(self, lies: Strided) -> str:
         base, detached = lies.base, ".detach()" if lies.base in self._inputs else ""
@@ -232,15 +226,17 @@ class _CallWriter:
     def _hand_out(self, *, apart: bool) -> None:
         """The outputs; then inputs are updated, which has to come last, but for copies of what
         shows them."""
-        self._lines.append(f"outputs = {_list(map(self._output, self._returned))}")
+        self._lines.append(f"outputs = {bracketed(map(self._output, self._returned))}")
         late = [update for update in self._segmented.updates if update.refusal]
         if late:
-            into = _list(str(each.into) for each in late)
-            results = _list(self._old_value(each.output) for each in late)
+            into = bracketed(str(each.into) for each in late)
+            results = bracketed(self._old_value(each.output) for each in late)
             self._lines.append(f"{self._name('update', update)}({into}, {results})")
         stored = [each.into for each in self._segmented.updates if not each.refusal]
         if stored:  # as torch's own functions do, for what autograd has saved of the old value
-            self._lines.append(f"torch.autograd.graph.increment_version({_list(map(str, stored))})")
+            self._lines.append(
+                f"torch.autograd.graph.increment_version({bracketed(map(str, stored))})"
+            )
         for number in [n for n, shared in enumerate(self._shared()) if apart and shared]:
             copy = f"outputs[{number}].clone(memory_format=torch.preserve_format)"
             self._lines.append(f"outputs[{number}] = {copy}")
@@ -290,7 +286,3 @@ class _CallWriter:
 
 def _tuple(values: Sequence[Value]) -> str:
     return f"({', '.join(map(str, values))},)"
-
-
-def _list(texts: Iterable[str]) -> str:
-    return f"[{', '.join(texts)}]"

@@ -74,11 +74,6 @@ def _are_aligned(addresses: Sequence[int], empty: Sequence[int]) -> bool:
     return 0 not in addresses and not reduce(int.__or__, addresses, 0) & _UNALIGNED
 
 
-def is_aligned(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's memory is aligned for any kernel."""
-    return not tensor.data_ptr() & _UNALIGNED
-
-
 def never(inputs: Inputs) -> bool:
     """Recognizes nothing."""
     return False

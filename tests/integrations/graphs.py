@@ -105,6 +105,8 @@ def check_views(graph: Graph) -> None:
         for old, new in zip(said, made, strict=True):
             alike = same_numbers(old.shape, new.shape) and same_numbers(_steps(old), _steps(new))
             assert alike, f"{node.format_node()} lies as {old.stride()}, not as {new.stride()}"
+            begins = same_numbers([old.storage_offset()], [new.storage_offset()])
+            assert begins, f"{node.format_node()} begins at {old.storage_offset()}"
 
 
 def _steps(tensor: torch.Tensor) -> list[Any]:
