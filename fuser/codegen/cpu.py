@@ -6,7 +6,7 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 from __future__ import annotations
 
 from fuser.codegen.cpu_kernel import Chunk, CpuKernel
-from fuser.codegen.cpu_tiles import over_tiles, streams_tiles, tile_lines, tile_node
+from fuser.codegen.cpu_tiles import over_tiles, streams_tiles, tile_columns, tile_lines, tile_node
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div
@@ -41,6 +41,8 @@ class CpuPrinter(CpuKernel):
     def loop(self, loop: Loop) -> None:
         if loop.binding is Binding.TILE_LINES:
             tile_lines(self, loop)
+        elif loop.binding is Binding.TILE_COLUMNS:
+            tile_columns(self, loop)
         elif self.sizes.has_pieces or (loop.axis != self.nest.axes[0] and not tiled_nest(loop)):
             self._inner(loop)
         else:

@@ -10,6 +10,7 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.statements import (
+    ColumnKeep,
     DrainTile,
     FillTile,
     Prefetch,
@@ -44,6 +45,9 @@ def tile_node(kernel: CpuKernel, node: TileNode) -> None:
             assert isinstance(source, Ref)
             each = f"for (int lane = 0; lane < {lanes}; ++lane)"
             kernel.out.line(f"{each} {tile}_tile[line][lane] = {source.name}[lane];")
+        case ColumnKeep(tile, source, lanes):
+            each = f"for (int lane = 0; lane < {lanes}; ++lane)"
+            kernel.out.line(f"{each} {tile}_columns[column][lane] = {source.name}[lane];")
         case _:
             assert_never(node)
 
@@ -65,6 +69,23 @@ def tile_lines(kernel: CpuKernel, loop: Loop) -> None:
                 kernel.ask("prefetch_lanes", node)
             else:
                 kernel.node(node)
+
+
+def tile_columns(kernel: CpuKernel, loop: Loop) -> None:
+    """Print a loop over the columns of a tile, which computes them, and what turns these."""
+    along, across = sides(kernel)
+    kept = [node for node in loop.body if isinstance(node, ColumnKeep)]
+    for keep in kept:
+        type_ = kernel.expressions.type(keep.source.dtype)
+        kernel.out.line(f"alignas(64) {type_} {keep.tile}_columns[{across.step}][{along.step}];")
+    with kernel.out.block(f"for (int column = 0; column < {across.step}; ++column)"):
+        column = f"{across.index} = {across.first} + column"
+        kernel.out.line(f"const {kernel.index} {along.index} = {along.first}, {column};")
+        kernel.nodes(loop.body)
+    fill = kernel.expressions.use("fill_tile")
+    for keep in kept:
+        column = f"[&](int column) {{ return {keep.tile}_columns[column]; }}"
+        kernel.out.line(f"{fill}({keep.tile}_tile, 0, {column});")
 
 
 def _columns(kernel: CpuKernel, node: FillTile | DrainTile) -> str:

@@ -12,7 +12,7 @@ from fuser.codegen.cuda_lanes import load_lanes, load_run, over_lanes, store_lan
 from fuser.codegen.cuda_lists import by_lists
 from fuser.codegen.cuda_points import over_ends, over_points
 from fuser.codegen.cuda_rows import accumulate, finish, region
-from fuser.codegen.cuda_tiles import tile_lines, tile_node, tiled_loops
+from fuser.codegen.cuda_tiles import over_tile, tile_node, tiled_loops
 from fuser.codegen.indices import if_place_exists
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule import row_statements as rows
@@ -38,8 +38,8 @@ class CudaPrinter(CudaKernel):
             case Binding.BLOCK | Binding.THREAD_X | Binding.THREAD_Y | Binding.TILED:
                 over = tiled_loops if tiled_nest(loop) else over_blocks
                 over(self, loop)
-            case Binding.TILE_LINES:
-                tile_lines(self, loop)
+            case Binding.TILE_LINES | Binding.TILE_COLUMNS:
+                over_tile(self, loop)
             case Binding.LANES:
                 over_lanes(self, loop)
             case Binding.TEAMS:

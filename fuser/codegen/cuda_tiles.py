@@ -9,9 +9,18 @@ from fuser.codegen.cuda_blocks import place_block
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.cuda_lanes import declare_lanes
 from fuser.codegen.tiles import column_of, sides, tiled_nest
+from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Loop, Node
-from fuser.schedule.statements import DrainTile, FillTile, TileKeep, TileLine, TileNode, TileRoom
+from fuser.schedule.statements import (
+    ColumnKeep,
+    DrainTile,
+    FillTile,
+    TileKeep,
+    TileLine,
+    TileNode,
+    TileRoom,
+)
 from fuser.schedule.tiling import pitch
 
 _UNROLLED = 4
@@ -33,6 +42,8 @@ def tile_node(kernel: CudaKernel, node: TileNode) -> None:
             _take_line(kernel, node)
         case TileKeep():
             _keep_line(kernel, node)
+        case ColumnKeep():
+            _keep_column(kernel, node)
         case _:
             assert_never(node)
 
@@ -51,22 +62,27 @@ def tiled_loops(kernel: CudaKernel, loop: Loop) -> None:
             before = node
 
 
-def tile_lines(kernel: CudaKernel, loop: Loop) -> None:
-    """Print the loop over the lines of a tile: a thread has `step` neighbours of one."""
+def over_tile(kernel: CudaKernel, loop: Loop) -> None:
+    """Print the loop over the lines of a tile, or its columns: a thread has `step` neighbours of
+    one, which lie along the other side."""
     along, across = sides(kernel)
-    threads, in_line = kernel.facts.block_threads, across.step // loop.step
-    rounds = along.step * in_line // threads
+    if loop.binding is Binding.TILE_LINES:
+        one, neighbours, names = along, across, ("line", "column")
+    else:
+        one, neighbours, names = across, along, ("column", "line")
+    threads, in_one = kernel.facts.block_threads, neighbours.step // loop.step
+    rounds, left = divmod(one.step * in_one, threads)
     kernel.out.line(f"#pragma unroll{f' {_UNROLLED}' if rounds > _UNROLLED else ''}")
-    with kernel.out.block(f"for (int round = 0; round < {rounds}; ++round)"):
+    with kernel.out.block(f"for (int round = 0; round < {rounds + (left > 0)}; ++round)"):
         kernel.out.line(f"const int place = round * {threads} + threadIdx.x;")
-        column = f"place % {in_line}" + (f" * {loop.step}" if loop.step > 1 else "")
-        kernel.out.line(f"const int line = place / {in_line}, column = {column};")
+        neighbour = f"place % {in_one}" + (f" * {loop.step}" if loop.step > 1 else "")
+        kernel.out.line(f"const int {names[0]} = place / {in_one}, {names[1]} = {neighbour};")
         at = f"{along.index} = {along.first} + line, {across.index} = {across.first} + column"
         kernel.out.line(f"const {kernel.index} {at};")
         outside = f"{along.index} >= {along.extent} || {across.index} >= {across.extent}"
-        kernel.out.line(f"if ({outside}) continue;")
-        # The neighbours that a thread has lie across.
-        with kernel.sharing(replace(loop, axis=across.axis)):
+        beyond = f" || {names[0]} >= {one.step}" if left else ""
+        kernel.out.line(f"if ({outside}{beyond}) continue;")
+        with kernel.sharing(replace(loop, axis=neighbours.axis)):
             kernel.nodes(loop.body)
 
 
@@ -104,8 +120,16 @@ def _keep_line(kernel: CudaKernel, keep: TileKeep) -> None:
     kernel.out.line(f"{call}, line, column, {valid});")
 
 
+def _keep_column(kernel: CudaKernel, keep: ColumnKeep) -> None:
+    if keep.lanes == 1:
+        kernel.out.line(f"{keep.tile}_tile[column][line] = {keep.source.name};")
+        return
+    each = f"for (int lane = 0; lane < {keep.lanes}; ++lane)"
+    kernel.out.line("#pragma unroll")
+    kernel.out.line(f"{each} {keep.tile}_tile[column][line + lane] = {keep.source.name}[lane];")
+
+
 def _crosses_threads(before: Node | None, node: Node) -> bool:
     """Whether threads take what others have left in shared memory."""
-    return (isinstance(before, FillTile) and isinstance(node, Loop)) or (
-        isinstance(before, Loop) and isinstance(node, DrainTile)
-    )
+    lines = isinstance(node, Loop) and node.binding is Binding.TILE_LINES
+    return lines or (isinstance(before, Loop) and isinstance(node, DrainTile))

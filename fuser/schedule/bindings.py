@@ -17,6 +17,7 @@ class Binding(Enum):
     THREAD_X = auto()  # blockDim.x iterations a thread block, each of `step` elements
     TILED = auto()  # `step` elements an iteration, together with the tiled loop around or inside
     TILE_LINES = auto()  # the lines of a tile, `step` columns at a time
+    TILE_COLUMNS = auto()  # the columns of a tile, `step` lines at a time
     LANES = auto()  # unrolled over the lanes of one thread
     SERIAL = auto()  # one after the other
     JOINED = auto()  # places of folds over rows, whose parts are joined; over threads if many

@@ -15,11 +15,12 @@ from fuser.schedule.body import Body, rewrite_points, trace
 from fuser.schedule.cpu_loops import Row, axes_in_order, loops_around
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.in_place import points_refusal
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.invariants import with_invariants_before
 from fuser.schedule.lane_calls import gains_by_chunks
+from fuser.schedule.lane_loads import lane_loads
 from fuser.schedule.launch_cpu import launch_of
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node
@@ -28,9 +29,12 @@ from fuser.schedule.normal_cdfs import join_normal_cdfs
 from fuser.schedule.pieces import pieces
 from fuser.schedule.point_chunks_cpu import chunk_length, chunk_of, in_chunks, in_vectors
 from fuser.schedule.points import scalar_nodes, with_lanes, work
+from fuser.schedule.statements import Prefetch
+from fuser.schedule.tile_columns import with_columns
 from fuser.schedule.tiling import (
     TileShape,
     Turned,
+    column_nodes,
     cpu_shape,
     find_turned,
     loops_over_tiles,
@@ -97,7 +101,7 @@ def _turned(parts: Sequence[Body], way: _Way) -> tuple[list[_Tiles], list[Body],
         elif apart is not None:
             planes += apart
         else:
-            tiles.append(_in_tiles(turned, way))
+            tiles.append(_in_tiles(with_columns(turned), way))
     return tiles, planes, others
 
 
@@ -140,9 +144,23 @@ def _in_tiles(turned: Turned, way: _Way) -> _Tiles:
         lane, shifted = with_lanes(turned.work(columns), columns)
         asked, done = (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
     ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
-    work = tile_nodes(turned, done, columns, past_cache=past_cache and chunked)
+    computed = _columns(turned, shape.lines) if turned.columns else ()
+    streams = past_cache and chunked
+    work = tile_nodes(turned, done, columns, columns=computed, past_cache=streams)
     loops = loops_over_tiles(turned, shape, (*ahead, *work), Binding.PARALLEL)
     return _Tiles(turned.rest.axes, loops, shape)
+
+
+def _columns(turned: Turned, lines: int) -> tuple[Node, ...]:
+    """The columns of a tile over vector lanes, each asking for what the next tile reads of it."""
+    body = turned.column_work(lines)
+    lane, shifted = with_lanes(body, lines)
+    asked = [Prefetch(n.name, n.tensor, n.at + Index(lines), lines, there=True) for n in body.loads]
+    at_once, _ = lane_loads(body, lines)
+    names = {load.name for load in at_once}
+    own = (load for load in shifted.loads if load.name not in names)
+    each = Loop(lane, Binding.SIMD, (*own, *shifted.lets))
+    return column_nodes(turned, (*asked, *at_once, each), lines)
 
 
 def _with_an_axis(number: int, part: Body) -> Body:

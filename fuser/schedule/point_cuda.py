@@ -29,11 +29,15 @@ from fuser.schedule.row_facts import divide_by_inverses, use_facts
 from fuser.schedule.runs import Runs, are_neighbours, load_run, run_lanes, runs_of, store_run
 from fuser.schedule.short_rows_cuda import short_rows
 from fuser.schedule.sums_with_one import join_sums_with_one
+from fuser.schedule.tile_columns import with_columns
 from fuser.schedule.tiling import (
+    TileShape,
     Turned,
+    column_nodes,
     cuda_shape,
     find_turned,
     loops_over_tiles,
+    shared_bytes,
     tile_nodes,
     within_shared,
 )
@@ -154,19 +158,20 @@ def _tiled_cuda(
     parameters: CudaParameters,
 ) -> LoopNest:
     """A block for each tile, through shared memory."""
-    shape = cuda_shape(turned, parameters)
-    turned = within_shared(turned, shape, parameters)
+    turned, shape = _within_block(turned, parameters)
     along = turned.along
     moved = {
         n: widest_lanes(segment, [(n.tensor, n.at)], along, alignments, ACCESS_BYTES)
         for n in (*turned.loads, *turned.stores)
     }
     lanes = _vector_lanes(segment, turned.rest, alignments, parameters)
+    columns = _columns(segment, turned, min(moved.values()), alignments) if turned.columns else ()
     nodes = tile_nodes(
         turned,
         _lanes_of_thread(segment, turned.work(lanes), lanes, alignments, Runs()),
         lanes,
         moved,
+        columns=columns,
     )
     threads = min(shape.lines * shape.columns // lanes, parameters.tile_threads)
     tiles = ceil_div(turned.across.extent, shape.columns), ceil_div(along.extent, shape.lines)
@@ -183,6 +188,24 @@ def _tiled_cuda(
         parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),
     )
+
+
+def _within_block(turned: Turned, parameters: CudaParameters) -> tuple[Turned, TileShape]:
+    """What a block turns in its shared memory, in tiles of which shape."""
+    fewer = with_columns(turned)
+    shape = cuda_shape(fewer, parameters)
+    if shared_bytes(fewer, shape) <= parameters.tile_bytes:
+        return fewer, shape
+    shape = cuda_shape(turned, parameters)
+    return within_shared(turned, shape, parameters), shape
+
+
+def _columns(
+    segment: Segment, turned: Turned, lanes: int, alignments: Alignments
+) -> tuple[Node, ...]:
+    """The columns of a tile, `lanes` neighbours of one a thread."""
+    work = turned.column_work(lanes)
+    return column_nodes(turned, _lanes_of_thread(segment, work, lanes, alignments, Runs()), lanes)
 
 
 def _over_threads(axes: Sequence[Axis], inside: tuple[Node, ...], lanes: int) -> tuple[Node, ...]:

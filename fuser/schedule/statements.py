@@ -227,5 +227,14 @@ class TileKeep:
     lanes: int = 1
 
 
-TileNode = TileRoom | FillTile | DrainTile | TileLine | TileKeep
+@dataclass(frozen=True, slots=True)
+class ColumnKeep:
+    """`lanes` neighbouring lines of a column of `tile`, at the index at hand = source."""
+
+    tile: str
+    source: Ref
+    lanes: int = 1
+
+
+TileNode = TileRoom | FillTile | DrainTile | TileLine | TileKeep | ColumnKeep
 """What is done with a tile, or with a line of it."""

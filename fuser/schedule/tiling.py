@@ -4,7 +4,7 @@ blocks of both axes at a time."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fuser.schedule.bindings import Binding
@@ -17,6 +17,7 @@ from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.names import lanes_name
 from fuser.schedule.statements import (
+    ColumnKeep,
     DrainTile,
     FillTile,
     Lanes,
@@ -37,13 +38,19 @@ _WORD = 4
 @dataclass(frozen=True, slots=True)
 class Turned:
     """Loads and stores of a body whose memory is consecutive `along` one axis, while its last
-    store's is `across` another, the innermost; `rest` is the body without them."""
+    store's is `across` another, the innermost; `rest` is the body without them.
+
+    `filled` are the tiles that the rest reads: loads, or what `columns` compute of loads along
+    memory, before it is turned.
+    """
 
     along: Axis
     across: Axis
     loads: tuple[Load, ...]
     stores: tuple[Store, ...]
     rest: Body
+    filled: tuple[Load | Let, ...]
+    columns: Body | None = None
 
     @property
     def outer(self) -> tuple[Axis, ...]:
@@ -53,20 +60,32 @@ class Turned:
     @property
     def sizes(self) -> list[int]:
         """Bytes of an element of each tile."""
-        return [access.dtype.itemsize for access in (*self.loads, *self.stores)]
+        return [tile.dtype.itemsize for tile in (*self.filled, *self.stores)]
+
+    @property
+    def computed(self) -> tuple[Let, ...]:
+        """The tiles that columns compute."""
+        return tuple(tile for tile in self.filled if isinstance(tile, Let))
 
     def limited(self, count: int) -> Turned:
-        """The same with at most `count` tiles, those of loads first."""
+        """The same, without columns, with at most `count` tiles, those of loads first."""
+        assert self.columns is None, "what columns compute is no longer in the rest"
         stored = max(count - len(self.loads), 0)
         code = (*self.rest.loads, *self.loads[count:], *self.rest.lets)
         stores = (*self.stores[stored:], *self.rest.stores)
         rest = dataclasses.replace(self.rest, code=code, stores=stores)
-        return Turned(self.along, self.across, self.loads[:count], self.stores[:stored], rest)
+        loads = self.loads[:count]
+        return Turned(self.along, self.across, loads, self.stores[:stored], rest, loads)
 
     def work(self, lanes: int) -> Body:
         """The rest of the body, with what is kept of several lanes for the stores of tiles."""
-        kept = [Let(_lanes(s), s.source.dtype, s.source, in_lanes=True) for s in self.stores]
-        return dataclasses.replace(self.rest, code=(*self.rest.code, *(kept if lanes > 1 else ())))
+        return _keeping(self.rest, {_lanes(s): s.source for s in self.stores}, lanes)
+
+    def column_work(self, lanes: int) -> Body:
+        """The columns, with what is kept of several lanes for the tiles that they compute."""
+        assert self.columns is not None, "columns compute something"
+        kept = {lanes_name(let.name): Ref(let.name, let.dtype) for let in self.computed}
+        return _keeping(self.columns, kept, lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +121,7 @@ def find_turned(body: Body) -> Turned | None:
         code=tuple(node for node in body.code if node not in loads),
         stores=tuple(store for store in body.stores if store not in stores),
     )
-    return Turned(along, across, tuple(loads), tuple(stores), rest)
+    return Turned(along, across, tuple(loads), tuple(stores), rest, tuple(loads))
 
 
 def _axis_of_memory(at: Index, others: Sequence[Axis], across: Axis) -> Axis | None:
@@ -121,7 +140,8 @@ def cpu_shape(turned: Turned, parameters: CpuParameters, *, past_cache: bool) ->
         most = max(most, parameters.cached_columns)
     columns = _within(turned.across.extent, most)
     length = parameters.tile_line_bytes if turned.stores else parameters.tile_read_bytes
-    lines = _within(turned.along.extent, length // min(turned.sizes) * (most // columns))
+    moved = min(access.dtype.itemsize for access in (*turned.loads, *turned.stores))
+    lines = _within(turned.along.extent, length // moved * (most // columns))
     return TileShape(lines, columns)
 
 
@@ -167,25 +187,45 @@ def tile_nodes(
     lanes: int,
     moved: dict[Load | Store, int] | None = None,
     *,
+    columns: Sequence[Node] = (),
     past_cache: bool = False,
 ) -> tuple[Node, ...]:
-    """What is done of a tile: it is read, `work` is done line by line for `lanes` neighbours at
-    once, and what that keeps is stored. `moved`: elements that an access moves."""
+    """What is done of a tile: it is read, or computed by `columns`; `work` is done line by line for
+    `lanes` neighbours at once, and what that keeps is stored. `moved`: elements that an access
+    moves."""
     moved = moved or {}
-    rooms = [TileRoom(load.name, load.dtype) for load in turned.loads]
+    rooms = [TileRoom(tile.name, tile.dtype) for tile in turned.filled]
     rooms += [TileRoom(store.tensor.name, store.dtype) for store in turned.stores]
-    fills = [FillTile(n.name, n.tensor, n.at, moved.get(n, 1)) for n in turned.loads]
+    fills = [
+        FillTile(n.name, n.tensor, n.at, moved.get(n, 1))
+        for n in turned.filled
+        if isinstance(n, Load)
+    ]
     drains = [
         DrainTile(n.tensor.name, n.tensor, n.at, moved.get(n, 1), past_cache=past_cache)
         for n in turned.stores
     ]
-    lines = [TileLine(load.name, load.dtype, lanes) for load in turned.loads]
+    lines = [TileLine(tile.name, tile.dtype, lanes) for tile in turned.filled]
     arrays = [Lanes(_lanes(s), s.source.dtype, lanes) for s in turned.stores if lanes > 1]
     keeps = [TileKeep(s.tensor.name, _kept(s, lanes), lanes) for s in turned.stores]
     each = (*lines, *arrays, *work, *keeps)
     whole = turned.across.extent % lanes == 0
     over_lines = Loop(turned.along, Binding.TILE_LINES, each, lanes, whole=whole)
-    return (*rooms, *fills, over_lines, *drains)
+    return (*rooms, *columns, *fills, over_lines, *drains)
+
+
+def column_nodes(turned: Turned, work: Sequence[Node], lanes: int) -> tuple[Node, ...]:
+    """What computes tiles: `work`, column by column, for `lanes` neighbours along memory."""
+    computed = turned.computed
+    arrays = [Lanes(lanes_name(let.name), let.dtype, lanes) for let in computed if lanes > 1]
+    sources = [lanes_name(let.name) if lanes > 1 else let.name for let in computed]
+    keeps = [
+        ColumnKeep(let.name, Ref(source, let.dtype), lanes)
+        for let, source in zip(computed, sources, strict=True)
+    ]
+    each = (*arrays, *work, *keeps)
+    whole = turned.along.extent % lanes == 0
+    return (Loop(turned.across, Binding.TILE_COLUMNS, each, lanes, whole=whole),)
 
 
 def loops_over_tiles(
@@ -195,6 +235,14 @@ def loops_over_tiles(
     nodes = (Loop(turned.along, Binding.TILED, nodes, shape.lines),)
     nodes = (Loop(turned.across, Binding.TILED, nodes, shape.columns),)
     return nested(turned.outer, outer, nodes)
+
+
+def _keeping(body: Body, kept: Mapping[str, Expression], lanes: int) -> Body:
+    """A body that also leaves each of several lanes in arrays of these names."""
+    if lanes == 1:
+        return body
+    lets = (Let(name, source.dtype, source, in_lanes=True) for name, source in kept.items())
+    return dataclasses.replace(body, code=(*body.code, *lets))
 
 
 def _lanes(store: Store) -> str:
