@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 _LOCK = threading.Lock()
 _COUNTS = {"plans_built": 0, "kernels_compiled": 0, "kernels_loaded_from_disk": 0}
-_CALLS: list[tuple[itertools.count[int], int]] = []
-"""Of each function of a plan, its calls and how many kernels one launches."""
+_CALLS: dict[int, itertools.count[int]] = {}
+"""By how many kernels a call launches, so many calls."""
 
 
 def stats() -> dict[str, int]:
     """How many plans were built and kernels compiled, loaded from disk and launched so far."""
     with _LOCK:
-        launched = sum(_calls(calls) * kernels for calls, kernels in _CALLS)
+        launched = sum(_calls(calls) * kernels for kernels, calls in _CALLS.items())
         return {**_COUNTS, "kernels_launched": launched}
 
 
@@ -28,10 +28,8 @@ def count(name: str) -> None:
 def launch_counter(kernels: int) -> Callable[[], object]:
     """What counts the kernels of a call, safe from several threads without a lock: of small
     tensors, a call takes little longer than that."""
-    calls = itertools.count()
     with _LOCK:
-        _CALLS.append((calls, kernels))
-    return calls.__next__
+        return _CALLS.setdefault(kernels, itertools.count()).__next__
 
 
 def _calls(counter: itertools.count[int]) -> int:
