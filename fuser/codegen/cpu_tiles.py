@@ -82,8 +82,8 @@ def tile_columns(kernel: CpuKernel, loop: Loop) -> None:
         column = f"{across.index} = {across.first} + column"
         kernel.out.line(f"const {kernel.index} {along.index} = {along.first}, {column};")
         kernel.nodes(loop.body)
-    fill = kernel.expressions.use("fill_tile")
     for keep in kept:
+        fill = kernel.expressions.use("fill_tile")
         column = f"[&](int column) {{ return {keep.tile}_columns[column]; }}"
         kernel.out.line(f"{fill}({keep.tile}_tile, 0, {column});")
 
@@ -123,7 +123,7 @@ def _begin_tile(kernel: CpuKernel, loop: Loop) -> None:
 def _streams(node: Node) -> bool:
     """Whether something is stored past the cache."""
     match node:
-        case Loop(binding=Binding.TILE_LINES):
+        case Loop(binding=Binding.TILE_LINES | Binding.TILE_COLUMNS):
             return any(isinstance(inside, Store) for inside in node.body)
         case DrainTile():
             return node.past_cache

@@ -15,7 +15,7 @@ from fuser.schedule.lane_loads import lane_loads
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_statements import Keep
-from fuser.schedule.statements import Load
+from fuser.schedule.statements import Let, Load
 from fuser.schedule.vectors import stores_of_lanes, unrounded
 
 
@@ -37,6 +37,11 @@ def stored_at_once(
     names = {load.name for load in at_once}
     done = sweep.code if each is None else each
     own = [node for node in done if not (isinstance(node, Load) and node.name in names)]
-    narrow = are_narrow(sweep.stores) and not any(isinstance(node, Keep) for node in sweep.code)
+    narrow = are_narrow(sweep.stores) and not any(map(_is_kept, sweep.code))
     held, phases = with_lane_calls((*own, *computed), count, lane_loop, alike, narrow=narrow)
     return [*at_once, *arrays, *held, *phases, *whole]
+
+
+def _is_kept(node: Code) -> bool:
+    """Whether something else than the stores reads what a node makes."""
+    return isinstance(node, Keep) or (isinstance(node, Let) and node.in_lanes)

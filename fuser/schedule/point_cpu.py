@@ -20,7 +20,6 @@ from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.invariants import with_invariants_before
 from fuser.schedule.lane_calls import gains_by_chunks
-from fuser.schedule.lane_loads import lane_loads
 from fuser.schedule.launch_cpu import launch_of
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node
@@ -144,23 +143,19 @@ def _in_tiles(turned: Turned, way: _Way) -> _Tiles:
         lane, shifted = with_lanes(turned.work(columns), columns)
         asked, done = (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
     ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
-    computed = _columns(turned, shape.lines) if turned.columns else ()
+    computed = _columns(turned, shape.lines, way) if turned.columns else ()
     streams = past_cache and chunked
     work = tile_nodes(turned, done, columns, columns=computed, past_cache=streams)
     loops = loops_over_tiles(turned, shape, (*ahead, *work), Binding.PARALLEL)
     return _Tiles(turned.rest.axes, loops, shape)
 
 
-def _columns(turned: Turned, lines: int) -> tuple[Node, ...]:
+def _columns(turned: Turned, lines: int, way: _Way) -> tuple[Node, ...]:
     """The columns of a tile over vector lanes, each asking for what the next tile reads of it."""
     body = turned.column_work(lines)
-    lane, shifted = with_lanes(body, lines)
     asked = [Prefetch(n.name, n.tensor, n.at + Index(lines), lines, there=True) for n in body.loads]
-    at_once, _ = lane_loads(body, lines)
-    names = {load.name for load in at_once}
-    own = (load for load in shifted.loads if load.name not in names)
-    each = Loop(lane, Binding.SIMD, (*own, *shifted.lets))
-    return column_nodes(turned, (*asked, *at_once, each), lines)
+    _, done = chunk_of(body, lines, way.parameters)
+    return column_nodes(turned, (*asked, *done), lines)
 
 
 def _with_an_axis(number: int, part: Body) -> Body:

@@ -5,6 +5,7 @@
            store T4 = T2 + T3    ->    lines    store T4 = T2 + T3
 
 What is turned is the cheapest cut between the loads along memory and all that reads something else.
+What is stored along memory, too, is stored by columns, if it follows from those loads.
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ from typing import Any
 
 import networkx as nx
 
-from fuser.ir.dtypes import DataType
 from fuser.schedule.body import Body
-from fuser.schedule.counts import COSTLY, arithmetic
-from fuser.schedule.expressions import IndexValue, leaves, refs
+from fuser.schedule.expressions import Expression, IndexValue, leaves, refs
 from fuser.schedule.row_body import Code, names_in
-from fuser.schedule.statements import Let
+from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.tiling import Turned
 
 _networkx: Any = nx
@@ -37,64 +36,66 @@ _WORD = 4
 
 def with_columns(turned: Turned) -> Turned:
     """The same, with columns that compute what makes tiles fewer; as it is, if nothing does."""
-    if len(turned.loads) < 2:
+    candidates, stores = _following(turned)
+    if len(turned.loads) < 2 and not stores:
         return turned
-    candidates = _computable(turned)
-    near = _near_memory(turned, candidates)
-    computing = [let for let in candidates if (let.name, _MADE) in near]
-    rest = _without(turned.rest.code, computing)
-    read = set(names_in((*rest, *turned.rest.stores, *turned.stores)))
-    computed = (let for let in computing if let.name in read)
-    needed = {name for let in computing for name in refs(let.expression)}
-    code = (*(load for load in turned.loads if load.name in needed), *computing)
+    drained = tuple(store for store in turned.stores if store not in stores)
+    of_lines = (*turned.rest.stores, *drained)
+    near = _near_memory(turned.loads, candidates, stores, (*turned.rest.code, *of_lines))
+    computing = tuple(let for let in candidates if (let.name, _MADE) in near)
+    if not computing and not stores:
+        return turned
+    rest = tuple(node for node in turned.rest.code if node not in computing)
+    by_lines, by_columns = set(names_in((*rest, *of_lines))), set(names_in((*computing, *stores)))
     axes = (*(axis for axis in turned.rest.axes if axis != turned.along), turned.along)
+    loads = tuple(load for load in turned.loads if load.name in by_columns)
     return dataclasses.replace(
         turned,
         rest=dataclasses.replace(turned.rest, code=rest),
-        filled=(*computed, *(load for load in turned.loads if load.name in read)),
-        columns=Body(axes, code) if computing else None,
+        filled=tuple(n for n in (*computing, *turned.loads) if n.name in by_lines),
+        drained=drained,
+        columns=Body(axes, (*loads, *computing), stores=stores),
     )
 
 
-def _computable(turned: Turned) -> list[Let]:
-    """What follows from the loads alone, and from numbers that all points share. Functions that
-    take long are left to lines, where all lanes may be computed at once; so is what lines leave in
-    a tile of its own."""
+def _following(turned: Turned) -> tuple[list[Let], tuple[Store, ...]]:
+    """What follows from the loads alone, and from numbers that all points share: what is computed,
+    and of that, what is stored along memory."""
     known = {load.name for load in turned.loads}
     made = known | {node.name for node in turned.rest.code}
-    left = {name for store in turned.stores for name in refs(store.source)}
+
+    def follows(expression: Expression) -> bool:
+        read = made.intersection(refs(expression))
+        placed = any(isinstance(leaf, IndexValue) for leaf in leaves(expression))
+        return bool(read) and read <= known and not placed
+
     found: list[Let] = []
     for let in turned.rest.lets:
-        read = made.intersection(refs(let.expression))
-        placed = any(isinstance(leaf, IndexValue) for leaf in leaves(let.expression))
-        cheap = arithmetic([let]) < COSTLY and let.name not in left
-        if read and read <= known and cheap and not placed:
+        if follows(let.expression):
             known.add(let.name)
             found.append(let)
-    return found
+    return found, tuple(store for store in turned.stores if follows(store.source))
 
 
-def _near_memory(turned: Turned, candidates: Sequence[Let]) -> Collection[tuple[str, int]]:
-    """The nodes on memory's side of the cheapest cut, the nearest to it of several."""
+def _near_memory(
+    loads: Sequence[Load],
+    lets: Sequence[Let],
+    stores: Sequence[Store],
+    reading: Sequence[Code | Store],
+) -> Collection[tuple[str, int]]:
+    """The nodes on memory's side of the cheapest cut, the nearest to it of several: `stores` are on
+    that side, `reading` that is none of the `lets` on the other."""
     graph: Any = _networkx.DiGraph()  # its edges go from lines to memory
-    types = {node.name: node.dtype for node in (*turned.loads, *candidates)}
+    types = {node.name: node.dtype for node in (*loads, *lets)}
     for name, dtype in types.items():
-        graph.add_edge((name, _READ), (name, _MADE), capacity=_cost(dtype))
-    graph.add_edges_from(((load.name, _MADE), _MEMORY) for load in turned.loads)
-    for let in candidates:
-        for name in set(refs(let.expression)) & types.keys():
+        graph.add_edge((name, _READ), (name, _MADE), capacity=max(dtype.itemsize, _WORD))
+    for let in lets:
+        for name in types.keys() & set(refs(let.expression)):
             graph.add_edge((let.name, _MADE), (name, _READ))
             graph.add_edge((name, _MADE), (let.name, _MADE))  # columns make what they read
-    others = (*_without(turned.rest.code, candidates), *turned.rest.stores, *turned.stores)
-    graph.add_edges_from((_LINES, (name, _READ)) for name in set(names_in(others)) & types.keys())
-    _, (_, near) = _networkx.minimum_cut(graph, _LINES, _MEMORY)
-    return near
-
-
-def _without(code: Sequence[Code], left: Sequence[Let]) -> tuple[Code, ...]:
-    return tuple(node for node in code if node not in left)
-
-
-def _cost(dtype: DataType) -> int:
-    """What it takes to turn an element."""
-    return max(dtype.itemsize, _WORD)
+    near = {load.name for load in loads} | set(names_in(stores))
+    graph.add_edges_from(((name, _MADE), _MEMORY) for name in types.keys() & near)
+    far = set(names_in(node for node in reading if node not in lets))
+    graph.add_edges_from((_LINES, (name, _READ)) for name in types.keys() & far)
+    _, (_, nodes) = _networkx.minimum_cut(graph, _LINES, _MEMORY)
+    return nodes

@@ -40,8 +40,8 @@ class Turned:
     """Loads and stores of a body whose memory is consecutive `along` one axis, while its last
     store's is `across` another, the innermost; `rest` is the body without them.
 
-    `filled` are the tiles that the rest reads: loads, or what `columns` compute of loads along
-    memory, before it is turned.
+    The rest is done on lines, across. It reads the tiles that are `filled`, from loads or by what
+    is computed on `columns`, along memory, and leaves those that are `drained` to stores.
     """
 
     along: Axis
@@ -50,6 +50,7 @@ class Turned:
     stores: tuple[Store, ...]
     rest: Body
     filled: tuple[Load | Let, ...]
+    drained: tuple[Store, ...]
     columns: Body | None = None
 
     @property
@@ -60,11 +61,11 @@ class Turned:
     @property
     def sizes(self) -> list[int]:
         """Bytes of an element of each tile."""
-        return [tile.dtype.itemsize for tile in (*self.filled, *self.stores)]
+        return [tile.dtype.itemsize for tile in (*self.filled, *self.drained)]
 
     @property
     def computed(self) -> tuple[Let, ...]:
-        """The tiles that columns compute."""
+        """The tiles that columns fill."""
         return tuple(tile for tile in self.filled if isinstance(tile, Let))
 
     def limited(self, count: int) -> Turned:
@@ -74,17 +75,17 @@ class Turned:
         code = (*self.rest.loads, *self.loads[count:], *self.rest.lets)
         stores = (*self.stores[stored:], *self.rest.stores)
         rest = dataclasses.replace(self.rest, code=code, stores=stores)
-        loads = self.loads[:count]
-        return Turned(self.along, self.across, loads, self.stores[:stored], rest, loads)
+        loads, stores = self.loads[:count], self.stores[:stored]
+        return Turned(self.along, self.across, loads, stores, rest, loads, stores)
 
     def work(self, lanes: int) -> Body:
         """The rest of the body, with what is kept of several lanes for the stores of tiles."""
-        return _keeping(self.rest, {_lanes(s): s.source for s in self.stores}, lanes)
+        return _keeping(self.rest, {_lanes(s): s.source for s in self.drained}, lanes)
 
     def column_work(self, lanes: int) -> Body:
-        """The columns, with what is kept of several lanes for the tiles that they compute."""
+        """The columns, with what is kept of several lanes for the tiles that they fill."""
         assert self.columns is not None, "columns compute something"
-        kept = {lanes_name(let.name): Ref(let.name, let.dtype) for let in self.computed}
+        kept = {_column(let): Ref(let.name, let.dtype) for let in self.computed}
         return _keeping(self.columns, kept, lanes)
 
 
@@ -121,7 +122,8 @@ def find_turned(body: Body) -> Turned | None:
         code=tuple(node for node in body.code if node not in loads),
         stores=tuple(store for store in body.stores if store not in stores),
     )
-    return Turned(along, across, tuple(loads), tuple(stores), rest, tuple(loads))
+    read, stored = tuple(loads), tuple(stores)
+    return Turned(along, across, read, stored, rest, read, stored)
 
 
 def _axis_of_memory(at: Index, others: Sequence[Axis], across: Axis) -> Axis | None:
@@ -190,12 +192,12 @@ def tile_nodes(
     columns: Sequence[Node] = (),
     past_cache: bool = False,
 ) -> tuple[Node, ...]:
-    """What is done of a tile: it is read, or computed by `columns`; `work` is done line by line for
+    """What is done of a tile: it is read, or filled by `columns`; `work` is done line by line for
     `lanes` neighbours at once, and what that keeps is stored. `moved`: elements that an access
     moves."""
     moved = moved or {}
     rooms = [TileRoom(tile.name, tile.dtype) for tile in turned.filled]
-    rooms += [TileRoom(store.tensor.name, store.dtype) for store in turned.stores]
+    rooms += [TileRoom(store.tensor.name, store.dtype) for store in turned.drained]
     fills = [
         FillTile(n.name, n.tensor, n.at, moved.get(n, 1))
         for n in turned.filled
@@ -203,11 +205,11 @@ def tile_nodes(
     ]
     drains = [
         DrainTile(n.tensor.name, n.tensor, n.at, moved.get(n, 1), past_cache=past_cache)
-        for n in turned.stores
+        for n in turned.drained
     ]
     lines = [TileLine(tile.name, tile.dtype, lanes) for tile in turned.filled]
-    arrays = [Lanes(_lanes(s), s.source.dtype, lanes) for s in turned.stores if lanes > 1]
-    keeps = [TileKeep(s.tensor.name, _kept(s, lanes), lanes) for s in turned.stores]
+    arrays = [Lanes(_lanes(s), s.source.dtype, lanes) for s in turned.drained if lanes > 1]
+    keeps = [TileKeep(s.tensor.name, _kept(s, lanes), lanes) for s in turned.drained]
     each = (*lines, *arrays, *work, *keeps)
     whole = turned.across.extent % lanes == 0
     over_lines = Loop(turned.along, Binding.TILE_LINES, each, lanes, whole=whole)
@@ -215,10 +217,10 @@ def tile_nodes(
 
 
 def column_nodes(turned: Turned, work: Sequence[Node], lanes: int) -> tuple[Node, ...]:
-    """What computes tiles: `work`, column by column, for `lanes` neighbours along memory."""
+    """What fills tiles: `work`, column by column, for `lanes` neighbours along memory."""
     computed = turned.computed
-    arrays = [Lanes(lanes_name(let.name), let.dtype, lanes) for let in computed if lanes > 1]
-    sources = [lanes_name(let.name) if lanes > 1 else let.name for let in computed]
+    arrays = [Lanes(_column(let), let.dtype, lanes) for let in computed if lanes > 1]
+    sources = [_column(let) if lanes > 1 else let.name for let in computed]
     keeps = [
         ColumnKeep(let.name, Ref(source, let.dtype), lanes)
         for let, source in zip(computed, sources, strict=True)
@@ -243,6 +245,11 @@ def _keeping(body: Body, kept: Mapping[str, Expression], lanes: int) -> Body:
         return body
     lets = (Let(name, source.dtype, source, in_lanes=True) for name, source in kept.items())
     return dataclasses.replace(body, code=(*body.code, *lets))
+
+
+def _column(let: Let) -> str:
+    """The array of neighbouring lines of a column. Stores of the same have arrays of lanes."""
+    return f"{let.name}_column"
 
 
 def _lanes(store: Store) -> str:

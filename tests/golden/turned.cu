@@ -1,13 +1,15 @@
-// pointwise_mul_add_stride_order_permute: 134217728 bytes read, 134217728 written
-// ends here: T6 is an output; T8 is an output
+// pointwise_mul_add_stride_order_permute: 201326592 bytes read, 134217728 written
+// ends here: T8 is an output; T10 is an output
 //   T1 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
-//   T2 = fd.define_tensor(shape=[4096, 4096], dtype=DataType.Float)
-//   S3 = fd.define_scalar(2.0, dtype=DataType.Double)
-//   T4 = fd.ops.mul(T2, S3)
-//   T5 = fd.ops.add(T4, T1)
-//   T6 = fd.ops.stride_order(T5, stride_order=[1, 0])
-//   T7 = fd.ops.permute(T5, dims=[1, 0])
+//   T2 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
+//   T3 = fd.define_tensor(shape=[4096, 4096], dtype=DataType.Float)
+//   S4 = fd.define_scalar(2.0, dtype=DataType.Double)
+//   T5 = fd.ops.mul(T3, S4)
+//   T6 = fd.ops.add(T1, T2)
+//   T7 = fd.ops.add(T5, T6)
 //   T8 = fd.ops.stride_order(T7, stride_order=[1, 0])
+//   T9 = fd.ops.permute(T7, dims=[1, 0])
+//   T10 = fd.ops.stride_order(T9, stride_order=[1, 0])
 typedef int int32;
 
 #define FUSER_DEVICE static __device__ __forceinline__
@@ -50,6 +52,26 @@ FUSER_DEVICE void unpack(T* lanes, packet<Bytes> moved) {
   }
 }
 
+// Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
+// `at` is aligned to the access.
+template <int N, typename T>
+FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
+  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
+#pragma unroll
+  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
+    unpack(lanes + i * (bytes / (int)sizeof(T)), reinterpret_cast<const packet<bytes>*>(at)[i]);
+  }
+}
+
+// Takes neighbouring columns of a line of a tile.
+template <int Lanes, int Columns, int Pitch, typename T>
+FUSER_DEVICE void take_line(T (&lanes)[Lanes], const T (&tile)[Columns][Pitch], int line,
+                            int column) {
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) lanes[lane] = tile[column + lane][line];
+}
+
 // A packet of lanes; see `unpack`.
 template <int Bytes, typename T>
 FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
@@ -68,83 +90,6 @@ FUSER_DEVICE packet<Bytes> packed(const T* lanes) {
     copy_bytes<Bytes>(&moved, lanes);
   }
   return moved;
-}
-
-// Reads the first `valid` of N elements; all N, `piece` of them at a time, where valid >= N; the
-// others are T(). Lanes are unpacked after the branch: inside of it, that would wait for memory
-// before the next tensor's loads are on their way.
-template <int piece, int N, typename T, typename Index>
-FUSER_DEVICE void load_part_pieces(T (&lanes)[N], const T* at, Index valid) {
-  constexpr int bytes = piece * sizeof(T) < 16 ? piece * sizeof(T) : 16;
-  constexpr int each = bytes / sizeof(T);
-  packet<bytes> moved[N / each];
-  if (valid >= N) {
-#pragma unroll
-    for (int i = 0; i < N / each; ++i) moved[i] = reinterpret_cast<const packet<bytes>*>(at)[i];
-  } else {
-#pragma unroll
-    for (int i = 0; i < N / each; ++i) {
-      T part[each];
-#pragma unroll
-      for (int j = 0; j < each; ++j) part[j] = i * each + j < valid ? at[i * each + j] : T();
-      moved[i] = packed<bytes>(part);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < N / each; ++i) unpack(lanes + i * each, moved[i]);
-}
-
-// Reads the first `valid` of N elements, all at once where valid >= N; the others are T().
-template <int N, typename T, typename Index>
-FUSER_DEVICE void load_part(T (&lanes)[N], const T* at, Index valid) {
-  load_part_pieces<N>(lanes, at, valid);
-}
-
-// Reads a tile of which memory holds columns: `column` gives the address of each, from `first` on.
-// `lines` and `columns` are how many there are, if fewer than the tile has; the rest is T().
-// All loads come before the first element is written.
-template <int Threads, int Lanes, int Lines, int Columns, int Pitch, typename T, typename Index,
-          typename Column>
-FUSER_DEVICE void fill_tile(T (&tile)[Columns][Pitch], Index first, Index lines, Index columns,
-                            Column column) {
-  constexpr int packs = Lines / Lanes;
-  constexpr int rounds = (Columns * packs + Threads - 1) / Threads;
-  T held[rounds][Lanes];
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int place = round * Threads + threadIdx.x;
-    const int i = place / packs, line = place % packs * Lanes;
-    load_part(held[round], column(first + i) + line, i < columns ? lines - line : Index(0));
-  }
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int place = round * Threads + threadIdx.x;
-    if (place >= Columns * packs) break;
-#pragma unroll
-    for (int lane = 0; lane < Lanes; ++lane) {
-      tile[place / packs][place % packs * Lanes + lane] = held[round][lane];
-    }
-  }
-}
-
-// Takes neighbouring columns of a line of a tile.
-template <int Lanes, int Columns, int Pitch, typename T>
-FUSER_DEVICE void take_line(T (&lanes)[Lanes], const T (&tile)[Columns][Pitch], int line,
-                            int column) {
-#pragma unroll
-  for (int lane = 0; lane < Lanes; ++lane) lanes[lane] = tile[column + lane][line];
-}
-
-// Reads N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
-// `at` is aligned to the access.
-template <int N, typename T>
-FUSER_DEVICE void load_vector(T (&lanes)[N], const T* at) {
-  constexpr int bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
-  static_assert(N * sizeof(T) % bytes == 0, "whole accesses");
-#pragma unroll
-  for (int i = 0; i < N * (int)sizeof(T) / bytes; ++i) {
-    unpack(lanes + i * (bytes / (int)sizeof(T)), reinterpret_cast<const packet<bytes>*>(at)[i]);
-  }
 }
 
 // Writes N elements by accesses of 16 bytes, or by one where they are fewer bytes than that.
@@ -204,12 +149,30 @@ FUSER_DEVICE void drain_tile(const T (&tile)[Columns][Pitch], Index first, Index
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, float* __restrict__ T6_out, float* __restrict__ T8_out, const int32 n0, const int32 n1, const int32 T1_stride_1, const int32 T6_stride_1) {
+pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, const float* __restrict__ T3_in, float* __restrict__ T8_out, float* __restrict__ T10_out, const int32 n0, const int32 n1, const int32 T1_stride_1, const int32 T2_stride_1, const int32 T8_stride_1) {
   const int32 first_0 = int32(blockIdx.x) * 64;
   const int32 first_1 = int32(blockIdx.y) * 64;
-  __shared__ float T1_tile[64][65];
   __shared__ float T6_tile[64][65];
-  fill_tile<256, 4, 64>(T1_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T1_in + first_0 + i1 * T1_stride_1; });
+  __shared__ float T8_tile[64][65];
+  #pragma unroll
+  for (int round = 0; round < 4; ++round) {
+    const int place = round * 256 + threadIdx.x;
+    const int column = place / 16, line = place % 16 * 4;
+    const int32 i0 = first_0 + line, i1 = first_1 + column;
+    if (i0 >= n0 || i1 >= n1) continue;
+    float T6_column[4];
+    float T1[4];
+    load_vector(T1, T1_in + (i0 + i1 * T1_stride_1));
+    float T2[4];
+    load_vector(T2, T2_in + (i0 + i1 * T2_stride_1));
+    #pragma unroll
+    for (int lane = 0; lane < 4; ++lane) {
+      const float T6 = T1[lane] + T2[lane];
+      T6_column[lane] = T6;
+    }
+    #pragma unroll
+    for (int lane = 0; lane < 4; ++lane) T6_tile[column][line + lane] = T6_column[lane];
+  }
   __syncthreads();
   #pragma unroll
   for (int round = 0; round < 4; ++round) {
@@ -217,22 +180,22 @@ pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const fl
     const int line = place / 16, column = place % 16 * 4;
     const int32 i0 = first_0 + line, i1 = first_1 + column;
     if (i0 >= n0 || i1 >= n1) continue;
-    float T1[4];
-    take_line(T1, T1_tile, line, column);
-    float T6_lanes[4];
-    float T2[4];
-    load_vector(T2, T2_in + (i0 * n1 + i1));
+    float T6[4];
+    take_line(T6, T6_tile, line, column);
     float T8_lanes[4];
+    float T3[4];
+    load_vector(T3, T3_in + (i0 * n1 + i1));
+    float T10_lanes[4];
     #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
-      const float T4 = T2[lane] * 2.0f;
-      const float T5 = T4 + T1[lane];
-      T6_lanes[lane] = T5;
-      T8_lanes[lane] = T5;
+      const float T5 = T3[lane] * 2.0f;
+      const float T7 = T5 + T6[lane];
+      T8_lanes[lane] = T7;
+      T10_lanes[lane] = T7;
     }
-    store_vector(T8_lanes, T8_out + (i0 * n1 + i1));
-    keep_line(T6_lanes, T6_tile, line, column, n1 - i1);
+    store_vector(T10_lanes, T10_out + (i0 * n1 + i1));
+    keep_line(T8_lanes, T8_tile, line, column, n1 - i1);
   }
   __syncthreads();
-  drain_tile<256, 4, 64>(T6_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T6_out + first_0 + i1 * T6_stride_1; });
+  drain_tile<256, 4, 64>(T8_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T8_out + first_0 + i1 * T8_stride_1; });
 }

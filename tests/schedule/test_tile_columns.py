@@ -121,14 +121,33 @@ def test_what_lines_read_too_is_turned_only_where_that_saves_a_tile():
     assert with_columns(found) == found
 
 
-def test_a_store_along_memory_is_left_to_lines():
+def test_a_store_along_memory_is_of_columns():
     found = turned(both_ways, *matrices(40, 30, *[torch.float32] * 3))
+    fewer = with_columns(found)
+    assert (len(found.filled), found.drained) == (2, found.stores)
+    assert (len(fewer.filled), fewer.drained) == (1, ())
+    assert fewer.columns is not None
+    assert fewer.columns.stores == found.stores
+
+
+def test_one_operand_is_turned_once_for_both_ways():
+    def define(fd: FusionDefinition, x: Handle) -> Sequence[Handle]:
+        power = fd.ops.exp(x)
+        return power, in_rows(fd, turn(fd, power))
+
+    fewer = with_columns(turned(define, *matrices(40, 30, torch.float32)))
+    assert (len(fewer.filled), fewer.drained) == (1, ())
+    assert fewer.filled == fewer.computed
+    assert not fewer.rest.code
+
+
+def test_a_store_of_what_lines_compute_is_left_to_them():
+    def define(fd: FusionDefinition, straight: Handle, x: Handle) -> Sequence[Handle]:
+        total = turn(fd, x) + straight
+        return in_rows(fd, turn(fd, total)), in_rows(fd, total)
+
+    found = turned(define, *matrices(40, 30, *[torch.float32] * 2))
     assert len(found.stores) == 1
-    assert with_columns(found) == found
-
-
-def test_functions_that_take_long_are_left_to_lines():
-    found = turned(of_functions, *matrices(40, 30, *[torch.float32] * 3))
     assert with_columns(found) == found
 
 
@@ -163,6 +182,15 @@ def test_columns_of_every_type(dtype: torch.dtype, rows: int, target: str):
 def test_results_are_the_oracles(define: Define, rows: int, target: str):
     inputs = matrices(rows, 40, *[torch.float32] * 3)
     agrees(defined(define, *inputs), inputs, target)
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_small_tiles(dtype: torch.dtype, target: str):
+    for columns in (2, 3, 8):
+        for rows in (2, 5, 16):
+            inputs = matrices(columns, rows, *[dtype] * 3)
+            agrees(defined(added, *inputs), inputs, target)
 
 
 @TARGETS

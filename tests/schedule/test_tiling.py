@@ -121,23 +121,24 @@ def test_of_two_axes_the_one_is_taken_along_which_most_is_read():
     assert of_wide_last.along != of_wide_middle.along
 
 
-def both_ways(fd: FusionDefinition, x: Handle) -> tuple[Handle, Handle]:
-    y = x * 2.0
-    return y, transposed(fd, y)
+def both_ways(fd: FusionDefinition, x: Handle, y: Handle) -> tuple[Handle, Handle]:
+    """Of operands that lie both ways."""
+    total = x + fd.ops.permute(y, [1, 0])
+    return total, transposed(fd, total)
 
 
 def test_a_store_is_turned_too():
-    found = turned(both_ways, matrix(30, 40))
+    found = turned(both_ways, matrix(30, 40), matrix(40, 30))
     assert (len(found.loads), len(found.stores), len(found.rest.stores)) == (1, 1, 1)
     assert found.rest.stores[0].at.coefficient(found.across) == 1
     assert found.stores[0].at.coefficient(found.along) == 1
 
 
 def test_where_there_is_no_room_stores_are_left_before_loads():
-    found = turned(both_ways, matrix(30, 40))
+    found = turned(both_ways, matrix(30, 40), matrix(40, 30))
     one, none = found.limited(1), found.limited(0)
     assert (len(one.loads), len(one.stores), len(one.rest.stores)) == (1, 0, 2)
-    assert (len(none.loads), len(none.rest.loads)) == (0, 1)
+    assert (len(none.loads), len(none.rest.loads)) == (0, 2)
     assert one.rest.stores[-1] == none.rest.stores[-1] == found.rest.stores[-1]
 
 
@@ -283,7 +284,7 @@ def test_rows_of_odd_length_are_stored_one_by_one_and_read_in_vectors():
 
 
 def test_what_is_kept_for_a_turned_store_is_stored_after_the_lines():
-    nest = cuda(both_ways, matrix(512, 512))
+    nest = cuda(both_ways, matrix(512, 512), matrix(512, 512))
     (outer,) = nest.body
     assert isinstance(outer, Loop)
     (inner,) = outer.body

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
@@ -151,15 +151,22 @@ def test_transposed_parts_side_by_side(dim: int, target: str):
     assert torch.equal(fd.execute([x, y], target=target)[0], expected)
 
 
-def check_both_ways(x: torch.Tensor, target: str) -> str:
+def check_both_ways(x: torch.Tensor, target: str, *, mixed: bool = False) -> str:
+    """Stores what is made of `x`, and perhaps of what lies as its transposition does, as `x` lies
+    and as that does; the kernel's text."""
+    y, kept = x.flip(0).T.contiguous(), numbers(*x.shape, dtype=torch.bool)
     with FusionDefinition() as fd:
-        a = fd.from_pytorch(x)
-        positive = fd.ops.maximum(a, fd.ops.neg(a)) if x.dtype.is_floating_point else fd.ops.set(a)
-        fd.add_output(positive)
-        fd.add_output(permuted(fd, positive, [1, 0]))
-    (kernel,) = fd.plan([x], target=target).kernels
-    straight, turned = fd.execute([x], target=target)
+        a, b, c = (fd.from_pytorch(each) for each in (x, y, kept))
+        result = fd.ops.maximum(a, fd.ops.neg(a)) if x.dtype.is_floating_point else fd.ops.set(a)
+        if mixed:
+            result = fd.ops.where(c, result, fd.ops.permute(b, [1, 0]))
+        fd.add_output(result)
+        fd.add_output(permuted(fd, result, [1, 0]))
+    (kernel,) = fd.plan([x, y, kept], target=target).kernels
+    straight, turned = fd.execute([x, y, kept], target=target)
     expected = torch.maximum(x, -x) if x.dtype.is_floating_point else x
+    if mixed:
+        expected = torch.where(kept, expected, y.T)
     assert torch.equal(straight, expected)
     assert torch.equal(turned, expected.T)
     return kernel.source
@@ -168,14 +175,29 @@ def check_both_ways(x: torch.Tensor, target: str) -> str:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_result_stored_both_ways(dtype: torch.dtype, target: str):
-    assert "drain_tile" in check_both_ways(numbers(67, 132, dtype=dtype), target)
+    x = numbers(67, 132, dtype=dtype)
+    assert "drain_tile" not in check_both_ways(x, target)
+    assert "drain_tile" in check_both_ways(x, target, mixed=True)
 
 
 @pytest.mark.usefixtures("_stream_everything")
 @pytest.mark.parametrize("shape", [(64, 64), (70, 100), (3, 200)], ids=str)
 def test_a_result_stored_both_ways_past_the_cache(shape: tuple[int, int]):
-    past = "drain_tile<true>" in check_both_ways(numbers(*shape), "cpu")
+    assert "stream_chunk(" in check_both_ways(numbers(*shape), "cpu")
+    past = "drain_tile<true>" in check_both_ways(numbers(*shape), "cpu", mixed=True)
     assert past == (shape[0] >= 64)
+
+
+def test_what_is_stored_both_ways_is_as_exact_beside_narrow_results():
+    x, y = torch.randn(256, 512), torch.randn(512, 256)
+    with FusionDefinition() as fd:
+        a, b = map(fd.from_pytorch, (x, y))
+        power = fd.ops.exp(fd.ops.permute(a, [1, 0]) + b)
+        fd.add_output(fd.ops.permute(power, [1, 0]))
+        fd.add_output(fd.ops.stride_order(fd.ops.cast(power, DataType.BFloat16), [1, 0]))
+    wide, _ = fd.execute([x, y])
+    exact = (x.T + y).double().exp().T
+    assert ((wide - exact).abs() / exact).max() < 5e-7
 
 
 @pytest.mark.parametrize("target", TARGETS)
