@@ -16,6 +16,7 @@ from typing import Any
 
 import networkx as nx
 
+from fuser.ir.dtypes import DataType
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import Expression, IndexValue, leaves, refs
 from fuser.schedule.row_body import Code, names_in
@@ -30,8 +31,12 @@ it is read."""
 
 _MADE, _READ = 0, 1
 
-_WORD = 4
-"""Bytes of an element: one that has fewer takes no less to turn."""
+_WORD, _NARROW = 4, 6
+"""Bytes of an element that is moved to its place as it is, which takes as much as it has bytes; and
+what it takes to shift one that has fewer."""
+
+_COMPUTED = 5
+"""What it takes besides to turn what was computed, and so had to be left in memory first."""
 
 
 def with_columns(turned: Turned) -> Turned:
@@ -86,16 +91,21 @@ def _near_memory(
     """The nodes on memory's side of the cheapest cut, the nearest to it of several: `stores` are on
     that side, `reading` that is none of the `lets` on the other."""
     graph: Any = _networkx.DiGraph()  # its edges go from lines to memory
-    types = {node.name: node.dtype for node in (*loads, *lets)}
-    for name, dtype in types.items():
-        graph.add_edge((name, _READ), (name, _MADE), capacity=max(dtype.itemsize, _WORD))
+    costs = {load.name: _cost(load.dtype) for load in loads}
+    costs |= {let.name: _cost(let.dtype) + _COMPUTED for let in lets}
+    for name, cost in costs.items():
+        graph.add_edge((name, _READ), (name, _MADE), capacity=cost)
     for let in lets:
-        for name in types.keys() & set(refs(let.expression)):
+        for name in costs.keys() & set(refs(let.expression)):
             graph.add_edge((let.name, _MADE), (name, _READ))
             graph.add_edge((name, _MADE), (let.name, _MADE))  # columns make what they read
     near = {load.name for load in loads} | set(names_in(stores))
-    graph.add_edges_from(((name, _MADE), _MEMORY) for name in types.keys() & near)
+    graph.add_edges_from(((name, _MADE), _MEMORY) for name in costs.keys() & near)
     far = set(names_in(node for node in reading if node not in lets))
-    graph.add_edges_from((_LINES, (name, _READ)) for name in types.keys() & far)
+    graph.add_edges_from((_LINES, (name, _READ)) for name in costs.keys() & far)
     _, (_, nodes) = _networkx.minimum_cut(graph, _LINES, _MEMORY)
     return nodes
+
+
+def _cost(dtype: DataType) -> int:
+    return dtype.itemsize if dtype.itemsize >= _WORD else _NARROW

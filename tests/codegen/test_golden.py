@@ -107,12 +107,12 @@ def test_the_cuda_kernel_of_rows(name: str, build, given: list[torch.Tensor], go
 
 def test_the_kernels_of_a_transposed_operand(golden: Golden):
     def turned(fd: FusionDefinition) -> None:
-        x, y, z = (fd.from_pytorch(torch.empty(4096, 4096, device="meta")) for _ in range(3))
-        total = fd.ops.permute(x, [1, 0]) * 2.0 + (y + z)
+        x, y, z, w = (fd.from_pytorch(torch.empty(4096, 4096, device="meta")) for _ in range(4))
+        total = fd.ops.permute(x, [1, 0]) * 2.0 + (y + z) * w
         fd.add_output(fd.ops.stride_order(total, [1, 0]))
         fd.add_output(fd.ops.stride_order(fd.ops.permute(total, [1, 0]), [1, 0]))
 
-    given = [torch.empty(4096, 4096, device="meta")] * 3
+    given = [torch.empty(4096, 4096, device="meta")] * 4
     for target, name in (("cpu", "turned.cpp"), ("cuda:sm_90", "turned.cu")):
         (kernel,) = defined(turned).plan(given, target=target).kernels
         golden(name, kernel.source)

@@ -1,15 +1,17 @@
-// pointwise_mul_add_stride_order_permute: 201326592 bytes read, 134217728 written
-// ends here: T8 is an output; T10 is an output
+// pointwise_mul_add_stride_order_permute: 268435456 bytes read, 134217728 written
+// ends here: T10 is an output; T12 is an output
 //   T1 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
 //   T2 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
-//   T3 = fd.define_tensor(shape=[4096, 4096], dtype=DataType.Float)
-//   S4 = fd.define_scalar(2.0, dtype=DataType.Double)
-//   T5 = fd.ops.mul(T3, S4)
-//   T6 = fd.ops.add(T1, T2)
-//   T7 = fd.ops.add(T5, T6)
-//   T8 = fd.ops.stride_order(T7, stride_order=[1, 0])
-//   T9 = fd.ops.permute(T7, dims=[1, 0])
+//   T3 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
+//   T4 = fd.define_tensor(shape=[4096, 4096], dtype=DataType.Float)
+//   S5 = fd.define_scalar(2.0, dtype=DataType.Double)
+//   T6 = fd.ops.mul(T4, S5)
+//   T7 = fd.ops.add(T1, T2)
+//   T8 = fd.ops.mul(T7, T3)
+//   T9 = fd.ops.add(T6, T8)
 //   T10 = fd.ops.stride_order(T9, stride_order=[1, 0])
+//   T11 = fd.ops.permute(T9, dims=[1, 0])
+//   T12 = fd.ops.stride_order(T11, stride_order=[1, 0])
 // Another type than int64, so that to a compiler no store to a tensor of those changes an index.
 typedef long index64;
 static_assert(sizeof(index64) == 8, "64 bits");
@@ -219,7 +221,7 @@ static inline void stream_fence() {
 #endif
 }
 
-extern "C" void pointwise_mul_add_stride_order_permute(const float* __restrict T1_in, const float* __restrict T2_in, const float* __restrict T3_in, float* __restrict T8_out, float* __restrict T10_out, const index64 n1, const index64 tiles_1, const index64 n0, const index64 tiles_0, const index64 T1_stride_1, const index64 T1_offset, const index64 T2_stride_1, const index64 T2_offset, const index64 T8_stride_1, const bool threaded) {
+extern "C" void pointwise_mul_add_stride_order_permute(const float* __restrict T1_in, const float* __restrict T2_in, const float* __restrict T3_in, const float* __restrict T4_in, float* __restrict T10_out, float* __restrict T12_out, const index64 n1, const index64 tiles_1, const index64 n0, const index64 tiles_0, const index64 T1_stride_1, const index64 T1_offset, const index64 T2_stride_1, const index64 T2_offset, const index64 T3_stride_1, const index64 T3_offset, const index64 T10_stride_1, const bool threaded) {
   #pragma omp parallel if (threaded)
   {
     #pragma omp for collapse(2)
@@ -229,43 +231,46 @@ extern "C" void pointwise_mul_add_stride_order_permute(const float* __restrict T
         const index64 first_0 = tile_0 * 64 < n0 - 64 ? tile_0 * 64 : n0 - 64;
         for (int line = 0; line < 64; ++line) {
           const index64 i0 = first_0 + line, i1 = first_1;
-          prefetch_lanes<64>(T3_in + i0 * n1 + i1);
+          prefetch_lanes<64>(T4_in + i0 * n1 + i1);
         }
-        alignas(64) float T6_tile[64][64];
         alignas(64) float T8_tile[64][64];
-        alignas(64) float T6_columns[64][64];
+        alignas(64) float T10_tile[64][64];
+        alignas(64) float T8_columns[64][64];
         for (int column = 0; column < 64; ++column) {
           const index64 i0 = first_0, i1 = first_1 + column;
-          float T6_column[64];
+          float T8_column[64];
           prefetch_lanes<64>(T1_in + i0 + i1 * T1_stride_1 + T1_offset);
           prefetch_lanes<64>(T2_in + i0 + i1 * T2_stride_1 + T2_offset);
+          prefetch_lanes<64>(T3_in + i0 + i1 * T3_stride_1 + T3_offset);
           #pragma omp simd
           for (int lane = 0; lane < 64; ++lane) {
             const float T1 = T1_in[i0 + lane + i1 * T1_stride_1];
             const float T2 = T2_in[i0 + lane + i1 * T2_stride_1];
-            const float T6 = T1 + T2;
-            T6_column[lane] = T6;
+            const float T3 = T3_in[i0 + lane + i1 * T3_stride_1];
+            const float T7 = T1 + T2;
+            const float T8 = T7 * T3;
+            T8_column[lane] = T8;
           }
-          for (int lane = 0; lane < 64; ++lane) T6_columns[column][lane] = T6_column[lane];
+          for (int lane = 0; lane < 64; ++lane) T8_columns[column][lane] = T8_column[lane];
         }
-        fill_tile(T6_tile, 0, [&](int column) { return T6_columns[column]; });
+        fill_tile(T8_tile, 0, [&](int column) { return T8_columns[column]; });
         for (int line = 0; line < 64; ++line) {
           const index64 i0 = first_0 + line, i1 = first_1;
-          const float* const T6 = T6_tile[line];
-          float T8_lanes[64];
+          const float* const T8 = T8_tile[line];
           float T10_lanes[64];
+          float T12_lanes[64];
           #pragma omp simd
           for (int lane = 0; lane < 64; ++lane) {
-            const float T3 = T3_in[i0 * n1 + i1 + lane];
-            const float T5 = T3 * 2.0f;
-            const float T7 = T5 + T6[lane];
-            T8_lanes[lane] = T7;
-            T10_lanes[lane] = T7;
+            const float T4 = T4_in[i0 * n1 + i1 + lane];
+            const float T6 = T4 * 2.0f;
+            const float T9 = T6 + T8[lane];
+            T10_lanes[lane] = T9;
+            T12_lanes[lane] = T9;
           }
-          stream_chunk(T10_out + i0 * n1 + i1, T10_lanes);
-          for (int lane = 0; lane < 64; ++lane) T8_tile[line][lane] = T8_lanes[lane];
+          stream_chunk(T12_out + i0 * n1 + i1, T12_lanes);
+          for (int lane = 0; lane < 64; ++lane) T10_tile[line][lane] = T10_lanes[lane];
         }
-        drain_tile<true>(T8_tile, first_1, [&](index64 i1) { return T8_out + first_0 + i1 * T8_stride_1; });
+        drain_tile<true>(T10_tile, first_1, [&](index64 i1) { return T10_out + first_0 + i1 * T10_stride_1; });
       }
     }
     stream_fence();

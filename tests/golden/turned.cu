@@ -1,15 +1,17 @@
-// pointwise_mul_add_stride_order_permute: 201326592 bytes read, 134217728 written
-// ends here: T8 is an output; T10 is an output
+// pointwise_mul_add_stride_order_permute: 268435456 bytes read, 134217728 written
+// ends here: T10 is an output; T12 is an output
 //   T1 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
 //   T2 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
-//   T3 = fd.define_tensor(shape=[4096, 4096], dtype=DataType.Float)
-//   S4 = fd.define_scalar(2.0, dtype=DataType.Double)
-//   T5 = fd.ops.mul(T3, S4)
-//   T6 = fd.ops.add(T1, T2)
-//   T7 = fd.ops.add(T5, T6)
-//   T8 = fd.ops.stride_order(T7, stride_order=[1, 0])
-//   T9 = fd.ops.permute(T7, dims=[1, 0])
+//   T3 = fd.define_tensor(shape=[4096, 4096], contiguity=[True, True], dtype=DataType.Float)
+//   T4 = fd.define_tensor(shape=[4096, 4096], dtype=DataType.Float)
+//   S5 = fd.define_scalar(2.0, dtype=DataType.Double)
+//   T6 = fd.ops.mul(T4, S5)
+//   T7 = fd.ops.add(T1, T2)
+//   T8 = fd.ops.mul(T7, T3)
+//   T9 = fd.ops.add(T6, T8)
 //   T10 = fd.ops.stride_order(T9, stride_order=[1, 0])
+//   T11 = fd.ops.permute(T9, dims=[1, 0])
+//   T12 = fd.ops.stride_order(T11, stride_order=[1, 0])
 typedef int int32;
 
 #define FUSER_DEVICE static __device__ __forceinline__
@@ -149,29 +151,32 @@ FUSER_DEVICE void drain_tile(const T (&tile)[Columns][Pitch], Index first, Index
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, const float* __restrict__ T3_in, float* __restrict__ T8_out, float* __restrict__ T10_out, const int32 n0, const int32 n1, const int32 T1_stride_1, const int32 T2_stride_1, const int32 T8_stride_1) {
+pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const float* __restrict__ T2_in, const float* __restrict__ T3_in, const float* __restrict__ T4_in, float* __restrict__ T10_out, float* __restrict__ T12_out, const int32 n0, const int32 n1, const int32 T1_stride_1, const int32 T2_stride_1, const int32 T3_stride_1, const int32 T10_stride_1) {
   const int32 first_0 = int32(blockIdx.x) * 64;
   const int32 first_1 = int32(blockIdx.y) * 64;
-  __shared__ float T6_tile[64][65];
   __shared__ float T8_tile[64][65];
+  __shared__ float T10_tile[64][65];
   #pragma unroll
   for (int round = 0; round < 4; ++round) {
     const int place = round * 256 + threadIdx.x;
     const int column = place / 16, line = place % 16 * 4;
     const int32 i0 = first_0 + line, i1 = first_1 + column;
     if (i0 >= n0 || i1 >= n1) continue;
-    float T6_column[4];
+    float T8_column[4];
     float T1[4];
     load_vector(T1, T1_in + (i0 + i1 * T1_stride_1));
     float T2[4];
     load_vector(T2, T2_in + (i0 + i1 * T2_stride_1));
+    float T3[4];
+    load_vector(T3, T3_in + (i0 + i1 * T3_stride_1));
     #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
-      const float T6 = T1[lane] + T2[lane];
-      T6_column[lane] = T6;
+      const float T7 = T1[lane] + T2[lane];
+      const float T8 = T7 * T3[lane];
+      T8_column[lane] = T8;
     }
     #pragma unroll
-    for (int lane = 0; lane < 4; ++lane) T6_tile[column][line + lane] = T6_column[lane];
+    for (int lane = 0; lane < 4; ++lane) T8_tile[column][line + lane] = T8_column[lane];
   }
   __syncthreads();
   #pragma unroll
@@ -180,22 +185,22 @@ pointwise_mul_add_stride_order_permute(const float* __restrict__ T1_in, const fl
     const int line = place / 16, column = place % 16 * 4;
     const int32 i0 = first_0 + line, i1 = first_1 + column;
     if (i0 >= n0 || i1 >= n1) continue;
-    float T6[4];
-    take_line(T6, T6_tile, line, column);
-    float T8_lanes[4];
-    float T3[4];
-    load_vector(T3, T3_in + (i0 * n1 + i1));
+    float T8[4];
+    take_line(T8, T8_tile, line, column);
     float T10_lanes[4];
+    float T4[4];
+    load_vector(T4, T4_in + (i0 * n1 + i1));
+    float T12_lanes[4];
     #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
-      const float T5 = T3[lane] * 2.0f;
-      const float T7 = T5 + T6[lane];
-      T8_lanes[lane] = T7;
-      T10_lanes[lane] = T7;
+      const float T6 = T4[lane] * 2.0f;
+      const float T9 = T6 + T8[lane];
+      T10_lanes[lane] = T9;
+      T12_lanes[lane] = T9;
     }
-    store_vector(T10_lanes, T10_out + (i0 * n1 + i1));
-    keep_line(T8_lanes, T8_tile, line, column, n1 - i1);
+    store_vector(T12_lanes, T12_out + (i0 * n1 + i1));
+    keep_line(T10_lanes, T10_tile, line, column, n1 - i1);
   }
   __syncthreads();
-  drain_tile<256, 4, 64>(T8_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T8_out + first_0 + i1 * T8_stride_1; });
+  drain_tile<256, 4, 64>(T10_tile, first_1, n0 - first_0, n1 - first_1, [&](int32 i1) { return T10_out + first_0 + i1 * T10_stride_1; });
 }
