@@ -91,6 +91,7 @@ def _near_memory(
     """The nodes on memory's side of the cheapest cut, the nearest to it of several: `stores` are on
     that side, `reading` that is none of the `lets` on the other."""
     graph: Any = _networkx.DiGraph()  # its edges go from lines to memory
+    graph.add_nodes_from((_LINES, _MEMORY))
     costs = {load.name: _cost(load.dtype) for load in loads}
     costs |= {let.name: _cost(let.dtype) + _COMPUTED for let in lets}
     for name, cost in costs.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
@@ -14,6 +15,7 @@ from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters, CudaParameters
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import trace
+from fuser.schedule.expressions import Ref
 from fuser.schedule.tile_columns import with_columns
 from fuser.schedule.tiling import Turned, cuda_shape, find_turned, shared_bytes
 from tests.definitions import Define, agrees, defined, only_kernel
@@ -148,6 +150,15 @@ def test_one_operand_is_turned_once_for_both_ways():
     assert (len(fewer.filled), fewer.drained) == (1, ())
     assert fewer.filled == fewer.computed
     assert not fewer.rest.code
+
+
+def test_lines_that_read_no_tile():
+    found = turned(both_ways, *matrices(40, 30, *[torch.float32] * 3))
+    (straight,), (last,) = found.rest.loads, found.rest.stores
+    stored = dataclasses.replace(last, source=Ref(straight.name, straight.dtype))
+    rest = dataclasses.replace(found.rest, code=(straight, found.rest.lets[0]), stores=(stored,))
+    fewer = with_columns(dataclasses.replace(found, rest=rest))
+    assert (fewer.filled, fewer.drained) == ((), ())
 
 
 def test_a_store_of_what_lines_compute_is_left_to_them():
