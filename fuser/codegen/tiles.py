@@ -16,6 +16,9 @@ from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.statements import DrainTile, FillTile
 
+_OF_TILE = Binding.TILE_LINES, Binding.TILE_COLUMNS
+"""What runs the loops inside a tile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -59,8 +62,8 @@ def column_of(sizes: Sizes, node: FillTile | DrainTile, along: Side) -> str:
 def tiled_nest(loop: Loop) -> list[Loop]:
     """The loops around a tile, from the outermost; empty where there is none."""
     nest = [loop]
-    while isinstance(nest[-1].body[0], Loop) and nest[-1].body[0].binding is not Binding.TILE_LINES:
-        nest.append(nest[-1].body[0])
+    while isinstance(inside := nest[-1].body[0], Loop) and inside.binding not in _OF_TILE:
+        nest.append(inside)
     return nest if nest[-1].binding is Binding.TILED else []
 
 

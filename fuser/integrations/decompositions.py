@@ -53,7 +53,6 @@ def _decompositions_among(registered: tuple[str, ...]) -> dict[Any, Any]:
     ]
     found: dict[Any, Any] = {**core_aten_decompositions(), **decompositions_of(more)}
     found.pop(_aten.select_scatter.default, None)  # compares every place; here it is a pad
-    found.pop(_aten.detach.default, None)  # a view that says that gradients end; an alias does not
     # Gives attention weights where its backward wants a logsumexp: for inference only.
     found.pop(_aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     replace = _aten.nan_to_num.default

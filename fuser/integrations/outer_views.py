@@ -21,6 +21,9 @@ from fuser.runtime.torch_shortcuts import Reinterpret, reinterpret, strided_view
 _ELSEWHERE = torch.ops.aten.as_strided.default
 """May read memory that its operand has no element of."""
 
+_DETACH, _DETACHED = torch.ops.aten.detach.default, torch.ops.aten.alias.default
+"""Where gradients end, and what tracing makes of that, of which torch would not know it."""
+
 
 def merge_views(graph: Graph, seen: int | None = None) -> None:
     """Aliases of memory for what is read through views, where tracing knows how all of it lies.
@@ -28,6 +31,8 @@ def merge_views(graph: Graph, seen: int | None = None) -> None:
     Of the results, the first `seen` go to who called; None: all do. What shares memory with those,
     or with an input, is returned as torch's view, which knows when it is written to: as one, too.
     """
+    for node in graph.find_nodes(op="call_function", target=_DETACHED):
+        node.target = _DETACH
     chains = {node: chain for node in graph.nodes if _is_alias(node, chain := _chain(node))}
     kept = _kept_views(graph, seen)
     for node, chain in chains.items():
@@ -52,7 +57,7 @@ def _kept_views(graph: Graph, seen: int | None) -> set[Node]:
 
 def _is_apart(step: Node) -> bool:
     """Whether gradients end at a view."""
-    return step.target in (torch.ops.aten.detach.default, torch.ops.aten.view.dtype)
+    return step.target in (_DETACH, torch.ops.aten.view.dtype)
 
 
 def _replace(node: Node, alias: Alias, readers: Sequence[Node]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import later
 from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body
@@ -101,6 +102,12 @@ def chunk_of(
     lanes = Loop(lane, Binding.SIMD, ())
     done = stored_at_once(body, count, lanes, each=shifted.code)
     return asked, tuple(done)
+
+
+def are_whole_vectors(body: Body, count: int) -> bool:
+    """Whether so many neighbours are whole vectors of what a body stores, and of float32."""
+    sizes = (store.dtype.itemsize for store in body.stores)
+    return count % (_LINE_BYTES // min((DataType.Float.itemsize, *sizes))) == 0
 
 
 def _is_row_copy(body: Body, parameters: CpuParameters) -> bool:

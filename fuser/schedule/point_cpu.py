@@ -26,7 +26,13 @@ from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.normal_cdfs import join_normal_cdfs
 from fuser.schedule.pieces import pieces
-from fuser.schedule.point_chunks_cpu import chunk_length, chunk_of, in_chunks, in_vectors
+from fuser.schedule.point_chunks_cpu import (
+    are_whole_vectors,
+    chunk_length,
+    chunk_of,
+    in_chunks,
+    in_vectors,
+)
 from fuser.schedule.points import scalar_nodes, with_lanes, work
 from fuser.schedule.statements import Prefetch
 from fuser.schedule.tile_columns import with_columns
@@ -154,7 +160,11 @@ def _columns(turned: Turned, lines: int, way: _Way) -> tuple[Node, ...]:
     """The columns of a tile over vector lanes, each asking for what the next tile reads of it."""
     body = turned.column_work(lines)
     asked = [Prefetch(n.name, n.tensor, n.at + Index(lines), lines, there=True) for n in body.loads]
-    _, done = chunk_of(body, lines, way.parameters)
+    if are_whole_vectors(body, lines):
+        _, done = chunk_of(body, lines, way.parameters)
+    else:
+        lane, shifted = with_lanes(body, lines)
+        done = (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
     return column_nodes(turned, (*asked, *done), lines)
 
 

@@ -161,6 +161,18 @@ def test_lines_that_read_no_tile():
     assert (fewer.filled, fewer.drained) == ((), ())
 
 
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_of_tensors_side_by_side_that_lie_otherwise_nothing_is_turned(target: str):
+    def define(fd: FusionDefinition, x: Handle, y: Handle) -> Sequence[Handle]:
+        return fd.ops.stride_order(y * 3.0, [0, 1]), in_rows(fd, x * 2.0)
+
+    for columns, rows in ((2, 70), (70, 2), (40, 30)):
+        inputs = [torch.randn(rows, columns), torch.randn(columns, rows).T]
+        fd = defined(define, *inputs)
+        assert "_tile[" not in only_kernel(fd, inputs, target).text
+        agrees(fd, inputs, target)
+
+
 def test_a_store_of_what_lines_compute_is_left_to_them():
     def define(fd: FusionDefinition, straight: Handle, x: Handle) -> Sequence[Handle]:
         total = turn(fd, x) + straight
