@@ -39,7 +39,7 @@ def column_lanes(
     extent = sweep.axes[-1].extent
     lanes = scan_lanes(Vectors(), extent, threads, parameters)
     at_once = min(all_threads, parameters.resident)
-    of_lane = at_once * max(sum(dtype.itemsize for dtype in loads), 1)
+    of_lane = max(at_once * sum(dtype.itemsize for dtype in loads), 1)
     wanted = ceil_div(parameters.busy_bytes * parameters.multiprocessors, of_lane)
     while lanes < wanted and threads * lanes < extent:
         if 2 * lanes * words > parameters.column_scan_words:

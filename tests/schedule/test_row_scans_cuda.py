@@ -113,6 +113,12 @@ def test_threads_of_columns_keep_memory_busy(
     assert column_lanes(sweep, 16, columns * 512, given) == lanes
 
 
+def test_a_gpu_that_runs_no_thread_at_once_has_lanes() -> None:
+    x = torch.empty(8192, 3, device="meta")
+    (sweep,) = trace_rows(segment_of(lambda fd, x: fd.ops.cumsum(x, 0), x)).stages
+    assert column_lanes(sweep, 16, 1 << 20, CudaRowParameters(resident_threads=0)) >= 1
+
+
 @pytest.mark.parametrize(("elements", "whole"), [(1 << 20, True), ((1 << 20) + 2, False)])
 def test_loads_for_the_total_of_a_part_have_no_branch_if_vectors_are_whole(
     elements: int, *, whole: bool
