@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from fuser.ir.nodes import (
     Broadcast,
@@ -82,9 +83,9 @@ def stride_order(memory: Strided) -> tuple[int, ...]:
     return tuple(rank - 1 - slowest_first.index(dim) for dim in range(rank))
 
 
-def is_metadata(op: object) -> bool:
+def is_metadata(op: object) -> TypeGuard[MetadataOperation]:
     """Whether an operation only relabels elements, so that it may cost nothing."""
-    return isinstance(op, View | Permute | Broadcast | Expand | Squeeze | Slice | Flip)
+    return isinstance(op, MetadataOperation)
 
 
 def alias(op: MetadataOperation, memory: Strided, shape: tuple[int, ...]) -> Strided | None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from fuser.ir.extern_memory import extern_memory
-from fuser.ir.nodes import Extern, Flip, Fusion, MetadataOperation, Permute, Slice, Statement, Value
+from fuser.ir.nodes import Extern, Flip, Fusion, Permute, Slice, Statement, Value
 from fuser.ir.printer import operation_name
 from fuser.ir.strided import (
     Order,
@@ -49,10 +48,8 @@ def input_aliases(
     placed = dict(memory)
     log: list[str] = []
     for statement in fusion.statements:
-        if not is_metadata(statement.op):
-            continue
-        op = cast("MetadataOperation", statement.op)
-        if op.arg not in placed:
+        op = statement.op
+        if not is_metadata(op) or op.arg not in placed:
             continue
         out = statement.out
         lies = alias(op, placed[op.arg], out.shape)
@@ -101,13 +98,11 @@ def output_chains(
         root, statements = end, list[Statement]()
         while True:
             statement = definitions[root]
-            if not is_metadata(statement.op) or isinstance(statement.op, Slice | Flip):
+            op = statement.op
+            if not is_metadata(op) or isinstance(op, Slice | Flip) or op.arg in placed:
                 break  # a slice stays, so that the kernel writes no more; a flip is never free
-            operand = cast("MetadataOperation", statement.op).arg
-            if operand in placed:
-                break
             statements.insert(0, statement)
-            root = operand
+            root = op.arg
         chains.append(Chain(root, end, tuple(statements)))
     return chains
 
@@ -146,7 +141,8 @@ def _follow(chain: Chain, memory: Strided) -> dict[Value, Strided] | None:
     """Where each value along the chain lies if its root lies in `memory`."""
     lies = {chain.root: memory}
     for statement in chain.statements:
-        op = cast("MetadataOperation", statement.op)
+        op = statement.op
+        assert is_metadata(op), op
         found = alias(op, lies[op.arg], statement.out.shape)
         if found is None:
             return None
@@ -159,10 +155,11 @@ def _wanted_order(chain: Chain, end_order: Order) -> Order:
     order = end_order
     for statement in reversed(chain.statements):
         op = statement.op
+        assert is_metadata(op), op
         if isinstance(op, Permute):
             order = tuple(order[op.dims.index(dim)] for dim in range(len(op.dims)))
         else:
-            order = row_major_order(len(cast("MetadataOperation", op).arg.shape))
+            order = row_major_order(len(op.arg.shape))
     return order
 
 
