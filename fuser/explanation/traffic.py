@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fuser.ir.nodes import Cast, CheckIndex, Extern, Fusion, Statement, Value, operands
+from fuser.ir.nodes import Cast, CheckIndex, Fusion, Statement, Value, operands
 from fuser.ir.strided import is_metadata
 from fuser.runtime.plan import Plan
 from fuser.segmenter import (
     SegmentedFusion,
     bytes_read,
+    bytes_written,
     elements_of,
-    elements_read_by_torch,
+    elements_read,
 )
 
 
@@ -51,7 +52,7 @@ def _bytes_alone(fusion: Fusion) -> int:
         for operand in dict.fromkeys(operands(statement.op)):
             if operand.is_tensor:
                 source = _source(operand, definitions)
-                count = min(source.elements, _elements(statement, operand, made))
+                count = min(source.elements, elements_of(statement, operand, made))
                 total += count * source.dtype.itemsize
         total += sum(out.elements * _stored_size(out, uses, outputs) for out in statement.outs)
     return total
@@ -59,27 +60,13 @@ def _bytes_alone(fusion: Fusion) -> int:
 
 def _bytes_least(segmented: SegmentedFusion) -> int:
     fusion, memory = segmented.fusion, segmented.memory
-    stores = {
-        output.value: output.value.elements
+    stored = tuple(
+        output
         for output in fusion.outputs
         if output.alias_of is not None or memory[output.value].base not in fusion.inputs
-    }
-    wanted = dict(stores)
-    for statement in reversed(fusion.statements):
-        made = max(wanted.get(out, 0) for out in statement.outs)
-        for operand in dict.fromkeys(operands(statement.op)):
-            if made and operand.is_tensor:
-                read = wanted.get(operand, 0) + _elements(statement, operand, made)
-                wanted[operand] = min(operand.elements, read)
-    loads = {value: wanted.get(value, 0) for value in fusion.inputs if value.is_tensor}
-    return bytes_read(loads, memory) + bytes_read(stores, memory)
-
-
-def _elements(reader: Statement, operand: Value, made: int) -> int:
-    """How many elements of an operand are read to make `made` elements of the result."""
-    if isinstance(reader.op, Extern):
-        return elements_read_by_torch(Fusion((operand,), (reader,)))[operand]
-    return elements_of(reader, operand, made)
+    )
+    loads = elements_read(replace(fusion, outputs=stored))
+    return bytes_read(loads, memory) + bytes_written([o.value for o in stored], memory)
 
 
 def _is_free(statement: Statement) -> bool:

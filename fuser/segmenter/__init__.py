@@ -17,9 +17,9 @@ from fuser.segmenter.segment import segment
 from fuser.segmenter.traffic import (
     byte_count,
     bytes_read,
+    bytes_written,
     elements_of,
     elements_read,
-    elements_read_by_torch,
     elements_written,
 )
 from fuser.segmenter.updates import place_updates
@@ -41,12 +41,12 @@ __all__ = [
     "Update",
     "byte_count",
     "bytes_read",
+    "bytes_written",
     "colour_of",
     "draw",
     "drawing_of",
     "elements_of",
     "elements_read",
-    "elements_read_by_torch",
     "elements_written",
     "is_legible",
     "picture_of",

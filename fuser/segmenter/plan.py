@@ -8,13 +8,7 @@ from fuser.ir.nodes import Fusion, Value
 from fuser.ir.strided import Strided
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.profit import Machine
-from fuser.segmenter.traffic import (
-    bytes_read,
-    bytes_written,
-    elements_read,
-    elements_read_by_torch,
-    elements_written,
-)
+from fuser.segmenter.traffic import bytes_read, bytes_written, elements_read, elements_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +74,7 @@ class ExternStep:
     @property
     def bytes_read(self) -> int:
         """Bytes of its operands, whole, but of a table the rows that are looked up."""
-        return bytes_read(elements_read_by_torch(self.fusion), self.memory)
+        return bytes_read(elements_read(self.fusion), self.memory)
 
     @property
     def bytes_written(self) -> int:

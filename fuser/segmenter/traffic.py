@@ -35,27 +35,23 @@ def elements_read(fusion: Fusion) -> dict[Value, int]:
 
 
 def elements_of(reader: Statement, operand: Value, made: int) -> int:
-    """How many elements of an operand are read to make `made` elements of the result, at most."""
+    """How many elements of an operand are read to make `made` elements of the result, at most.
+
+    What torch runs reads all of its operands, but of a table the rows that are looked up.
+    """
     op = reader.op
+    if made == 0:
+        return 0
     if isinstance(op, Reduce | Scan):
-        return operand.elements if made else 0
+        return operand.elements
     if isinstance(op, Gather) and operand is op.index and op.mode == "index_select":
-        return operand.elements if made else 0
+        return operand.elements
     if isinstance(op, Scatter):
-        return _scattered_from(op, operand) if made else 0
+        return _scattered_from(op, operand)
+    if isinstance(op, Extern):
+        is_table = op.function == "embedding_fwd" and operand is op.args[1]
+        return min(operand.elements, reader.out.elements) if is_table else operand.elements
     return min(operand.elements, made)
-
-
-def elements_read_by_torch(fusion: Fusion) -> dict[Value, int]:
-    """How many elements of each input torch reads: all, but of a table the rows looked up."""
-    read = {value: value.elements for value in fusion.inputs if value.is_tensor}
-    for statement in fusion.statements:
-        op = statement.op
-        if isinstance(op, Extern) and op.function == "embedding_fwd":
-            table = op.args[1]
-            assert table is not None
-            read[table] = min(table.elements, statement.out.elements)
-    return read
 
 
 def _scattered_from(op: Scatter, operand: Value) -> int:
