@@ -173,7 +173,7 @@ def _wrong_type(operation: str, argument: str, expected: str, given: object) -> 
     return ArgumentTypeError(operation=operation, argument=argument, expected=expected, got=got)
 
 
-def dtype(operation: str, given: object) -> DataType:
+def data_type(operation: str, given: object) -> DataType:
     """A DataType. Raises ArgumentTypeError."""
     if not isinstance(given, DataType):
         raise ArgumentTypeError(

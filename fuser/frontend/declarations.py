@@ -13,7 +13,7 @@ from fuser.errors import (
     ScalarOutputError,
     UndefinedOutputError,
 )
-from fuser.frontend.arguments import boolean, dtype, integer, is_int, one_of, sequence
+from fuser.frontend.arguments import boolean, data_type, integer, is_int, one_of, sequence
 from fuser.frontend.calls import explained_calls
 from fuser.frontend.handles import Handle, Operand, Tensor, Vector
 from fuser.frontend.input_layouts import declared_order, described
@@ -83,14 +83,14 @@ class Declarations:
         """A runtime input `([None,] dtype=Double)`, or a constant `(value, dtype=None)`."""
         if isinstance(value, DataType):
             value, dtype = None, value
-        type_ = None if dtype is None else _dtype("define_scalar", dtype)
+        type_ = None if dtype is None else data_type("define_scalar", dtype)
         if value is None:
             return self._recorder.input("define_scalar", ScalarType(type_ or DataType.Double))
         return self._constant("define_scalar", value, type_)
 
     def define_constant(self, value: Number, dtype: DataType | None = None) -> Handle:
         """A constant; an older name of `define_scalar(value)`."""
-        type_ = None if dtype is None else _dtype("define_constant", dtype)
+        type_ = None if dtype is None else data_type("define_constant", dtype)
         return self._constant("define_constant", value, type_)
 
     def define_vector(
@@ -106,7 +106,7 @@ class Declarations:
         `define_vector(values)` are given numbers, which become constants, and scalars of the
         definition, cast where they are of another dtype. Raises ArgumentError, ArgumentTypeError.
         """
-        type_ = _dtype("define_vector", dtype)
+        type_ = data_type("define_vector", dtype)
         given = one_of("define_vector", size=size, values=values)
         if values is not None or not is_int(given):
             parts = sequence("define_vector", "values", given)
@@ -216,9 +216,6 @@ class Declarations:
                 got=type(value).__name__,
             )
         return self._recorder.constant(operation, number, dtype or dtypes.of_literal(number))
-
-
-_dtype = dtype
 
 
 def _layout_of(given: object) -> str:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fuser.errors import ArgumentError
-from fuser.frontend.arguments import boolean, check_zero_dim, extent, integer, number, option
-from fuser.frontend.arguments import dtype as dtype_of
+from fuser.frontend.arguments import (
+    boolean,
+    check_zero_dim,
+    data_type,
+    extent,
+    integer,
+    number,
+    option,
+)
 from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
@@ -87,7 +94,7 @@ class ExternOps(OperationGroup):
         args: dict[str, Handle | None] = {"mat1": mat1, "mat2": mat2}
         args |= {"scale1": scale1, "scale2": scale2}
         args |= {"alpha": alpha, "bias": bias, "beta": beta}
-        op = self._extern("scaled_mm", args, (dtype_of("scaled_mm", dtype),))
+        op = self._extern("scaled_mm", args, (data_type("scaled_mm", dtype),))
         return self._recorder.add("scaled_mm", op), None, None
 
     def topk(

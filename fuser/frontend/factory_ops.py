@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fuser.errors import ArgumentError
-from fuser.frontend.arguments import Shape, dtype, extent, extents, one_of
+from fuser.frontend.arguments import Shape, data_type, extent, extents, one_of
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import Category, DataType, takes
@@ -31,7 +31,7 @@ class FactoryOps(OperationGroup):
         sizes = self._sizes("full", one_of("full", shape=shape, size=size))
         fill = one_of("full", fill_value=fill_value, arg=arg)
         value = self._recorder.scalar("full", "fill_value", fill)
-        element = _dtype("full", dtype)
+        element = data_type("full", dtype)
         _check_fits("full", "fill_value", fill, element)
         return self._recorder.add("full", Full(sizes, value, element))
 
@@ -50,7 +50,7 @@ class FactoryOps(OperationGroup):
         count = extent(self._recorder, "iota", "length", length, lowest=0)
         first = self._real("start", 0 if start is None else start)
         pace = self._real("step", 1 if step is None else step)
-        element = _dtype("iota", dtype)
+        element = data_type("iota", dtype)
         _check_fits("iota", "start", start, element)
         _check_fits("iota", "step", step, element)
         return self._recorder.add("iota", Iota(count, first, pace, element))
@@ -82,6 +82,3 @@ def _check_fits(operation: str, argument: str, given: object, dtype: DataType) -
     if not takes(dtype, number):
         expected = f"expected a number that fits {dtype.name}"
         raise ArgumentError(operation=operation, argument=argument, got=given, expected=expected)
-
-
-_dtype = dtype

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuser.errors import ArgumentError
-from fuser.frontend.arguments import Shape, dtype, extents
+from fuser.frontend.arguments import Shape, data_type, extents
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtype_rules import refused
@@ -104,7 +104,7 @@ class RandomOps(OperationGroup):
         named = zip(_PARAMETERS[distribution], parameters, strict=True)
         first, second = (self._recorder.scalar(name, *parameter) for parameter in named)
         seed, offset = self._state(name, *given)
-        op = Random(distribution, shape, (first, second), seed, offset, _dtype(name, dtype))
+        op = Random(distribution, shape, (first, second), seed, offset, data_type(name, dtype))
         return self._recorder.add(name, op)
 
     def _state(
@@ -134,4 +134,3 @@ class RandomOps(OperationGroup):
 
 
 _PARAMETERS = {"uniform": ("minval", "maxval"), "normal": ("mean", "std")}
-_dtype = dtype

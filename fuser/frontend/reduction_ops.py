@@ -9,7 +9,7 @@ from fuser.errors import ArgumentError
 from fuser.frontend.arguments import (
     boolean,
     check_zero_dim,
-    dtype,
+    data_type,
     integer,
     is_int,
     one_of,
@@ -197,8 +197,8 @@ class ReductionOps(OperationGroup):
     ) -> Handle:
         value = self._recorder.tensor(name, "arg", arg)
         if isinstance(dims, DataType) and name not in ("any", "all"):
-            dims, dtype = None, _dtype(name, one_of(name, dtype=dtype, dims=dims))
-        result = None if dtype is None else _dtype(name, dtype)
+            dims, dtype = None, data_type(name, one_of(name, dtype=dtype, dims=dims))
+        result = None if dtype is None else data_type(name, dtype)
         given, kept = _read(name, dims, keepdim, older)
         op = Reduce(name, value, self._dims(name, value, given), kept, result)
         return self._recorder.add(name, op)
@@ -265,7 +265,6 @@ class ReductionOps(OperationGroup):
 
 
 _OLDER = ("axes", "dim", "axis")
-_dtype = dtype
 
 
 def _read(name: str, dims: object, keepdim: object, older: Older) -> tuple[object, bool]:

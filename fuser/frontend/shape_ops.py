@@ -9,7 +9,7 @@ from fuser.frontend.arguments import (
     Shape,
     boolean,
     check_original_shape,
-    dtype,
+    data_type,
     extents,
     integer,
     ints,
@@ -49,7 +49,7 @@ class ShapeOps(OperationGroup):
     def cast(self, arg: Operand, dtype: DataType) -> Handle:
         """The same numbers as `dtype`; complex to real keeps the real part."""
         value = self._recorder.operand("cast", "arg", arg)
-        return self._recorder.add("cast", Cast(value, _dtype("cast", dtype)))
+        return self._recorder.add("cast", Cast(value, data_type("cast", dtype)))
 
     def reshape(
         self,
@@ -249,9 +249,6 @@ class ShapeOps(OperationGroup):
                 operation="cat", argument="tensors", got=[], expected="expected at least one"
             )
         return self._recorder.add("cat", Cat(args, self._recorder.dim("cat", args[0], dim)))
-
-
-_dtype = dtype
 
 
 def _broadcast_dims(value: Value, given: object, rank: int) -> list[int]:

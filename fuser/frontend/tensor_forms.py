@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fuser.errors import ArgumentError, ArgumentTypeError
-from fuser.frontend.arguments import boolean, dtype, integer, is_int, is_sequence, one_of, sequence
+from fuser.frontend.arguments import (
+    boolean,
+    data_type,
+    integer,
+    is_int,
+    is_sequence,
+    one_of,
+    sequence,
+)
 from fuser.frontend.input_layouts import declared_layout, declared_shape, described
 from fuser.ir.dtypes import DataType
 from fuser.ir.types import DYNAMIC, Layout, TensorType
@@ -33,7 +41,7 @@ def declared_tensor(positional: Sequence[object], named: Mapping[str, object]) -
     given = {name: value for name, value in named.items() if value is not DEFAULTS.get(name)}
     arguments = _read_once(_by_position(positional), given)
     form = _form(arguments)
-    element = dtype("define_tensor", arguments.get("dtype", DEFAULTS["dtype"]))
+    element = data_type("define_tensor", arguments.get("dtype", DEFAULTS["dtype"]))
     is_cpu = boolean("define_tensor", "is_cpu", arguments.get("is_cpu", False))
     shape, layout = _shape_and_layout(form, arguments)
     if is_cpu and shape:
