@@ -14,7 +14,7 @@ from fuser.frontend.handles import Handle, Scalar
 from fuser.frontend.recorder import Recorder
 from fuser.ir.dtypes import Category, DataType, holds
 from fuser.ir.nodes import Cast, Extent, Value, python_int, python_number
-from fuser.ir.types import DYNAMIC
+from fuser.ir.result_shapes import same_sizes
 
 Shape = Sequence[int | Handle]
 T = TypeVar("T")
@@ -227,11 +227,7 @@ def _cut(number: object) -> object:
 def check_original_shape(operation: str, operand: Value, given: object) -> None:
     """Raises OriginalShapeError unless `given` agrees with the operand's known sizes."""
     original = ints(operation, "original_shape", given)
-    agrees = len(original) == len(operand.shape) and all(
-        DYNAMIC in (claimed, actual) or claimed == actual
-        for claimed, actual in zip(original, operand.shape, strict=True)
-    )
-    if not agrees:
+    if not same_sizes(original, operand.shape):
         raise OriginalShapeError(
             operation=operation, got=original, operand=operand.name, expected=list(operand.shape)
         )

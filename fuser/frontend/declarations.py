@@ -23,7 +23,8 @@ from fuser.ir import dtypes
 from fuser.ir.binding import is_strided
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Cast, Number, StrideOrder, Value, python_number
-from fuser.ir.types import DYNAMIC, ScalarType, TensorType
+from fuser.ir.result_shapes import same_sizes
+from fuser.ir.types import ScalarType, TensorType
 
 
 @explained_calls()
@@ -180,14 +181,7 @@ class Declarations:
 
     def _alias(self, value: Value, given: object) -> Value:
         alias = self._recorder.tensor("add_output", "alias_input", given)
-        agree = (
-            alias.dtype is value.dtype
-            and len(alias.shape) == len(value.shape)
-            and all(
-                have == want or DYNAMIC in (have, want)
-                for have, want in zip(alias.shape, value.shape, strict=True)
-            )
-        )
+        agree = alias.dtype is value.dtype and same_sizes(alias.shape, value.shape)
         if alias not in self._recorder.fusion.inputs or not agree:
             raise ArgumentError(
                 operation="add_output",

@@ -16,14 +16,10 @@ from torch.fx import Node
 from fuser.errors import ArgumentError, ArgumentTypeError
 from fuser.frontend.definition import FusionDefinition
 from fuser.frontend.handles import Handle, Operand, Tensor
-from fuser.integrations.fx_types import (
-    data_type,
-    meta_of,
-    static_sizes,
-    tensor_of,
-)
+from fuser.integrations.fx_types import data_type, meta_of, static_sizes, tensor_of
 from fuser.integrations.layouts import wanted_orders
 from fuser.ir.dtypes import DataType
+from fuser.ir.result_shapes import same_sizes
 
 Results = Handle | tuple[Handle, ...]
 
@@ -113,10 +109,7 @@ class Lowering:
         if not isinstance(handle, Tensor):
             handle = self.ops.full([], handle, wanted)
         expected, sizes = static_sizes(meta), handle.value.shape
-        agree = len(sizes) == len(expected) and all(
-            -1 in (have, want) or have == want for have, want in zip(sizes, expected, strict=True)
-        )
-        if not agree:
+        if not same_sizes(sizes, expected):
             raise ArgumentError(
                 operation=str(self._node), argument="sizes", got=sizes, expected=f"torch {expected}"
             )

@@ -14,7 +14,7 @@ from fuser.ir import shapes
 from fuser.ir.dtype_rules import check_dtype, check_same_dtype, refused
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
-from fuser.ir.result_shapes import same_size
+from fuser.ir.result_shapes import same_size, same_sizes
 from fuser.ir.types import DYNAMIC, TensorType
 
 Types = tuple[TensorType, ...]
@@ -118,13 +118,13 @@ def _known(*sizes: int) -> int:
 def _check_broadcasts(name: str, added: Value, scores: tuple[int, ...]) -> None:
     """Raises BroadcastError or ArgumentError unless `added` broadcasts to the sizes of `scores`."""
     joined = shapes.broadcast("sdpfa_fwd", [scores, added.shape])
-    if len(joined) != len(scores) or not all(map(same_size, joined, scores)):
+    if not same_sizes(joined, scores):
         expected = f"expected sizes that broadcast to {list(scores)}"
         raise _argument("sdpfa_fwd", name, [added.shape], expected)
 
 
 def _check_sizes(name: str, given: Value, sizes: tuple[int, ...]) -> None:
-    if len(given.shape) != len(sizes) or not all(map(same_size, given.shape, sizes)):
+    if not same_sizes(given.shape, sizes):
         expected = f"expected sizes {list(sizes)}, as sdpfa_fwd gives them"
         raise _argument("sdpfa_bwd", name, [given.shape], expected)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuser.errors import IndexOutOfRangeError
 from fuser.ir import shapes
 from fuser.ir.nodes import Gather, Scatter, Value
-from fuser.ir.result_shapes import argument_error, check_dims, same_size
+from fuser.ir.result_shapes import argument_error, check_dims, same_size, same_sizes
 from fuser.ir.types import DYNAMIC
 
 
@@ -97,6 +97,6 @@ def _check_at_most_one_dim(operation: str, index: Value) -> None:
 
 def _check_sizes(operation: str, argument: str, given: Value, sizes: tuple[int, ...]) -> None:
     """Raises ArgumentError unless a tensor has these sizes, as far as they are known."""
-    if len(given.shape) != len(sizes) or not all(map(same_size, given.shape, sizes)):
+    if not same_sizes(given.shape, sizes):
         expected = f"expected sizes {list(sizes)}, a slice of the data for each index"
         raise argument_error(operation, argument, list(given.shape), expected)

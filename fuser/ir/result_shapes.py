@@ -151,7 +151,7 @@ def cat(op: Cat) -> tuple[int, ...]:
         if len(arg.shape) != len(shape):
             raise argument_error("cat", "tensors", got, "their numbers of dimensions differ")
         for dim, (left, right) in enumerate(zip(shape, arg.shape, strict=True)):
-            if dim != op.dim and DYNAMIC not in (left, right) and left != right:
+            if dim != op.dim and not same_size(left, right):
                 raise argument_error("cat", "tensors", got, expected)
             if left == DYNAMIC:
                 shape[dim] = right
@@ -194,6 +194,11 @@ def check_dims(operation: str, operand: Value, dims: tuple[int, ...]) -> None:
 def same_size(left: int, right: int) -> bool:
     """Whether two extents may be equal at execution."""
     return DYNAMIC in (left, right) or left == right
+
+
+def same_sizes(left: Sequence[int], right: Sequence[int]) -> bool:
+    """Whether two shapes may be equal at execution."""
+    return len(left) == len(right) and all(map(same_size, left, right))
 
 
 _EXPAND = "expand or broadcast_in_dim"
