@@ -28,7 +28,6 @@ from fuser.ir.nodes import (
     Operation,
     Permute,
     Pointwise,
-    Slice,
     Squeeze,
     Statement,
     StrideOrder,
@@ -221,10 +220,7 @@ class _Reader:
             return value
         limits = with_size(at.index.shape, at.dim)[-len(value.shape) :]
         ends = tuple(map(min, value.shape, (max(limit, 1) for limit in limits)))
-        if ends == value.shape:
-            return value
-        rank = len(ends)
-        return self._emit.add(Slice(value, (0,) * rank, ends, (1,) * rank))
+        return self._emit.leading(value, ends)
 
     def _checked(self, value: Value) -> Value:
         """`value`, chosen by a check of the index, so that the check is read and stays."""
@@ -234,8 +230,7 @@ class _Reader:
         behind = len(op.arg.shape) - op.dim - 1
         if op.mode == "index_select" and behind and op.index.shape:
             inside = add(Broadcast(inside, (False, *(True,) * behind)))
-        result = add(Pointwise("where", (inside, value, value)))
-        return result if result.dtype is value.dtype else add(Cast(result, value.dtype))
+        return self._emit.cast(add(Pointwise("where", (inside, value, value))), value.dtype)
 
     def _of_rank(self, rank: int, value: Value) -> Value:
         """`value` with at least so many dimensions."""

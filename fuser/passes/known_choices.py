@@ -11,7 +11,7 @@ Losses compare their targets with the index that is ignored, and targets may be 
 
 from __future__ import annotations
 
-from fuser.ir.nodes import Cast, Fusion, Operation, Pointwise, Statement, Value
+from fuser.ir.nodes import Fusion, Operation, Pointwise, Statement, Value
 from fuser.passes.ranges import Ranges
 from fuser.passes.rewrite import Emitter, rewrite
 
@@ -25,7 +25,6 @@ def take_known_choices(fusion: Fusion) -> Fusion:
         op = statement.op
         if not isinstance(op, Pointwise) or op.op != "where":
             return None
-        out = statement.out
         condition, yes, no = op.args
         chosen = ranges.number(condition)
         if chosen is None:
@@ -33,8 +32,6 @@ def take_known_choices(fusion: Fusion) -> Fusion:
         taken = yes if chosen else no
         if not taken.is_tensor:
             return None
-        if taken.dtype is not out.dtype:
-            taken = emit.add(Cast(taken, out.dtype))
-        return emit.expanded(taken, out.shape)
+        return emit.expanded(emit.cast(taken, statement.out.dtype), statement.out.shape)
 
     return rewrite(fusion, rule, may_copy=True)

@@ -10,17 +10,7 @@ Gradients over a batch of one are such: they need no kernel of rows.
 
 from __future__ import annotations
 
-from fuser.ir.nodes import (
-    Cast,
-    Constant,
-    Fusion,
-    Operation,
-    Pointwise,
-    Reduce,
-    Squeeze,
-    Statement,
-    Value,
-)
+from fuser.ir.nodes import Constant, Fusion, Operation, Pointwise, Reduce, Squeeze, Statement, Value
 from fuser.passes.rewrite import Emitter, rewrite
 
 _FOLDS = ("sum", "prod", "max", "min", "any", "all")
@@ -42,6 +32,5 @@ def _element(statement: Statement, emit: Emitter) -> Operation | Value | None:
         # The sum of -0.0 alone is 0.
         zero = emit.add(Constant(0.0, element.dtype))
         element = emit.add(Pointwise("add", (element, zero)))
-    if element.dtype is not statement.out.dtype:
-        element = emit.add(Cast(element, statement.out.dtype))
+    element = emit.cast(element, statement.out.dtype)
     return element if op.keepdim or not op.dims else emit.add(Squeeze(element, op.dims))

@@ -70,9 +70,7 @@ def _summed(statement: Statement, emit: Emitter) -> Operation | Value | None:
     nothing = emit.add(Constant(0, DataType.Int))
     in_range = emit.add(Pointwise("ge", (found.place, nothing)))
     total = emit.add(Pointwise("where", (in_range, total, rest)))
-    total = emit.expanded(total, with_size(shape, dim))
-    if total.dtype is not statement.out.dtype:
-        total = emit.add(Cast(total, statement.out.dtype))
+    total = emit.cast(emit.expanded(total, with_size(shape, dim)), statement.out.dtype)
     return total if op.keepdim else emit.add(Squeeze(total, (dim,)))
 
 
@@ -108,7 +106,7 @@ class _Search:
         values = self._same(chosen), self._same(other)
         if place is None or values[0] is None or values[1] is None:
             return self._mapped(op, op.args)
-        at, rest = (self._converted(v, infer(op)[0].dtype) for v in values if v is not None)
+        at, rest = (self._emit.cast(v, infer(op)[0].dtype) for v in values if v is not None)
         return _TwoValued(place, at, rest)
 
     def _place(self, condition: Value) -> Value | None:
@@ -169,6 +167,3 @@ class _Search:
     def _size(self, value: Value) -> int:
         """A value's size along the dimension; 1 if it has fewer dimensions."""
         return value.shape[self._dim] if len(value.shape) >= -self._dim else 1
-
-    def _converted(self, value: Value, dtype: DataType) -> Value:
-        return value if value.dtype is dtype else self._emit.add(Cast(value, dtype))

@@ -30,7 +30,6 @@ from fuser.ir.nodes import (
     Pad,
     Pointwise,
     Scatter,
-    Slice,
     Statement,
     Value,
     View,
@@ -77,14 +76,14 @@ def _overwritten(op: Scatter, places: Range, emit: Emitter) -> Operation | Value
         return None
     if not op.src.is_tensor:
         return Full(op.arg.shape, op.src, op.arg.dtype)
-    source = _leading(op.src, op.index.shape, emit)
+    source = emit.leading(op.src, op.index.shape)
     return emit.add(Flip(source, (op.dim,))) if places.step < 0 else source
 
 
 def _added(op: Scatter, places: Range, emit: Emitter) -> Operation | Value | None:
     source = op.src
     if op.mode == "scatter_add":
-        source = _leading(source, op.index.shape, emit)
+        source = emit.leading(source, op.index.shape)
     elif op.mode == "index_put_accumulate" and len(op.index.shape) != 1:
         source = emit.add(View(source, (places.count, *op.arg.shape[1:])))
     zero = _zero(op.arg, emit)
@@ -108,13 +107,6 @@ def _zero(value: Value, emit: Emitter) -> Constant | None:
     if number is None or number.value != 0:
         return None
     return converted(number, value.dtype)
-
-
-def _leading(value: Value, shape: tuple[int, ...], emit: Emitter) -> Value:
-    """The first elements of each dimension."""
-    if value.shape == shape:
-        return value
-    return emit.add(Slice(value, (0,) * len(shape), shape, (1,) * len(shape)))
 
 
 def _spread(op: Scatter, source: Value, places: Range, fill: Value, emit: Emitter) -> Value:

@@ -10,8 +10,7 @@ Floating types are followed as long as every number is an integer that they hold
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fuser.ir.infer import signature
@@ -144,10 +143,10 @@ Lookup = Callable[[Value], Linear | None]
 
 def _linear(op: Operation, shape: tuple[int, ...], known: Lookup) -> Linear | None:
     match op:
-        case Constant():
-            number = op.value
-            integral = isinstance(number, int) or (isinstance(number, float) and _is_whole(number))
-            return Linear(int(number), ()) if integral else None  # pyright: ignore[reportArgumentType]
+        case Constant(int() as number):
+            return Linear(int(number), ())
+        case Constant(float() as number) if number.is_integer():
+            return Linear(int(number), ())
         case Full():
             fill = known(op.fill)
             return None if fill is None else Linear(fill.offset, (0,) * len(shape))
@@ -185,7 +184,8 @@ def _relabelled(
         case View():
             return found.viewed(op.arg.shape, shape)
         case Slice():
-            offset += _product(static(op.starts), steps)
+            starts = zip(static(op.starts), steps, strict=True)
+            offset += sum(start * step for start, step in starts)
             paced = tuple(step * pace for step, pace in zip(steps, static(op.steps), strict=True))
             return Linear(offset, paced).over(shape)
         case Flip():
@@ -223,11 +223,3 @@ def _arithmetic(op: Pointwise, shape: tuple[int, ...], known: Lookup) -> Linear 
             return None if chosen is None else Linear(int(chosen), (0,) * len(shape))
         case _:
             return None
-
-
-def _is_whole(number: float) -> bool:
-    return math.isfinite(number) and number == math.floor(number)
-
-
-def _product(left: Sequence[int], right: Sequence[int]) -> int:
-    return sum(x * y for x, y in zip(left, right, strict=True))

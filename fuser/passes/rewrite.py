@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from fuser.ir.dtypes import DataType
 from fuser.ir.infer import infer
 from fuser.ir.nodes import (
     Broadcast,
+    Cast,
     Expand,
     Fusion,
     Operation,
+    Slice,
     Statement,
     StrideOrder,
     Value,
@@ -63,6 +66,16 @@ class Emitter:
             flags = (*(True,) * new, *(False,) * len(value.shape))
             value = self.add(Broadcast(value, flags))
         return value if value.shape == shape else self.add(Expand(value, shape))
+
+    def cast(self, value: Value, dtype: DataType) -> Value:
+        """`value` in a type: itself, if it is."""
+        return value if value.dtype is dtype else self.add(Cast(value, dtype))
+
+    def leading(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """The first elements of `value` along each dimension."""
+        if value.shape == shape:
+            return value
+        return self.add(Slice(value, (0,) * len(shape), shape, (1,) * len(shape)))
 
     def append(self, statement: Statement) -> None:
         """Add a statement whose results are numbered."""

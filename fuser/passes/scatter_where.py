@@ -14,7 +14,6 @@ from __future__ import annotations
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
     Broadcast,
-    Cast,
     CheckIndex,
     Constant,
     Fusion,
@@ -22,7 +21,6 @@ from fuser.ir.nodes import (
     Operation,
     Pointwise,
     Scatter,
-    Slice,
     Statement,
     Value,
 )
@@ -51,16 +49,14 @@ def _compared(op: Operation, ranges: Ranges, emit: Emitter) -> Operation | Value
     if op.index.shape != rows or size == 0:
         return None
     source = op.src
-    if not source.is_tensor:
+    if source.is_tensor:
+        source = emit.leading(source, rows)
+    else:
         source = converted_scalar(source, op.arg.dtype, emit)
-    elif source.shape != rows:
-        source = emit.add(Slice(source, (0,) * len(rows), rows, (1,) * len(rows)))
     if op.mode == "scatter_add":
         source = emit.add(Pointwise("add", (op.arg, source)))
     chosen = emit.add(Pointwise("where", (_is_place(op, ranges, emit), source, op.arg)))
-    if chosen.dtype is op.arg.dtype:
-        return chosen
-    return emit.add(Cast(chosen, op.arg.dtype))
+    return emit.cast(chosen, op.arg.dtype)
 
 
 def _is_place(op: Scatter, ranges: Ranges, emit: Emitter) -> Value:
