@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch.fx import Node
@@ -86,8 +86,8 @@ def coverage(
 class Reports:
     """The coverage of the graphs compiled last, by any thread."""
 
-    def __init__(self, kept: int = KEPT_REPORTS) -> None:
-        self._reports: deque[Coverage] = deque(maxlen=kept)
+    def __init__(self) -> None:
+        self._reports: deque[Coverage] = deque(maxlen=KEPT_REPORTS)
         self._lock = threading.Lock()
         self.watchers: Watchers[[Coverage]] = Watchers()
         """Told of every report that is added."""
@@ -106,8 +106,3 @@ class Reports:
     def clear(self) -> None:
         with self._lock:
             self._reports.clear()
-
-
-def summary(reports: Sequence[Coverage]) -> str:
-    """Several reports, one after the other."""
-    return "\n".join(map(str, reports))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
@@ -10,6 +11,7 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+from torch.fx.node import map_arg
 
 from fuser.ir import dtypes
 from fuser.ir.dtypes import DataType
@@ -26,6 +28,11 @@ def meta_of(node: Node) -> object:
 def value_of(argument: Any) -> Any:
     """What is known of an argument: of a node, what tracing says; else the argument itself."""
     return meta_of(argument) if isinstance(argument, Node) else argument
+
+
+def values_of(arguments: Any) -> Any:
+    """Arguments, in whatever holds them, with what tracing says in the place of nodes."""
+    return map_arg(arguments, value_of)
 
 
 def tensors_of(value: object) -> list[torch.Tensor]:
@@ -66,16 +73,21 @@ def is_pointwise(node: Node) -> bool:
     return torch.Tag.pointwise in getattr(node.target, "tags", ())
 
 
+def all_read_by(nodes: Iterable[Node | None]) -> set[Node]:
+    """Nodes and all that leads to them."""
+    found: set[Node] = set()
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Node) and node not in found:
+            found.add(node)
+            pending += node.all_input_nodes
+    return found
+
+
 def is_floating(argument: object) -> bool:
     """Whether an argument is a float, or the node of one."""
-    value = meta_of(argument) if isinstance(argument, Node) else argument
-    return isinstance(value, float | torch.SymFloat)
-
-
-def is_number(value: object) -> bool:
-    """Whether a node's result is a number, perhaps a symbolic one."""
-    symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
-    return isinstance(value, int | float | bool | symbolic)
+    return isinstance(value_of(argument), float | torch.SymFloat)
 
 
 def data_type(dtype: torch.dtype) -> DataType:
@@ -146,10 +158,5 @@ def hints(sizes: Iterable[int | torch.SymInt]) -> tuple[int, ...]:
 
 def nbytes(node: Node) -> int:
     """The bytes of a node's tensors, by example sizes."""
-    total = 0
-    for tensor in tensors_of(meta_of(node)):
-        count = 1
-        for size in hints(tensor.shape):
-            count *= size
-        total += count * tensor.dtype.itemsize
-    return total
+    tensors = tensors_of(meta_of(node))
+    return sum(math.prod(hints(tensor.shape)) * tensor.dtype.itemsize for tensor in tensors)

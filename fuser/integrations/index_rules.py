@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch.fx import Node
 
+from fuser.integrations.aten.moves import filled_with
 from fuser.integrations.aten.row import arguments
 from fuser.integrations.fx_types import (
     is_floating,
@@ -183,7 +184,7 @@ def _known_pieces(x: Node, indices: Mapping[int, Node]) -> dict[int, list[Piece]
 def _index_put(node: Node) -> Node | None:
     given = arguments(node)
     x, indices, values, adds = (given[k] for k in ("self", "indices", "values", "accumulate"))
-    if adds and not _is_zeros(x):
+    if adds and filled_with(x) != 0:
         return None
     found = _only(indices)
     placed = None if found is None else _placed(node, x, *found, values)
@@ -194,7 +195,7 @@ def _index_put(node: Node) -> Node | None:
 
 def _index_add(node: Node) -> Node | None:
     given = arguments(node)
-    if not _is_zeros(given["self"]) or given["alpha"] != 1:
+    if filled_with(given["self"]) != 0 or given["alpha"] != 1:
         return None
     x, dim, index, source = (given[name] for name in ("self", "dim", "index", "source"))
     placed = _placed(node, x, dim, index, source)
@@ -231,13 +232,6 @@ def _placed(node: Node, x: Node, dim: int, index: object, source: Node) -> Node 
         return None
     args = (x, source, dim, found.start, found.end, found.step)
     return node.graph.call_function(_aten.slice_scatter.default, args)
-
-
-def _is_zeros(node: Node) -> bool:
-    if node.target not in (_aten.full.default, _aten.full_like.default):
-        return False
-    fill = node.args[1]
-    return isinstance(fill, int | float) and fill == 0
 
 
 INDEX_RULES: Mapping[Any, Rule] = {

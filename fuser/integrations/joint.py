@@ -21,7 +21,6 @@ from typing import Any, cast
 
 import torch
 from torch.fx import Graph, Node
-from torch.fx.node import map_arg
 
 from fuser.integrations.aten.row import arguments
 from fuser.integrations.fx_types import (
@@ -32,6 +31,7 @@ from fuser.integrations.fx_types import (
     same_numbers,
     tensor_of,
     value_of,
+    values_of,
 )
 from fuser.integrations.index_rules import INDEX_RULES, Rule
 from fuser.integrations.readers import needs_memory, readers_of, views_if
@@ -179,8 +179,7 @@ def _laid_out(node: Node, source: Node) -> Node | None:
 def _called(node: Node, target: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Node:
     """A new node of the same direction and line as another, with the tensor it makes."""
     new = node.graph.call_function(target, args, options)
-    given: Any = map_arg(args, lambda n: n.meta["val"])
-    new.meta = {**node.meta, "val": target(*given, **options)}
+    new.meta = {**node.meta, "val": target(*values_of(args), **options)}
     return new
 
 

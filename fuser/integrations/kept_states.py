@@ -16,10 +16,9 @@ from typing import Any, cast
 
 from torch._guards import detect_fake_mode
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
-from torch.fx import Graph, Node
-from torch.fx.node import map_arg
+from torch.fx import Graph
 
-from fuser.integrations.fx_types import meta_of
+from fuser.integrations.fx_types import meta_of, values_of
 
 _KEEPING: tuple[Any, ...] = (run_and_save_rng_state, run_with_rng_state)
 
@@ -31,7 +30,7 @@ def describe_kept_states(graph: Graph) -> None:
     if mode is None:
         return
     for node in found:
-        args, options = map_arg((node.args, node.kwargs), _made)
+        args, options = values_of((node.args, node.kwargs))
         operation: Any = node.target
         with mode:
             node.meta["val"] = made = operation(*args, **options)
@@ -39,7 +38,3 @@ def describe_kept_states(graph: Graph) -> None:
             if reader.target is operator.getitem:
                 place = cast("int", reader.args[1])
                 reader.meta.setdefault("val", cast("Sequence[object]", made)[place])
-
-
-def _made(node: Node) -> Any:
-    return meta_of(node)

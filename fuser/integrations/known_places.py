@@ -27,7 +27,7 @@ from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.fx.node import map_arg
 
-from fuser.integrations.fx_types import is_static, meta_of, tensor_of
+from fuser.integrations.fx_types import is_static, meta_of, tensor_of, values_of
 from fuser.integrations.open_sizes import sizes_of
 
 _aten: Any = torch.ops.aten
@@ -220,8 +220,7 @@ def _zeros(shape: Sequence[int | Node], like: Node) -> Node:
     tensor = tensor_of(like)
     options: Any = {"dtype": tensor.dtype, "device": tensor.device}
     zeros = like.graph.call_function(_aten.full.default, (shape, 0), options)
-    sizes: Any = map_arg(shape, _made)
-    zeros.meta["val"] = tensor.new_zeros(sizes)
+    zeros.meta["val"] = tensor.new_zeros(values_of(shape))
     return zeros
 
 
@@ -230,9 +229,5 @@ def _call(target: Any, *args: Any, **options: Any) -> Node:
     read: list[Node] = []
     map_arg(args, lambda node: read.append(node) or node)
     new = read[0].graph.call_function(target, args, options)
-    new.meta["val"] = target(*map_arg(args, _made), **options)
+    new.meta["val"] = target(*values_of(args), **options)
     return new
-
-
-def _made(node: Node) -> Any:
-    return meta_of(node)

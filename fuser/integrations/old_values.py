@@ -10,14 +10,14 @@ reads, the forward saves a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from fuser.integrations.fx_types import is_view, is_write
+from fuser.integrations.fx_types import all_read_by, is_view, is_write
 from fuser.integrations.readers import base_of
 
 _aten: Any = torch.ops.aten
@@ -32,8 +32,8 @@ def save_old_values(graph: Graph, results: int) -> None:
     into = {base_of(write.all_input_nodes[0]) for write in writes}
     # Where an input has a gradient, the graph returns the new value, and the runtime writes it.
     told = {getattr(kind, "mutated_input", None) for kind in output.meta.get("desc", ())} - {None}
-    forward = _all_read_by((*returned[:results], *writes))
-    needed = _all_read_by(returned[results:])
+    forward = all_read_by((*returned[:results], *writes))
+    needed = all_read_by(returned[results:])
     for node in graph.find_nodes(op="placeholder"):
         if node in into or node.meta.get("desc") in told:
             _save(node, forward, needed)
@@ -73,15 +73,3 @@ def _copied(old: Node) -> Node:
     copy.meta = {"val": old.meta["val"], "partitioner_tag": "is_forward"}
     copy.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     return copy
-
-
-def _all_read_by(nodes: Iterable[Node | None]) -> set[Node]:
-    """Nodes and all they read."""
-    found: set[Node] = set()
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Node) and node not in found:
-            found.add(node)
-            pending += node.all_input_nodes
-    return found

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fuser.integrations.fx_types import is_known, is_static, meta_of, tensor_of
+from fuser.integrations.fx_types import all_read_by, is_known, is_static, meta_of, tensor_of
 
 _sym_size: Any = torch.ops.aten.sym_size.int
 
@@ -29,7 +29,9 @@ def _node_of(size: Any, x: Node) -> Node:
     that lead to `x`. That of `x` would divide what computes it from what reads the size."""
     inputs = x.graph.find_nodes(op="placeholder")
     numbers = (node for node in inputs if isinstance(meta_of(node), torch.SymInt))
-    found = (_read_off(node, size) for node in (*numbers, *_leading_to(x)))
+    leading = all_read_by([x])
+    in_order = (node for node in x.graph.nodes if node in leading)
+    found = (_read_off(node, size) for node in (*numbers, *in_order))
     return next(node for node in found if node is not None)
 
 
@@ -44,15 +46,3 @@ def _read_off(node: Node, size: Any) -> Node | None:
             made.meta["val"] = other
             return made
     return None
-
-
-def _leading_to(x: Node) -> list[Node]:
-    """A node and all that it is made of, in the order of the graph."""
-    found: set[Node] = set()
-    pending = [x]
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending += node.all_input_nodes
-    return [node for node in x.graph.nodes if node in found]

@@ -69,9 +69,8 @@ class _Partitioner:
                 node = joined[node]
             return node
 
-        for node in self._uses.nodes:
-            if node not in self._uses.members:
-                continue
+        members = [node for node in self._uses.nodes if node in self._uses.members]
+        for node in members:
             place = self._level[node], device_of(node)
             for source in (node, *self._uses.sources(node)):
                 together = self._level.get(source) == place[0] and source in self._uses.members
@@ -81,9 +80,8 @@ class _Partitioner:
                 if other is not root(node):
                     joined[root(node)] = other
         groups: dict[Node, list[Node]] = {}
-        for node in self._uses.nodes:
-            if node in self._uses.members:
-                groups.setdefault(root(node), []).append(node)
+        for node in members:
+            groups.setdefault(root(node), []).append(node)
         return list(groups.values())
 
     def _partition(self, members: Sequence[Node]) -> Partition:
@@ -94,9 +92,7 @@ class _Partitioner:
             source = pending.pop()
             if source in nodes or source in inputs:
                 continue
-            if self._uses.is_repeated(source) or (
-                source not in own and self._uses.is_factory(source)
-            ):
+            if self._uses.is_repeated(source) or self._uses.is_factory(source):
                 nodes.add(source)
                 pending += source.all_input_nodes
             else:
@@ -111,9 +107,7 @@ class _Partitioner:
 
 
 def device_of(node: Node) -> torch.device:
-    value = meta_of(node)
-    (first, *_) = tensors_of(value)
-    return first.device
+    return tensors_of(meta_of(node))[0].device
 
 
 def _is_small(node: Node) -> bool:

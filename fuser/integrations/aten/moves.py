@@ -80,8 +80,9 @@ def along(b: Lowering, vector: Handle, dim: int, rank: int) -> Handle:
 def _slice_scatter(
     b: Lowering, self: Any, src: Any, dim: int, start: Any, end: Any, step: Any
 ) -> Handle:
-    x, source, dim = b.tensor(self), b.tensor(src), dim % b.tensor(self).ndim
-    if (size := static_sizes(tensor_of(src))[dim]) == 0:  # no place in it to clamp to
+    x, source = b.tensor(self), b.tensor(src)
+    size = static_sizes(tensor_of(src))[dim]
+    if size == 0:  # no place in it to clamp to
         return b.ops.set(x)
     if size < 0:  # perhaps none: one more, which nothing takes
         source = b.ops.pad(source, [0, 0] * (x.ndim - 1 - dim) + [0, 1])
@@ -99,7 +100,8 @@ def _slice_scatter(
 
 def _placed(b: Lowering, self: Any, src: Any, dim: int, start: Any, end: Any, step: Any) -> Handle:
     """slice_scatter: into zeros a pad, else the parts one after the other."""
-    dim, size = dim % b.tensor(self).ndim, b.tensor(self).value.shape[dim % b.tensor(self).ndim]
+    dim %= b.tensor(self).ndim
+    size = b.tensor(self).value.shape[dim]
     whole = [0 if start is None else start, NO_END if end is None else end]
     if size < 0 or not all(isinstance(place, int) for place in (*whole, step)):
         return _slice_scatter(b, self, src, dim, start, end, step)
