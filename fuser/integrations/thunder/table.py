@@ -27,7 +27,8 @@ _SAME_NAME = (
     *("add", "atan2", "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "fmod", "ge", "gt", "le"),
     *("lt", "maximum", "minimum", "mul", "ne", "nextafter", "pow", "remainder", "sub"),
     *("bitwise_left_shift", "bitwise_right_shift", "lerp", "where"),
-    *("var", "var_mean", "std", "cat", "flip", "clone"),
+    *("amax", "amin", "argmax", "argmin", "topk", "var", "var_mean", "std"),
+    *("full", "randn", "reshape", "squeeze", "cat", "flip", "clone"),
 )
 """Primitives that take what the torch function of their name takes."""
 
@@ -48,10 +49,6 @@ def _convert(a: Tensor, dtype: torch.dtype) -> Tensor:
     return a.to(dtype)
 
 
-def _full(shape: Sequence[int], fill_value: Any, *, device: Any, dtype: torch.dtype) -> Tensor:
-    return torch.full(shape, fill_value, device=device, dtype=dtype)
-
-
 def _iota(length: int, *, start: int, step: int, device: Any, dtype: torch.dtype) -> Tensor:
     return torch.arange(start, start + length * step, step, device=device, dtype=dtype)
 
@@ -62,10 +59,6 @@ def _uniform(
     numbers = torch.rand(shape, device=device, dtype=dtype)
     scaled = numbers if maxval - minval == 1 else numbers * (maxval - minval)
     return scaled + minval if minval else scaled
-
-
-def _randn(shape: Sequence[int], *, device: Any, dtype: torch.dtype) -> Tensor:
-    return torch.randn(shape, device=device, dtype=dtype)
 
 
 # -- shapes --------------------------------------------------------------------------------------
@@ -86,10 +79,6 @@ def _pad(a: Tensor, value: Any, config: Sequence[tuple[int, int, int]]) -> Tenso
     )
 
 
-def _reshape(a: Tensor, shape: Sequence[int]) -> Tensor:
-    return a.reshape(shape)
-
-
 def _slice(
     a: Tensor, starts: Sequence[int], ends: Sequence[int], strides: Sequence[int] | None = None
 ) -> Tensor:
@@ -97,27 +86,11 @@ def _slice(
     return a[tuple(map(slice, starts, ends, steps))]
 
 
-def _squeeze(a: Tensor, dims: Sequence[int]) -> Tensor:
-    return a.squeeze(tuple(dims))
-
-
 def _transpose(a: Tensor, permutation: Sequence[int]) -> Tensor:
     return a.permute(*permutation) if permutation else _aten.alias(a)
 
 
-def _shallow_copy(a: Tensor) -> Tensor:
-    return _aten.alias(a)
-
-
 # -- reductions ----------------------------------------------------------------------------------
-
-
-def _amax(a: Tensor, dims: Sequence[int]) -> Tensor:
-    return torch.amax(a, tuple(dims))
-
-
-def _amin(a: Tensor, dims: Sequence[int]) -> Tensor:
-    return torch.amin(a, tuple(dims))
 
 
 def _sum(a: Tensor, dims: Sequence[int]) -> Tensor:
@@ -128,14 +101,6 @@ def _prod(a: Tensor, dims: Sequence[int]) -> Tensor:
     for dim in sorted(dims, reverse=True):
         a = torch.prod(a, dim, dtype=a.dtype)
     return a
-
-
-def _argmax(a: Tensor, dim: int | None) -> Tensor:
-    return torch.argmax(a, dim)
-
-
-def _argmin(a: Tensor, dim: int | None) -> Tensor:
-    return torch.argmin(a, dim)
 
 
 # -- gathers and scatters ------------------------------------------------------------------------
@@ -217,25 +182,16 @@ ROWS: Mapping[Hashable, Meaning] = {
     _ids.SIGN: _torch.sgn,
     _ids.DIV: _div,
     _ids.CONVERT_ELEMENT_TYPE: _convert,
-    _ids.FULL: _full,
     _ids.IOTA: _iota,
     _ids.UNIFORM: _uniform,
-    _ids.RANDN: _randn,
     _ids.BROADCAST_IN_DIM: _broadcast_in_dim,
     prims.pad.id: _pad,
-    _ids.RESHAPE: _reshape,
-    _ids.VIEW: _reshape,
+    _ids.VIEW: _torch.reshape,
     _ids.SLICE: _slice,
-    _ids.SQUEEZE: _squeeze,
     _ids.TRANSPOSE: _transpose,
-    _ids.SHALLOW_COPY: _shallow_copy,
-    _ids.AMAX: _amax,
-    _ids.AMIN: _amin,
+    _ids.SHALLOW_COPY: _aten.alias,
     _ids.SUM: _sum,
     _ids.PROD: _prod,
-    _ids.ARGMAX: _argmax,
-    _ids.ARGMIN: _argmin,
-    _ids.TOPK: _torch.topk,
     _ids.GATHER: _gather,
     _ids.TAKE: _take,
     _ids.TAKE_ALONG_AXIS: _take_along_axis,
