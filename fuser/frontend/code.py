@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from fuser.frontend.calls import explained_calls
 from fuser.frontend.repro import Inputs
-from fuser.frontend.workbench import Device, Workbench
+from fuser.frontend.workbench import Workbench
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Plan
+from fuser.runtime.call import Device
 from fuser.runtime.plan import KernelStep
 
 

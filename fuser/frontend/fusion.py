@@ -28,10 +28,11 @@ from fuser.frontend.handles import Handle
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
 from fuser.frontend.repro import Inputs
-from fuser.frontend.workbench import Device, Workbench, check_call
+from fuser.frontend.workbench import Workbench, check_call
 from fuser.ir import nodes
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
+from fuser.runtime.call import Device
 from fuser.runtime.torch_steps import separated
 from fuser.runtime.untraced import untraced_methods
 

@@ -26,10 +26,9 @@ from fuser.frontend.validating import (
 from fuser.ir.comparison import check_results
 from fuser.ir.nodes import Fusion
 from fuser.pipeline import Executor, Plan
+from fuser.runtime.call import Device
 from fuser.runtime.placed import Run
 from fuser.runtime.profile import Profile
-
-Device = int | str | torch.device | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -199,6 +199,11 @@ def operation_name(op: Operation) -> str:
             return _NAMES[type(op)]
 
 
+def operation_names(fusion: Fusion) -> tuple[str, ...]:
+    """The names of a fusion's operations on tensors, in order."""
+    return tuple(operation_name(s.op) for s in fusion.statements if s.outs[0].is_tensor)
+
+
 def print_number(value: Number) -> str:
     """A Python expression for a number, NaN and infinities included."""
     if isinstance(value, complex):

@@ -11,14 +11,9 @@ from pathlib import Path
 import torch
 
 from fuser import debug
-from fuser.codegen import (
-    CpuPrinter,
-    CpuRowPrinter,
-    CudaPrinter,
-    KernelSource,
-)
+from fuser.codegen import CpuPrinter, CpuRowPrinter, CudaPrinter, KernelSource
 from fuser.ir.nodes import Value
-from fuser.ir.printer import operation_name, print_fusion
+from fuser.ir.printer import operation_names, print_fusion
 from fuser.passes.compared_values import has_compared_values
 from fuser.runtime.cpu import compile_cpu, flags
 from fuser.runtime.cuda import compile_cuda, cuda_launcher
@@ -110,8 +105,8 @@ class Backend(ABC):
 
     def _say_without_kernel(self, step: Segment | ExternStep) -> None:
         """Why the dumps of kernels have none for a step."""
-        names = (operation_name(s.op) for s in step.fusion.statements if s.outs[0].is_tensor)
-        why = f"torch runs {', '.join(names)}, one operation after the other"
+        names = ", ".join(operation_names(step.fusion))
+        why = f"torch runs {names}, one operation after the other"
         if isinstance(step, Segment) and step.is_empty:
             why = "there are no elements to compute"
         for dump in ("kernel_ir", *self.text_dumps):
@@ -170,8 +165,7 @@ class CpuBackend(Backend):
         return compile_cpu(source).resources
 
     def load(self, segment_name: str, device: torch.device) -> LoadedKernel:
-        source = self.sources[segment_name]
-        segment = self.segments[segment_name]
+        segment, source = self.segments[segment_name], self.sources[segment_name]
         tail = (ctypes.c_bool(source.launch.threaded),)
         return LoadedKernel(segment, source, compile_cpu(source).launch, c_sizes(source), tail)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from fuser.ir.nodes import Fusion
-from fuser.ir.printer import operation_name, print_fusion
+from fuser.ir.printer import operation_names, print_fusion
 from fuser.runtime.backend import Backend
 from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
 from fuser.runtime.target_name import TargetName
@@ -69,7 +69,7 @@ def _kernel(segment: Segment, backend: Backend) -> KernelStep:
     return KernelStep(
         name=segment.name if nest is None else nest.name,
         scheduler="torch" if scheduler is None or nest is None else scheduler.value,
-        operations=_operations(segment.fusion),
+        operations=operation_names(segment.fusion),
         definition=print_fusion(segment.fusion),
         kernel_source=backend.sources.get(segment.name),
         nest=nest,
@@ -83,16 +83,11 @@ def _kernel(segment: Segment, backend: Backend) -> KernelStep:
 def _extern(step: SegmentedExtern) -> ExternStep:
     return ExternStep(
         name=step.name,
-        operations=_operations(step.fusion),
+        operations=operation_names(step.fusion),
         bytes_read=step.bytes_read,
         bytes_written=step.bytes_written,
         reason=step.reason,
     )
-
-
-def _operations(fusion: Fusion) -> tuple[str, ...]:
-    """Names of the tensor operations, as the user calls them."""
-    return tuple(operation_name(s.op) for s in fusion.statements if s.outs[0].is_tensor)
 
 
 def print_segments(segmented: SegmentedFusion) -> str:
