@@ -11,7 +11,7 @@ from fuser.explanation.drawing import graph_of
 from fuser.explanation.model import Break, Graph, Partition, total_traffic
 from fuser.explanation.page_steps import code_block, step_names, steps_of
 from fuser.explanation.traffic import Traffic
-from fuser.explanation.words import count, graph_words, partition_words, times, traffic_words
+from fuser.explanation.words import count, graph_words, partition_words, tidy, times, traffic_words
 from fuser.markup import Markup, joined, tag
 from fuser.runtime.plan import Plan
 from fuser.segmenter import STYLE, byte_count
@@ -149,7 +149,7 @@ def _plan(part: Partition, plan: Plan, name: str) -> list[Markup]:
         items = [tag("li", each) for each in plan.updates]
         made.append(joined(tag("h4", "Inputs that are updated"), tag("ul", *items)))
     if plan.log:
-        items = [tag("li", " ".join(line.split())) for line in plan.log]
+        items = [tag("li", tidy(line)) for line in plan.log]
         heading = tag("summary", f"All decisions of the segmenter: {len(items)}")
         made.append(
             tag("details", heading, tag("p", _price(plan)), tag("ul", *items, class_="log"))

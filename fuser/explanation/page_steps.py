@@ -8,7 +8,7 @@ from typing import assert_never
 
 from fuser.explanation.highlight import highlighted
 from fuser.explanation.model import Partition
-from fuser.explanation.words import count, launch_words
+from fuser.explanation.words import count, launch_words, tidy
 from fuser.ir.nodes import Value
 from fuser.markup import Markup, joined, tag
 from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
@@ -105,7 +105,7 @@ def _closed(summary: str, lines: Sequence[str]) -> Markup:
     """A list that is closed at first; nothing if it is empty."""
     if not lines:
         return Markup()
-    items = [tag("li", " ".join(line.split())) for line in lines]
+    items = [tag("li", tidy(line)) for line in lines]
     return tag("details", tag("summary", summary), tag("ul", *items, class_="log"))
 
 

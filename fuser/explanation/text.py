@@ -12,6 +12,7 @@ from fuser.explanation.words import (
     input_words,
     launch_words,
     partition_words,
+    tidy,
     traffic_words,
 )
 from fuser.runtime.plan import KernelStep, Plan
@@ -68,7 +69,7 @@ def _partition(part: Partition) -> list[str]:
     lines += [f"  torch runs {step.name}: {step.reason}" for step in part.plan.externs]
     others = [line for line in part.plan.log if not line.startswith("merge taken:")]
     if others:
-        lines += ["  decisions besides:", *(s for line in others for s in _wrapped(_tidy(line), 4))]
+        lines += ["  decisions besides:", *(s for line in others for s in _wrapped(tidy(line), 4))]
     return lines
 
 
@@ -83,11 +84,6 @@ def _kernel(part: Partition, plan: Plan, number: int, kernel: KernelStep) -> lis
     if merges:
         lines.append(f"    {count(merges, 'merge')} made it, which the page lists")
     return lines
-
-
-def _tidy(line: str) -> str:
-    """A log line without the padding of its first column."""
-    return " ".join(line.split())
 
 
 def _wrapped(words: str, indent: int) -> list[str]:

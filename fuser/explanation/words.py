@@ -67,6 +67,11 @@ def launch_words(kernel: KernelStep, target: str) -> str:
     return ", ".join(words)
 
 
+def tidy(line: str) -> str:
+    """A line of a plan's log without the padding of its first column."""
+    return " ".join(line.split())
+
+
 def times(many: int, few: int) -> str:
     """`2.50 x`."""
     return f"{many / few:.2f} x" if few else "-"
