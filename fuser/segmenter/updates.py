@@ -19,7 +19,7 @@ import networkx as nx
 
 from fuser.ir.nodes import Value
 from fuser.ir.strided import Strided
-from fuser.segmenter.plan import AliasStep, Segment, SegmentedFusion, Step, Update
+from fuser.segmenter.plan import AliasStep, ExternStep, Segment, SegmentedFusion, Update
 
 Refuse = Callable[[Segment], "str | None"]
 """Why a segment whose memory says so cannot overwrite what it reads; None if it can."""
@@ -32,7 +32,7 @@ def place_updates(
 
     `sharing` are the inputs whose memory overlaps that of another one.
     """
-    return _Planner(segmented, sharing, refuse).run(segmented)
+    return _Planner(segmented, sharing, refuse).run()
 
 
 class Pair(NamedTuple):
@@ -48,10 +48,10 @@ class _Planner:
     def __init__(
         self, segmented: SegmentedFusion, sharing: Collection[Value], refuse: Refuse
     ) -> None:
-        self._fusion = segmented.fusion
+        self._segmented, self._outputs = segmented, segmented.fusion.outputs
         self._sharing = sharing
         self._refuse = refuse
-        self._updated = [o.alias_of for o in segmented.fusion.outputs if o.alias_of is not None]
+        self._wanted = [Pair(o.value, o.alias_of) for o in self._outputs if o.alias_of is not None]
         self._memory = segmented.memory
         self._steps = [step for step in segmented.steps if not isinstance(step, AliasStep)]
         self._aliases = [step for step in segmented.steps if isinstance(step, AliasStep)]
@@ -59,18 +59,17 @@ class _Planner:
         self._edges = set(_dependencies(self._steps))
         """Pairs of steps by number, of which the first must come first."""
 
-    def run(self, segmented: SegmentedFusion) -> SegmentedFusion:
-        wanted = [Pair(o.value, o.alias_of) for o in self._fusion.outputs if o.alias_of is not None]
-        reasons = {pair: self._refusal(pair) for pair in wanted}
+    def run(self) -> SegmentedFusion:
+        reasons = {pair: self._refusal(pair) for pair in self._wanted}
         by_kernel: dict[int, list[Pair]] = {}
         for pair in (pair for pair, reason in reasons.items() if reason is None):
             by_kernel.setdefault(self._kernel_of(pair), []).append(pair)
         for number, pairs in by_kernel.items():
             reasons |= self._place(number, pairs)
-        updates = [Update(p.value, p.into, self._memory[p.into], reasons[p]) for p in wanted]
+        updates = [Update(p.value, p.into, self._memory[p.into], reasons[p]) for p in self._wanted]
         steps = (*(self._steps[number] for number in self._order), *self._aliases)
         return dataclasses.replace(
-            segmented, steps=steps, memory=self._memory, updates=tuple(updates)
+            self._segmented, steps=steps, memory=self._memory, updates=tuple(updates)
         )
 
     def _kernel_of(self, pair: Pair) -> int:
@@ -91,8 +90,8 @@ class _Planner:
         """What keeps the new value from lying where the old one is, whatever the kernel does."""
         memory, value, into = self._memory, pair.value, pair.into
         base = memory[value].base
-        others = [o for o in self._fusion.outputs if o.alias_of is not into and o.shown_in is None]
-        if self._updated.count(into) > 1:
+        others = [o for o in self._outputs if o.alias_of is not into and o.shown_in is None]
+        if [pair.into for pair in self._wanted].count(into) > 1:
             return f"several outputs are written into {into}"
         if into in self._sharing:
             return f"{into} shares memory with another input"
@@ -166,9 +165,9 @@ def _overlaps_itself(memory: Strided) -> bool:
     return False
 
 
-def _dependencies(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
+def _dependencies(steps: Sequence[Segment | ExternStep]) -> Iterator[tuple[int, int]]:
     """Steps that make what others read, by number."""
-    makers = {value: number for number, step in enumerate(steps) for value in _made(step)}
+    makers = {v: number for number, step in enumerate(steps) for v in step.fusion.output_values}
     for number, step in enumerate(steps):
         yield from ((makers[base], number) for base in _read_bases(step) if base in makers)
 
@@ -183,24 +182,18 @@ def _order(count: int, edges: Collection[tuple[int, int]]) -> list[int] | None:
     return list(nx.lexicographical_topological_sort(graph))
 
 
-def _stores(step: Step) -> tuple[Value, ...]:
+def _stores(step: Segment | ExternStep) -> tuple[Value, ...]:
     """What a kernel stores."""
     return step.stores if isinstance(step, Segment) else ()
 
 
-def _made(step: Step) -> tuple[Value, ...]:
-    return () if isinstance(step, AliasStep) else step.fusion.output_values
-
-
-def _read_bases(step: Step) -> set[Value]:
+def _read_bases(step: Segment | ExternStep) -> set[Value]:
     """The buffers a step reads."""
-    if isinstance(step, AliasStep):
-        return set()
     return {step.memory[value].base for value in step.fusion.inputs if value.is_tensor}
 
 
-def _with_memory(step: Step, moved: Mapping[Value, Strided]) -> Step:
-    if isinstance(step, AliasStep):
-        return step
+def _with_memory(
+    step: Segment | ExternStep, moved: Mapping[Value, Strided]
+) -> Segment | ExternStep:
     memory = {value: moved.get(value, lies) for value, lies in step.memory.items()}
     return dataclasses.replace(step, memory=memory)
