@@ -19,7 +19,6 @@ from fuser.frontend.arguments import (
     read_dims,
     sequence,
 )
-from fuser.frontend.expanded import is_expanded
 from fuser.frontend.handles import Handle, Operand, Vector
 from fuser.frontend.input_layouts import declared_order
 from fuser.frontend.operation_group import OperationGroup
@@ -41,6 +40,7 @@ from fuser.ir.nodes import (
     View,
 )
 from fuser.ir.types import DYNAMIC
+from fuser.ir.varying import varying_dims
 
 
 class ShapeOps(OperationGroup):
@@ -162,8 +162,8 @@ class ShapeOps(OperationGroup):
 
     def _without_repeats(self, value: Value, dims: Sequence[int]) -> Value:
         """The first of what the expanded ones of `dims` repeat."""
-        fusion = self._recorder.fusion
-        repeats = [d for d in dims if value.shape[d] != 1 and is_expanded(fusion, value, d)]
+        varying = varying_dims(self._recorder.fusion)[value]
+        repeats = [dim for dim in dims if value.shape[dim] != 1 and dim not in varying]
         if not repeats:
             return value
         ends: list[Extent] = [1 if dim in repeats else n for dim, n in enumerate(value.shape)]

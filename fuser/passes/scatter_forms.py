@@ -16,19 +16,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import cached_property
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.infer import infer
 from fuser.ir.nodes import (
-    Broadcast,
     Cast,
     CheckIndex,
-    Expand,
     Extern,
-    Full,
     Fusion,
     Operation,
-    Permute,
     Pointwise,
     Random,
     Scan,
@@ -39,7 +36,7 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.scatter import sum_type
 from fuser.ir.strided import is_metadata
-from fuser.ir.types import dims_slowest_first
+from fuser.ir.varying import varying_dims
 
 LEAST_COLUMNS, MOST_COLUMNS = 16, 1 << 14
 """Neighbouring elements that share their index for which lists are made: for fewer a list
@@ -115,12 +112,14 @@ class _Choice:
         rows = op.arg.shape[: op.dim] + op.arg.shape[op.dim + 1 :]
         if tuple(sizes) != rows or max(math.prod(op.points), op.arg.elements) > _MOST_LISTED:
             return False
-        if not op.mode.startswith("index"):
-            varying = varying_dims(op.index, self._definitions)
-            if not varying.isdisjoint(others):
-                return False
+        if not op.mode.startswith("index") and not self._varying[op.index].isdisjoint(others):
+            return False
         columns = math.prod(op.arg.shape[op.dim + 1 :])
         return LEAST_COLUMNS <= columns <= MOST_COLUMNS
+
+    @cached_property
+    def _varying(self) -> Mapping[Value, frozenset[int]]:
+        return varying_dims(self._fusion)
 
     def _rewrite(self, out: Value, op: Scatter) -> None:
         """Add a scatter that a kernel computes, and what it needs besides."""
@@ -173,33 +172,3 @@ def _has_rows(op: Scatter, least: int) -> bool:
         and math.prod(before) >= least
         and LEAST_COLUMNS <= length <= MOST_COLUMNS
     )
-
-
-def varying_dims(value: Value, definitions: Mapping[Value, Statement]) -> set[int]:
-    """The dimensions of a tensor along which its elements may differ."""
-    every = {dim for dim, size in enumerate(value.shape) if size != 1}
-    statement = definitions.get(value)
-    if statement is None:
-        layout = value.tensor.layout
-        if layout is None:
-            return every
-        dims = zip(dims_slowest_first(layout.stride_order), layout.contiguity, strict=True)
-        return every - {dim for dim, known in dims if known is None}
-    match statement.op:
-        case Full():
-            return set()
-        case Cast(arg) | CheckIndex(arg):
-            return varying_dims(arg, definitions)
-        case Expand(arg):
-            return varying_dims(arg, definitions)
-        case Broadcast(arg, is_broadcast):
-            kept = [dim for dim, new in enumerate(is_broadcast) if not new]
-            return {kept[dim] for dim in varying_dims(arg, definitions)}
-        case Permute(arg, dims):
-            return {dims.index(dim) for dim in varying_dims(arg, definitions)}
-        case Pointwise(_, args):
-            added = ((arg, len(value.shape) - len(arg.shape)) for arg in args if arg.is_tensor)
-            found = ({dim + new for dim in varying_dims(arg, definitions)} for arg, new in added)
-            return set[int]().union(*found)
-        case _:
-            return every

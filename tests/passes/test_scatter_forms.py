@@ -6,18 +6,14 @@ import torch
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import (
-    Broadcast,
-    Cast,
     Expand,
     Full,
     Fusion,
     Permute,
-    Pointwise,
     Scatter,
     ScatterForm,
-    Value,
 )
-from fuser.passes.scatter_forms import choose_scatter_forms, varying_dims
+from fuser.passes.scatter_forms import choose_scatter_forms
 from tests.passes.rewriting import Draft, names
 
 LISTS, IN_PLACE, TORCH = ScatterForm.LISTS, ScatterForm.IN_PLACE, ScatterForm.TORCH
@@ -191,21 +187,3 @@ def test_sums_in_no_order_are_torchs_where_the_same_are_wanted(
 def test_nothing_to_scatter_is_left_to_torch() -> None:
     assert forms(chosen(added(torch.zeros(4, 32), count=0), in_order=True)) == [TORCH]
     assert forms(chosen(added(torch.zeros(4, 0)), in_order=True)) == [TORCH]
-
-
-def test_dimensions_along_which_an_index_varies() -> None:
-    draft = Draft()
-    rows = draft.tensor(torch.zeros(5).long())
-    repeated = draft.tensor(torch.zeros(5, 1).long().expand(5, 7))
-
-    def varying(value: Value) -> set[int]:
-        return varying_dims(value, draft.fusion.definitions())
-
-    column = draft.add(Broadcast(rows, (False, True)))
-    wide = draft.add(Expand(column, (5, 7)))
-    made = draft.pointwise("add", draft.add(Cast(wide, DataType.Int32)), repeated)
-    assert varying(rows) == varying(column) == varying(wide) == varying(made) == {0}
-    assert varying(repeated) == {0}
-    assert varying(draft.add(Permute(wide, (1, 0)))) == {1}
-    assert varying(draft.add(Pointwise("add", (wide, draft.range(7))))) == {0, 1}
-    assert varying(draft.add(Full((5, 7), draft.number(1), DataType.Int))) == set()
