@@ -94,6 +94,9 @@ class UnknownNameError(FuserError, AttributeError):
 class ArgumentError(FuserError):
     template = "{operation}: {argument} = {got!r}: {expected}"
 
+    def __init__(self, operation: str, argument: str, got: object, expected: str) -> None:
+        super().__init__(operation=operation, argument=argument, got=got, expected=expected)
+
 
 class ArgumentTypeError(FuserError, TypeError):
     template = "{operation}: {argument} must be {expected}, got {got}"

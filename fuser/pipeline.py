@@ -156,9 +156,7 @@ class Executor:
         Raises ArgumentError, and TargetError where there is no compiler.
         """
         if runs < 1:
-            raise ArgumentError(
-                operation="profile", argument="runs", got=runs, expected="1 or more"
-            )
+            raise ArgumentError("profile", "runs", runs, "1 or more")
         plan, runner, place = self._timed(inputs, target, device)
         with current(place):
             kept = [copied(t) if n in self._updated else t for n, t in enumerate(inputs)]

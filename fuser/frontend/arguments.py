@@ -27,7 +27,7 @@ def one_of(operation: str, **spellings: object) -> object:
         return next(iter(given.values()))
     newest = next(iter(spellings))
     expected = f"give it once, as {' or '.join(given)}" if given else "this argument is missing"
-    raise ArgumentError(operation=operation, argument=newest, got=given or None, expected=expected)
+    raise ArgumentError(operation, newest, given or None, expected)
 
 
 def read_dims(operation: str, dims: object, older: Mapping[str, object], *names: str) -> object:
@@ -63,9 +63,7 @@ def original_and(
     if original is None and rest:
         original = rest.pop()
     if rest:
-        raise ArgumentError(
-            operation=operation, argument=argument, got=rest, expected="too many arguments"
-        )
+        raise ArgumentError(operation, argument, rest, "too many arguments")
     return original, one_of(operation, **{argument: current})
 
 
@@ -105,12 +103,7 @@ def integer(operation: str, argument: str, given: object) -> int:
     if whole is None:
         raise _wrong_type(operation, argument, "an int", given)
     if not holds(DataType.Int, whole):
-        raise ArgumentError(
-            operation=operation,
-            argument=argument,
-            got=given,
-            expected="expected a number that fits Int",
-        )
+        raise ArgumentError(operation, argument, given, "expected a number that fits Int")
     return whole
 
 
@@ -213,9 +206,7 @@ def extent(
         given = _cut(number)
     size = integer(operation, argument, given)
     if lowest is not None and size < lowest:
-        raise ArgumentError(
-            operation=operation, argument=argument, got=size, expected=f"{lowest} is the lowest"
-        )
+        raise ArgumentError(operation, argument, size, f"{lowest} is the lowest")
     return size
 
 

@@ -115,9 +115,7 @@ class Declarations:
             return Vector(self._element(argument, part, type_) for argument, part in named)
         count = integer("define_vector", "size", given)
         if count < 0:
-            raise ArgumentError(
-                operation="define_vector", argument="size", got=count, expected="0 is the lowest"
-            )
+            raise ArgumentError("define_vector", "size", count, "0 is the lowest")
         inputs = range(count)
         return Vector(self._recorder.input("define_vector", ScalarType(type_)) for _ in inputs)
 
@@ -183,19 +181,12 @@ class Declarations:
         alias = self._recorder.tensor("add_output", "alias_input", given)
         agree = alias.dtype is value.dtype and same_sizes(alias.shape, value.shape)
         if alias not in self._recorder.fusion.inputs or not agree:
-            raise ArgumentError(
-                operation="add_output",
-                argument="alias_input",
-                got=f"{alias.name}: {alias.type}",
-                expected=f"expected an input of the type of {value.name}: {value.type}",
-            )
+            got = f"{alias.name}: {alias.type}"
+            expected = f"expected an input of the type of {value.name}: {value.type}"
+            raise ArgumentError("add_output", "alias_input", got, expected)
         if any(output.alias_of == alias for output in self._recorder.fusion.outputs):
-            raise ArgumentError(
-                operation="add_output",
-                argument="alias_input",
-                got=alias.name,
-                expected="an output before this one is written into it",
-            )
+            expected = "an output before this one is written into it"
+            raise ArgumentError("add_output", "alias_input", alias.name, expected)
         return alias
 
     def _constant(

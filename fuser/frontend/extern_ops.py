@@ -54,9 +54,7 @@ class ExternOps(OperationGroup):
         for name, scale in {"scale1": scale1, "scale2": scale2}.items():
             if scale is not None:
                 expected = "expected None: scales of groups are not there; scale the operands"
-                raise ArgumentError(
-                    operation="grouped_mm", argument=name, got=scale, expected=expected
-                )
+                raise ArgumentError("grouped_mm", name, scale, expected)
         args = {"mat1": mat1, "mat2": mat2, "offsets": offsets}
         return self._recorder.add("grouped_mm", self._extern("grouped_mm", args))
 
@@ -88,9 +86,7 @@ class ExternOps(OperationGroup):
         for name, (wanted, usual) in asked.items():
             if wanted and wanted != usual:
                 expected = f"expected {usual}: results of float8 blocks are not there"
-                raise ArgumentError(
-                    operation="scaled_mm", argument=name, got=wanted, expected=expected
-                )
+                raise ArgumentError("scaled_mm", name, wanted, expected)
         args: dict[str, Handle | None] = {"mat1": mat1, "mat2": mat2}
         args |= {"scale1": scale1, "scale2": scale2}
         args |= {"alpha": alpha, "bias": bias, "beta": beta}

@@ -67,7 +67,7 @@ class FactoryOps(OperationGroup):
         elif argument == "step" and number == 0:
             expected = "expected a number that is not 0; fd.ops.full repeats one number"
         if expected:
-            raise ArgumentError(operation="iota", argument=argument, got=given, expected=expected)
+            raise ArgumentError("iota", argument, given, expected)
         return value
 
     def _sizes(self, operation: str, shape: object) -> tuple[Extent, ...]:
@@ -81,4 +81,4 @@ def _check_fits(operation: str, argument: str, given: object, dtype: DataType) -
         return
     if not takes(dtype, number):
         expected = f"expected a number that fits {dtype.name}"
-        raise ArgumentError(operation=operation, argument=argument, got=given, expected=expected)
+        raise ArgumentError(operation, argument, given, expected)

@@ -209,10 +209,6 @@ def fusion_of_number(given: object, operation: str) -> Fusion:
         )
     found = _FUSIONS.get(given)
     if found is None:
-        raise ArgumentError(
-            operation=operation,
-            argument="fusion",
-            got=given,
-            expected="no Fusion of this number is alive; hold it, or its definition",
-        )
+        expected = "no Fusion of this number is alive; hold it, or its definition"
+        raise ArgumentError(operation, "fusion", given, expected)
     return found

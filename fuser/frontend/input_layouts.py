@@ -18,12 +18,8 @@ def declared_shape(given: object) -> tuple[int, ...]:
     shape = ints("define_tensor", "shape", given)
     for dim, size in enumerate(shape):
         if size < DYNAMIC:
-            raise ArgumentError(
-                operation="define_tensor",
-                argument=f"shape[{dim}]",
-                got=size,
-                expected="a size is -1 (any), 0 or more",
-            )
+            expected = "a size is -1 (any), 0 or more"
+            raise ArgumentError("define_tensor", f"shape[{dim}]", size, expected)
     return tuple(shape)
 
 
@@ -36,12 +32,8 @@ def declared_layout(shape: tuple[int, ...], contiguity: object, stride_order: ob
         return Layout(tuple(None if size == 1 else everywhere for size in sizes), order)
     flags = sequence("define_tensor", "contiguity", contiguity)
     if len(flags) != len(shape) or any(flag not in (None, 0, 1) for flag in flags):
-        raise ArgumentError(
-            operation="define_tensor",
-            argument="contiguity",
-            got=flags,
-            expected=f"expected True, False or None for each of {len(shape)} dimension(s)",
-        )
+        expected = f"expected True, False or None for each of {len(shape)} dimension(s)"
+        raise ArgumentError("define_tensor", "contiguity", flags, expected)
     paired = zip(flags, sizes, strict=True)
     return Layout(tuple(None if f is None or size == 1 else bool(f) for f, size in paired), order)
 
@@ -53,12 +45,8 @@ def declared_order(operation: str, given: object, rank: int) -> tuple[int, ...]:
         return row_major_order(rank)
     wrapped = tuple(position + rank if position < 0 else position for position in order)
     if sorted(wrapped) != list(range(rank)):
-        raise ArgumentError(
-            operation=operation,
-            argument="stride_order",
-            got=order,
-            expected=f"expected each of 0 to {rank - 1} once, {rank - 1} the slowest dimension",
-        )
+        expected = f"expected each of 0 to {rank - 1} once, {rank - 1} the slowest dimension"
+        raise ArgumentError(operation, "stride_order", order, expected)
     return wrapped
 
 
@@ -68,12 +56,8 @@ def described(
     """The shape and layout of an input like a tensor of these sizes and strides, in elements."""
     actual, steps = declared_shape(sizes), ints("define_tensor", "strides", strides)
     if len(actual) != len(steps) or min((*actual, *steps), default=0) < 0:
-        raise ArgumentError(
-            operation="define_tensor",
-            argument="strides",
-            got=steps,
-            expected=f"expected a stride of 0 or more for each of the sizes {list(actual)}",
-        )
+        expected = f"expected a stride of 0 or more for each of the sizes {list(actual)}"
+        raise ArgumentError("define_tensor", "strides", steps, expected)
     contiguity, order = compute_tensor_descriptor(actual, steps)
     shape = actual if static_sizes else tuple(1 if size == 1 else DYNAMIC for size in actual)
     return shape, Layout(contiguity, order)

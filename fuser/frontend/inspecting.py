@@ -61,16 +61,10 @@ def _layout(operation: str, sizes: object, strides: object) -> tuple[list[int], 
     checked = ints(operation, "sizes", sizes), ints(operation, "strides", strides)
     for argument, given in zip(("sizes", "strides"), checked, strict=True):
         if min(given, default=0) < 0:
-            raise ArgumentError(
-                operation=operation, argument=argument, got=given, expected="0 is the lowest"
-            )
+            raise ArgumentError(operation, argument, given, "0 is the lowest")
     if len(checked[0]) != len(checked[1]):
-        raise ArgumentError(
-            operation=operation,
-            argument="strides",
-            got=checked[1],
-            expected=f"expected {len(checked[0])}, one for each of the sizes",
-        )
+        expected = f"expected {len(checked[0])}, one for each of the sizes"
+        raise ArgumentError(operation, "strides", checked[1], expected)
     return checked
 
 

@@ -111,6 +111,4 @@ def _check_most(operation: str, most: object) -> None:
             got=type(most).__qualname__,
         )
     if cast("int", most) < 1:
-        raise ArgumentError(
-            operation=operation, argument="max_fusions", got=most, expected="1 or more"
-        )
+        raise ArgumentError(operation, "max_fusions", most, "1 or more")

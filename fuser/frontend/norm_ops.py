@@ -79,4 +79,4 @@ class NormOps(ShapeOps, ReductionOps):
 
 
 def _refused(argument: str, got: object, expected: str) -> ArgumentError:
-    return ArgumentError(operation="batch_norm", argument=argument, got=got, expected=expected)
+    return ArgumentError("batch_norm", argument, got, expected)

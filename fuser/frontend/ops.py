@@ -60,9 +60,7 @@ class Operations(NormOps, IndexOps, ExternOps, FactoryOps, RandomOps, TriangleOp
     def clamp(self, x: Operand, min: Operand | None = None, max: Operand | None = None) -> Handle:
         """`x` no lower than `min` and no higher than `max`; one of them may be left out."""
         if min is None and max is None:
-            raise ArgumentError(
-                operation="clamp", argument="min", got=None, expected="give min, max or both"
-            )
+            raise ArgumentError("clamp", "min", None, "give min, max or both")
         if max is None:
             return self._recorder.pointwise("maximum", x, min)
         if min is None:

@@ -21,12 +21,8 @@ class PythonProfiler:
 
     def __init__(self, auto_scheduled: bool = True) -> None:
         if not auto_scheduled:
-            raise ArgumentError(
-                operation="PythonProfiler",
-                argument="auto_scheduled",
-                got=auto_scheduled,
-                expected="True: there are no schedules of users",
-            )
+            expected = "True: there are no schedules of users"
+            raise ArgumentError("PythonProfiler", "auto_scheduled", auto_scheduled, expected)
         self._profiles: list[Profile] = []
 
     def __enter__(self) -> Self:

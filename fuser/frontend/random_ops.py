@@ -42,12 +42,8 @@ class RandomOps(OperationGroup):
         bounds are numbers in the other order, or none."""
         ends = [end for end in map(python_number, (minval, maxval)) if isinstance(end, int | float)]
         if len(ends) == 2 and not ends[0] <= ends[1]:
-            raise ArgumentError(
-                operation="uniform",
-                argument="minval",
-                got=minval,
-                expected=f"expected at most maxval, which is {maxval}",
-            )
+            expected = f"expected at most maxval, which is {maxval}"
+            raise ArgumentError("uniform", "minval", minval, expected)
         sizes = extents(self._recorder, "uniform", "shape", shape, lowest=0)
         return self._random("uniform", (minval, maxval), sizes, (rng_seed, rng_offset), dtype)
 
@@ -65,7 +61,7 @@ class RandomOps(OperationGroup):
         deviation. Raises ArgumentError if that is a number below 0."""
         number = python_number(std)
         if isinstance(number, int | float) and not number >= 0:
-            raise ArgumentError(operation="normal", argument="std", got=std, expected="0 or more")
+            raise ArgumentError("normal", "std", std, "0 or more")
         sizes = extents(self._recorder, "normal", "shape", shape, lowest=0)
         return self._random("normal", (mean, std), sizes, (rng_seed, rng_offset), dtype)
 
@@ -116,12 +112,8 @@ class RandomOps(OperationGroup):
             return drawn.value, first.value
         if seed is None or offset is None:
             missing = "rng_seed" if seed is None else "rng_offset"
-            raise ArgumentError(
-                operation=name,
-                argument=missing,
-                got=None,
-                expected="rng_seed and rng_offset come together: give both or neither",
-            )
+            expected = "rng_seed and rng_offset come together: give both or neither"
+            raise ArgumentError(name, missing, None, expected)
         scalar = self._recorder.scalar
         return scalar(name, "rng_seed", seed), scalar(name, "rng_offset", offset)
 

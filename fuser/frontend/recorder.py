@@ -165,12 +165,7 @@ def _as_dtype(operation: str, number: Number, dtype: DataType) -> Number:
         fitting = _fitting(number, dtype)
         if fitting is not None:
             return fitting
-    raise ArgumentError(
-        operation=operation,
-        argument="value",
-        got=number,
-        expected=f"expected a number that fits {dtype.name}",
-    )
+    raise ArgumentError(operation, "value", number, f"expected a number that fits {dtype.name}")
 
 
 def _fitting(number: Number, dtype: DataType) -> Number | None:

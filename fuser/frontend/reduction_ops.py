@@ -220,7 +220,7 @@ class ReductionOps(OperationGroup):
         if given is not None and value.shape:
             if len(reduced) > 1:
                 expected = "expected one dimension, or none for the whole tensor"
-                raise ArgumentError(operation=name, argument="dims", got=reduced, expected=expected)
+                raise ArgumentError(name, "dims", reduced, expected)
             return self._recorder.add(name, Reduce(name, value, reduced, kept))
         flat = self._recorder.add(name, View(value, (-1,)))
         index = self._recorder.add(name, Reduce(name, flat.value, (0,)))
@@ -230,12 +230,8 @@ class ReductionOps(OperationGroup):
 
     def _scan(self, name: str, arg: Handle, dim: int, init: object, reverse: bool) -> Handle:
         if init is not None:
-            raise ArgumentError(
-                operation=name,
-                argument="init",
-                got=init,
-                expected="a first value cannot be given; combine it with the result instead",
-            )
+            expected = "a first value cannot be given; combine it with the result instead"
+            raise ArgumentError(name, "init", init, expected)
         value, back = self._recorder.tensor(name, "arg", arg), boolean(name, "reverse", reverse)
         if value.shape:
             along = self._recorder.dim(name, value, dim)
@@ -255,12 +251,8 @@ class ReductionOps(OperationGroup):
             return ()
         wrapped = sorted(self._recorder.dim(name, value, dim) for dim in dims)
         if not wrapped or len(set(wrapped)) < len(wrapped):
-            raise ArgumentError(
-                operation=name,
-                argument="dims",
-                got=dims,
-                expected="expected at least one dimension, and each at most once",
-            )
+            expected = "expected at least one dimension, and each at most once"
+            raise ArgumentError(name, "dims", dims, expected)
         return tuple(wrapped)
 
 

@@ -121,12 +121,8 @@ class ShapeOps(OperationGroup):
         times = ints("repeat", "repeats", repeats)
         new = len(times) - len(value.shape)
         if new < 0 or min(times, default=0) < 0:
-            raise ArgumentError(
-                operation="repeat",
-                argument="repeats",
-                got=times,
-                expected=f"expected at least {len(value.shape)} numbers from 0",
-            )
+            expected = f"expected at least {len(value.shape)} numbers from 0"
+            raise ArgumentError("repeat", "repeats", times, expected)
         sizes = [1] * new + [self._recorder.size(arg, dim) for dim in range(len(value.shape))]
         flags = [flag for dim in range(len(times)) for flag in (True, dim < new)]
         apart = self.expand(self.broadcast(arg, flags), [n for t in times for n in (t, -1)])
@@ -219,7 +215,7 @@ class ShapeOps(OperationGroup):
         scalars, place = sequence("at", "arg", arg), integer("at", "index", index)
         if not -len(scalars) <= place < len(scalars):
             expected = f"expected one of the {len(scalars)} elements"
-            raise ArgumentError(operation="at", argument="index", got=place, expected=expected)
+            raise ArgumentError("at", "index", place, expected)
         return arg[place]
 
     def pad(self, arg: Handle, pad_widths: Shape, value: Operand | None = None) -> Handle:
@@ -227,12 +223,9 @@ class ShapeOps(OperationGroup):
         padded = self._recorder.tensor("pad", "arg", arg)
         widths = extents(self._recorder, "pad", "pad_widths", pad_widths)
         if len(widths) % 2 or len(widths) > 2 * len(padded.shape):
-            raise ArgumentError(
-                operation="pad",
-                argument="pad_widths",
-                got=[width if isinstance(width, int) else width.name for width in widths],
-                expected=f"expected 2 widths for each of at most {len(padded.shape)} dimension(s)",
-            )
+            got = [width if isinstance(width, int) else width.name for width in widths]
+            expected = f"expected 2 widths for each of at most {len(padded.shape)} dimension(s)"
+            raise ArgumentError("pad", "pad_widths", got, expected)
         missing = (0, 0) * (len(padded.shape) - len(widths) // 2)
         flat = widths + missing
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
@@ -245,9 +238,7 @@ class ShapeOps(OperationGroup):
         parts = sequence("cat", "tensors", tensors)
         args = tuple(self._recorder.tensor("cat", f"tensors[{i}]", t) for i, t in enumerate(parts))
         if not args:
-            raise ArgumentError(
-                operation="cat", argument="tensors", got=[], expected="expected at least one"
-            )
+            raise ArgumentError("cat", "tensors", [], "expected at least one")
         return self._recorder.add("cat", Cat(args, self._recorder.dim("cat", args[0], dim)))
 
 
@@ -259,10 +250,6 @@ def _broadcast_dims(value: Value, given: object, rank: int) -> list[int]:
     ]
     fits = len(dims) == len(value.shape) and dims == sorted(set(dims))
     if not fits or any(not 0 <= dim < rank for dim in dims):
-        raise ArgumentError(
-            operation="broadcast_in_dim",
-            argument="broadcast_dims",
-            got=listed,
-            expected=f"expected {len(value.shape)} increasing dimensions below {rank}",
-        )
+        expected = f"expected {len(value.shape)} increasing dimensions below {rank}"
+        raise ArgumentError("broadcast_in_dim", "broadcast_dims", listed, expected)
     return dims

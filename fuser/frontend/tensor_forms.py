@@ -45,13 +45,11 @@ def declared_tensor(positional: Sequence[object], named: Mapping[str, object]) -
     is_cpu = boolean("define_tensor", "is_cpu", arguments.get("is_cpu", False))
     shape, layout = _shape_and_layout(form, arguments)
     if is_cpu and shape:
-        raise ArgumentError(
-            operation="define_tensor",
-            argument="is_cpu",
-            got=True,
-            expected="only a 0-dim tensor can be on the CPU beside others on a GPU; leave it out "
-            "to run on CPU tensors",
+        expected = (
+            "only a 0-dim tensor can be on the CPU beside others on a GPU; leave it out "
+            "to run on CPU tensors"
         )
+        raise ArgumentError("define_tensor", "is_cpu", True, expected)
     return TensorType(element, shape, layout, is_cpu)
 
 
@@ -81,12 +79,8 @@ def _read_once(by_position: dict[str, object], given: dict[str, object]) -> dict
         if name in _OLDER.values():
             continue
         if name in by_position:
-            raise ArgumentError(
-                operation="define_tensor",
-                argument=name,
-                got=value,
-                expected="give it once, by position or by name",
-            )
+            expected = "give it once, by position or by name"
+            raise ArgumentError("define_tensor", name, value, expected)
         arguments[name] = value
     for name, older in _OLDER.items():
         if older in given:
@@ -99,21 +93,14 @@ def _form(arguments: Mapping[str, object]) -> str:
     """The one form that all arguments are of, by its first. Raises ArgumentError."""
     forms = [name for name in _FORMS if arguments.get(name) is not None]
     if len(forms) != 1 or ("sizes" in forms) != (arguments.get("strides") is not None):
-        raise ArgumentError(
-            operation="define_tensor",
-            argument="arguments",
-            got=[name for name in (*_FORMS, "strides") if arguments.get(name) is not None],
-            expected="give shape (and contiguity), or sizes and strides, or ndims",
-        )
+        got = [name for name in (*_FORMS, "strides") if arguments.get(name) is not None]
+        expected = "give shape (and contiguity), or sizes and strides, or ndims"
+        raise ArgumentError("define_tensor", "arguments", got, expected)
     (form,) = forms
     taken = (*_FORMS[form], *_BESIDE.get(form, ()))
     for name in sorted(arguments.keys() - taken):
-        raise ArgumentError(
-            operation="define_tensor",
-            argument=name,
-            got=arguments[name],
-            expected=f"it does not go with {form}, which goes with {', '.join(taken[1:])}",
-        )
+        expected = f"it does not go with {form}, which goes with {', '.join(taken[1:])}"
+        raise ArgumentError("define_tensor", name, arguments[name], expected)
     return form
 
 
@@ -125,9 +112,7 @@ def _shape_and_layout(form: str, arguments: Mapping[str, object]) -> tuple[tuple
     if form == "ndims":
         ndims = integer("define_tensor", "ndims", arguments["ndims"])
         if ndims < 0:
-            raise ArgumentError(
-                operation="define_tensor", argument="ndims", got=ndims, expected="0 or more"
-            )
+            raise ArgumentError("define_tensor", "ndims", ndims, "0 or more")
         shape = (DYNAMIC,) * ndims
     else:
         shape = declared_shape(arguments["shape"])

@@ -35,13 +35,11 @@ class TriangleOps(OperationGroup):
         value = self._recorder.tensor(name, "arg", arg)
         if len(value.shape) < 2:
             expected = f"{value} has {len(value.shape)} dimension(s), expected two or more"
-            raise ArgumentError(operation=name, argument="arg", got=arg, expected=expected)
+            raise ArgumentError(name, "arg", arg, expected)
         first = self._recorder.scalar(name, "diagonal", diagonal)
         if not first.dtype.is_integral or first.dtype is DataType.Bool:
             expected = "expected an integer"
-            raise ArgumentError(
-                operation=name, argument="diagonal", got=diagonal, expected=expected
-            )
+            raise ArgumentError(name, "diagonal", diagonal, expected)
         rows = self._numbers(name, value, -2, first)
         rows = self._recorder.add(name, Broadcast(rows, (False, True))).value
         columns = self._numbers(name, value, -1, self._recorder.scalar(name, "start", 0))

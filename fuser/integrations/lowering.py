@@ -110,9 +110,7 @@ class Lowering:
             handle = self.ops.full([], handle, wanted)
         expected, sizes = static_sizes(meta), handle.value.shape
         if not same_sizes(sizes, expected):
-            raise ArgumentError(
-                operation=str(self._node), argument="sizes", got=sizes, expected=f"torch {expected}"
-            )
+            raise ArgumentError(str(self._node), "sizes", sizes, f"torch {expected}")
         if handle.dtype() not in (wanted, wanted.compute):
             handle = self.ops.cast(handle, wanted)
         # Of a part of an open dimension, tracing may know the size, which who reads it asks for.

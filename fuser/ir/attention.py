@@ -153,9 +153,7 @@ def plain_backward(
     """The gradients of `_plain`. Raises ArgumentError for dropout without a seed."""
     if drop and seed is None:
         expected = "expected 0, but for 16-bit floats that flash kernels take"
-        raise ArgumentError(
-            operation="sdpfa_bwd", argument="dropout_p", got=drop, expected=expected
-        )
+        raise ArgumentError("sdpfa_bwd", "dropout_p", drop, expected)
     with torch.enable_grad():
         leaves = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
         first, second, third = leaves

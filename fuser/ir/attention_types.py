@@ -83,9 +83,7 @@ def check_dropout(operation: str, dropout_p: float | Value | None) -> None:
     """Raises ArgumentError unless a probability that is known is below 1."""
     if not isinstance(dropout_p, Value | None) and not 0 <= dropout_p < 1:
         expected = "expected a probability: 0 or more, and less than 1"
-        raise ArgumentError(
-            operation=operation, argument="dropout_p", got=dropout_p, expected=expected
-        )
+        raise ArgumentError(operation, "dropout_p", dropout_p, expected)
 
 
 def _score_sizes(
@@ -133,4 +131,4 @@ def _argument(
     operation: str, argument: str, sizes: Sequence[tuple[int, ...]], expected: str
 ) -> ArgumentError:
     got = ", ".join(str(list(shape)) for shape in sizes)
-    return ArgumentError(operation=operation, argument=argument, got=got, expected=expected)
+    return ArgumentError(operation, argument, got, expected)

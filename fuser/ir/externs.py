@@ -136,7 +136,7 @@ def _topk_types(arg: Value, *, k: Extent, dim: int, largest: bool, sorted: bool)
     if isinstance(k, int) and (k < 0 or (size != DYNAMIC and k > size)):
         limit = "" if size == DYNAMIC else f", and at most {size}, as {arg} has in dimension {dim}"
         expected = f"expected 0 or more{limit}"
-        raise ArgumentError(operation="topk", argument="k", got=k, expected=expected)
+        raise ArgumentError("topk", "k", k, expected)
     shape = (*arg.shape[:dim], count, *arg.shape[dim + 1 :]) if arg.shape else ()
     return TensorType(arg.dtype, shape), TensorType(DataType.Int, shape)
 
@@ -178,17 +178,11 @@ def _embedding_types(
     check_index("embedding_fwd", input)
     if len(weight.shape) != 2:
         got, expected = list(weight.shape), "expected 2 dimensions: rows of numbers"
-        raise ArgumentError(
-            operation="embedding_fwd", argument="weight", got=got, expected=expected
-        )
+        raise ArgumentError("embedding_fwd", "weight", got, expected)
     rows, width = weight.shape
     if isinstance(padding_idx, int) and rows != DYNAMIC and not -rows <= padding_idx < rows:
-        raise ArgumentError(
-            operation="embedding_fwd",
-            argument="padding_idx",
-            got=padding_idx,
-            expected=f"expected one of the {rows} rows of {weight}",
-        )
+        expected = f"expected one of the {rows} rows of {weight}"
+        raise ArgumentError("embedding_fwd", "padding_idx", padding_idx, expected)
     if max_norm is not None:
         check_dtype("embedding_fwd", weight.dtype, [weight])
     return (TensorType(weight.dtype, (*input.shape, width)),)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fuser.errors import IndexOutOfRangeError
+from fuser.errors import ArgumentError, IndexOutOfRangeError
 from fuser.ir import shapes
 from fuser.ir.nodes import Gather, Scatter, Value
-from fuser.ir.result_shapes import argument_error, check_dims, same_size, same_sizes
+from fuser.ir.result_shapes import check_dims, same_size, same_sizes
 from fuser.ir.types import DYNAMIC
 
 
@@ -28,14 +28,14 @@ def gather(op: Gather) -> tuple[int, ...]:
         case "take_along_axis":
             return _take_along_axis(op)
         case _:
-            raise argument_error("gather", "mode", op.mode, "not a gather")
+            raise ArgumentError("gather", "mode", op.mode, "not a gather")
 
 
 def scatter(op: Scatter) -> tuple[int, ...]:
     """The extents of the data; index and source must lie within, or be slices of it."""
     check_dims(op.mode, op.arg, (op.dim,))
     if op.mode != "scatter" and not op.src.is_tensor:
-        raise argument_error(op.mode, "src", str(op.src), "expected a tensor, as it is added")
+        raise ArgumentError(op.mode, "src", str(op.src), "expected a tensor, as it is added")
     match op.mode:
         case "scatter" | "scatter_add":
             _check_within(op.mode, op.index, op.arg, op.dim)
@@ -47,10 +47,10 @@ def scatter(op: Scatter) -> tuple[int, ...]:
             _check_sizes(op.mode, "src", op.src, _replaced(op.arg.shape, op.dim, along))
         case "index_put_accumulate":
             if op.dim != 0:
-                raise argument_error(op.mode, "dim", op.dim, "expected 0: rows are added to")
+                raise ArgumentError(op.mode, "dim", op.dim, "expected 0: rows are added to")
             _check_sizes(op.mode, "value", op.src, _replaced(op.arg.shape, 0, op.index.shape))
         case _:
-            raise argument_error("scatter", "mode", op.mode, "not a scatter")
+            raise ArgumentError("scatter", "mode", op.mode, "not a scatter")
     return op.arg.shape
 
 
@@ -61,7 +61,7 @@ def _take_along_axis(op: Gather) -> tuple[int, ...]:
         if dim != op.dim and 1 not in (limit, size) and not same_size(limit, size):
             sizes = f"the sizes of {op.arg}, {list(data)}, or 1"
             expected = f"expected {sizes}, beside dimension {op.dim}"
-            raise argument_error(op.mode, "index", list(index), expected)
+            raise ArgumentError(op.mode, "index", list(index), expected)
     beside = shapes.broadcast(op.mode, [_replaced(s, op.dim, (1,)) for s in (index, data)])
     return _replaced(beside, op.dim, (index[op.dim],))
 
@@ -76,13 +76,13 @@ def _check_within(operation: str, index: Value, data: Value, free: int | None) -
     if not fits:
         beside = "" if free is None else f" beside dimension {free}"
         expected = f"expected sizes within those of {data}{beside}, which are {list(data.shape)}"
-        raise argument_error(operation, "index", list(index.shape), expected)
+        raise ArgumentError(operation, "index", list(index.shape), expected)
 
 
 def _check_rank(operation: str, index: Value, data: Value) -> None:
     if len(index.shape) != len(data.shape):
         expected = f"expected {len(data.shape)} dimension(s), as {data} has"
-        raise argument_error(operation, "index", list(index.shape), expected)
+        raise ArgumentError(operation, "index", list(index.shape), expected)
 
 
 def _replaced(shape: tuple[int, ...], dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -92,11 +92,11 @@ def _replaced(shape: tuple[int, ...], dim: int, sizes: tuple[int, ...]) -> tuple
 
 def _check_at_most_one_dim(operation: str, index: Value) -> None:
     if len(index.shape) > 1:
-        raise argument_error(operation, "index", list(index.shape), "expected 0 or 1 dimension")
+        raise ArgumentError(operation, "index", list(index.shape), "expected 0 or 1 dimension")
 
 
 def _check_sizes(operation: str, argument: str, given: Value, sizes: tuple[int, ...]) -> None:
     """Raises ArgumentError unless a tensor has these sizes, as far as they are known."""
     if not same_sizes(given.shape, sizes):
         expected = f"expected sizes {list(sizes)}, a slice of the data for each index"
-        raise argument_error(operation, argument, list(given.shape), expected)
+        raise ArgumentError(operation, argument, list(given.shape), expected)

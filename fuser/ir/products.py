@@ -106,7 +106,7 @@ def scaled_types(
         if len(scale.shape) > 2 or (known and not _fits(scale.shape, sizes)):
             expected = f"expected sizes that broadcast to {list(sizes)}"
             got = list(scale.shape)
-            raise ArgumentError(operation="scaled_mm", argument=name, got=got, expected=expected)
+            raise ArgumentError("scaled_mm", name, got, expected)
     return (TensorType(dtype, sizes),)
 
 
@@ -195,4 +195,4 @@ def _fits(shape: Sequence[int], sizes: Sequence[int]) -> bool:
 
 def _sizes_error(operation: str, given: Sequence[Value], expected: str) -> ArgumentError:
     got = [list(value.shape) for value in given]
-    return ArgumentError(operation=operation, argument="operands", got=got, expected=expected)
+    return ArgumentError(operation, "operands", got, expected)

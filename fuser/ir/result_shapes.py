@@ -32,7 +32,7 @@ def factory(operation: str, shape: tuple[Extent, ...], argument: str = "shape") 
     """The shape of a tensor that is made: no literal size below 0."""
     for extent in shape:
         if not isinstance(extent, Value) and extent < 0:
-            raise argument_error(operation, argument, shown_sizes(shape), "sizes are 0 or more")
+            raise ArgumentError(operation, argument, shown_sizes(shape), "sizes are 0 or more")
     return tuple(map(static_extent, shape))
 
 
@@ -41,7 +41,7 @@ def view(op: View) -> tuple[int, ...]:
     literals = [extent for extent in op.shape if not isinstance(extent, Value)]
     if literals.count(DYNAMIC) > 1 or min(literals, default=0) < DYNAMIC:
         expected = "sizes are 0 or more, and at most one is -1"
-        raise argument_error("reshape", "new_shape", shown_sizes(op.shape), expected)
+        raise ArgumentError("reshape", "new_shape", shown_sizes(op.shape), expected)
     sizes = tuple(map(static_extent, op.shape))
     if len(literals) < len(sizes):
         return sizes
@@ -50,15 +50,12 @@ def view(op: View) -> tuple[int, ...]:
 
 def broadcast(op: Broadcast) -> tuple[int, ...]:
     """The operand's extents with 1 where a dimension is new."""
-    if op.is_broadcast.count(False) != len(op.arg.shape):
-        raise argument_error(
-            "broadcast",
-            "is_broadcast_dim",
-            list(op.is_broadcast),
-            f"expected one False for each of the {len(op.arg.shape)} dimension(s) of {op.arg}",
-        )
+    rank, flags = len(op.arg.shape), list(op.is_broadcast)
+    if flags.count(False) != rank:
+        expected = f"expected one False for each of the {rank} dimension(s) of {op.arg}"
+        raise ArgumentError("broadcast", "is_broadcast_dim", flags, expected)
     kept = iter(op.arg.shape)
-    return tuple(1 if new else next(kept) for new in op.is_broadcast)
+    return tuple(1 if new else next(kept) for new in flags)
 
 
 def expand(op: Expand) -> tuple[int, ...]:
@@ -66,13 +63,13 @@ def expand(op: Expand) -> tuple[int, ...]:
     original, wanted = op.arg.shape, shown_sizes(op.shape)
     if len(op.shape) != len(original):
         expected = f"expected {len(original)} sizes, one for each dimension of {op.arg}"
-        raise argument_error(_EXPAND, "shape", wanted, expected)
+        raise ArgumentError(_EXPAND, "shape", wanted, expected)
     result: list[int] = []
     for have, extent in zip(original, op.shape, strict=True):
         want = static_extent(extent)
         if have not in (1, DYNAMIC, want) and want != DYNAMIC:
             expected = f"only dimensions of size 1 expand; {op.arg} has sizes {list(original)}"
-            raise argument_error(_EXPAND, "shape", wanted, expected)
+            raise ArgumentError(_EXPAND, "shape", wanted, expected)
         keeps = want == DYNAMIC and not isinstance(extent, Value)
         result.append(have if keeps else want)
     return tuple(result)
@@ -84,7 +81,7 @@ def squeeze(op: Squeeze) -> tuple[int, ...]:
     for dim in op.dims:
         if op.arg.shape[dim] not in (1, DYNAMIC):
             expected = f"dimension {dim} of {op.arg} has size {op.arg.shape[dim]}, not 1"
-            raise argument_error("squeeze", "dims", list(op.dims), expected)
+            raise ArgumentError("squeeze", "dims", list(op.dims), expected)
     return tuple(size for dim, size in enumerate(op.arg.shape) if dim not in op.dims)
 
 
@@ -95,7 +92,7 @@ def slice_(op: Slice) -> tuple[int, ...]:
     for name, given in parts.items():
         if len(given) != rank:
             expected = f"expected one for each of the {rank} dimension(s) of {op.arg}"
-            raise argument_error("slice", name, shown_sizes(given), expected)
+            raise ArgumentError("slice", name, shown_sizes(given), expected)
     spans = list(zip(op.starts, op.ends, op.steps, strict=True))
     check_spans(spans)
     return tuple(
@@ -111,7 +108,7 @@ def check_spans(spans: Sequence[tuple[Extent, Extent, Extent]]) -> None:
     if not all(map(_is_span, spans)):
         got = list(map(tuple, map(shown_sizes, spans)))
         expected = "expected 0 <= start <= end and step >= 1 in each dimension"
-        raise argument_error("slice", "(start, end, step)", got, expected)
+        raise ArgumentError("slice", "(start, end, step)", got, expected)
 
 
 def _is_span(span: tuple[Extent, Extent, Extent]) -> bool:
@@ -135,9 +132,8 @@ def pad(op: Pad) -> tuple[int, ...]:
             continue
         if size + before + after < 0:
             expected = f"{op.arg} has sizes {list(op.arg.shape)}, which are cut below 0"
-            raise argument_error(
-                "pad", "pad_widths", list(map(tuple, map(shown_sizes, op.widths))), expected
-            )
+            got = [tuple(shown_sizes(pair)) for pair in op.widths]
+            raise ArgumentError("pad", "pad_widths", got, expected)
         result.append(size + before + after)
     return tuple(result)
 
@@ -149,10 +145,10 @@ def cat(op: Cat) -> tuple[int, ...]:
     shape = list(op.args[0].shape)
     for arg in op.args[1:]:
         if len(arg.shape) != len(shape):
-            raise argument_error("cat", "tensors", got, "their numbers of dimensions differ")
+            raise ArgumentError("cat", "tensors", got, "their numbers of dimensions differ")
         for dim, (left, right) in enumerate(zip(shape, arg.shape, strict=True)):
             if dim != op.dim and not same_size(left, right):
-                raise argument_error("cat", "tensors", got, expected)
+                raise ArgumentError("cat", "tensors", got, expected)
             if left == DYNAMIC:
                 shape[dim] = right
     shape[op.dim] = DYNAMIC if DYNAMIC in along else sum(along)
@@ -166,7 +162,7 @@ def reduce_(op: Reduce) -> tuple[int, ...]:
         for dim in op.dims:
             if op.arg.shape[dim] == 0:
                 expected = f"dimension {dim} of {op.arg} is empty, and nothing has no {op.op}"
-                raise argument_error(op.op, "dims", list(op.dims), expected)
+                raise ArgumentError(op.op, "dims", list(op.dims), expected)
     return tuple(
         1 if dim in op.dims else size
         for dim, size in enumerate(op.arg.shape)
@@ -177,7 +173,7 @@ def reduce_(op: Reduce) -> tuple[int, ...]:
 def check_index(op: CheckIndex) -> tuple[int, ...]:
     """The operand's extents; the size must be one of a dimension."""
     if op.size < 0:
-        raise argument_error(op.operation, "size", op.size, "sizes are 0 or more")
+        raise ArgumentError(op.operation, "size", op.size, "sizes are 0 or more")
     return op.arg.shape
 
 
@@ -188,7 +184,7 @@ def check_dims(operation: str, operand: Value, dims: tuple[int, ...]) -> None:
         if not 0 <= dim < rank:
             raise DimensionError(operation=operation, dim=dim, operand=operand.name, rank=rank)
     if len(set(dims)) < len(dims):
-        raise argument_error(operation, "dims", list(dims), "expected each dimension at most once")
+        raise ArgumentError(operation, "dims", list(dims), "expected each dimension at most once")
 
 
 def same_size(left: int, right: int) -> bool:
@@ -203,11 +199,6 @@ def same_sizes(left: Sequence[int], right: Sequence[int]) -> bool:
 
 _EXPAND = "expand or broadcast_in_dim"
 """What may be made of an Expand; a definition's errors name the one that was called."""
-
-
-def argument_error(operation: str, argument: str, got: object, expected: str) -> ArgumentError:
-    """The error of an argument that is not what is expected."""
-    return ArgumentError(operation=operation, argument=argument, got=got, expected=expected)
 
 
 def shown_sizes(shape: tuple[Extent, ...]) -> list[int | str]:

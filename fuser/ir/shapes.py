@@ -24,12 +24,8 @@ def wrap_dim(operation: str, operand: str, dim: int, rank: int) -> int:
 def check_permutation(operation: str, argument: str, dims: Sequence[int], rank: int) -> None:
     """Raises ArgumentError unless `dims` names each of `rank` dimensions once."""
     if sorted(dims) != list(range(rank)):
-        raise ArgumentError(
-            operation=operation,
-            argument=argument,
-            got=list(dims),
-            expected=f"expected each of the dimensions 0 to {rank - 1} once",
-        )
+        expected = f"expected each of the dimensions 0 to {rank - 1} once"
+        raise ArgumentError(operation, argument, list(dims), expected)
 
 
 def broadcast(operation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -165,12 +165,8 @@ def device_of(inputs: Inputs, device: Device) -> torch.device:
     if not fixed:
         return torch.device("cpu") if wanted is None else _with_number(wanted)
     if wanted is not None and not _is_part(fixed[0], wanted):
-        raise ArgumentError(
-            operation="execute",
-            argument="device",
-            got=str(wanted),
-            expected=f"the inputs are on {fixed[0]}; leave it out, or move them",
-        )
+        expected = f"the inputs are on {fixed[0]}; leave it out, or move them"
+        raise ArgumentError("execute", "device", str(wanted), expected)
     return fixed[0]
 
 
@@ -190,12 +186,7 @@ def _read_device(device: int | str | torch.device) -> torch.device:
     try:
         return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise ArgumentError(
-            operation="execute",
-            argument="device",
-            got=device,
-            expected="torch knows no such device",
-        ) from error
+        raise ArgumentError("execute", "device", device, "torch knows no such device") from error
 
 
 def describe_input(given: torch.Tensor | Number) -> str:
