@@ -9,7 +9,7 @@ from fuser.frontend.arguments import Shape, data_type, extent, extents, one_of
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import Category, DataType, takes
-from fuser.ir.nodes import Extent, Full, Iota, Value, python_number
+from fuser.ir.nodes import Full, Iota, Value, python_number
 
 
 class FactoryOps(OperationGroup):
@@ -28,7 +28,8 @@ class FactoryOps(OperationGroup):
 
         Raises ArgumentError for a number that does not fit an integer dtype.
         """
-        sizes = self._sizes("full", one_of("full", shape=shape, size=size))
+        given = one_of("full", shape=shape, size=size)
+        sizes = extents(self._recorder, "full", "shape", given, lowest=0)
         fill = one_of("full", fill_value=fill_value, arg=arg)
         value = self._recorder.scalar("full", "fill_value", fill)
         element = data_type("full", dtype)
@@ -69,9 +70,6 @@ class FactoryOps(OperationGroup):
         if expected:
             raise ArgumentError("iota", argument, given, expected)
         return value
-
-    def _sizes(self, operation: str, shape: object) -> tuple[Extent, ...]:
-        return extents(self._recorder, operation, "shape", shape, lowest=0)
 
 
 def _check_fits(operation: str, argument: str, given: object, dtype: DataType) -> None:

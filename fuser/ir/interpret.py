@@ -70,10 +70,8 @@ def interpret(
         )
     place = device or _device_of(inputs)
     for statement in in_drawing_order(fusion.statements):
-        for out, result in zip(
-            statement.outs, evaluate(statement.op, environment, place), strict=True
-        ):
-            environment[out] = result
+        results = evaluate(statement.op, environment, place)
+        environment.update(zip(statement.outs, results, strict=True))
     return [environment[value] for value in fusion.output_values]
 
 

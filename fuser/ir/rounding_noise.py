@@ -7,7 +7,7 @@ import dataclasses
 import torch
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.interpret import evaluate, in_drawing_order
+from fuser.ir.interpret import Environment, evaluate, in_drawing_order
 from fuser.ir.nodes import (
     Cast,
     Fusion,
@@ -34,8 +34,6 @@ _WIDE = {
 }
 _NARROW = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 _SHAKEN = (torch.float32, torch.float64, torch.complex64, torch.complex128)
-
-Environment = dict[Value, torch.Tensor]
 
 
 def rounding_noise(fusion: Fusion, inputs: Inputs) -> dict[Value, torch.Tensor]:

@@ -103,18 +103,21 @@ class _Composer:
         for value in fusion.inputs:
             if value.is_tensor:
                 label = f"{value}", f"{value.type}"
-                self._add(Node(f"{value}", label, Look.INPUT, values=(value,)))
+                self.nodes.append(Node(f"{value}", label, Look.INPUT, values=(value,)))
                 self.at[value] = f"{value}"
         for number, step in enumerate(self.segmented.steps):
             if not isinstance(step, AliasStep):
                 self._step(step, number)
         for output in dict.fromkeys(fusion.outputs):
             value, name = output.value, f"out_{output.value}"
-            words = f"{value}" if output.alias_of is None else f"{value} into {output.alias_of}"
-            name += "" if output.alias_of is None else f"_into_{output.alias_of}"
+            words = f"{value}"
+            if output.alias_of is not None:
+                name += f"_into_{output.alias_of}"
+                words += f" into {output.alias_of}"
             if value.is_tensor:
+                label = words, f"{value.type}"
                 self._on_host(value)
-                self._add(Node(name, (words, f"{value.type}"), Look.OUTPUT, values=(value,)))
+                self.nodes.append(Node(name, label, Look.OUTPUT, values=(value,)))
                 self._connect(self.at[value], name, value)
         if any(node.look is Look.TORCH for node in self.nodes):
             self.legend.append(Entry("run by torch", Look.TORCH, GREY))
@@ -136,7 +139,7 @@ class _Composer:
             if not statement.outs[0].is_tensor:
                 continue
             name = f"{prefix}_{statement.outs[0]}"
-            self._add(Node(name, (_label(statement),), look, colour, group, statement.outs))
+            self.nodes.append(Node(name, (_label(statement),), look, colour, group, statement.outs))
             for value in _read(statement):
                 source = inside.get(value)
                 self._connect(source or self.at[value], name, value, source is not None)
@@ -160,12 +163,9 @@ class _Composer:
             value = _read(chain[-1])[0]
         for statement in reversed(chain):
             name = f"host_{statement.out}"
-            self._add(Node(name, (_label(statement),), Look.HOST, values=statement.outs))
+            self.nodes.append(Node(name, (_label(statement),), Look.HOST, values=statement.outs))
             self._connect(self.at[_read(statement)[0]], name, _read(statement)[0])
             self.at[statement.out] = name
-
-    def _add(self, node: Node) -> None:
-        self.nodes.append(node)
 
     def _connect(self, source: str, target: str, value: Value, in_registers: bool = False) -> None:
         lies = self.segmented.memory.get(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fuser.ir.nodes import Extern, Fusion, GeneratorState, Output, Statement, Value, operands
 from fuser.ir.printer import operation_name
@@ -152,11 +152,10 @@ class _Segmenter:
         lies = self._placed.get(value)
         return lies is not None and (lies.base not in own or value in self._scattered_into)
 
-    def _subfusion(self, results: Iterable[Value], stop: Callable[[Value], bool]) -> Fusion:
+    def _subfusion(self, results: Sequence[Value], stop: Callable[[Value], bool]) -> Fusion:
         """The statements that compute `results`, reading every value for which `stop` is true."""
         needed: dict[int, Statement] = {}
         loads: set[Value] = set()
-        results = tuple(results)
         seen = set(results)
         pending = list(results)
         while pending:

@@ -56,16 +56,12 @@ def _diagonal(b: Lowering, self: Any, offset: int, dim1: int, dim2: int) -> Hand
     if isinstance(rows, int) and isinstance(columns, int) and isinstance(count, int):
         flat = b.ops.reshape(lines, [*sizes, rows * columns])
         first, step = found.row * columns + found.column, columns + 1
-        end = first + (count - 1) * step + 1
-        return sliced(b, flat, flat.ndim - 1, first, end, step) if count else _none(b, flat)
+        end = first + (count - 1) * step + 1 if count else first
+        return sliced(b, flat, flat.ndim - 1, first, end, step)
     flat = b.ops.reshape(lines, [*sizes, b.ops.mul(rows, columns)])
     first = b.ops.add(b.ops.mul(columns, found.row), found.column)
     places = b.ops.iota(count, first, b.ops.add(columns, 1))
     return b.ops.index_select(flat, places, flat.ndim - 1)
-
-
-def _none(b: Lowering, flat: Handle) -> Handle:
-    return sliced(b, flat, flat.ndim - 1, 0, 0)
 
 
 def _diagonal_scatter(
