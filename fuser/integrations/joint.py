@@ -134,9 +134,7 @@ def _add(node: Node) -> Node | None:
         return None
     old, new = tensor_of(source), tensor_of(node)
     alike = old.dtype is new.dtype and not old.is_floating_point() and not old.is_complex()
-    if not alike or not same_numbers(old.stride(), new.stride()) or needs_memory(node, source):
-        return None
-    return source
+    return _clone(node) if alike else None
 
 
 def _copy(node: Node) -> Node | None:
@@ -226,9 +224,7 @@ def _in_rows(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
 def _full_like(node: Node) -> Node | None:
     """`full` of sizes that are numbers, so that nothing is kept only for its sizes."""
     new = tensor_of(node)
-    if not all(map(is_static, new.shape)):
-        return None
-    if not new.is_contiguous():
+    if not all(map(is_static, new.shape)) or not new.is_contiguous():
         return None
     options: Any = {"dtype": new.dtype, "device": new.device, "pin_memory": False}
     args = (list(map(int, new.shape)), node.args[1])
