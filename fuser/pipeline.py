@@ -19,18 +19,17 @@ from fuser.ir.nodes import Fusion, Inputs, Scatter
 from fuser.planning import Compiled, compile_plan
 from fuser.runtime.call import (
     Device,
-    are_apart,
     check_memory,
     device_of,
     is_traced,
     key_of,
-    overlapping,
     refuse_tracing,
 )
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cuda_driver import refuse_capture
 from fuser.runtime.executor import LoadedKernel, Runner
 from fuser.runtime.oracle import oracle_runner
+from fuser.runtime.overlaps import are_apart, overlapping
 from fuser.runtime.placed import Run, apart, are_elsewhere, copied, current, moved, placed
 from fuser.runtime.plan import Plan
 from fuser.runtime.profile import Profile, profile, profile_call

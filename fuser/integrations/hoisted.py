@@ -25,7 +25,8 @@ from fuser.integrations.graph_text import Forward, GraphWriter
 from fuser.integrations.outer_views import Alias
 from fuser.integrations.partition_call import PartitionCall
 from fuser.runtime.buffers import laid_out
-from fuser.runtime.call import alignment, are_apart, is_traced, overlapping
+from fuser.runtime.call import alignment, is_traced
+from fuser.runtime.overlaps import are_apart, overlapping
 from fuser.runtime.placed import Run
 from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
 from fuser.schedule import ACCESS_BYTES

@@ -13,7 +13,7 @@ import torch
 from fuser import FusionDefinition, errors, stats
 from fuser.pipeline import Executor
 from fuser.runtime import torch_shortcuts
-from fuser.runtime.call import are_apart
+from fuser.runtime.overlaps import are_apart
 from fuser.runtime.torch_shortcuts import empty_strided, recognizer
 
 CPU = torch.device("cpu")
