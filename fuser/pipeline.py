@@ -32,8 +32,9 @@ from fuser.runtime.oracle import oracle_runner
 from fuser.runtime.overlaps import are_apart, overlapping
 from fuser.runtime.placed import Run, apart, are_elsewhere, copied, current, moved, placed
 from fuser.runtime.plan import Plan
-from fuser.runtime.profile import Profile, profile, profile_call
+from fuser.runtime.profile import Profile
 from fuser.runtime.target_name import TargetName, check_is_name, check_runs_on, resolve_target
+from fuser.runtime.timed_runs import profile, profile_call
 from fuser.runtime.toolchain import find_compiler, warn_without_compiler, why_none
 from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
 from fuser.runtime.watching import PLANS
