@@ -91,14 +91,18 @@ class UnknownNameError(FuserError, AttributeError):
     template = "module 'fuser' has no attribute {name!r}{hint}"
 
 
-class ArgumentError(FuserError):
-    template = "{operation}: {argument} = {got!r}: {expected}"
+class _WrongArgumentError(FuserError):
+    """Base of the two that most modules raise: types check what they are given."""
 
     def __init__(self, operation: str, argument: str, got: object, expected: str) -> None:
         super().__init__(operation=operation, argument=argument, got=got, expected=expected)
 
 
-class ArgumentTypeError(FuserError, TypeError):
+class ArgumentError(_WrongArgumentError):
+    template = "{operation}: {argument} = {got!r}: {expected}"
+
+
+class ArgumentTypeError(_WrongArgumentError, TypeError):
     template = "{operation}: {argument} must be {expected}, got {got}"
 
 

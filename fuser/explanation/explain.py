@@ -71,7 +71,7 @@ def explain(
 
 def _no_model(got: str) -> ArgumentTypeError:
     expected = "a module, a function, a Fusion or a FusionDefinition"
-    return ArgumentTypeError(operation="explain", argument="model", expected=expected, got=got)
+    return ArgumentTypeError("explain", "model", got, expected)
 
 
 _OF_DEFINITION = "(definition, *inputs, html=None, target=None)"

@@ -16,12 +16,7 @@ def page_path(given: str | Path) -> Path:
     """Where a page is to be written. Raises ArgumentTypeError for what names no file, and PageError
     where there is no folder for it, before anything is run for it."""
     if not isinstance(given, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentTypeError(
-            operation="explain",
-            argument="html",
-            expected="a str or Path of a file",
-            got=type(given).__name__,
-        )
+        raise ArgumentTypeError("explain", "html", type(given).__name__, "a str or Path of a file")
     place = Path(given)
     if not place.parent.is_dir():
         raise PageError(path=place, reason=f"there is no folder {place.parent}; make it first")

@@ -82,12 +82,7 @@ def is_sequence(given: object) -> bool:
 def sequence(operation: str, argument: str, given: object) -> list[object]:
     """A list, or what stands for one, as a list. Raises ArgumentTypeError."""
     if not is_sequence(given):
-        raise ArgumentTypeError(
-            operation=operation,
-            argument=argument,
-            expected="a list or tuple",
-            got=type(given).__name__,
-        )
+        raise ArgumentTypeError(operation, argument, type(given).__name__, "a list or tuple")
     return list(cast("Sequence[object]", given))
 
 
@@ -163,15 +158,13 @@ _OPTIONS: dict[Read[object], tuple[str, tuple[Category, ...]]] = {
 def _wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:
     shown = isinstance(given, Handle | int) and not isinstance(given, bool)
     got = repr(given) if shown else type(given).__name__
-    return ArgumentTypeError(operation=operation, argument=argument, expected=expected, got=got)
+    return ArgumentTypeError(operation, argument, got, expected)
 
 
 def data_type(operation: str, given: object) -> DataType:
     """A DataType. Raises ArgumentTypeError."""
     if not isinstance(given, DataType):
-        raise ArgumentTypeError(
-            operation=operation, argument="dtype", expected="a DataType", got=repr(given)
-        )
+        raise ArgumentTypeError(operation, "dtype", repr(given), "a DataType")
     return given
 
 

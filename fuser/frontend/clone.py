@@ -15,12 +15,8 @@ def clone(source: FusionDefinition | Fusion, destination: FusionDefinition | Fus
     """
     for argument, given in (("source", source), ("destination", destination)):
         if not isinstance(given, FusionDefinition | Fusion):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(
-                operation="clone",
-                argument=argument,
-                expected="a FusionDefinition or a fuser.Fusion",
-                got=type(given).__qualname__,
-            )
+            expected = "a FusionDefinition or a fuser.Fusion"
+            raise ArgumentTypeError("clone", argument, type(given).__qualname__, expected)
     if isinstance(destination, Fusion):
         destination = FusionDefinition(destination)
     destination.copy(source)

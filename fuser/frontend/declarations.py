@@ -135,12 +135,8 @@ class Declarations:
         tensors will do. Raises ArgumentTypeError, OperandDtypeError.
         """
         if not isinstance(tensor, torch.Tensor) or not is_strided(tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(
-                operation="from_pytorch",
-                argument="tensor",
-                expected="a strided torch.Tensor",
-                got=_layout_of(tensor),
-            )
+            expected = "a strided torch.Tensor"
+            raise ArgumentTypeError("from_pytorch", "tensor", _layout_of(tensor), expected)
         element = dtypes.from_torch(tensor.dtype)
         if element is None:
             raise OperandDtypeError(
@@ -194,12 +190,7 @@ class Declarations:
     ) -> Handle:
         number = python_number(value)
         if number is None:
-            raise ArgumentTypeError(
-                operation=operation,
-                argument=argument,
-                expected="a Python number",
-                got=type(value).__name__,
-            )
+            raise ArgumentTypeError(operation, argument, type(value).__name__, "a Python number")
         return self._recorder.constant(operation, number, dtype or dtypes.of_literal(number))
 
 

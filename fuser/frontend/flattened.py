@@ -20,7 +20,7 @@ def listed(inputs: Inputs) -> Inputs:
     """Inputs that are a list, or a tuple. Raises ArgumentTypeError."""
     if not isinstance(inputs, list | tuple):
         expected, got = "a list of tensors and Python numbers", type(inputs).__name__
-        raise ArgumentTypeError(operation="execute", argument="inputs", expected=expected, got=got)
+        raise ArgumentTypeError("execute", "inputs", got, expected)
     return inputs
 
 

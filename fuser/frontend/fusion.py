@@ -201,12 +201,8 @@ _FUSIONS: WeakValueDictionary[int, Fusion] = WeakValueDictionary()
 def fusion_of_number(given: object, operation: str) -> Fusion:
     """The Fusion of a number. Raises ArgumentError, ArgumentTypeError."""
     if not isinstance(given, int) or isinstance(given, bool):
-        raise ArgumentTypeError(
-            operation=operation,
-            argument="fusion",
-            expected="a Fusion, or what id() of one told",
-            got=type(given).__name__,
-        )
+        expected = "a Fusion, or what id() of one told"
+        raise ArgumentTypeError(operation, "fusion", type(given).__name__, expected)
     found = _FUSIONS.get(given)
     if found is None:
         expected = "no Fusion of this number is alive; hold it, or its definition"

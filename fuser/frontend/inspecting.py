@@ -70,7 +70,5 @@ def _layout(operation: str, sizes: object, strides: object) -> tuple[list[int], 
 
 def _checked(operation: str, given: object) -> Fusion:
     if not isinstance(given, Fusion):
-        raise ArgumentTypeError(
-            operation=operation, argument="fusion", expected="fd.fusion", got=type(given).__name__
-        )
+        raise ArgumentTypeError(operation, "fusion", type(given).__name__, "fd.fusion")
     return given

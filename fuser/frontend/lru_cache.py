@@ -44,12 +44,8 @@ class LRUCache:
         executed.
         """
         if not isinstance(fd, FusionDefinition):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(
-                operation="LRUCache",
-                argument="what is cached",
-                expected="a FusionDefinition",
-                got=type(fd).__qualname__,
-            )
+            expected = "a FusionDefinition"
+            raise ArgumentTypeError("LRUCache", "what is cached", type(fd).__qualname__, expected)
         fd.check_finished("LRUCache")
         with self._lock:
             kept = self._kept.get(fd.fusion)
@@ -104,11 +100,7 @@ def LruFusionCache(  # noqa: N802 (nvFuser's name)
 def _check_most(operation: str, most: object) -> None:
     if python_int(most) is None:
         is_decorated = " (a function is decorated by @LruFusionCache(), with parentheses)"
-        raise ArgumentTypeError(
-            operation=operation,
-            argument="max_fusions",
-            expected=f"a whole number{is_decorated if callable(most) else ''}",
-            got=type(most).__qualname__,
-        )
+        expected = f"a whole number{is_decorated if callable(most) else ''}"
+        raise ArgumentTypeError(operation, "max_fusions", type(most).__qualname__, expected)
     if cast("int", most) < 1:
         raise ArgumentError(operation, "max_fusions", most, "1 or more")

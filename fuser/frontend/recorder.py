@@ -155,7 +155,7 @@ class Recorder:
 
 def _wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:
     got = repr(given) if isinstance(given, Handle) else type(given).__name__
-    return ArgumentTypeError(operation=operation, argument=argument, expected=expected, got=got)
+    return ArgumentTypeError(operation, argument, got, expected)
 
 
 def _as_dtype(operation: str, number: Number, dtype: DataType) -> Number:

@@ -63,12 +63,8 @@ def _by_position(given: Sequence[object]) -> dict[str, object]:
     else:
         names = _FORMS["shape"]
     if len(given) > len(names):
-        raise ArgumentTypeError(
-            operation="define_tensor",
-            argument="positional arguments",
-            expected=f"at most {', '.join(names)}",
-            got=len(given),
-        )
+        expected = f"at most {', '.join(names)}"
+        raise ArgumentTypeError("define_tensor", "positional arguments", len(given), expected)
     return dict(zip(names, given, strict=False))
 
 

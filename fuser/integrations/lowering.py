@@ -133,9 +133,7 @@ class Lowering:
         Raises ArgumentTypeError for a number, which torch takes in the place of most tensors.
         """
         if not isinstance(argument, Node):
-            raise ArgumentTypeError(
-                operation=str(self._node), argument="an operand", expected="a tensor", got=argument
-            )
+            raise ArgumentTypeError(str(self._node), "an operand", argument, "a tensor")
         handle = self._handles[argument]
         assert isinstance(handle, Handle)
         return handle
