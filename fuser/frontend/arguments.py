@@ -11,7 +11,7 @@ import numpy as np
 from fuser.errors import ArgumentError, ArgumentTypeError, DimensionError, OriginalShapeError
 from fuser.frontend.calls import UnknownKeywordError
 from fuser.frontend.handles import Handle, Scalar
-from fuser.frontend.recorder import Recorder
+from fuser.frontend.recorder import Recorder, wrong_type
 from fuser.ir.dtypes import Category, DataType, holds
 from fuser.ir.nodes import Cast, Extent, Value, python_int, python_number
 from fuser.ir.result_shapes import same_sizes
@@ -96,7 +96,7 @@ def integer(operation: str, argument: str, given: object) -> int:
     """An int of at most 64 bits, also of NumPy. Raises ArgumentTypeError, ArgumentError."""
     whole = python_int(given)
     if whole is None:
-        raise _wrong_type(operation, argument, "an int", given)
+        raise wrong_type(operation, argument, "an int", given)
     if not holds(DataType.Int, whole):
         raise ArgumentError(operation, argument, given, "expected a number that fits Int")
     return whole
@@ -106,7 +106,7 @@ def number(operation: str, argument: str, given: object) -> float:
     """An int or float, also of NumPy, as a float. Raises ArgumentTypeError."""
     plain = python_number(given)
     if isinstance(plain, bool) or not isinstance(plain, int | float):
-        raise _wrong_type(operation, argument, "a Python number", given)
+        raise wrong_type(operation, argument, "a Python number", given)
     return float(plain)
 
 
@@ -114,14 +114,14 @@ def boolean(operation: str, argument: str, given: object) -> bool:
     """A bool, also as 0 or 1, or of NumPy. Raises ArgumentTypeError."""
     plain = python_number(given)
     if not isinstance(plain, int) or plain not in (0, 1):
-        raise _wrong_type(operation, argument, "a bool", given)
+        raise wrong_type(operation, argument, "a bool", given)
     return bool(plain)
 
 
 def string(operation: str, argument: str, given: object) -> str:
     """A str. Raises ArgumentTypeError."""
     if not isinstance(given, str):
-        raise _wrong_type(operation, argument, "a str", given)
+        raise wrong_type(operation, argument, "a str", given)
     return given
 
 
@@ -143,7 +143,7 @@ def option(
         return read(operation, argument, known)
     expected, categories = _OPTIONS[read]
     if value.dtype.category not in categories:
-        raise _wrong_type(operation, argument, expected, given)
+        raise wrong_type(operation, argument, expected, given)
     return value
 
 
@@ -153,12 +153,6 @@ _OPTIONS: dict[Read[object], tuple[str, tuple[Category, ...]]] = {
     boolean: ("a bool", (Category.BOOL,)),
 }
 """What reads an option: its words, and the dtypes of scalars that may stand for it."""
-
-
-def _wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:
-    shown = isinstance(given, Handle | int) and not isinstance(given, bool)
-    got = repr(given) if shown else type(given).__name__
-    return ArgumentTypeError(operation, argument, got, expected)
 
 
 def data_type(operation: str, given: object) -> DataType:
@@ -191,7 +185,7 @@ def extent(
         value = recorder.scalar(operation, argument, given)
         if value.dtype.is_complex or value.dtype is DataType.Bool:
             expected = "an int, or a scalar of integers or floats"
-            raise _wrong_type(operation, argument, expected, given)
+            raise wrong_type(operation, argument, expected, given)
         number = recorder.number(value)
         if number is None:
             is_count = value.dtype.is_integral

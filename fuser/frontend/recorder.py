@@ -113,25 +113,25 @@ class Recorder:
         number = python_number(given)
         if number is not None:
             return self.constant(operation, number, dtypes.of_literal(number)).value
-        raise _wrong_type(operation, argument, "a tensor, a scalar or a Python number", given)
+        raise wrong_type(operation, argument, "a tensor, a scalar or a Python number", given)
 
     def tensor(self, operation: str, argument: str, given: object) -> Value:
         """A tensor. Raises ArgumentTypeError, ForeignValueError."""
         if not isinstance(given, Tensor):
-            raise _wrong_type(operation, argument, "a tensor of the definition", given)
+            raise wrong_type(operation, argument, "a tensor of the definition", given)
         return self._own(operation, given)
 
     def scalar(self, operation: str, argument: str, given: object) -> Value:
         """A scalar or a literal. Raises ArgumentTypeError, ForeignValueError."""
         if isinstance(given, Tensor):
-            raise _wrong_type(operation, argument, "a scalar or a Python number", given)
+            raise wrong_type(operation, argument, "a scalar or a Python number", given)
         return self.operand(operation, argument, given)
 
     def dim(self, operation: str, value: Value, given: object) -> int:
         """A dimension of `value`, negative ones counted from the end. Raises DimensionError."""
         dim = python_int(given)
         if dim is None:
-            raise _wrong_type(operation, "dim", "an int", given)
+            raise wrong_type(operation, "dim", "an int", given)
         if not value.shape:
             raise DimensionError(operation=operation, dim=dim, operand=value.name, rank=0)
         return wrap_dim(operation, value.name, dim, len(value.shape))
@@ -153,8 +153,10 @@ class Recorder:
         return Tensor(self, value) if value.is_tensor else Scalar(self, value)
 
 
-def _wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:
-    got = repr(given) if isinstance(given, Handle) else type(given).__name__
+def wrong_type(operation: str, argument: str, expected: str, given: object) -> ArgumentTypeError:
+    """The error of what is none of what is expected. Whole numbers and values are named."""
+    shown = isinstance(given, Handle | int) and not isinstance(given, bool)
+    got = repr(given) if shown else type(given).__name__
     return ArgumentTypeError(operation, argument, got, expected)
 
 
