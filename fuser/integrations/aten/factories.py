@@ -29,7 +29,7 @@ def _scalar_tensor(b: Lowering, s: Any) -> Handle:
     return b.ops.full([], b.operand(s), b.dtype)
 
 
-def _arange(b: Lowering, start: Any, end: Any, step: Any) -> Handle:
+def _arange(b: Lowering, end: Any, start: Any = 0, step: Any = 1) -> Handle:
     first, last, known = b.operand(start), b.operand(end), b.out.shape[0]
     if is_static(known):
         count: Any = int(known)
@@ -47,14 +47,6 @@ def _steps(b: Lowering, first: Any, last: Any, step: int) -> Handle:
     span = b.ops.sub(last, first) if step > 0 else b.ops.sub(first, last)
     pace = abs(step)
     return b.ops.div(b.ops.add(span, pace - 1), pace) if pace > 1 else span
-
-
-def _arange_to(b: Lowering, end: Any) -> Handle:
-    return _arange(b, 0, end, 1)
-
-
-def _arange_between(b: Lowering, start: Any, end: Any) -> Handle:
-    return _arange(b, start, end, 1)
 
 
 def _open_length(node: Any, **given: Any) -> str | None:
@@ -96,8 +88,8 @@ ROWS: tuple[Row, ...] = (
     row(_aten.full.default, _full, Kind.FACTORY),
     row(_aten.full_like.default, _full_like, Kind.FACTORY),
     row(_aten.scalar_tensor.default, _scalar_tensor, Kind.FACTORY),
-    row(_aten.arange.default, _arange_to, Kind.FACTORY, _open_length),
-    row(_aten.arange.start, _arange_between, Kind.FACTORY, _open_length),
+    row(_aten.arange.default, _arange, Kind.FACTORY, _open_length),
+    row(_aten.arange.start, _arange, Kind.FACTORY, _open_length),
     row(_aten.arange.start_step, _arange, Kind.FACTORY, _open_length),
     row(_prims.iota.default, _iota, Kind.FACTORY),
     row(_aten.rand.default, _rand),

@@ -50,11 +50,12 @@ def _rows_at(b: Lowering, x: Handle, index: Handle) -> Handle:
 class _Indexed:
     """`x` with the indexed dimensions in front as one, and the place in it of each element.
 
-    `others` are the sizes of the dimensions that are not indexed; `before` of them stand before
-    the indices' own in the result.
+    `order` has the dimensions of `x` as they come in `rows`. `others` are the sizes of those that
+    are not indexed; `before` of them stand before the indices' own in the result.
     """
 
     rows: Handle
+    order: list[int]
     place: Handle
     others: list[int | Handle]
     before: int
@@ -81,7 +82,8 @@ def _indexed(
         place = at if place is None else b.ops.add(b.ops.mul(place, sizes[dim]), at)
     assert place is not None
     together = dims == list(range(dims[0], dims[-1] + 1))
-    return _Indexed(rows, place, [sizes[dim] for dim in others], dims[0] if together else 0)
+    before = dims[0] if together else 0
+    return _Indexed(rows, order, place, [sizes[dim] for dim in others], before)
 
 
 def _counted(b: Lowering, index: Any, size: int | Handle, name: str, *, checked: bool) -> Handle:
@@ -150,7 +152,7 @@ def _index_put(
     place = b.ops.reshape(found.place, [-1]) if rank != 1 else found.place
     value = b.ops.reshape(value, [b.product(at), *others]) if rank != 1 else value
     written = _written(b, found.rows, place, value, accumulate)
-    return _back(b, written, x, indices)
+    return _back(b, written, x, found.order)
 
 
 def _written(b: Lowering, rows: Handle, place: Handle, value: Handle, accumulate: bool) -> Handle:
@@ -162,12 +164,10 @@ def _written(b: Lowering, rows: Handle, place: Handle, value: Handle, accumulate
     return b.ops.scatter(rows, place, value, 0)
 
 
-def _back(b: Lowering, rows: Handle, x: Handle, indices: Sequence[Any]) -> Handle:
+def _back(b: Lowering, rows: Handle, x: Handle, order: list[int]) -> Handle:
     """Rows under the sizes and order of `x`."""
-    dims = [dim for dim, index in enumerate(indices) if index is not None]
-    order = [*dims, *(dim for dim in range(x.ndim) if dim not in dims)]
     sizes = b.sizes(x)
-    if len(dims) > 1:
+    if rows.ndim < x.ndim:
         rows = b.ops.reshape(rows, [sizes[dim] for dim in order])
     if order == list(range(x.ndim)):
         return rows

@@ -32,41 +32,20 @@ def _in(b: Lowering, self: Any, dtype: Any) -> Handle:
 
 
 def _reduced(name: str) -> Lower:
-    def lower(b: Lowering, self: Any, dim: Dims, keepdim: bool) -> Handle:
-        return getattr(b.ops, name)(b.tensor(self), _dims(dim), keepdim)
-
-    return lower
-
-
-def _typed(name: str) -> Lower:
-    def lower(b: Lowering, self: Any, dim: Dims, keepdim: bool, dtype: Any) -> Handle:
+    def lower(
+        b: Lowering, self: Any, dim: Dims = None, keepdim: bool = False, dtype: Any = None
+    ) -> Handle:
         return getattr(b.ops, name)(_in(b, self, dtype), _dims(dim), keepdim)
 
     return lower
 
 
-def _typed_whole(name: str) -> Lower:
-    def lower(b: Lowering, self: Any, dtype: Any) -> Handle:
-        return getattr(b.ops, name)(_in(b, self, dtype))
+def _variance(name: str) -> Lower:
+    def lower(b: Lowering, self: Any, dim: Dims, correction: Any, keepdim: bool) -> Any:
+        less = 1 if correction is None else int(correction)
+        return getattr(b.ops, name)(b.tensor(self), _dims(dim), less, keepdim)
 
     return lower
-
-
-def _whole(name: str) -> Lower:
-    def lower(b: Lowering, self: Any) -> Handle:
-        return getattr(b.ops, name)(b.tensor(self))
-
-    return lower
-
-
-def _var(b: Lowering, self: Any, dim: Dims, correction: Any, keepdim: bool) -> Handle:
-    less = 1 if correction is None else int(correction)
-    return b.ops.var(b.tensor(self), _dims(dim), less, keepdim)
-
-
-def _var_mean(b: Lowering, self: Any, dim: Dims, correction: Any, keepdim: bool) -> Any:
-    less = 1 if correction is None else int(correction)
-    return b.ops.var_mean(b.tensor(self), _dims(dim), less, keepdim)
 
 
 def _whole_correction(node: Any, **given: Any) -> str | None:
@@ -125,24 +104,24 @@ def _topk(b: Lowering, self: Any, k: int, dim: int, largest: bool, sorted: bool)
 
 
 ROWS: tuple[Row, ...] = (
-    row(_aten.sum.default, _typed_whole("sum")),
-    row(_aten.sum.dim_IntList, _typed("sum")),
-    row(_aten.prod.default, _typed_whole("prod")),
-    row(_aten.prod.dim_int, _typed("prod")),
-    row(_aten.mean.default, _typed_whole("mean")),
-    row(_aten.mean.dim, _typed("mean")),
+    row(_aten.sum.default, _reduced("sum")),
+    row(_aten.sum.dim_IntList, _reduced("sum")),
+    row(_aten.prod.default, _reduced("prod")),
+    row(_aten.prod.dim_int, _reduced("prod")),
+    row(_aten.mean.default, _reduced("mean")),
+    row(_aten.mean.dim, _reduced("mean")),
     row(_aten.amax.default, _reduced("max")),
     row(_aten.amin.default, _reduced("min")),
-    row(_aten.max.default, _whole("max")),
-    row(_aten.min.default, _whole("min")),
-    row(_aten.any.default, _whole("any")),
+    row(_aten.max.default, _reduced("max")),
+    row(_aten.min.default, _reduced("min")),
+    row(_aten.any.default, _reduced("any")),
     row(_aten.any.dim, _reduced("any")),
     row(_aten.any.dims, _reduced("any")),
-    row(_aten.all.default, _whole("all")),
+    row(_aten.all.default, _reduced("all")),
     row(_aten.all.dim, _reduced("all")),
     row(_aten.all.dims, _reduced("all")),
-    row(_aten.var.correction, _var, refuse=_whole_correction),
-    row(_aten.var_mean.correction, _var_mean, refuse=_whole_correction),
+    row(_aten.var.correction, _variance("var"), refuse=_whole_correction),
+    row(_aten.var_mean.correction, _variance("var_mean"), refuse=_whole_correction),
     row(_aten.argmax.default, _place("argmax")),
     row(_aten.argmin.default, _place("argmin")),
     row(_aten.max.dim, _extreme("max")),

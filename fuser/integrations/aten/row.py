@@ -61,9 +61,12 @@ class Row:
 def row(
     overload: Overload, lower: Lower, kind: Kind = Kind.COMPUTE, refuse: Refuse | None = None
 ) -> Row:
-    """A row that takes what `lower` names after the lowering."""
-    _, *names = inspect.signature(lower).parameters
-    return Row(overload, lower, frozenset(names), kind, refuse)
+    """A row that takes what `lower` names after the lowering; where an overload does not have an
+    argument, `lower` has a default."""
+    _, *named = inspect.signature(lower).parameters.values()
+    has = parameters(overload)
+    takes = frozenset(each.name for each in named if each.name in has or each.default is each.empty)
+    return Row(overload, lower, takes, kind, refuse)
 
 
 _HARMLESS = frozenset(

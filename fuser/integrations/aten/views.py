@@ -73,15 +73,13 @@ def _unsqueeze(b: Lowering, self: Any, dim: int) -> Handle:
     return b.ops.broadcast(b.tensor(self), [at == dim % rank for at in range(rank)])
 
 
-def _squeeze(b: Lowering, self: Any, dim: int | Sequence[int]) -> Handle:
+def _squeeze(b: Lowering, self: Any, dim: int | Sequence[int] | None = None) -> Handle:
+    """All dimensions of one element where none is named."""
     x = b.tensor(self)
-    wrapped = [at % x.ndim for at in ([dim] if isinstance(dim, int) else dim)] if x.ndim else []
+    named = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    wrapped = [at % x.ndim for at in named] if x.ndim else []
     ones = [at for at in wrapped if x.value.shape[at] == 1]
     return b.ops.squeeze(x, ones) if ones else x
-
-
-def _squeeze_all(b: Lowering, self: Any) -> Handle:
-    return _squeeze(b, self, list(range(b.tensor(self).ndim)))
 
 
 def _same(b: Lowering, self: Any) -> Handle:
@@ -219,7 +217,7 @@ ROWS: tuple[Row, ...] = (
     row(_aten.t.default, _t, Kind.VIEW),
     row(_aten.expand.default, _expand, Kind.VIEW),
     row(_aten.unsqueeze.default, _unsqueeze, Kind.VIEW),
-    row(_aten.squeeze.default, _squeeze_all, Kind.VIEW),
+    row(_aten.squeeze.default, _squeeze, Kind.VIEW),
     row(_aten.squeeze.dim, _squeeze, Kind.VIEW),
     row(_aten.squeeze.dims, _squeeze, Kind.VIEW),
     row(_aten.alias.default, _same, Kind.VIEW),
