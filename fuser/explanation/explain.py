@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -114,9 +115,8 @@ def _of_model(
     report = recorder.report(_title(model), tuple(notes))
     if report.graphs:
         return report
-    report = recorder.report(_title(model))
     nothing = "nothing was compiled: Dynamo found no tensor operations in the model"
-    return Report(report.title, (), report.breaks, (*report.notes, nothing))
+    return dataclasses.replace(report, notes=(nothing,))
 
 
 def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
