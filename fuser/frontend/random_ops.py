@@ -8,8 +8,7 @@ from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtype_rules import refused
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Extent, GeneratorState, Random, SizeOf, Value, python_number
-from fuser.ir.types import DYNAMIC
+from fuser.ir.nodes import Extent, GeneratorState, Random, Value, python_number
 
 
 class RandomOps(OperationGroup):
@@ -70,7 +69,7 @@ class RandomOps(OperationGroup):
     ) -> Handle:
         """Random numbers in [0, 1), of the sizes and dtype of `arg`."""
         value = self._floating("rand_like", arg)
-        given, sizes = (rng_seed, rng_offset), self._sizes_of(value)
+        given, sizes = (rng_seed, rng_offset), self._sizes_of("rand_like", value)
         return self._random("uniform", (0.0, 1.0), sizes, given, value.dtype, "rand_like")
 
     def randn_like(
@@ -78,7 +77,7 @@ class RandomOps(OperationGroup):
     ) -> Handle:
         """Standard normal random numbers, of the sizes and dtype of `arg`."""
         value = self._floating("randn_like", arg)
-        given, sizes = (rng_seed, rng_offset), self._sizes_of(value)
+        given, sizes = (rng_seed, rng_offset), self._sizes_of("randn_like", value)
         return self._random("normal", (0.0, 1.0), sizes, given, value.dtype, "randn_like")
 
     def _floating(self, name: str, arg: object) -> Value:
@@ -117,12 +116,8 @@ class RandomOps(OperationGroup):
         scalar = self._recorder.scalar
         return scalar(name, "rng_seed", seed), scalar(name, "rng_offset", offset)
 
-    def _sizes_of(self, value: Value) -> tuple[Extent, ...]:
-        """The sizes of a tensor, as scalars where they are dynamic."""
-        return tuple(
-            self._recorder.add("size", SizeOf(value, dim)).value if size == DYNAMIC else size
-            for dim, size in enumerate(value.shape)
-        )
+    def _sizes_of(self, name: str, value: Value) -> tuple[Extent, ...]:
+        return tuple(self._recorder.extent(name, value, dim) for dim in range(len(value.shape)))
 
 
 _PARAMETERS = {"uniform": ("minval", "maxval"), "normal": ("mean", "std")}

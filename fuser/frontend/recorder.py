@@ -19,6 +19,7 @@ from fuser.ir.builder import FusionBuilder
 from fuser.ir.dtypes import Category, DataType
 from fuser.ir.nodes import (
     Constant,
+    Extent,
     Fusion,
     Number,
     Operation,
@@ -29,7 +30,7 @@ from fuser.ir.nodes import (
     python_number,
 )
 from fuser.ir.shapes import wrap_dim
-from fuser.ir.types import ValueType
+from fuser.ir.types import DYNAMIC, ValueType
 
 
 class State(enum.Enum):
@@ -105,6 +106,11 @@ class Recorder:
         """The size of one dimension."""
         value = self.tensor("size", "arg", arg)
         return self.add("size", SizeOf(value, self.dim("size", value, dim)))
+
+    def extent(self, operation: str, value: Value, dim: int) -> Extent:
+        """The size of one dimension: a number, or a scalar where it is dynamic."""
+        size = value.shape[dim]
+        return self.add(operation, SizeOf(value, dim)).value if size == DYNAMIC else size
 
     def operand(self, operation: str, argument: str, given: object) -> Value:
         """A tensor, a scalar or a literal. Raises ArgumentTypeError, ForeignValueError."""

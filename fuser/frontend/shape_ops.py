@@ -28,11 +28,9 @@ from fuser.ir.nodes import (
     Cast,
     Cat,
     Expand,
-    Extent,
     Flip,
     Pad,
     Permute,
-    SizeOf,
     Slice,
     Squeeze,
     StrideOrder,
@@ -162,10 +160,8 @@ class ShapeOps(OperationGroup):
         repeats = [dim for dim in dims if value.shape[dim] != 1 and dim not in varying]
         if not repeats:
             return value
-        ends: list[Extent] = [1 if dim in repeats else n for dim, n in enumerate(value.shape)]
-        for dim in (dim for dim, end in enumerate(ends) if end == DYNAMIC):
-            ends[dim] = self._recorder.add("squeeze", SizeOf(value, dim)).value
-        rank = len(ends)
+        rank, extent = len(value.shape), self._recorder.extent
+        ends = [1 if dim in repeats else extent("squeeze", value, dim) for dim in range(rank)]
         first = Slice(value, (0,) * rank, tuple(ends), (1,) * rank)
         return self._recorder.add("squeeze", first).value
 

@@ -10,8 +10,7 @@ from fuser.errors import ArgumentError
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Broadcast, Extent, Iota, Pointwise, SizeOf, Value
-from fuser.ir.types import DYNAMIC
+from fuser.ir.nodes import Broadcast, Iota, Pointwise, Value
 
 
 class TriangleOps(OperationGroup):
@@ -33,16 +32,16 @@ class TriangleOps(OperationGroup):
 
     def _triangle(self, name: str, arg: Handle, comparison: str, diagonal: Operand) -> Handle:
         value = self._recorder.tensor(name, "arg", arg)
-        if len(value.shape) < 2:
-            expected = f"{value} has {len(value.shape)} dimension(s), expected two or more"
+        rank = len(value.shape)
+        if rank < 2:
+            expected = f"{value} has {rank} dimension(s), expected two or more"
             raise ArgumentError(name, "arg", arg, expected)
         first = self._recorder.scalar(name, "diagonal", diagonal)
         if not first.dtype.is_integral or first.dtype is DataType.Bool:
-            expected = "expected an integer"
-            raise ArgumentError(name, "diagonal", diagonal, expected)
-        rows = self._numbers(name, value, -2, first)
+            raise ArgumentError(name, "diagonal", diagonal, "expected an integer")
+        rows = self._numbers(name, value, rank - 2, first)
         rows = self._recorder.add(name, Broadcast(rows, (False, True))).value
-        columns = self._numbers(name, value, -1, self._recorder.scalar(name, "start", 0))
+        columns = self._numbers(name, value, rank - 1, self._recorder.scalar(name, "start", 0))
         kept = self._recorder.add(name, Pointwise(comparison, (columns, rows))).value
         is_bool = value.dtype is DataType.Bool
         nothing = self._recorder.constant(name, False if is_bool else 0, value.dtype).value
@@ -50,8 +49,5 @@ class TriangleOps(OperationGroup):
 
     def _numbers(self, name: str, value: Value, dim: int, start: Value) -> Value:
         """The numbers of the elements along a dimension, from `start`."""
-        size: Extent = value.shape[dim]
-        if size == DYNAMIC:
-            size = self._recorder.add(name, SizeOf(value, len(value.shape) + dim)).value
-        step = self._recorder.scalar(name, "step", 1)
+        size, step = self._recorder.extent(name, value, dim), self._recorder.scalar(name, "step", 1)
         return self._recorder.add(name, Iota(size, start, step, DataType.Int)).value
