@@ -21,6 +21,24 @@ class Owner(Protocol):
     def size(self, arg: object, dim: object) -> Handle: ...
 
 
+def _operator(name: str) -> Callable[[Handle, Operand], Handle]:
+    """`handle <operator> other`, by the row of that name in the pointwise table."""
+
+    def applied(self: Handle, other: Operand) -> Handle:
+        return self.owner.pointwise(name, self, other)
+
+    return applied
+
+
+def _reflected(name: str) -> Callable[[Handle, Operand], Handle]:
+    """`other <operator> handle`, of an `other` that is no handle."""
+
+    def applied(self: Handle, other: Operand) -> Handle:
+        return self.owner.pointwise(name, other, self)
+
+    return applied
+
+
 @untraced_methods
 class Handle:
     """A value of a definition. Operators append operations to the definition and return handles.
@@ -103,18 +121,6 @@ class Handle:
     def __ne__(self, other: object) -> Handle:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.owner.pointwise("ne", self, other)
 
-    def __lt__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("lt", self, other)
-
-    def __le__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("le", self, other)
-
-    def __gt__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("gt", self, other)
-
-    def __ge__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("ge", self, other)
-
     def __neg__(self) -> Handle:
         return self.owner.pointwise("neg", self)
 
@@ -124,77 +130,34 @@ class Handle:
     def __invert__(self) -> Handle:
         return self.owner.pointwise("bitwise_not", self)
 
-    def __add__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("add", self, other)
-
-    def __radd__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("add", other, self)
-
-    def __sub__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("sub", other, self)
-
-    def __mul__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("mul", other, self)
-
-    def __truediv__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("truediv", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("truediv", other, self)
-
-    def __floordiv__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("floor_divide", other, self)
-
-    def __mod__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("remainder", self, other)
-
-    def __rmod__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("remainder", other, self)
-
-    def __pow__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("pow", self, other)
-
-    def __rpow__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("pow", other, self)
-
-    def __and__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_and", self, other)
-
-    def __rand__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_and", other, self)
-
-    def __or__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_or", self, other)
-
-    def __ror__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_or", other, self)
-
-    def __xor__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_xor", self, other)
-
-    def __rxor__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_xor", other, self)
-
-    def __lshift__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_left_shift", self, other)
-
-    def __rlshift__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_left_shift", other, self)
-
-    def __rshift__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_right_shift", self, other)
-
-    def __rrshift__(self, other: Operand) -> Handle:
-        return self.owner.pointwise("bitwise_right_shift", other, self)
+    __lt__ = _operator("lt")
+    __le__ = _operator("le")
+    __gt__ = _operator("gt")
+    __ge__ = _operator("ge")
+    __add__ = _operator("add")
+    __radd__ = _reflected("add")
+    __sub__ = _operator("sub")
+    __rsub__ = _reflected("sub")
+    __mul__ = _operator("mul")
+    __rmul__ = _reflected("mul")
+    __truediv__ = _operator("truediv")
+    __rtruediv__ = _reflected("truediv")
+    __floordiv__ = _operator("floor_divide")
+    __rfloordiv__ = _reflected("floor_divide")
+    __mod__ = _operator("remainder")
+    __rmod__ = _reflected("remainder")
+    __pow__ = _operator("pow")
+    __rpow__ = _reflected("pow")
+    __and__ = _operator("bitwise_and")
+    __rand__ = _reflected("bitwise_and")
+    __or__ = _operator("bitwise_or")
+    __ror__ = _reflected("bitwise_or")
+    __xor__ = _operator("bitwise_xor")
+    __rxor__ = _reflected("bitwise_xor")
+    __lshift__ = _operator("bitwise_left_shift")
+    __rlshift__ = _reflected("bitwise_left_shift")
+    __rshift__ = _operator("bitwise_right_shift")
+    __rrshift__ = _reflected("bitwise_right_shift")
 
 
 class Tensor(Handle):
