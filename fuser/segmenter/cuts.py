@@ -4,7 +4,8 @@
     T3 = pad(T2, [0, 0, 1, 1])     6: above, beside and below the tensor, of each
 
 Each piece is code of its own. An image that is resized in two dimensions, each by four neighbours,
-would be 49 of them, but 7 are each of two kernels that do one dimension.
+would be 49 of them, but 7 are each of two kernels that do one dimension. What is cut and then read
+at several places is cut at all of them: that is not counted, but the text of the pieces is bounded.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from fuser.ir.nodes import Cat, Pad, Statement, static
 from fuser.segmenter.atoms import Dimension
 from fuser.segmenter.graph import OperationGraph
+from fuser.segmenter.places import operations_at_all_places
+from fuser.segmenter.profit import Machine
 from fuser.segmenter.rows import Refusal
 
 
@@ -58,16 +61,25 @@ def cuts_of(operations: OperationGraph) -> dict[int, list[Cut]]:
 
 
 def pieces_refusal(
-    cuts: Mapping[int, Sequence[Cut]], members: Sequence[int], most: int
+    operations: OperationGraph,
+    cuts: Mapping[int, Sequence[Cut]],
+    members: Sequence[int],
+    machine: Machine,
 ) -> Refusal | None:
-    """Why nodes are no kernel: their domain would be cut into too many pieces.
+    """Why nodes are no kernel: their domain would be cut into too many pieces, or these would be
+    too much text.
 
-    Where one of them has as many of its own, nothing is won by kernels for the others.
+    Where one of them has as many pieces of its own, nothing is won by kernels for the others.
     """
-    pieces = _pieces(cuts, members)
-    if pieces <= most or any(_pieces(cuts, [member]) > most for member in members):
+    pieces, most = _pieces(cuts, members), machine.most_pieces
+    if pieces == 1 or any(_pieces(cuts, [member]) > most for member in members):
         return None
-    return Refusal(f"it would be cut into {pieces} pieces")
+    if pieces > most:
+        return Refusal(f"it would be cut into {pieces} pieces")
+    text = pieces * operations_at_all_places(operations, members, machine)
+    if text > machine.most_in_pieces:
+        return Refusal(f"it would be cut into {pieces} pieces, of {text} operations together")
+    return None
 
 
 def _pieces(cuts: Mapping[int, Sequence[Cut]], members: Sequence[int]) -> int:

@@ -177,7 +177,7 @@ class GroupMaker:
             return rows
         if rows is None:
             refusal = _domains_differ(group, related) or pieces_refusal(
-                self._cuts, group.members, self._machine.most_pieces
+                self.operations, self._cuts, group.members, self._machine
             )
         return refusal or replace(group, rows=rows)
 

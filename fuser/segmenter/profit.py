@@ -49,6 +49,9 @@ class Machine:
     """Pieces that a domain of points may be cut into where pads and concatenations change what they
     read: with more, all that is read is looked for at clamped indices."""
 
+    most_in_pieces: int = 1 << 62
+    """Operations of all pieces together, each as often as it stands in the text."""
+
     gathered: int = 1
     """Instructions for an element that a gather reads: its index is checked, and it is loaded by
     itself, where neighbours are a vector."""
@@ -94,6 +97,7 @@ PROCESSOR = Machine(
     chosen_in_rows=128,
     shortest_part=16,
     most_pieces=32,
+    most_in_pieces=2048,
     gathered=32,
     few_columns=8,
     rounds_in_software=True,

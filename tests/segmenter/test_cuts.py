@@ -84,6 +84,25 @@ def test_pads_of_pads_have_the_pieces_of_all():
     assert len(on_processor(concrete(fd.fusion, [X])).segments) == 1
 
 
+def rolled(fd: FusionDefinition, x: Handle, by: int, dim: int) -> Handle:
+    at = -by % SIZE
+    return fd.ops.cat([part(fd, x, dim, at, SIZE), part(fd, x, dim, 0, at)], dim)
+
+
+def test_steps_that_read_neighbours_on_a_ring_are_not_all_in_one_kernel():
+    # [5 places] -> [25 places] | [5 places] -> [25 places]
+    with FusionDefinition() as fd:
+        y = fd.from_pytorch(X, static_sizes=True)
+        for _ in range(4):
+            beside = [rolled(fd, y, by, dim) for by in (-1, 1) for dim in (0, 1)]
+            y = y * 0.5 + (beside[0] + beside[1] + beside[2] + beside[3]) * 0.125
+        fd.add_output(y)
+    segmented = on_processor(concrete(fd.fusion, [X]))
+    assert len(segmented.segments) == 2
+    for each in segmented.segments:
+        assert "Clamped" not in print_nest(schedule_cpu(each, CpuParameters()))
+
+
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (3, 2)])
 def test_no_kernel_of_a_processor_reads_at_clamped_indices(before: int, after: int):
     for each in on_processor(blurred_twice(before, after)).segments:
