@@ -359,6 +359,24 @@ def test_gradients_go_to_what_equals_an_extreme(name: str, extreme: str) -> None
     torch.testing.assert_close(added.grad.abs().sum(), torch.tensor(float(found.numel())))
 
 
+@pytest.mark.parametrize("extreme", ["amax", "amin"])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_gradients_go_to_what_equals_an_extreme_of_its_place(extreme: str, by_rows: bool) -> None:
+    """As where the nodes of each graph of a batch are pooled."""
+    rows = torch.arange(32) // 7
+
+    def function(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.gelu(x * weight + weight)
+        empty = y.new_zeros(6, 300)
+        if by_rows:
+            return empty.index_reduce(0, rows, y, extreme, include_self=False)
+        places = rows[:, None].expand_as(y)
+        return empty.scatter_reduce(0, places, y, extreme, include_self=False)
+
+    inputs = torch.randn(32, 300), torch.randn(300)
+    torch.testing.assert_close(gradients(compiled(function), *inputs), gradients(function, *inputs))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_what_is_compared_in_16_bits_is_rounded_as_eager_does(dtype: torch.dtype) -> None:
     """By a gradient's formula, which makes the absolute values again, and across a graph break."""
