@@ -117,6 +117,14 @@ def scatter_reduce(
     return total.to(x.dtype)
 
 
+# -- complex numbers -----------------------------------------------------------------------------
+
+
+def angle(z: torch.Tensor) -> torch.Tensor:
+    """By its parts: tracing would have it lie as the numbers, torch's kernel writes rows."""
+    return torch.atan2(z.imag, z.real) if z.is_complex() else NotImplemented
+
+
 # -- norms ---------------------------------------------------------------------------------------
 
 
@@ -155,6 +163,7 @@ COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.masked_scatter.default: masked_scatter,
     _aten.masked_scatter_backward.default: masked_scatter_backward,
     _aten.scatter_reduce.two: scatter_reduce,
+    _aten.angle.default: angle,
     _aten._weight_norm_interface.default: weight_norm,
     _aten._weight_norm_interface_backward.default: weight_norm_backward,
 }

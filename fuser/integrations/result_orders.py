@@ -51,6 +51,7 @@ _ORDERS: dict[Any, Order] = {
         (
             _aten._log_softmax_backward_data.default,
             _aten._softmax_backward_data.default,
+            _aten.angle.default,
             _aten.baddbmm.default,
             _aten.diag_embed.default,
             _aten.glu_backward.default,

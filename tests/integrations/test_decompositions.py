@@ -346,6 +346,7 @@ MATRICES = torch.randn(2, 3, 4)
 @pytest.mark.parametrize(
     "function",
     [
+        lambda x: torch.complex(x, x.cos()).angle(),
         lambda x: torch.diag_embed(x, -2, 0, 1),
         lambda x: torch.diag_embed(x, 0, -1, 1),
         lambda x: torch.baddbmm(x, MATRICES, MATRICES.mT),
