@@ -18,6 +18,8 @@ from fuser.schedule.row_statements import Place
 from fuser.schedule.row_work import RowWork
 from fuser.schedule.vectors import SECTOR_BYTES
 
+_WARP = 32
+
 _MOST_THREADS = 32
 """Of a column that is scanned: each joins what all before it have come to."""
 
@@ -80,7 +82,7 @@ def scanned_columns(work: RowWork) -> tuple[int, int]:
 
     Where there are few columns, each has more threads, up to as many as run at once, and a block
     has fewer of them, as long as these are whole sectors of memory: so many blocks that all
-    multiprocessors have some, about as many each.
+    multiprocessors have some, about as many each. A block that folds over the rows has whole warps.
     """
     given = work.parameters
     rounds = power_of_two(ceil_div(work.longest, given.scan_lanes))
@@ -93,6 +95,8 @@ def scanned_columns(work: RowWork) -> tuple[int, int]:
     while width * threads > given.threads or work.rows < 2 * width * given.multiprocessors:
         fewer = width // 2
         if fewer * narrowest < SECTOR_BYTES or work.body.rows[-1].extent % fewer:
+            break
+        if work.partials and fewer * threads < _WARP:  # a warp joins what its lanes fold
             break
         width = fewer
     return width, threads

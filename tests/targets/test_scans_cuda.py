@@ -148,3 +148,17 @@ def test_elements_of_columns_are_on_their_way_together(length: int, dtype: torch
     if text.startswith("nvdisasm is missing"):
         pytest.skip(text)
     assert bytes_in_flight(text) >= int(lanes) * dtype.itemsize
+
+
+@ORDERS
+@pytest.mark.parametrize("elements", [2, 3, 8])
+def test_short_columns_beside_a_fold_over_all_of_them(
+    elements: int, order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    x = torch.randn(elements, 4096, dtype=torch.float64)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        fd.add_output(fd.ops.cummax(given, dim=0))
+        fd.add_output(fd.ops.sum(given, [0, 1]))
+    agrees(fd, [x], "emulator")
