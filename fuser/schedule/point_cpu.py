@@ -143,11 +143,8 @@ def _in_tiles(turned: Turned, way: _Way) -> _Tiles:
     shape = cpu_shape(turned, parameters, past_cache=past_cache)
     columns = shape.columns
     chunked = chunk_length(turned.rest, parameters) == parameters.processor.chunk
-    if chunked and (past_cache or gains_by_chunks(turned.rest.code)):
-        asked, done = chunk_of(turned.work(columns), columns, parameters)
-    else:
-        lane, shifted = with_lanes(turned.work(columns), columns)
-        asked, done = (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
+    gains = past_cache or gains_by_chunks(turned.rest.code)
+    asked, done = _neighbours(turned.work(columns), columns, way, chunked=chunked and gains)
     ahead = (Loop(turned.along, Binding.TILE_LINES, asked, columns),) if asked else ()
     computed = _columns(turned, shape.lines, way) if turned.columns else ()
     streams = past_cache and chunked
@@ -160,12 +157,19 @@ def _columns(turned: Turned, lines: int, way: _Way) -> tuple[Node, ...]:
     """The columns of a tile over vector lanes, each asking for what the next tile reads of it."""
     body = turned.column_work(lines)
     asked = [Prefetch(n.name, n.tensor, n.at + Index(lines), lines, there=True) for n in body.loads]
-    if are_whole_vectors(body, lines):
-        _, done = chunk_of(body, lines, way.parameters)
-    else:
-        lane, shifted = with_lanes(body, lines)
-        done = (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
+    _, done = _neighbours(body, lines, way, chunked=are_whole_vectors(body, lines))
     return column_nodes(turned, (*asked, *done), lines)
+
+
+def _neighbours(
+    body: Body, count: int, way: _Way, *, chunked: bool
+) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """So many of a line, or a column, of a tile: what asks for memory, and what does them, as a
+    chunk or over vector lanes."""
+    if chunked:
+        return chunk_of(body, count, way.parameters)
+    lane, shifted = with_lanes(body, count)
+    return (), (Loop(lane, Binding.SIMD, scalar_nodes(shifted)),)
 
 
 def _with_an_axis(number: int, part: Body) -> Body:
