@@ -29,6 +29,7 @@ from fuser.integrations.fx_types import (
 from fuser.integrations.known_places import (
     Piece,
     added,
+    copied,
     pieces_of,
     places_of,
     rounded_places,
@@ -130,8 +131,9 @@ def _read_at_known(node: Node, x: Node, indices: Mapping[int, Node]) -> Node | N
     read = x
     for dim, pieces in found.items():
         read = taken(read, dim, pieces)
-    alike = same_numbers(tensor_of(read).stride(), tensor_of(node).stride())
-    return read if alike and read is not x and not _is_view(read) else None
+    if read is x or _is_view(read):
+        read = copied(read)
+    return read if same_numbers(tensor_of(read).stride(), tensor_of(node).stride()) else None
 
 
 def _is_cut(x: Node) -> bool:

@@ -71,7 +71,20 @@ def pieces_of(places: Sequence[int]) -> list[Piece] | None:
         if len(found) == MOST_PIECES:
             return None
         found.append(Piece(place, 1, 1, repeats))
-    return found or None
+    return _with_longest(found) or None
+
+
+def _with_longest(pieces: list[Piece]) -> list[Piece]:
+    """The same places, what two pieces could have at the longer one: 511, 0, 1, 2, ... are 511
+    alone, and the others."""
+    for number, (one, other) in enumerate(itertools.pairwise(pieces)):
+        last = one.first + (one.count - 1) * one.step
+        continues = other.count > 1 and last == other.first - other.step
+        if one.repeats == other.repeats and continues and 1 < one.count <= other.count:
+            count = one.count - 1
+            pieces[number] = Piece(one.first, one.step if count > 1 else 1, count, one.repeats)
+            pieces[number + 1] = Piece(last, other.step, other.count + 1, other.repeats)
+    return pieces
 
 
 def places_of(index: Node, size: int) -> list[int] | None:
@@ -160,8 +173,12 @@ def _piece_taken(x: Node, dim: int, piece: Piece) -> Node:
     wide = [*before, piece.count, piece.repeats, *behind]
     repeated = _call(_aten.expand.default, apart, wide)
     whole = [*before, piece.length, *behind]
-    copied = _call(_aten.clone.default, repeated, memory_format=torch.contiguous_format)
-    return _call(_aten.view.default, copied, whole)
+    return _call(_aten.view.default, copied(repeated), whole)
+
+
+def copied(x: Node) -> Node:
+    """`x` in memory of its own, in row-major order."""
+    return _call(_aten.clone.default, x, memory_format=torch.contiguous_format)
 
 
 def added(source: Node, dim: int, pieces: Sequence[Piece], size: int) -> Node:

@@ -120,10 +120,6 @@ class Atoms:
             self._table.align(left, right)
         self._sets.clear()
 
-    def leaves(self, atoms: AtomSet) -> AtomSet:
-        """What atoms found before a match are now."""
-        return frozenset(self._table.leaves(tuple(atoms)))
-
     def elements(self, atoms: AtomSet) -> int:
         """How many points these atoms span."""
         return math.prod(self._table.sizes[atom] for atom in atoms)

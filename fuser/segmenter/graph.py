@@ -7,7 +7,7 @@ through.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import networkx as nx
 
@@ -32,6 +32,7 @@ from fuser.ir.nodes import (
 )
 from fuser.ir.strided import Strided, is_metadata
 from fuser.segmenter.atoms import NONE, Atoms, AtomSet
+from fuser.segmenter.moves import Path, moves_of
 
 POINT_OPERATIONS = Pointwise | Cast | StrideOrder | Full | Iota | Random
 """What is computed point by point, from operands at the same point or from none."""
@@ -42,15 +43,12 @@ KERNEL_OPERATIONS = POINT_OPERATIONS | CheckIndex | Reduce | Scan | Gather | Pad
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A value that reaches a node, and the atoms at which it is read out of place.
-
-    `through` numbers what it is read through: nodes with one of them in common read it at the same
-    places.
-    """
+    """A value that reaches a node, the atoms at which it is read out of place, and the paths it is
+    read on, each once."""
 
     value: Value
     misplaced: AtomSet
-    through: frozenset[int]
+    paths: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +99,16 @@ def build_graph(
     externs = tuple(statement for statement in fusion.statements if is_extern(statement))
     maker = {out: number for number, s in enumerate((*nodes, *externs)) for out in s.outs}
     atoms = Atoms(fusion)
+    _match_domains(nodes, atoms)
     reads = [_reads(s, definitions, free, maker, atoms) for s in (*nodes, *externs)]
     graph = _edges(reads, free, maker)
-    _match_domains(nodes, atoms)
-    # What is matched may have split atoms that a read had been found to misplace.
-    own_reads = tuple(
-        tuple(replace(read, misplaced=atoms.leaves(read.misplaced)) for read in own)
-        for own in reads[: len(nodes)]
-    )
     scanned = {n: along for n, node in enumerate(nodes) if (along := _scanned(node, atoms))}
     kept = {
         number: atoms.of(node.outs[0]).difference(scanned.get(number, ()))
         for number, node in enumerate(nodes)
         if isinstance(node.op, Reduce) or number in scanned
     }
+    own_reads = tuple(reads[: len(nodes)])
     return OperationGraph(nodes, externs, graph, own_reads, kept, scanned, maker, free, atoms)
 
 
@@ -195,21 +189,27 @@ def _reads(
 ) -> tuple[Read, ...]:
     """Tensors a statement reads, looking through metadata operations that are not nodes."""
     found: dict[Value, AtomSet] = {}
-    through: dict[Value, set[int]] = {}
-    moves = isinstance(statement.op, Pad | Cat | Gather)
-    pending = [
-        (statement.outs[0], operand, NONE, (statement.outs[0] if moves else operand).id)
-        for operand in operands(statement.op)
-    ][::-1]
+    paths: dict[Value, dict[Path, None]] = {}
+
+    def reads(reader: Statement, outside: AtomSet, path: Path) -> list[tuple[Value, AtomSet, Path]]:
+        """Its operands, last first."""
+        each = enumerate(operands(reader.op))
+        return [
+            (
+                value,
+                outside | atoms.misplaced(reader.outs[0], value),
+                (*path, *moves_of(reader, number, value, atoms)),
+            )
+            for number, value in each
+            if value.is_tensor
+        ][::-1]
+
+    pending = reads(statement, NONE, ())
     while pending:
-        reader, value, outside, by = pending.pop()
-        if not value.is_tensor:
-            continue
-        outside |= atoms.misplaced(reader, value)
+        value, outside, path = pending.pop()
         if value in free or value in maker:
             found[value] = found.get(value, NONE) | (outside & atoms.of(value))
-            through.setdefault(value, set()).add(by)
+            paths.setdefault(value, {})[path] = None
         else:
-            further = operands(definitions[value].op)
-            pending += [(value, operand, outside, by) for operand in further][::-1]
-    return tuple(Read(value, found[value], frozenset(through[value])) for value in found)
+            pending += reads(definitions[value], outside, path)
+    return tuple(Read(value, found[value], tuple(paths[value])) for value in found)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from fuser.ir.nodes import Pointwise, Scatter, Statement, Value
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
-from fuser.segmenter.cuts import cuts_of, joints, pieces_refusal
+from fuser.segmenter.cuts import Cuts, joints
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.places import places_refusal
+from fuser.segmenter.places import Places
 from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost, size_in_text
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
@@ -88,7 +88,8 @@ class GroupMaker:
         self.operations = operations
         self._machine = machine
         self._stored = frozenset(stored)
-        self._cuts = cuts_of(operations)
+        self._places = Places(operations)
+        self._cuts = Cuts(operations, self._places)
         self.readers: dict[Value, list[int]] = {}
         """The nodes that read each value."""
         for index, reads in enumerate(operations.reads):
@@ -161,9 +162,12 @@ class GroupMaker:
 
         `related` tells that edges lead from all of its operations to all others.
         """
-        refusal = _too_large(group) or places_refusal(self.operations, group.members)
+        refusal = _too_large(group)
         if refusal is not None:
             return refusal
+        at = self._at(group)
+        if isinstance(at, Refusal):
+            return at
         if group.live > MAX_LIVE:
             group = replace(group, live=self._live_values(group))
             if group.live > MAX_LIVE:
@@ -176,9 +180,7 @@ class GroupMaker:
         if isinstance(rows, Refusal):
             return rows
         if rows is None:
-            refusal = _domains_differ(group, related) or pieces_refusal(
-                self.operations, self._cuts, group.members, self._machine
-            )
+            refusal = _domains_differ(group, related) or self._cuts.refusal(at, self._machine)
         return refusal or replace(group, rows=rows)
 
     def _live_values(self, group: Group) -> int:
@@ -206,8 +208,30 @@ class GroupMaker:
         few = rows is not None and rows.swept_again
         count = atoms.elements(rows.kept) if rows is not None and few else None
         own = sum(cost * elements for (elements, _), cost in group.arithmetic.items())
+        own += self._done_elsewhere(group)
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
         return self._machine.kernel_cost(group.moved, own, group.repeated(atoms), count)
+
+    def _at(self, group: Group) -> dict[int, set[int]] | Refusal:
+        """By node: the places at which a group computes it; or why that is no kernel."""
+        return self._places.of(group.members)
+
+    def _done_elsewhere(self, group: Group) -> int:
+        """Instructions for what a group computes at more than one place."""
+        if not self._places.are_several(group.members):
+            return 0
+        at = self._at(group)
+        if isinstance(at, Refusal):
+            return 0
+        return sum(self._done_again(member, numbers) for member, numbers in at.items())
+
+    def _done_again(self, member: int, numbers: set[int]) -> int:
+        if len(numbers) == 1:
+            return 0
+        statement = self.operations.nodes[member]
+        elements = max(out.elements for out in statement.outs)
+        again = self._places.elements(numbers, elements) - elements
+        return max(again, 0) * operation_cost(statement.op, self._machine)
 
     def _chosen(self, group: Group, rows: Rows) -> int:
         """Elements that a group chooses along its rows, by pads and concatenations, where these are

@@ -1,7 +1,8 @@
-"""At how many places a kernel reads what it loads, for each element it stores.
+"""At which places a kernel computes and reads what it does, for each element it stores.
 
-    T2 = T1[:-2] + T1[1:-1] + T1[2:]                     T1 at three places
+    T2 = T1[:-2] + T1[1:-1] + T1[2:]                     T1 at i, i + 1 and i + 2
     T3 = T2[:, :-2] + T2[:, 1:-1] + T2[:, 2:]            T2 at three, T1 at nine
+    T4 = cat([T3, T3])                                   T3 at i below n, and at i - n from n on
 
 Each place is code of its own: sums of slices one after the other, as in the gradient of an image
 that was resized in three dimensions, would be thousands of loads, and steps of a simulation that
@@ -10,61 +11,179 @@ each read the neighbours of the last would compute the first of them at hundreds
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from fuser.ir.nodes import Value
+from fuser.segmenter.atoms import Dimension
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.profit import Machine, size_in_text
+from fuser.segmenter.moves import Move, Path
 from fuser.segmenter.rows import Refusal
 
 MOST_PLACES = 128
-"""Loads of one kernel. Of two passes over an image, each of ten reads, there are 100."""
+"""Loads of a kernel for an element. Of two passes over an image, each of ten reads, there are 100.
+"""
 
-_HERE = 0
-"""The place at which the kernel stores."""
+MOST_ANYWHERE = 8 * MOST_PLACES
+"""Loads of a kernel in all, with those for the edges of its domain alone."""
 
+_UNIT = 1024
+"""Shares of a load are counted in."""
 
-def places_refusal(operations: OperationGraph, members: Sequence[int]) -> Refusal | None:
-    """Why nodes, in the fusion's order, are no kernel: they read at too many places."""
-    inside = frozenset(members)
-    loaded = 0
-    for _, _, reads in _from_the_last(operations, members):
-        for value, places, more in reads:
-            if operations.node_of(value) not in inside:
-                loaded += more
-            if max(loaded, places) > MOST_PLACES:
-                return Refusal(f"with {value} it would read at more than {MOST_PLACES} places")
-    return None
+HERE = 0
+"""The number of the place at which the kernel stores."""
+
+Span = tuple[int, int]
 
 
-def operations_at_all_places(
-    operations: OperationGraph, members: Sequence[int], machine: Machine
-) -> int:
-    """The operations of a kernel's text, as `size_in_text` counts them: what is read at several
-    places is computed at each."""
-    return sum(
-        places * size_in_text(operations.nodes[member].op, machine)
-        for member, places, _ in _from_the_last(operations, members)
-    )
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Element `scale * i + shift`, of element i along a dimension of what is stored."""
+
+    dimension: Dimension
+    scale: int
+    shift: int
+
+    def from_(self, place: int) -> int:
+        """The first i from which on the element is `place` or beyond it; on a line that goes
+        backwards, from which on it is before."""
+        if self.scale > 0:
+            return -((self.shift - place) // self.scale)
+        return (self.shift - place) // -self.scale + 1
 
 
-def _from_the_last(
-    operations: OperationGraph, members: Sequence[int]
-) -> Iterator[tuple[int, int, list[tuple[Value, int, int]]]]:
-    """Each member with the number of places at which it is computed, and what it reads: the value,
-    at how many places it and those after it read that, and how many of these are new."""
-    numbers = defaultdict[tuple[int, int], int](itertools.count(1).__next__)
-    places: dict[Value, set[int]] = {}
-    for member in reversed(members):
-        own = set[int]().union(*(places.get(out, ()) for out in operations.nodes[member].outs))
-        own = own or {_HERE}
-        reads = list[tuple[Value, int, int]]()
-        for read in operations.reads[member]:
-            at = places.setdefault(read.value, set())
-            before = len(at)
-            moved = (numbers[by, place] for by in read.through for place in own)
-            at.update(moved if read.misplaced else own)
-            reads.append((read.value, len(at), len(at) - before))
-        yield member, len(own), reads
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is computed for an element that is stored.
+
+    Along a dimension that has a line, it is there, along others at the same coordinate. `spans` of
+    dimensions of what is stored are all that it is computed for. `unknown` are reads on the way at
+    places that are not known.
+    """
+
+    lines: Mapping[Dimension, Line]
+    spans: Mapping[Dimension, Span]
+    unknown: tuple[int, ...] = ()
+
+    def line(self, dimension: Dimension) -> Line:
+        """Where along a dimension it is."""
+        return self.lines.get(dimension) or Line(dimension, 1 if dimension else 0, 0)
+
+    def key(self) -> object:
+        """What is equal for equal places."""
+        return frozenset(self.lines.items()), frozenset(self.spans.items()), self.unknown
+
+
+class Places:
+    """The places of an operation graph, by their numbers."""
+
+    def __init__(self, operations: OperationGraph) -> None:
+        self._operations = operations
+        here = Place({}, {})
+        self._known = [here]
+        self._numbers = {here.key(): HERE}
+        self._moved: dict[tuple[int, Path], int | None] = {}
+        self._shifting = [
+            [read.value for read in reads if any(read.paths)] for reads in operations.reads
+        ]
+
+    def __getitem__(self, number: int) -> Place:
+        return self._known[number]
+
+    def are_several(self, members: Sequence[int]) -> bool:
+        """Whether some of these nodes are read by others of them at other places than their own."""
+        inside, node_of = frozenset(members), self._operations.node_of
+        return any(node_of(value) in inside for m in members for value in self._shifting[m])
+
+    def of(self, members: Sequence[int]) -> dict[int, set[int]] | Refusal:
+        """By node: the places at which a kernel of these, in the fusion's order, computes it; or
+        why they are no kernel: they would read at too many."""
+        inside, reads = frozenset(members), self._operations.reads
+        at: dict[Value, set[int]] = {}
+        found: dict[int, set[int]] = {}
+        loads = set[tuple[Value, int]]()
+        for member in reversed(members):
+            outs = self._operations.nodes[member].outs
+            own = found[member] = set[int]().union(*(at.get(out, ()) for out in outs)) or {HERE}
+            for read in reads[member]:
+                places = at.setdefault(read.value, set())
+                for path in read.paths:
+                    places.update(self._through(own, path))
+                if self._are_too_many(places):
+                    return _too_many(read.value)
+                if self._operations.node_of(read.value) not in inside:
+                    loads.update((read.value, number) for number in places)
+                    if self._are_too_many([number for _, number in loads]):
+                        return _too_many(read.value)
+        return found
+
+    def elements(self, places: Iterable[int], elements: int) -> int:
+        """How many are computed at some places, of what has so many elements at one."""
+        return sum(self._share(self._known[number], elements) for number in places)
+
+    def extent(self, dimension: Dimension) -> int:
+        """The number of elements along a dimension."""
+        return self._operations.atoms.elements(frozenset(dimension))
+
+    def _are_too_many(self, places: Collection[int]) -> bool:
+        if len(places) <= MOST_PLACES:
+            return False
+        for_each = self.elements(places, _UNIT)
+        return len(places) > MOST_ANYWHERE or for_each > MOST_PLACES * _UNIT
+
+    def _share(self, place: Place, elements: int) -> int:
+        spans = place.spans.items()
+        done = math.prod(end - start for _, (start, end) in spans)
+        return elements * done // math.prod(self.extent(dimension) for dimension, _ in spans)
+
+    def _through(self, numbers: set[int], path: Path) -> Iterable[int]:
+        """Where is read what is read on a path, from some places."""
+        if not path:
+            return numbers
+        return [to for number in numbers if (to := self._number(number, path)) is not None]
+
+    def _number(self, number: int, path: Path) -> int | None:
+        """The number of the place that a path leads to; None if it leads nowhere."""
+        key = number, path
+        if key not in self._moved:
+            place: Place | None = self._known[number]
+            for move in path:
+                place = place and self._step(place, move)
+            self._moved[key] = None if place is None else self._numbered(place)
+        return self._moved[key]
+
+    def _numbered(self, place: Place) -> int:
+        number = self._numbers.setdefault(place.key(), len(self._known))
+        if number == len(self._known):
+            self._known.append(place)
+        return number
+
+    def _step(self, place: Place, move: Move | int) -> Place | None:
+        if isinstance(move, int):
+            return Place(place.lines, place.spans, (*place.unknown, move))
+        line = place.line(move.reader)
+        spans = dict(place.spans)
+        if line.scale:
+            extent = self.extent(line.dimension)
+            start, end = spans.pop(line.dimension, (0, extent))
+            first, last = sorted(map(line.from_, (move.low, move.high)))
+            span = max(start, first), min(end, last)
+            if span != (0, extent):
+                spans[line.dimension] = span
+            nowhere = span[0] >= span[1]
+        else:
+            nowhere = not move.low <= line.shift < move.high
+        if nowhere:
+            return None
+        lines = dict(place.lines)
+        there = Line(line.dimension, move.scale * line.scale, move.scale * line.shift + move.shift)
+        if there == Line(move.operand, 1, 0):
+            lines.pop(move.operand, None)
+        else:
+            lines[move.operand] = there
+        return Place(lines, spans, place.unknown)
+
+
+def _too_many(value: Value) -> Refusal:
+    return Refusal(f"with {value} it would read at more than {MOST_PLACES} places")
