@@ -85,6 +85,12 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         if isinstance(node, Let | CheckedIndex):
             self._made.add(node.name)
 
+    def assign(self, dtype: DataType, place: str, source: str) -> None:
+        if dtype in (DataType.Int8, DataType.UInt8):
+            byte = self.expressions.use("stored_byte")
+            place, source = f"reinterpret_cast<{byte}&>({place})", f"{byte}({source})"
+        super().assign(dtype, place, source)
+
     def has_points(self, loop: Loop) -> str:
         """A condition that holds if a loop does anything."""
         first, end = self.range_of(loop.axis)

@@ -190,7 +190,11 @@ class KernelPrinter(ABC, Generic[Around]):
         place, source = f"{store.tensor}_out[{at}]", store.source
         if store.joins is not None:
             source = join(store.joins, Ref(place, store.dtype), source)
-        self.out.line(f"{place} = {self.expressions.print(source, store.tensor.name)};")
+        self.assign(store.dtype, place, self.expressions.print(source, store.tensor.name))
+
+    def assign(self, dtype: DataType, place: str, source: str) -> None:
+        """Print that an element in memory becomes a number."""
+        self.out.line(f"{place} = {source};")
 
     @abstractmethod
     def prefetch(self, prefetch: Prefetch) -> None:

@@ -12,7 +12,7 @@ from fuser.passes.compose_metadata import compose_metadata
 from fuser.passes.constant_folding import fold_constants
 from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.empty_values import fill_empty_values
-from fuser.passes.few_elements import add_few_elements
+from fuser.passes.few_elements import fold_few_elements
 from fuser.passes.gather_above_pointwise import move_gathers_up
 from fuser.passes.known_choices import take_known_choices
 from fuser.passes.lone_elements import take_lone_elements
@@ -54,12 +54,12 @@ PASSES: tuple[Pass, ...] = (
     fill_empty_values,
     take_lone_elements,
     take_one_hot_sums,
-    # After one-hot sums, which read one element; before slices are composed. It counts who reads.
-    remove_dead_code,
-    add_few_elements,
-    scan_in_reverse,
     # After ranges, which become pads; before views and slices are composed.
     simplify_resizes,
+    # After one-hot sums, which read one element, and slices of parts. It counts who reads.
+    remove_dead_code,
+    fold_few_elements,
+    scan_in_reverse,
     # Again, for the constants, casts, slices and permutes that came of index operations.
     *_SIMPLIFY,
     # For what was composed past.

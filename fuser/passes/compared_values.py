@@ -36,7 +36,7 @@ from fuser.ir.pointwise import EXACT_ROWS
 
 _EXTREMES = ("max", "min", "cummax", "cummin")
 _EQUALITIES = ("eq", "ne")
-_COMPARISONS = (*_EQUALITIES, "lt", "le", "gt", "ge")
+COMPARISONS = (*_EQUALITIES, "lt", "le", "gt", "ge")
 
 _Definitions = Mapping[Value, Statement]
 
@@ -67,7 +67,7 @@ def _compared(fusion: Fusion) -> Iterator[Value]:
             yield extreme
     for statement in fusion.statements:
         match statement.op:
-            case Pointwise(op, args) if op in _COMPARISONS and args[0] != args[1]:
+            case Pointwise(op, args) if op in COMPARISONS and args[0] != args[1]:
                 floats = all(arg.dtype.is_floating for arg in args)
                 if floats and _is_exact(op, args, definitions):
                     yield from args

@@ -1,4 +1,4 @@
-"""Pads and concatenations that are something simpler: a slice, a constant, or what is left of them.
+"""Pads, concatenations and what is seen of them that is something simpler.
 
 T3 = fd.ops.cat([T0, T1, T2], dim=0)             T1: Float[0, 4]
 T4 = fd.ops.pad(T0, pad_widths=[-1, 0])          T0: Float[8, 4]
@@ -8,7 +8,15 @@ T3 = fd.ops.cat([T0, T2], dim=0)
 T4 = fd.ops.slice(T0, start_indices=[0, 1], end_indices=[8, 4])
 T5 = fd.ops.full(shape=[2, 4], fill_value=S0, dtype=DataType.Float)
 
-So kernels never pad or concatenate what has no elements.
+T3 = fd.ops.cat([T0, T1, T2], dim=0)             each Float[8, 4]
+T4 = fd.ops.reshape(T3, new_shape=[3, 8, 4])
+T5 = fd.ops.slice(T4, start_indices=[1, 0, 0], end_indices=[2, 8, 2])
+->
+T4 = fd.ops.cat([...], dim=0)                    of reshapes to Float[1, 8, 4]
+T5 = fd.ops.slice(fd.ops.reshape(T1, ...), start_indices=[0, 0, 0], end_indices=[1, 8, 2])
+
+So kernels never pad or concatenate what has no elements, and what is stacked is a dimension of its
+own, of which nothing is made for a reader of one part.
 """
 
 from __future__ import annotations
@@ -24,6 +32,7 @@ from fuser.ir.nodes import (
     Slice,
     Statement,
     Value,
+    View,
     static,
 )
 from fuser.passes.rewrite import Emitter, rewrite
@@ -37,11 +46,19 @@ def simplify_resizes(fusion: Fusion) -> Fusion:
 
 def _simpler(statement: Statement, emit: Emitter) -> Operation | Value | None:
     op, out = statement.op, statement.outs[0]
-    if not isinstance(op, Pad | Cat):
-        return None
-    if out.elements == 0:
+    if isinstance(op, Pad | Cat) and out.elements == 0:
         return Full(out.shape, emit.add(Constant(0, DataType.Int)), out.dtype)
-    return _padded(op, out) if isinstance(op, Pad) else _joined(op)
+    match op:
+        case Pad():
+            return _padded(op, out)
+        case Cat():
+            return _joined(op)
+        case View():
+            return _stacked(op, out, emit)
+        case Slice():
+            return _part(op, emit)
+        case _:
+            return None
 
 
 def _padded(op: Pad, out: Value) -> Operation | Value | None:
@@ -63,3 +80,40 @@ def _joined(op: Cat) -> Operation | Value | None:
     if len(args) == 1:
         return args[0]
     return None if args == op.args else Cat(args, op.dim)
+
+
+def _stacked(op: View, out: Value, emit: Emitter) -> Operation | Value | None:
+    """A view in which the parts of a concatenation are along a dimension of their own."""
+    whole = emit.producer(op.arg)
+    if not isinstance(whole, Cat):
+        return None
+    dim, parts = whole.dim, whole.args
+    size = parts[0].shape[dim]
+    shape = op.arg.shape
+    if any(part.shape[dim] != size for part in parts):
+        return None
+    if out.shape != (*shape[:dim], len(parts), size, *shape[dim + 1 :]):
+        return None
+    one = (*shape[:dim], 1, size, *shape[dim + 1 :])
+    return Cat(tuple(emit.add(View(part, one)) for part in parts), dim)
+
+
+def _part(op: Slice, emit: Emitter) -> Operation | Value | None:
+    """A slice of one part of a concatenation."""
+    whole = emit.producer(op.arg)
+    if not isinstance(whole, Cat):
+        return None
+    dim = whole.dim
+    starts, steps = static(op.starts), static(op.steps)
+    ends = [min(end, size) for end, size in zip(static(op.ends), op.arg.shape, strict=True)]
+    low = 0
+    for part in whole.args:
+        high = low + part.shape[dim]
+        if low <= starts[dim] and ends[dim] <= high:
+            moved = [
+                (start - low, end - low) if d == dim else (start, end)
+                for d, (start, end) in enumerate(zip(starts, ends, strict=True))
+            ]
+            return Slice(part, tuple(s for s, _ in moved), tuple(e for _, e in moved), steps)
+        low = high
+    return None

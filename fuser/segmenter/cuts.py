@@ -13,17 +13,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from fuser.ir.nodes import Cat, Pad, Statement, static
 from fuser.segmenter.atoms import Dimension
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.places import HERE, Place, Places
+from fuser.segmenter.places import HERE, Place, Places, Spread
 from fuser.segmenter.profit import Machine, size_in_text
 from fuser.segmenter.rows import Refusal
-
-At = Mapping[int, set[int]]
-"""By node: the places, by their numbers, at which a kernel computes it."""
 
 
 def joints(statement: Statement) -> dict[int, tuple[int, ...]]:
@@ -43,7 +40,7 @@ def joints(statement: Statement) -> dict[int, tuple[int, ...]]:
 
 
 class Cuts:
-    """Where the nodes of a graph, if they pad or concatenate, cut the dimensions of their results."""
+    """Where the nodes of a graph that pad or concatenate cut the dimensions of their results."""
 
     def __init__(self, operations: OperationGraph, places: Places) -> None:
         self._operations = operations
@@ -55,30 +52,36 @@ class Cuts:
                 if at and dimension:
                     self._cuts.setdefault(number, []).append((dimension, at))
 
-    def refusal(self, at: At, machine: Machine) -> Refusal | None:
-        """Why nodes, computed at these places, are no kernel: their domain would be cut into too
-        many pieces, or these would be too much text.
+    def refusal(self, spread: Spread, machine: Machine) -> Refusal | None:
+        """Why nodes at these places are no kernel: their domain would be cut into too many pieces,
+        or these would be too much text.
 
         Where one of them has as many pieces of its own, nothing is won by kernels for the others.
         """
-        if self._cuts.keys().isdisjoint(at):
+        if self._cuts.keys().isdisjoint(spread.computed):
             return None
-        cuts, most = self._of(at), machine.most_pieces
+        cuts, most = self._of(spread.computed), machine.most_pieces
         pieces = _pieces(cuts)
-        if any(_pieces(self._of({member: {HERE}})) > most for member in at):
+        if pieces == 1 or any(_pieces(self._of({m: {HERE}})) > most for m in spread.computed):
             return None
         if pieces > most:
             return Refusal(f"it would be cut into {pieces} pieces")
+
+        def times(numbers: Iterable[int]) -> int:
+            return sum(_pieces(cuts, self._places[number]) for number in numbers)
+
+        nodes = self._operations.nodes
         text = sum(
-            size_in_text(self._operations.nodes[member].op, machine)
-            * sum(_pieces(cuts, self._places[number]) for number in numbers)
-            for member, numbers in at.items()
+            size_in_text(nodes[m].op, machine) * times(p) for m, p in spread.computed.items()
         )
-        if pieces > 1 and text > machine.most_in_pieces:
+        loads = times(number for _, number in spread.loaded)
+        if text > machine.most_in_pieces:
             return Refusal(f"it would be cut into {pieces} pieces, of {text} operations together")
+        if loads > machine.most_loads_in_pieces:
+            return Refusal(f"it would be cut into {pieces} pieces, of {loads} loads together")
         return None
 
-    def _of(self, at: At) -> dict[Dimension, set[int]]:
+    def _of(self, at: Mapping[int, set[int]]) -> dict[Dimension, set[int]]:
         """Where a kernel cuts each dimension of what it stores."""
         found = defaultdict[Dimension, set[int]](set)
         for member in self._cuts.keys() & at.keys():
@@ -97,8 +100,10 @@ class Cuts:
 
 def _pieces(cuts: Mapping[Dimension, set[int]], place: Place | None = None) -> int:
     """The pieces that a domain is cut into; of one place, those in which something is there."""
-    spans = {} if place is None else place.spans
-    return math.prod(
-        1 + (sum(spans[d][0] < cut < spans[d][1] for cut in own) if d in spans else len(own))
-        for d, own in cuts.items()
-    )
+    return math.prod(1 + _inside(dimension, own, place) for dimension, own in cuts.items())
+
+
+def _inside(dimension: Dimension, cuts: Collection[int], place: Place | None) -> int:
+    """How many cuts of a dimension are in the span of a place."""
+    span = None if place is None else place.spans.get(dimension)
+    return len(cuts) if span is None else sum(span[0] < cut < span[1] for cut in cuts)

@@ -12,7 +12,7 @@ from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.cuts import Cuts, joints
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.places import Places
+from fuser.segmenter.places import Places, Spread
 from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost, size_in_text
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
@@ -165,9 +165,9 @@ class GroupMaker:
         refusal = _too_large(group)
         if refusal is not None:
             return refusal
-        at = self._at(group)
-        if isinstance(at, Refusal):
-            return at
+        spread = self._spread(group)
+        if isinstance(spread, Refusal):
+            return spread
         if group.live > MAX_LIVE:
             group = replace(group, live=self._live_values(group))
             if group.live > MAX_LIVE:
@@ -180,7 +180,7 @@ class GroupMaker:
         if isinstance(rows, Refusal):
             return rows
         if rows is None:
-            refusal = _domains_differ(group, related) or self._cuts.refusal(at, self._machine)
+            refusal = _domains_differ(group, related) or self._cuts.refusal(spread, self._machine)
         return refusal or replace(group, rows=rows)
 
     def _live_values(self, group: Group) -> int:
@@ -212,22 +212,22 @@ class GroupMaker:
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
         return self._machine.kernel_cost(group.moved, own, group.repeated(atoms), count)
 
-    def _at(self, group: Group) -> dict[int, set[int]] | Refusal:
-        """By node: the places at which a group computes it; or why that is no kernel."""
-        return self._places.of(group.members)
+    def _spread(self, group: Group) -> Spread | Refusal:
+        in_rows = any(member in self.operations.kept for member in group.members)
+        cut = self._machine.cuts and not in_rows
+        return self._places.of(group.members, cut=cut)
 
     def _done_elsewhere(self, group: Group) -> int:
         """Instructions for what a group computes at more than one place."""
         if not self._places.are_several(group.members):
             return 0
-        at = self._at(group)
-        if isinstance(at, Refusal):
+        spread = self._spread(group)
+        if isinstance(spread, Refusal):
             return 0
-        return sum(self._done_again(member, numbers) for member, numbers in at.items())
+        several = ((m, numbers) for m, numbers in spread.computed.items() if len(numbers) > 1)
+        return sum(self._done_again(member, numbers) for member, numbers in several)
 
     def _done_again(self, member: int, numbers: set[int]) -> int:
-        if len(numbers) == 1:
-            return 0
         statement = self.operations.nodes[member]
         elements = max(out.elements for out in statement.outs)
         again = self._places.elements(numbers, elements) - elements

@@ -26,7 +26,7 @@ MOST_PLACES = 128
 """
 
 MOST_ANYWHERE = 8 * MOST_PLACES
-"""Loads of a kernel in all, with those for the edges of its domain alone."""
+"""Loads of a kernel in all pieces of its domain."""
 
 _UNIT = 1024
 """Shares of a load are counted in."""
@@ -75,6 +75,15 @@ class Place:
         return frozenset(self.lines.items()), frozenset(self.spans.items()), self.unknown
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """At which places, by their numbers, a kernel computes each of its nodes, and reads what it
+    does not make."""
+
+    computed: Mapping[int, set[int]]
+    loaded: Collection[tuple[Value, int]]
+
+
 class Places:
     """The places of an operation graph, by their numbers."""
 
@@ -96,9 +105,10 @@ class Places:
         inside, node_of = frozenset(members), self._operations.node_of
         return any(node_of(value) in inside for m in members for value in self._shifting[m])
 
-    def of(self, members: Sequence[int]) -> dict[int, set[int]] | Refusal:
-        """By node: the places at which a kernel of these, in the fusion's order, computes it; or
-        why they are no kernel: they would read at too many."""
+    def of(self, members: Sequence[int], *, cut: bool) -> Spread | Refusal:
+        """The places of a kernel of these nodes, in the fusion's order; or why they are none: they
+        would read at too many. Where its domain is `cut` into pieces, each has what is read there
+        only."""
         inside, reads = frozenset(members), self._operations.reads
         at: dict[Value, set[int]] = {}
         found: dict[int, set[int]] = {}
@@ -110,13 +120,13 @@ class Places:
                 places = at.setdefault(read.value, set())
                 for path in read.paths:
                     places.update(self._through(own, path))
-                if self._are_too_many(places):
-                    return _too_many(read.value)
                 if self._operations.node_of(read.value) not in inside:
                     loads.update((read.value, number) for number in places)
-                    if self._are_too_many([number for _, number in loads]):
-                        return _too_many(read.value)
-        return found
+                every = [number for _, number in loads]
+                if any(self._are_too_many(numbers, cut) for numbers in (places, every)):
+                    reason = f"with {read.value} it would read at more than {MOST_PLACES} places"
+                    return Refusal(reason)
+        return Spread(found, loads)
 
     def elements(self, places: Iterable[int], elements: int) -> int:
         """How many are computed at some places, of what has so many elements at one."""
@@ -126,11 +136,11 @@ class Places:
         """The number of elements along a dimension."""
         return self._operations.atoms.elements(frozenset(dimension))
 
-    def _are_too_many(self, places: Collection[int]) -> bool:
-        if len(places) <= MOST_PLACES:
+    def _are_too_many(self, numbers: Collection[int], cut: bool) -> bool:
+        if len(numbers) <= MOST_PLACES:
             return False
-        for_each = self.elements(places, _UNIT)
-        return len(places) > MOST_ANYWHERE or for_each > MOST_PLACES * _UNIT
+        several = not cut or len(numbers) > MOST_ANYWHERE
+        return several or self.elements(numbers, _UNIT) > MOST_PLACES * _UNIT
 
     def _share(self, place: Place, elements: int) -> int:
         spans = place.spans.items()
@@ -183,7 +193,3 @@ class Places:
         else:
             lines[move.operand] = there
         return Place(lines, spans, place.unknown)
-
-
-def _too_many(value: Value) -> Refusal:
-    return Refusal(f"with {value} it would read at more than {MOST_PLACES} places")

@@ -45,12 +45,18 @@ class Machine:
     """Elements from which a part of a row that is read from one tensor is swept by itself, at no
     such cost."""
 
+    cuts: bool = False
+    """Whether a domain of points is cut into pieces where pads and concatenations change what they
+    read: else all that is read is looked for at clamped indices."""
+
     most_pieces: int = 1 << 62
-    """Pieces that a domain of points may be cut into where pads and concatenations change what they
-    read: with more, all that is read is looked for at clamped indices."""
+    """The most of them: with more, all is looked for at clamped indices there too."""
 
     most_in_pieces: int = 1 << 62
     """Operations of all pieces together, each as often as it stands in the text."""
+
+    most_loads_in_pieces: int = 1 << 62
+    """Loads of all pieces together: each may have an argument of its own, and a call has 1024."""
 
     gathered: int = 1
     """Instructions for an element that a gather reads: its index is checked, and it is loaded by
@@ -96,8 +102,10 @@ PROCESSOR = Machine(
     folds_in_strips=True,
     chosen_in_rows=128,
     shortest_part=16,
+    cuts=True,
     most_pieces=128,
     most_in_pieces=2048,
+    most_loads_in_pieces=768,
     gathered=32,
     few_columns=8,
     rounds_in_software=True,

@@ -12,7 +12,7 @@ from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Reduce
 from fuser.passes.dead_code import remove_dead_code
-from fuser.passes.few_elements import MOST_ADDED, add_few_elements
+from fuser.passes.few_elements import MOST_ADDED, fold_few_elements
 from fuser.passes.lower_reductions import lower_reductions
 from tests.segmented import concrete
 
@@ -22,7 +22,7 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.bool)
 def lowered(fd: FusionDefinition, *inputs: torch.Tensor) -> tuple[Fusion, Fusion]:
     """The definition before and after the pass."""
     before = remove_dead_code(lower_reductions(concrete(fd.fusion, list(inputs))))
-    return before, add_few_elements(before)
+    return before, fold_few_elements(before)
 
 
 def folds(fusion: Fusion) -> list[str]:

@@ -33,6 +33,11 @@ typedef signed char int8;
 //@ uint8
 typedef unsigned char uint8;
 
+//@ stored_byte
+// A number of 8 bits where it is stored: another type than char, since to a compiler a store to a
+// char may change anything, and loops around it have no vectors.
+enum stored_byte : unsigned char {};
+
 //@ narrow_float: FUSER_MEMBER
 // A number kept in fewer bits than a float32; `Format` says how. Every type is converted through
 // float, as in torch. Copies are spelled out, and integers do the work, because g++ vectorizes
