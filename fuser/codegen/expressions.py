@@ -29,6 +29,9 @@ _CALLED = re.compile(r"\b([a-z]\w*)\(")
 _CHOICES = frozenset({"where", "relu", "clamp", "maximum", "minimum"})
 """Operations whose result is one of their operands."""
 
+_SPECIAL_CASES = frozenset({"atan2", "floor_divide", "fmod", "mod", "pow", "remainder"})
+"""Functions of two floats that compare them with numbers, and choose what they are there."""
+
 _FUNCTION = re.compile(r"[a-z]\w*\(\{\d\}(, \{\d\})*\)")
 """How an operation is spelled that is one function of its operands."""
 
@@ -133,9 +136,8 @@ class ExpressionPrinter:
             case Ref():
                 return expression.name in self._chosen
             case Call():
-                return expression.op in _CHOICES or any(
-                    map(self._depends_on_choice, expression.args)
-                )
+                chooses = expression.op in _CHOICES | _SPECIAL_CASES
+                return chooses or any(map(self._depends_on_choice, expression.args))
             case Convert():
                 return self._depends_on_choice(expression.of)
             case _:
@@ -169,7 +171,8 @@ class ExpressionPrinter:
                 return False
 
     def _call(self, call: Call, owner: str) -> str:
-        if _is_comparison(call) and any(map(self._depends_on_choice, call.args)):
+        compares = _is_comparison(call) or call.op in _SPECIAL_CASES
+        if compares and any(map(self._depends_on_choice, call.args)):
             self.compares_choices = True
         compute = call.args[-1].dtype
         template = KERNEL_TABLE[call.op].spelling(compute)

@@ -198,6 +198,7 @@ def _reads_apart(body: Body, parameters: CpuParameters) -> bool:
     steps = [step_along(access.at, inner) for access in body.accesses]
     apart = [step for step in steps if step is None or abs(step) > parameters.interleaved]
     neighbours = [step for step in steps if step in (-1, 1)]
-    if neighbours and gains_by_chunks(body.code):
+    few = len(apart) <= parameters.apart_costly
+    if neighbours and few and gains_by_chunks(body.code):
         return False
     return len(apart) >= parameters.apart * (1 + len(neighbours))

@@ -229,8 +229,8 @@ class GroupMaker:
 
     def _done_again(self, member: int, numbers: set[int]) -> int:
         statement = self.operations.nodes[member]
-        elements = max(out.elements for out in statement.outs)
-        again = self._places.elements(numbers, elements) - elements
+        value = max(statement.outs, key=lambda out: out.elements)
+        again = self._places.elements(numbers, value) - value.elements
         return max(again, 0) * operation_cost(statement.op, self._machine)
 
     def _chosen(self, group: Group, rows: Rows) -> int:

@@ -128,9 +128,17 @@ class Places:
                     return Refusal(reason)
         return Spread(found, loads)
 
-    def elements(self, places: Iterable[int], elements: int) -> int:
-        """How many are computed at some places, of what has so many elements at one."""
-        return sum(self._share(self._known[number], elements) for number in places)
+    def elements(self, places: Iterable[int], value: Value) -> int:
+        """How often elements of a value are computed at some places, its own as often as they are
+        at one of them: that a place has a span of another dimension changes nothing."""
+        factors = self._operations.atoms.factors(value)
+        own = [dimension for dimension in factors if dimension]
+        found = 0
+        for place in map(self._known.__getitem__, places):
+            along = {place.line(dimension).dimension for dimension in own}
+            spans = {d: span for d, span in place.spans.items() if d in along}
+            found += self._share(spans, value.elements)
+        return found
 
     def extent(self, dimension: Dimension) -> int:
         """The number of elements along a dimension."""
@@ -139,13 +147,15 @@ class Places:
     def _are_too_many(self, numbers: Collection[int], cut: bool) -> bool:
         if len(numbers) <= MOST_PLACES:
             return False
-        several = not cut or len(numbers) > MOST_ANYWHERE
-        return several or self.elements(numbers, _UNIT) > MOST_PLACES * _UNIT
+        if not cut or len(numbers) > MOST_ANYWHERE:
+            return True
+        for_each = sum(self._share(self._known[number].spans, _UNIT) for number in numbers)
+        return for_each > MOST_PLACES * _UNIT
 
-    def _share(self, place: Place, elements: int) -> int:
-        spans = place.spans.items()
-        done = math.prod(end - start for _, (start, end) in spans)
-        return elements * done // math.prod(self.extent(dimension) for dimension, _ in spans)
+    def _share(self, spans: Mapping[Dimension, Span], elements: int) -> int:
+        """How many of so many elements are in spans of their dimensions."""
+        done = math.prod(end - start for start, end in spans.values())
+        return elements * done // math.prod(map(self.extent, spans))
 
     def _through(self, numbers: set[int], path: Path) -> Iterable[int]:
         """Where is read what is read on a path, from some places."""

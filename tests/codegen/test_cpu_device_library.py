@@ -24,6 +24,7 @@ from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE, PointwiseOp, letter
 from fuser.ir.promotion import Operand, Signature
+from fuser.runtime import cpu
 from fuser.runtime.toolchain import find_compiler
 
 COMPILER = find_compiler()
@@ -262,7 +263,7 @@ extern "C" void round_{name}_{count}(const float* in, {name}* out, long long siz
 """
 OF_16 = {"half": torch.half, "bfloat16": torch.bfloat16}
 
-PAIRED = ("pow", "atan2")
+PAIRED = ("pow", "atan2", "fmod")
 STORED = {
     "half": torch.half,
     "bfloat16": torch.bfloat16,
@@ -293,7 +294,7 @@ def vector_loops(tmp_path_factory: pytest.TempPathFactory) -> Built:
     directory = tmp_path_factory.mktemp("vector_loops")
     assert COMPILER is not None
     notes = ["-fopt-info-vec"] if "clang" not in COMPILER.version else []
-    return build("\n".join(parts), directory, "-O3", "-march=native", *notes)
+    return build("\n".join(parts), directory, *cpu.FLAGS, *notes)
 
 
 def given(name: str) -> str:
@@ -330,7 +331,12 @@ def test_float32_functions_hold_at_the_ends_of_binades(vector_loops: Built, name
     report.check(name, bound_of(vector_loops, name))
 
 
-PAIR_BOUNDS = {"pow": 0.6, "atan2": 2.0}
+def fmod(x: float, y: float) -> float:
+    """The standard library's, where it is no error."""
+    return math.nan if y == 0 or math.isinf(x) else math.fmod(x, y)
+
+
+PAIR_BOUNDS = {"pow": 0.6, "atan2": 2.0, "fmod": 0.0}
 
 
 @pytest.mark.parametrize("name", PAIRED)
@@ -342,11 +348,19 @@ def test_two_argument_functions_keep_their_error_bounds(vector_loops: Built, nam
         x = torch.cat([x.abs(), torch.rand(1 << 20, generator=generator) * 4])
         y = torch.cat([y, torch.randn(1 << 20, generator=generator) * 30])
         y = torch.where(torch.rand(y.shape, generator=generator) < 0.7, torch.randn(y.shape), y)
+    if name == "fmod":  # a sixteenth: torch's own is wrong where quotients are huge
+        x, y = x[: 1 << 17], y[: 1 << 17]
+        near = (y * torch.randint(1, 1 << 20, y.shape, generator=generator)).nextafter(x)
+        x, y = torch.cat([x, near]), torch.cat([y, y])
     out = torch.empty_like(x)
     getattr(vector_loops.library, f"pairs_{name}")(
         address(x), address(y), address(out), ctypes.c_longlong(len(x))
     )
-    expected = getattr(torch, name)(x.double(), y.double())
+    if name == "fmod":
+        pairs = zip(x.tolist(), y.tolist(), strict=True)
+        expected = torch.tensor([fmod(*pair) for pair in pairs], dtype=torch.float64)
+    else:
+        expected = getattr(torch, name)(x.double(), y.double())
     assert torch.equal(out.isnan(), expected.isnan())
     finite = (expected.abs() < 3.4028e38) & out.isfinite()
     assert torch.equal(out[~finite].nan_to_num(), expected[~finite].float().nan_to_num())

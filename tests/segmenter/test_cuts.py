@@ -12,7 +12,7 @@ from fuser.ir.nodes import Fusion
 from fuser.schedule import CpuParameters
 from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.point_cpu import schedule_cpu
-from fuser.segmenter import GPU, PROCESSOR, SegmentedFusion, segment
+from fuser.segmenter import PROCESSOR, SegmentedFusion, segment
 from fuser.segmenter.cuts import joints
 from tests.segmented import concrete, memory_of, run_segmented
 from tests.segmenter.definition import refusals

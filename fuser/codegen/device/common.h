@@ -169,13 +169,13 @@ FUSER_DEVICE T sign(T x) {
 //@ floor_mod(float): FUSER_DEVICE, fmod(float)
 FUSER_DEVICE float floor_mod(float x, float y) {
   const float rest = fmod(x, y);
-  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  return (rest != 0) & ((rest < 0) != (y < 0)) ? rest + y : rest;
 }
 
 //@ floor_mod(double): FUSER_DEVICE, fmod(double)
 FUSER_DEVICE double floor_mod(double x, double y) {
   const double rest = fmod(x, y);
-  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  return (rest != 0) & ((rest < 0) != (y < 0)) ? rest + y : rest;
 }
 
 //@ floor_div_real: FUSER_DEVICE
