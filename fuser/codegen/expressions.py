@@ -171,8 +171,8 @@ class ExpressionPrinter:
                 return False
 
     def _call(self, call: Call, owner: str) -> str:
-        compares = _is_comparison(call) or call.op in _SPECIAL_CASES
-        if compares and any(map(self._depends_on_choice, call.args)):
+        compares = _is_comparison(call) and any(map(self._depends_on_choice, call.args))
+        if compares or call.op in _SPECIAL_CASES:
             self.compares_choices = True
         compute = call.args[-1].dtype
         template = KERNEL_TABLE[call.op].spelling(compute)

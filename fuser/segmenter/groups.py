@@ -71,12 +71,13 @@ class Group:
         dims = [dim for dim in atoms.factors(stored) if dim] if stored is not None else []
         if stored is None or not dims:
             return 0
-        along_rows = atoms.of(stored) - {dims[-1][-1]}
-        return sum(
-            cost * (stored.elements - elements)
-            for (elements, held), cost in self.arithmetic.items()
-            if 1 < elements < stored.elements and not held <= along_rows
-        )
+        innermost = dims[-1][-1]
+        rows, along_rows = stored.elements // atoms.size(innermost), atoms.of(stored) - {innermost}
+        found = 0
+        for (elements, held), cost in self.arithmetic.items():
+            done = rows if held <= along_rows else stored.elements
+            found += cost * (done - elements) if 1 < elements < done else 0
+        return found
 
 
 class GroupMaker:
