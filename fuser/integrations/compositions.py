@@ -5,6 +5,7 @@ masked_scatter(x, mask, source)   where(mask, source[how many the mask has chose
 take(x, i), put(x, i, s)          x as one dimension, read and written at an index
 scatter_reduce(x, i, s, "mean")   sums over counts, each a scatter that adds
 weight norm, and backwards        sums along rows
+eye(n, m)                         where a range of n equals one of m
 """
 
 from __future__ import annotations
@@ -155,6 +156,22 @@ def _others(x: torch.Tensor, dim: int) -> list[int]:
     return [each for each in range(x.dim()) if each != dim % x.dim()]
 
 
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    **placed: Any,
+) -> torch.Tensor:
+    """Ones where a row has the number of its column. By torch's decomposition the numbers of 256 to
+    65535 rows are of a type in which torch itself has no ranges."""
+    rows = torch.arange(n, device=device).unsqueeze(-1)
+    return (rows == torch.arange(n if m is None else m, device=device)).to(
+        dtype or torch.get_default_dtype()
+    )
+
+
 COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.bernoulli.p: bernoulli,
     _aten.bernoulli.Tensor: bernoulli,
@@ -166,5 +183,7 @@ COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.angle.default: angle,
     _aten._weight_norm_interface.default: weight_norm,
     _aten._weight_norm_interface_backward.default: weight_norm_backward,
+    _aten.eye.default: eye,
+    _aten.eye.m: eye,
 }
 """The decompositions."""

@@ -69,7 +69,7 @@ class Group:
             return 0
         stored = max(self.stores, key=lambda value: value.elements, default=None)
         dims = [dim for dim in atoms.factors(stored) if dim] if stored is not None else []
-        if stored is None or not dims:
+        if stored is None or not dims or not stored.elements:
             return 0
         innermost = dims[-1][-1]
         rows, along_rows = stored.elements // atoms.size(innermost), atoms.of(stored) - {innermost}

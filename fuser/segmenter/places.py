@@ -200,6 +200,6 @@ class Places:
         there = Line(line.dimension, move.scale * line.scale, move.scale * line.shift + move.shift)
         if there == Line(move.operand, 1, 0):
             lines.pop(move.operand, None)
-        else:
+        elif move.operand:
             lines[move.operand] = there
         return Place(lines, spans, place.unknown)

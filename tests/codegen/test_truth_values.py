@@ -1,5 +1,5 @@
-"""Loops over truth values and choices are vectorized: g++ does so for comparisons, not for stored
-truth values, and for choices of what is read anyway."""
+"""Loops over truth values, choices and bytes are vectorized: g++ does so for comparisons, not for
+stored truth values, and for choices of what is read anyway."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ Define = Callable[[FusionDefinition, Handle, Handle], Handle]
 
 def mean(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.mean(x, dims=[1], keepdim=True)
+
+
+def largest(fd: FusionDefinition, x: Handle) -> Handle:
+    return fd.ops.max(x, dims=[1], keepdim=True)
 
 
 CASES: dict[str, Define] = {
@@ -49,6 +53,24 @@ CASES: dict[str, Define] = {
     "the first of the largest": lambda fd, x, m: fd.ops.argmax(x, 1),
     "a size or a number": lambda fd, x, m: x - mean(fd, fd.ops.where(m, x, fd.ops.size(x, 0))),
 }
+
+
+SPECIAL: dict[str, Define] = {
+    "a power of what was clamped": lambda fd, x, m: fd.ops.pow(fd.ops.clamp(x, 0.1, 1.0), 2.4),
+    "a power of a number": lambda fd, x, m: fd.ops.pow(10.0, x) * x,
+    "angles compared": lambda fd, x, m: fd.ops.atan2(x, mean(fd, x)) > 0.5,
+    "rests": lambda fd, x, m: fd.ops.remainder(fd.ops.relu(x), 0.3),
+    "rests of rows": lambda fd, x, m: fd.ops.fmod(x, largest(fd, x)),
+}
+"""Functions that are something else for some operands."""
+
+BYTES: dict[str, Define] = {
+    "bytes": lambda fd, x, m: fd.ops.cast(fd.ops.clamp(x, -128.0, 127.0), DataType.Int8),
+    "bytes of rows": lambda fd, x, m: fd.ops.cast(
+        fd.ops.clamp(x / mean(fd, x), 0.0, 255.0), DataType.UInt8
+    ),
+}
+"""Stores of bytes, which might change anything if they were stores of characters."""
 
 
 def masked(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
@@ -83,13 +105,13 @@ def uniform(fd: FusionDefinition) -> Handle:
 
 
 @needs_notes
-@pytest.mark.parametrize("name", [*CASES, *SHORT_CASES])
+@pytest.mark.parametrize("name", [*CASES, *SPECIAL, *BYTES, *SHORT_CASES])
 def test_every_loop_is_vectorized(name: str, tmp_path: Path) -> None:
     columns = SHORT if name in SHORT_CASES else COLUMNS
     x, m = torch.randn(ROWS, columns), torch.rand(ROWS, columns) > 0.5
     m[3] = False
     with FusionDefinition() as fd:
         given = fd.from_pytorch(x), fd.from_pytorch(m)
-        fd.add_output({**CASES, **SHORT_CASES}[name](fd, *given))
+        fd.add_output({**CASES, **SPECIAL, **BYTES, **SHORT_CASES}[name](fd, *given))
     fd.validate([x, m])
     assert_vectorized(only_kernel(fd, [x, m]), tmp_path)

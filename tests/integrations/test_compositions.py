@@ -109,3 +109,10 @@ def test_draws_of_two_outcomes_follow_their_probability_and_the_seed() -> None:
     assert torch.equal(drawn[0][:, :, 0], drawn[0][:, :, 1])
     assert abs((drawn[0] != 0).float().mean() - 0.7) < 0.03
     assert [report.percent for report in dynamo.reports()] == [100.0]
+
+
+@pytest.mark.parametrize("sizes", [(5,), (4, 7), (300,), (300, 2)])
+def test_unit_matrices(sizes: tuple[int, ...]) -> None:
+    """Of 256 to 65535 rows, torch's ranges would be of 16 bits, which it has none of."""
+    assert_fused(lambda x: x * torch.eye(*sizes), torch.ones(sizes[0], sizes[-1]))
+    assert_fused(lambda x: torch.eye(*sizes, dtype=torch.int32) + x, torch.tensor(2))

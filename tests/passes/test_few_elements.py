@@ -144,3 +144,79 @@ def test_rows_of_the_rest_are_along_another_dimension() -> None:
     (kernel,) = fd.plan([x]).kernels
     assert kernel.scheduler == "rows"
     fd.validate([x])
+
+
+# -- what was put side by side -------------------------------------------------------------------
+
+
+def log_sum(fd: FusionDefinition, x: Handle) -> Handle:
+    largest = fd.ops.max(x, [0], keepdim=True)
+    return fd.ops.log(fd.ops.sum(fd.ops.exp(x - largest), [0], keepdim=True)) + largest
+
+
+Fold = Callable[[FusionDefinition, Handle], Handle]
+STACKED: dict[str, Fold] = {
+    "sum": lambda fd, x: fd.ops.sum(x, [0]),
+    "of values": lambda fd, x: fd.ops.sum(fd.ops.exp(x) * 2.0, [0], keepdim=True),
+    "product": lambda fd, x: fd.ops.prod(x, [0]),
+    "extreme": lambda fd, x: fd.ops.neg(fd.ops.max(x, [0])),
+    "smallest": lambda fd, x: fd.ops.neg(fd.ops.min(x, [0], keepdim=True)),
+    "logarithm of powers": log_sum,
+}
+
+
+def stack(fd: FusionDefinition, parts: list[torch.Tensor], dim: int) -> Handle:
+    """Of handles of two dimensions, with a dimension in front or behind."""
+    new = [True, False, False] if dim == 0 else [False, False, True]
+    return fd.ops.cat([fd.ops.broadcast(fd.from_pytorch(part), new) for part in parts], dim)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("name", STACKED)
+def test_folds_of_what_was_stacked_are_points(name: str, target: str) -> None:
+    parts = [torch.randn(6, 10) for _ in range(3)]
+    parts[1][2, 3] = torch.nan
+    with FusionDefinition() as fd:
+        fd.add_output(STACKED[name](fd, stack(fd, parts, 0)))
+    (kernel,) = fd.plan(parts).kernels
+    assert kernel.scheduler == "pointwise"
+    fd.validate(parts, target=target)
+
+
+def test_so_are_they_along_the_last_dimension() -> None:
+    parts = [torch.randn(6, 10) for _ in range(5)]
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(stack(fd, parts, 2) * 2.0, [2]))
+    (kernel,) = fd.plan(parts).kernels
+    assert kernel.scheduler == "pointwise"
+    fd.validate(parts)
+
+
+def whole_extreme(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.max(x, [0])]
+
+
+def looked_for(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    largest = fd.ops.max(x, [0], keepdim=True)
+    return [fd.ops.cast(fd.ops.eq(x, largest), DataType.Float)]
+
+
+def weights(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    powers = fd.ops.exp(x)
+    return [powers / fd.ops.sum(powers, [0], keepdim=True)]
+
+
+def of_both(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.sum(x, [0, 2])]
+
+
+@pytest.mark.parametrize("make", [whole_extreme, looked_for, weights, of_both])
+def test_what_was_stacked_is_left_to_kernels_of_rows(make: Define) -> None:
+    """Extremes that may be looked for; what others read, too; and other dimensions."""
+    parts = [torch.randn(6, 40) for _ in range(3)]
+    with FusionDefinition() as fd:
+        for out in make(fd, stack(fd, parts, 0)):
+            fd.add_output(out)
+    _, after = lowered(fd, *parts)
+    assert folds(after)
+    fd.validate(parts)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cat, Full, Pad, Slice
+from fuser.ir.nodes import Cat, Full, Pad, Slice, Value, View
 from fuser.passes.simple_resizes import simplify_resizes
 from tests.passes.rewriting import Draft, names, rewritten
 
@@ -68,3 +68,45 @@ def test_the_strides_of_an_output_stay():
     ops = [s.op for s in rewritten(simplify_resizes, draft).statements]
     assert isinstance(ops[0], Slice)
     assert len(ops) == 2  # and a copy: what a pad makes is contiguous
+
+
+def stacked(draft: Draft, count: int, shape: tuple[int, ...] = (4, 3)) -> tuple[Value, list[Value]]:
+    """Tensors side by side along the first dimension, as `stack` gives them, and the tensors."""
+    parts = [draft.tensor(torch.randn(shape)) for _ in range(count)]
+    whole = draft.add(Cat(tuple(parts), 0))
+    return draft.add(View(whole, (count, *shape))), parts
+
+
+def test_what_is_stacked_is_a_dimension_of_its_own():
+    # reshape(cat([T0, T1], 0), [2, 4, 3])  ->  cat([reshape(T0, [1, 4, 3]), ...], 0)
+    draft = Draft()
+    draft.out(stacked(draft, 2)[0])
+    assert names(rewritten(simplify_resizes, draft)) == ["reshape", "reshape", "cat"]
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 3), (2, 2, 2, 3), (24,)])
+def test_other_views_of_a_concatenation_stay(shape: tuple[int, ...]):
+    draft = Draft()
+    parts = tuple(draft.tensor(torch.randn(4, 3)) for _ in range(2))
+    draft.out(draft.add(View(draft.add(Cat(parts, 0)), shape)))
+    assert names(rewritten(simplify_resizes, draft)) == ["cat", "reshape"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "left"),
+    [
+        ((2, 1), (5, 4), ["slice"]),
+        ((0, 0), (2, 4), ["slice"]),
+        ((5, 0), (9, 4), ["slice"]),
+        ((1, 0), (3, 4), ["cat", "slice"]),
+        ((0, 0), (9, 2), ["cat", "slice"]),
+    ],
+)
+def test_a_slice_of_one_part_reads_that(
+    starts: tuple[int, ...], ends: tuple[int, ...], left: list[str]
+):
+    draft = Draft()
+    parts = tuple(draft.tensor(torch.randn(size, 4)) for size in (2, 3, 4))
+    part = draft.add(Slice(draft.add(Cat(parts, 0)), starts, ends, (1, 1)))
+    draft.out(draft.pointwise("neg", part))
+    assert names(rewritten(simplify_resizes, draft)) == [*left, "neg"]
