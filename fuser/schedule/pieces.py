@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from fuser.schedule.axes import coalesce, replace_axes
@@ -66,12 +66,24 @@ def _cut(piece: Body) -> list[Body]:
     """The parts of a piece, along the outermost axis that decides something; none if none does."""
     found = list(thresholds(piece.lets, piece.indices()))
     for axis in piece.axes:
-        for index, threshold in found:
-            points = deciding(index, threshold, axis)
-            if points:
-                spans = itertools.pairwise([0, *points, axis.extent])
-                return [refined(part_of(piece, axis, *part)) for part in enumerate(spans)]
+        decided = (deciding(index, threshold, axis) for index, threshold in found)
+        cuts = list(filter(None, decided))
+        if cuts:
+            points = cuts[0] if len(cuts) <= _FEW else [_middle(cuts)]
+            spans = itertools.pairwise([0, *points, axis.extent])
+            return [refined(part_of(piece, axis, *part)) for part in enumerate(spans)]
     return []
+
+
+_FEW = 64
+"""Places at which something is decided, from which halves are cut: each cut looks at all that is
+left, of which a stack of a hundred tensors has as many parts. Elsewhere what decides first is cut
+first: of what is outside of it, nothing else is decided."""
+
+
+def _middle(cuts: Sequence[Sequence[int]]) -> int:
+    points = sorted(set(itertools.chain.from_iterable(cuts)))
+    return points[len(points) // 2]
 
 
 def thresholds(lets: Iterable[Let], indices: Iterable[Index]) -> Iterator[tuple[Index, int]]:

@@ -91,6 +91,8 @@ class Places:
         self._operations = operations
         here = Place({}, {})
         self._known = [here]
+        self._shares = [_UNIT]
+        """Of all that is stored, what each place is computed for."""
         self._numbers = {here.key(): HERE}
         self._moved: dict[tuple[int, Path], int | None] = {}
         self._shifting = [
@@ -113,6 +115,7 @@ class Places:
         at: dict[Value, set[int]] = {}
         found: dict[int, set[int]] = {}
         loads = set[tuple[Value, int]]()
+        for_each = 0
         for member in reversed(members):
             outs = self._operations.nodes[member].outs
             own = found[member] = set[int]().union(*(at.get(out, ()) for out in outs)) or {HERE}
@@ -120,10 +123,12 @@ class Places:
                 places = at.setdefault(read.value, set())
                 for path in read.paths:
                     places.update(self._through(own, path))
+                read_here = sum(self._shares[number] for number in places)
                 if self._operations.node_of(read.value) not in inside:
-                    loads.update((read.value, number) for number in places)
-                every = [number for _, number in loads]
-                if any(self._are_too_many(numbers, cut) for numbers in (places, every)):
+                    new = {(read.value, number) for number in places}.difference(loads)
+                    loads |= new
+                    for_each += sum(self._shares[number] for _, number in new)
+                if _are_too_many(max(len(places), len(loads)), max(read_here, for_each), cut):
                     reason = f"with {read.value} it would read at more than {MOST_PLACES} places"
                     return Refusal(reason)
         return Spread(found, loads)
@@ -143,14 +148,6 @@ class Places:
     def extent(self, dimension: Dimension) -> int:
         """The number of elements along a dimension."""
         return self._operations.atoms.elements(frozenset(dimension))
-
-    def _are_too_many(self, numbers: Collection[int], cut: bool) -> bool:
-        if len(numbers) <= MOST_PLACES:
-            return False
-        if not cut or len(numbers) > MOST_ANYWHERE:
-            return True
-        for_each = sum(self._share(self._known[number].spans, _UNIT) for number in numbers)
-        return for_each > MOST_PLACES * _UNIT
 
     def _share(self, spans: Mapping[Dimension, Span], elements: int) -> int:
         """How many of so many elements are in spans of their dimensions."""
@@ -177,6 +174,7 @@ class Places:
         number = self._numbers.setdefault(place.key(), len(self._known))
         if number == len(self._known):
             self._known.append(place)
+            self._shares.append(self._share(place.spans, _UNIT))
         return number
 
     def _step(self, place: Place, move: Move | int) -> Place | None:
@@ -203,3 +201,10 @@ class Places:
         elif move.operand:
             lines[move.operand] = there
         return Place(lines, spans, place.unknown)
+
+
+def _are_too_many(places: int, for_each: int, cut: bool) -> bool:
+    """Whether a kernel would load so often: all of it for each element, or in its pieces."""
+    if not cut:
+        return places > MOST_PLACES
+    return places > MOST_ANYWHERE or for_each > MOST_PLACES * _UNIT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -14,6 +16,7 @@ from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.point_cpu import schedule_cpu
 from fuser.segmenter import PROCESSOR, SegmentedFusion, segment
 from fuser.segmenter.cuts import joints
+from fuser.segmenter.profit import Machine
 from tests.segmented import concrete, memory_of, run_segmented
 from tests.segmenter.definition import refusals
 
@@ -49,9 +52,12 @@ def blurred_twice(before: int, after: int, dims: tuple[int, int] = (0, 1)) -> Fu
     return concrete(fd.fusion, [X])
 
 
-def on_processor(fusion: Fusion) -> SegmentedFusion:
+FEW_PIECES = dataclasses.replace(PROCESSOR, most_pieces=32)
+
+
+def on_processor(fusion: Fusion, machine: Machine = PROCESSOR) -> SegmentedFusion:
     """Segmented, and checked to give the oracle's numbers."""
-    segmented = segment(fusion, memory_of(fusion, [X]), PROCESSOR)
+    segmented = segment(fusion, memory_of(fusion, [X]), machine)
     torch.testing.assert_close(run_segmented(segmented, [X]), interpret(fusion, [X]))
     return segmented
 
@@ -72,8 +78,7 @@ def test_more_pieces_are_two_kernels_on_a_processor():
     with FusionDefinition() as fd:
         x = fd.from_pytorch(X, static_sizes=True)
         fd.add_output(reordered(fd, reordered(fd, x * 2.0, 0, 20), 1, 8) + 1.0)
-    fusion = concrete(fd.fusion, [X])
-    segmented = on_processor(fusion)
+    segmented = on_processor(concrete(fd.fusion, [X]), FEW_PIECES)
     assert len(segmented.segments) == 2
     assert "it would be cut into 160 pieces" in refusals(segmented)
 
@@ -133,5 +138,5 @@ def test_joints_are_where_what_is_read_changes():
 def test_what_has_too_many_pieces_by_itself_is_fused_all_the_same():
     with FusionDefinition() as fd:
         x = fd.from_pytorch(X, static_sizes=True)
-        fd.add_output(fd.ops.cat([x, x * 2.0] * 80, 1) + 1.0)
-    assert len(on_processor(concrete(fd.fusion, [X])).segments) == 1
+        fd.add_output(fd.ops.cat([x, x * 2.0] * 20, 1) + 1.0)
+    assert len(on_processor(concrete(fd.fusion, [X]), FEW_PIECES).segments) == 1
