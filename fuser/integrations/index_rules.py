@@ -33,6 +33,7 @@ from fuser.integrations.known_places import (
     pieces_of,
     places_of,
     rounded_places,
+    split,
     taken,
 )
 from fuser.integrations.readers import needs_memory
@@ -110,17 +111,20 @@ def _only(indices: Sequence[Node | None]) -> tuple[int, Node] | None:
 
 
 def _one_by_one(indices: Sequence[Node | None]) -> dict[int, Node]:
-    """Indices of neighbouring dimensions, each of which goes along a dimension of its own of the
-    result, in their order; none, if any does not."""
+    """Indices of neighbouring dimensions, each of which goes along dimensions of its own of the
+    result, in their order; none, if any does not.
+
+        x[:, rows[:, :, None], columns]      rows [3, 64], columns [64]
+    """
     given = {dim: index for dim, index in enumerate(indices) if index is not None}
     shapes = [tensor_of(index).shape for index in given.values()]
     if any(not is_static(size) for shape in shapes for size in shape):
         return {}
     rank = max(map(len, shapes))
-    along = [[rank - len(s) + dim for dim, size in enumerate(s) if size != 1] for s in shapes]
+    along = [rank - len(s) + dim for s in shapes for dim, size in enumerate(s) if size != 1]
     neighbours = list(given) == list(range(min(given), min(given) + len(given)))
-    own = all(set(dims) <= {number} for number, dims in enumerate(along))
-    return given if neighbours and own and rank == len(given) else {}
+    own = along == sorted(set(along))
+    return given if neighbours and own and rank >= len(given) else {}
 
 
 def _read_at_known(node: Node, x: Node, indices: Mapping[int, Node]) -> Node | None:
@@ -131,6 +135,9 @@ def _read_at_known(node: Node, x: Node, indices: Mapping[int, Node]) -> Node | N
     read = x
     for dim, pieces in found.items():
         read = taken(read, dim, pieces)
+    first, dims, shape = min(found), tensor_of(x).dim() - len(found), tensor_of(node).shape
+    if len(shape) - dims > len(found):
+        read = split(read, first, len(found), shape[first : first + len(shape) - dims])
     if read is x or _is_view(read):
         read = copied(read)
     return read if same_numbers(tensor_of(read).stride(), tensor_of(node).stride()) else None
@@ -164,7 +171,9 @@ def _indices_along(x: Node, dim: int) -> int:
 
 
 def _is_view(node: Node) -> bool:
-    return node.target in (_aten.slice.Tensor, _aten.expand.default)
+    return node.target in (_aten.slice.Tensor, _aten.expand.default) or (
+        node.target is _aten.view.default and _is_view(node.all_input_nodes[0])
+    )
 
 
 def _known_pieces(x: Node, indices: Mapping[int, Node]) -> dict[int, list[Piece]] | None:

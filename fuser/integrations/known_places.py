@@ -32,8 +32,8 @@ from fuser.integrations.open_sizes import sizes_of
 
 _aten: Any = torch.ops.aten
 
-MOST_PIECES = 4
-"""More would be more code than an index is worth."""
+MOST_PIECES = 8
+"""More would be more code than an index is worth. Windows of images are up to seven wide."""
 
 MOST_PLACES = 1 << 16
 """Of longer indices nothing is computed while a graph is compiled."""
@@ -174,6 +174,12 @@ def _piece_taken(x: Node, dim: int, piece: Piece) -> Node:
     repeated = _call(_aten.expand.default, apart, wide)
     whole = [*before, piece.length, *behind]
     return _call(_aten.view.default, copied(repeated), whole)
+
+
+def split(x: Node, first: int, count: int, sizes: Sequence[int]) -> Node:
+    """`x` with so many of its dimensions, from the first of them on, as dimensions of `sizes`."""
+    whole, shape = x if tensor_of(x).is_contiguous() else copied(x), sizes_of(x)
+    return _call(_aten.view.default, whole, [*shape[:first], *sizes, *shape[first + count :]])
 
 
 def copied(x: Node) -> Node:

@@ -35,6 +35,11 @@ X = torch.randn(4, 6)
             lambda x: aten.index.Tensor(x, [None, torch.arange(-1, 6).abs()]) + 1,
             ["slice", "cat", "add"],
         ),
+        # Windows: each index goes along two dimensions of the result.
+        (
+            lambda x: aten.index.Tensor(x, [None, torch.arange(2)[:, None] + torch.arange(5)]) + 1,
+            ["slice", "slice", "cat", "view", "add"],
+        ),
         # All places, in order: what is returned is a tensor of its own.
         (lambda x: aten.index_select(x, 1, torch.arange(6)), ["clone"]),
         (lambda x: aten.index.Tensor(x, [None, torch.arange(6)]), ["clone"]),
@@ -74,7 +79,7 @@ def test_indices_that_are_known_become_slices_and_pads(function: Any, expected: 
     ("function", "kept"),
     [
         # Places that are too many pieces, that follow from an input, or that are not integers.
-        (lambda x: aten.index_select(x, 1, torch.arange(12) * 7 % 5) + 1, "index_select"),
+        (lambda x: aten.index_select(x, 1, torch.arange(24) * 7 % 5) + 1, "index_select"),
         (lambda x: aten.index_select(x, 1, x[0].long().clamp(0, 5)) + 1, "index_select"),
         # Two indices that go along the same dimension.
         (lambda x: aten.index.Tensor(x, [torch.arange(4), torch.arange(4)]) + 1, "index"),
