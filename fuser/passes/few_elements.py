@@ -78,7 +78,7 @@ def fold_few_elements(fusion: Fusion) -> Fusion:
         if not _is_stacked(op, readers, outputs, emit):
             if op.op != "sum" or not _are_few(op):
                 return None
-            if not _is_read_here(op.arg, readers, outputs, emit):
+            if not _is_read_here(statement, op.arg, readers, outputs, emit):
                 return None
         elif op.op in ("max", "min") and _may_be_compared(statement.out, readers, outputs):
             return None
@@ -97,20 +97,24 @@ def _are_few(op: Reduce) -> bool:
     return len(op.arg.shape) - 1 not in op.dims and 1 < _elements(op) <= MOST_ADDED
 
 
-def _is_read_here(arg: Value, readers: _Readers, outputs: frozenset[Value], emit: Emitter) -> bool:
+def _is_read_here(
+    fold: Statement, arg: Value, readers: _Readers, outputs: frozenset[Value], emit: Emitter
+) -> bool:
     """Whether nothing but a fold reads what it folds, nor what that is made of."""
+    inside: set[Value] = set()
     pending = [arg]
     while pending:
         value = pending.pop()
-        if value.elements < arg.elements:
+        if value in inside or value.elements < arg.elements:
             continue
+        inside.add(value)
         op = emit.producer(value)
-        alone = len(readers[value]) == 1 and value not in outputs
-        if not alone or not isinstance(op, _MADE_APART | Extern | None):
+        if value in outputs or not isinstance(op, _MADE_APART | Extern | None):
             return False
         if isinstance(op, _MADE_APART):
             pending += operands(op)
-    return True
+    here = inside.union(fold.outs)
+    return all(readers[v] and all(r.outs[0] in here for r in readers[v]) for v in inside)
 
 
 def _is_stacked(op: Reduce, readers: _Readers, outputs: frozenset[Value], emit: Emitter) -> bool:

@@ -89,6 +89,10 @@ def looked_up(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [fd.ops.sum(fd.ops.index_select(x, index, dim=1), [1])]
 
 
+def read_twice_on_the_way(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.sum(fd.ops.sin(x) * fd.ops.cos(x), [1])]
+
+
 def dead_beside(fd: FusionDefinition, x: Handle) -> list[Handle]:
     fd.ops.neg(x)
     return [fd.ops.sum(x, [1])]
@@ -105,6 +109,7 @@ def dead_beside(fd: FusionDefinition, x: Handle) -> list[Handle]:
         (an_output, True),
         (looked_up, True),
         (dead_beside, False),
+        (read_twice_on_the_way, False),
     ],
 )
 def test_what_is_left_to_kernels_of_rows(make: Define, left: bool) -> None:
