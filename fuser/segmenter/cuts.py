@@ -58,7 +58,7 @@ class Cuts:
 
         Where one of them has as many pieces of its own, nothing is won by kernels for the others.
         """
-        if self._cuts.keys().isdisjoint(spread.computed):
+        if not machine.cuts or self._cuts.keys().isdisjoint(spread.computed):
             return None
         cuts, most = self._of(spread.computed), machine.most_pieces
         pieces = _pieces(cuts)
