@@ -109,7 +109,7 @@ def test_only_kernels_that_make_what_is_compared_round_apart() -> None:
         z = fd.ops.segment_set(y) * 2.0 + 1.0
         return fd.ops.max(z, [0])
 
-    x = torch.randn(4, 6)
+    x = torch.randn(40, 6)  # more terms than are added one by one
     first, second = defined(define, x).plan([x]).kernels
     assert first.kernel_source is not None
     assert second.kernel_source is not None
