@@ -22,7 +22,7 @@ def error(got: Tensors, exact: Tensors) -> float:
         return math.inf
     worst = 0.0
     for ours, right in zip(got, exact, strict=True):
-        size = right.abs()
+        size = right.double().abs()
         mean = size.mean().clamp_min(1e-300)
         found = ((ours.double() - right).abs() / size.add_(mean)).max().item()
         worst = max(worst, math.inf if math.isnan(found) else found)
