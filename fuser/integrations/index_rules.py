@@ -138,7 +138,7 @@ def _read_at_known(node: Node, x: Node, indices: Mapping[int, Node]) -> Node | N
     first, dims, shape = min(found), tensor_of(x).dim() - len(found), tensor_of(node).shape
     if len(shape) - dims > len(found):
         read = split(read, first, len(found), shape[first : first + len(shape) - dims])
-    if read is x or _is_view(read):
+    if _is_view(read, x):
         read = copied(read)
     return read if same_numbers(tensor_of(read).stride(), tensor_of(node).stride()) else None
 
@@ -170,10 +170,11 @@ def _indices_along(x: Node, dim: int) -> int:
     return len(found - {None})
 
 
-def _is_view(node: Node) -> bool:
-    return node.target in (_aten.slice.Tensor, _aten.expand.default) or (
-        node.target is _aten.view.default and _is_view(node.all_input_nodes[0])
-    )
+def _is_view(node: Node, x: Node) -> bool:
+    """Whether a node has memory of another, which may be that of `x`."""
+    if node is x or node.target in (_aten.slice.Tensor, _aten.expand.default):
+        return True
+    return node.target is _aten.view.default and _is_view(node.all_input_nodes[0], x)
 
 
 def _known_pieces(x: Node, indices: Mapping[int, Node]) -> dict[int, list[Piece]] | None:

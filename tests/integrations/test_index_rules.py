@@ -152,3 +152,18 @@ def test_gradients_go_to_every_second_row_of_an_image() -> None:
     for run, x in zip((function, torch.compile(function, backend="fuser")), given, strict=True):
         run(x).square().sum().backward()
     torch.testing.assert_close(given[1].grad, given[0].grad)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, torch.arange(6)],
+        lambda x: x[:, torch.arange(2, 5)],
+        lambda x: x[:, torch.arange(6).view(2, 3)],
+        lambda x: x[torch.arange(4)[:, None]],
+    ],
+)
+def test_what_is_read_at_known_places_is_memory_of_its_own(function: Any) -> None:
+    made = torch.compile(function, backend="fuser")(X)
+    torch.testing.assert_close(made, function(X))
+    assert made.untyped_storage().data_ptr() != X.untyped_storage().data_ptr()
