@@ -56,7 +56,7 @@ class ExpressionPrinter:
         self._chosen: set[str] = set()
         """What depends on a choice, by name."""
         self.compares_choices = False
-        """Whether something has been compared that depends on a choice."""
+        """Whether something has been compared that depends on a choice, here or in a function."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
@@ -136,7 +136,7 @@ class ExpressionPrinter:
             case Ref():
                 return expression.name in self._chosen
             case Call():
-                chooses = expression.op in _CHOICES | _SPECIAL_CASES
+                chooses = expression.op in _CHOICES or expression.op in _SPECIAL_CASES
                 return chooses or any(map(self._depends_on_choice, expression.args))
             case Convert():
                 return self._depends_on_choice(expression.of)

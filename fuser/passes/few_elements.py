@@ -21,7 +21,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from fuser.ir.nodes import (
     Broadcast,
@@ -58,7 +59,16 @@ _FOLDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 _MADE_APART = Pointwise | Cast | View | Permute | Broadcast | Expand | Squeeze
 """What makes each element of an operand by itself."""
 
-_Readers = Mapping[Value, Sequence[Statement]]
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """Who reads each value of a fusion, and which of them are results."""
+
+    readers: Mapping[Value, Sequence[Statement]]
+    results: frozenset[Value]
+
+    def is_read_once(self, value: Value) -> bool:
+        return len(self.readers[value]) == 1 and value not in self.results
 
 
 def fold_few_elements(fusion: Fusion) -> Fusion:
@@ -67,7 +77,7 @@ def fold_few_elements(fusion: Fusion) -> Fusion:
     for statement in fusion.statements:
         for value in dict.fromkeys(operands(statement.op)):
             readers[value].append(statement)
-    outputs = frozenset(fusion.output_values)
+    uses = _Uses(readers, frozenset(fusion.output_values))
 
     def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
         op = statement.op
@@ -75,14 +85,11 @@ def fold_few_elements(fusion: Fusion) -> Fusion:
             return None
         if op.arg.dtype is not statement.out.dtype or op.arg.dtype.is_complex:
             return None
-        if not _is_stacked(op, readers, outputs, emit):
-            if op.op != "sum" or not _are_few(op):
-                return None
-            if not _is_read_here(statement, op.arg, readers, outputs, emit):
-                return None
-        elif op.op in ("max", "min") and _may_be_compared(statement.out, readers, outputs):
-            return None
-        return _folded(op, emit)
+        if _is_of_stacks(op, uses, emit):
+            written = op.op not in ("max", "min") or not _may_be_compared(statement.out, uses)
+        else:
+            written = op.op == "sum" and _are_few(op) and _is_read_here(statement, op, uses, emit)
+        return _folded(op, emit) if written else None
 
     return rewrite(fusion, rule, may_copy=True)
 
@@ -97,32 +104,30 @@ def _are_few(op: Reduce) -> bool:
     return len(op.arg.shape) - 1 not in op.dims and 1 < _elements(op) <= MOST_ADDED
 
 
-def _is_read_here(
-    fold: Statement, arg: Value, readers: _Readers, outputs: frozenset[Value], emit: Emitter
-) -> bool:
+def _is_read_here(fold: Statement, op: Reduce, uses: _Uses, emit: Emitter) -> bool:
     """Whether nothing but a fold reads what it folds, nor what that is made of."""
     inside: set[Value] = set()
-    pending = [arg]
+    pending = [op.arg]
     while pending:
         value = pending.pop()
-        if value in inside or value.elements < arg.elements:
+        if value in inside or value.elements < op.arg.elements:
             continue
         inside.add(value)
-        op = emit.producer(value)
-        if value in outputs or not isinstance(op, _MADE_APART | Extern | None):
+        made = emit.producer(value)
+        if value in uses.results or not isinstance(made, _MADE_APART | Extern | None):
             return False
-        if isinstance(op, _MADE_APART):
-            pending += operands(op)
-    here = inside.union(fold.outs)
+        if isinstance(made, _MADE_APART):
+            pending += operands(made)
+    here, readers = inside.union(fold.outs), uses.readers
     return all(readers[v] and all(r.outs[0] in here for r in readers[v]) for v in inside)
 
 
-def _is_stacked(op: Reduce, readers: _Readers, outputs: frozenset[Value], emit: Emitter) -> bool:
+def _is_of_stacks(op: Reduce, uses: _Uses, emit: Emitter) -> bool:
     """Whether a fold has as elements what was put side by side, or what follows from such, point by
     point, and is read by nothing else."""
     if len(op.dims) != 1 or not 1 < _elements(op) <= MOST_STACKED:
         return False
-    stacks = 0
+    found = False
     pending = [op.arg]
     while pending:
         value = pending.pop()
@@ -130,26 +135,34 @@ def _is_stacked(op: Reduce, readers: _Readers, outputs: frozenset[Value], emit: 
             if value.elements == op.arg.elements:
                 return False
             continue
-        made = emit.producer(value)
-        if isinstance(made, Cat) and made.dim == op.dims[0] and len(made.args) == _elements(op):
-            stacks += 1
+        if _stacked(value, op, emit):
+            found = True
             continue
-        alone = len(readers[value]) == 1 and value not in outputs
-        if not alone or not isinstance(made, Pointwise | Cast):
+        made = emit.producer(value)
+        if not uses.is_read_once(value) or not isinstance(made, Pointwise | Cast):
             return False
         pending += operands(made)
-    return stacks > 0
+    return found
 
 
-def _may_be_compared(value: Value, readers: _Readers, outputs: frozenset[Value]) -> bool:
+def _stacked(value: Value, op: Reduce, emit: Emitter) -> tuple[Value, ...]:
+    """What was put side by side along the one dimension that is folded, an element each; nothing,
+    if a value is no such stack."""
+    made = emit.producer(value)
+    if not isinstance(made, Cat) or (made.dim,) != tuple(op.dims):
+        return ()
+    return made.args if len(made.args) == _elements(op) else ()
+
+
+def _may_be_compared(value: Value, uses: _Uses) -> bool:
     """Whether an extreme may be looked for among its elements, here or by a fusion to come: then
     both have to be made alike, which they are where it is one."""
     pending = [value]
     while pending:
         value = pending.pop()
-        if value in outputs:
+        if value in uses.results:
             return True
-        for reader in readers[value]:
+        for reader in uses.readers[value]:
             if isinstance(reader.op, Pointwise) and reader.op.op in COMPARISONS:
                 return True
             if isinstance(reader.op, Cast | StrideOrder | MetadataOperation):
@@ -157,23 +170,22 @@ def _may_be_compared(value: Value, readers: _Readers, outputs: frozenset[Value])
     return False
 
 
-def _folded(op: Reduce, emit: Emitter) -> Operation | Value:
-    shape = op.arg.shape
+def _folded(op: Reduce, emit: Emitter) -> Value:
+    """The fold written out, element by element."""
     # Of -0.0 alone, the sum is 0.
     total = emit.add(Constant(0, op.arg.dtype)) if op.op == "sum" else None
-    for place in itertools.product(*(range(shape[dim]) for dim in op.dims)):
-        part = _part(op, dict(zip(op.dims, place, strict=True)), emit)
-        part = part if op.keepdim else emit.add(Squeeze(part, op.dims))
-        total = part if total is None else emit.add(Pointwise(_FOLDS[op.op], (total, part)))
+    for part in _stacked(op.arg, op, emit) or _parts(op, emit):
+        one = part if op.keepdim else emit.add(Squeeze(part, op.dims))
+        total = one if total is None else emit.add(Pointwise(_FOLDS[op.op], (total, one)))
     assert total is not None
     return total
 
 
-def _part(op: Reduce, at: Mapping[int, int], emit: Emitter) -> Value:
-    """The elements at one place of the dimensions that are folded."""
-    whole, shape = emit.producer(op.arg), op.arg.shape
-    if isinstance(whole, Cat) and [whole.dim] == list(op.dims) and len(whole.args) == _elements(op):
-        return whole.args[at[whole.dim]]
-    starts = tuple(at.get(dim, 0) for dim in range(len(shape)))
-    ends = tuple(at[dim] + 1 if dim in at else size for dim, size in enumerate(shape))
-    return emit.add(Slice(op.arg, starts, ends, (1,) * len(shape)))
+def _parts(op: Reduce, emit: Emitter) -> Iterator[Value]:
+    """The elements at each place of the dimensions that are folded, one after the other."""
+    shape = op.arg.shape
+    for place in itertools.product(*(range(shape[dim]) for dim in op.dims)):
+        at = dict(zip(op.dims, place, strict=True))
+        starts = tuple(at.get(dim, 0) for dim in range(len(shape)))
+        ends = tuple(at[dim] + 1 if dim in at else size for dim, size in enumerate(shape))
+        yield emit.add(Slice(op.arg, starts, ends, (1,) * len(shape)))

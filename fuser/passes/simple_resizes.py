@@ -21,6 +21,8 @@ own, of which nothing is made for a reader of one part.
 
 from __future__ import annotations
 
+from operator import sub
+
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
     Cat,
@@ -110,10 +112,9 @@ def _part(op: Slice, emit: Emitter) -> Operation | Value | None:
     for part in whole.args:
         high = low + part.shape[dim]
         if low <= starts[dim] and ends[dim] <= high:
-            moved = [
-                (start - low, end - low) if d == dim else (start, end)
-                for d, (start, end) in enumerate(zip(starts, ends, strict=True))
-            ]
-            return Slice(part, tuple(s for s, _ in moved), tuple(e for _, e in moved), steps)
+            before = [low if each == dim else 0 for each in range(len(starts))]
+            return Slice(
+                part, tuple(map(sub, starts, before)), tuple(map(sub, ends, before)), steps
+            )
         low = high
     return None

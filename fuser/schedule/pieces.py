@@ -66,10 +66,10 @@ def _cut(piece: Body) -> list[Body]:
     """The parts of a piece, along the outermost axis that decides something; none if none does."""
     found = list(thresholds(piece.lets, piece.indices()))
     for axis in piece.axes:
-        decided = (deciding(index, threshold, axis) for index, threshold in found)
-        cuts = list(filter(None, decided))
-        if cuts:
-            points = cuts[0] if len(cuts) <= _FEW else [_middle(cuts)]
+        cuts = filter(None, (deciding(index, threshold, axis) for index, threshold in found))
+        if points := next(cuts, None):
+            if len(found) > _FEW and len(every := [points, *cuts]) > _FEW:
+                points = [_middle(every)]
             spans = itertools.pairwise([0, *points, axis.extent])
             return [refined(part_of(piece, axis, *part)) for part in enumerate(spans)]
     return []

@@ -93,6 +93,8 @@ class GroupMaker:
         self._cuts = Cuts(operations, self._places)
         self.readers: dict[Value, list[int]] = {}
         """The nodes that read each value."""
+        self._elsewhere: dict[tuple[int, ...], int] = {}
+        """By members: see `_done_elsewhere`. Each group is priced with all its neighbours."""
         for index, reads in enumerate(operations.reads):
             for read in reads:
                 self.readers.setdefault(read.value, []).append(index)
@@ -222,11 +224,12 @@ class GroupMaker:
         """Instructions for what a group computes at more than one place."""
         if not self._places.are_several(group.members):
             return 0
-        spread = self._spread(group)
-        if isinstance(spread, Refusal):
-            return 0
-        several = ((m, numbers) for m, numbers in spread.computed.items() if len(numbers) > 1)
-        return sum(self._done_again(member, numbers) for member, numbers in several)
+        if group.members not in self._elsewhere:
+            spread = self._spread(group)
+            places = spread.computed.items() if isinstance(spread, Spread) else ()
+            again = (self._done_again(member, at) for member, at in places if len(at) > 1)
+            self._elsewhere[group.members] = sum(again)
+        return self._elsewhere[group.members]
 
     def _done_again(self, member: int, numbers: set[int]) -> int:
         statement = self.operations.nodes[member]

@@ -14,7 +14,7 @@ from fuser.ir.nodes import Fusion
 from fuser.schedule import CpuParameters
 from fuser.schedule.loop_printer import print_nest
 from fuser.schedule.point_cpu import schedule_cpu
-from fuser.segmenter import PROCESSOR, SegmentedFusion, segment
+from fuser.segmenter import GPU, PROCESSOR, SegmentedFusion, segment
 from fuser.segmenter.cuts import joints
 from fuser.segmenter.profit import Machine
 from tests.segmented import concrete, memory_of, run_segmented
@@ -63,7 +63,9 @@ def on_processor(fusion: Fusion, machine: Machine = PROCESSOR) -> SegmentedFusio
 
 
 def test_as_many_pieces_as_a_processor_cuts_are_one_kernel():
-    assert len(on_processor(blurred_twice(2, 2)).segments) == 1  # 5 x 5 pieces
+    fusion = blurred_twice(2, 2)
+    assert len(on_processor(fusion).segments) == 1  # 5 x 5 pieces
+    assert len(segment(fusion, memory_of(fusion, [X]), GPU).segments) == 1
 
 
 def reordered(fd: FusionDefinition, x: Handle, dim: int, parts: int) -> Handle:
@@ -112,7 +114,7 @@ def test_steps_that_read_neighbours_on_a_ring_are_not_all_in_one_kernel():
             y = y * 0.5 + (beside[0] + beside[1] + beside[2] + beside[3]) * 0.125
         fd.add_output(y)
     segmented = on_processor(concrete(fd.fusion, [X]))
-    assert len(segmented.segments) > 1
+    assert len(segmented.segments) == 3
     for each in segmented.segments:
         assert "Clamped" not in print_nest(schedule_cpu(each, CpuParameters()))
 
