@@ -101,8 +101,8 @@ class CpuParameters:
     bilinear image."""
 
     apart_costly: int = 16
-    """The most of them beside costly functions, for which lanes gain more: over 67, and 33 powers,
-    compilers took 4 seconds in place of 0.4."""
+    """The most of them beside costly functions, for which lanes gain more: over loops of 67, beside
+    33 exponentials each, g++ took ten times as long as without lanes."""
 
 
 @dataclass(frozen=True, slots=True)
