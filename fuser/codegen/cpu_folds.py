@@ -166,9 +166,8 @@ def much_is_joined(kernel: CpuKernel, places: Loop) -> str:
 
 
 def _result(kernel: CpuKernel, name: str, dtype: DataType, value: str, kept: DataType) -> None:
-    type_ = kernel.expressions.type(dtype)
-    converted = value if dtype is kept else f"{type_}({value})"
-    kernel.out.line(f"const {type_} {name} = {converted};")
+    converted = value if dtype is kept else f"{kernel.expressions.type(dtype)}({value})"
+    kernel.define(name, dtype, converted)
 
 
 # -- parts of threads ----------------------------------------------------------------------------

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import Literal
 
 from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CPU
 from fuser.ir.dtypes import DataType
+from fuser.schedule.expressions import refs
 from fuser.schedule.index import Axis, variables_of
 from fuser.schedule.lane_loads import widens_vectors
 from fuser.schedule.loop_nest import LoopNest
-from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.statements import CheckedIndex, Drawn, Let, Load, Prefetch, Store
 from fuser.segmenter import Segment
 
@@ -71,19 +72,32 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         """Of loops that have variables of their own, whose names end in the number."""
         self._made: set[str] = set()
         """What the loop at hand has computed, by name."""
+        self._in_innermost = False
+        """Whether the loop at hand has none in it."""
+        self._read_in_loops = frozenset(_read_in_loops(nest.body))
         self._threads_counted = False
 
     def signature(self, parameters: str) -> str:
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
 
     def node(self, node: Node) -> None:
-        outside = self._made
+        outside = self._made, self._in_innermost
         if isinstance(node, Loop):
             self._made = set()
+            self._in_innermost = _is_innermost(node)
         super().node(node)
-        self._made = outside
+        self._made, self._in_innermost = outside
         if isinstance(node, Let | CheckedIndex):
             self._made.add(node.name)
+
+    def define(self, name: str, dtype: DataType, source: str) -> None:
+        """Print that a name stands for a number: a truth value that loops read is a flag, which
+        each of them compares with 0."""
+        if self._in_innermost or dtype is not DataType.Bool or name not in self._read_in_loops:
+            super().define(name, dtype, source)
+            return
+        self.out.line(f"const int {name} = {self.expressions.use('flag_of')}({source});")
+        self.expressions.loaded(name, dtype)
 
     def assign(self, dtype: DataType, place: str, source: str) -> None:
         if dtype in (DataType.Int8, DataType.UInt8):
@@ -233,3 +247,15 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         if prefetch.pays is not None:
             asked = f"if ({self.sizes.parameter('asks_ahead', int(prefetch.pays))}) {asked}"
         self.out.line(asked)
+
+
+def _is_innermost(loop: Loop) -> bool:
+    return not any(isinstance(node, Loop) for node in every_node(loop.body))
+
+
+def _read_in_loops(nodes: Iterable[Node]) -> Iterator[str]:
+    """What is computed from in innermost loops, by name."""
+    for loop in every_node(nodes):
+        if isinstance(loop, Loop) and _is_innermost(loop):
+            lets = (node for node in every_node(loop.body) if isinstance(node, Let))
+            yield from chain.from_iterable(refs(let.expression) for let in lets)

@@ -162,7 +162,7 @@ def _row_array(kernel: CpuKernel, node: rows.Keep | rows.Kept | rows.RowArray) -
         case rows.Kept():
             kernel.expressions.lane_arrays.discard(node.name)
             kept = f"{array}[{kept_at(kernel, node.axes)}]"
-            kernel.out.line(f"const {type_} {node.name} = {kept};")
+            kernel.define(node.name, node.dtype, kept)
 
 
 def _row_of_tile(kernel: CpuKernel, node: rows.RowOfTile) -> None:

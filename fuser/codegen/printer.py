@@ -236,7 +236,11 @@ class KernelPrinter(ABC, Generic[Around]):
         else:
             # An array of lanes of this name was of rows that are done.
             self.expressions.lane_arrays.discard(let.name)
-            self.out.line(f"const {self.expressions.type(let.dtype)} {let.name} = {source};")
+            self.define(let.name, let.dtype, source)
+
+    def define(self, name: str, dtype: DataType, source: str) -> None:
+        """Print that a name stands for a number."""
+        self.out.line(f"const {self.expressions.type(dtype)} {name} = {source};")
 
     def _arguments(self) -> tuple[Argument, ...]:
         read = (value for value in self.segment.loads if not self.segment.is_scattered_into(value))

@@ -173,7 +173,7 @@ _BINARY = (
         predicate,
         torch.logical_and,
         "({0} != 0) && ({1} != 0)",
-        b="{0} && {1}",
+        b="{0} & {1}",
     ),
     _binary(
         "logical_or",
@@ -181,7 +181,7 @@ _BINARY = (
         predicate,
         torch.logical_or,
         "({0} != 0) || ({1} != 0)",
-        b="{0} || {1}",
+        b="{0} | {1}",
     ),
     _binary(
         "logical_right_shift",

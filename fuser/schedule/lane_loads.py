@@ -13,18 +13,15 @@ floats of 16 bits are widened so, of however many lanes.
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from collections.abc import Set as AbstractSet
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.cpu_parameters import ProcessorParameters
-from fuser.schedule.expressions import Call, Convert, Literal, Ref, leaves
+from fuser.schedule.expressions import Convert, Ref
 from fuser.schedule.index import Axis
-from fuser.schedule.names import lanes_name
-from fuser.schedule.resolve import lets_replaced
 from fuser.schedule.row_body import Code, Fold, Sweep, contents, names_in
-from fuser.schedule.statements import Lanes, Let, Load, Store, reads_in
+from fuser.schedule.statements import Let, Load, Store, reads_in
 from fuser.schedule.vectors import FLOATS_OF_16, step_along
 
 LEAST_DRAWN = 8
@@ -58,30 +55,6 @@ def lane_loads(
     names = {load.name for load in at_once}
     rest = (node for node in sweep.code if not (isinstance(node, Load) and node.name in names))
     return at_once, list(rest)
-
-
-def truths_in_lanes(
-    code: Sequence[Code], loads: Iterable[Load], lanes: int
-) -> tuple[list[Lanes], list[Code]]:
-    """Truth values that `code` reads and does not make, held in as many lanes, and the code that
-    reads them there: where `loads` are flags, g++ makes no vectors with one for all lanes."""
-    if not any(load.dtype is DataType.Bool for load in loads):
-        return [], list(code)
-    made = {node.name for node in (*code, *loads)}
-    lets = (node for node in code if isinstance(node, Let))
-    read = itertools.chain.from_iterable(leaves(let.expression) for let in lets)
-    refs = (leaf for leaf in read if isinstance(leaf, Ref) and leaf.dtype is DataType.Bool)
-    outer = {ref.name: ref for ref in refs if ref.name not in made}
-    held = [
-        Lanes(lanes_name(name), DataType.Int32, lanes, Convert(ref, DataType.Int32))
-        for name, ref in outer.items()
-    ]
-    no = Literal(0, DataType.Int32)
-    in_lanes = {
-        name: Call("ne", (Ref(lanes_name(name), DataType.Int32), no), DataType.Bool)
-        for name in outer
-    }
-    return held, lets_replaced(code, in_lanes)
 
 
 def done_in_vectors(sweep: Sweep, parameters: ProcessorParameters) -> bool:

@@ -26,7 +26,7 @@ from fuser.schedule.lane_calls import (
     with_lane_calls,
     worth_phases,
 )
-from fuser.schedule.lane_loads import done_in_vectors, lane_loads, truths_in_lanes
+from fuser.schedule.lane_loads import done_in_vectors, lane_loads
 from fuser.schedule.loop_tree import Loop, Node, Region, nested
 from fuser.schedule.row_body import Code, Fold, Sweep
 from fuser.schedule.row_folds_cpu import (
@@ -44,7 +44,7 @@ from fuser.schedule.row_folds_cpu import (
 from fuser.schedule.row_memory import consecutive, lanes_stored
 from fuser.schedule.row_parts import Part, parts_of
 from fuser.schedule.row_statements import Accumulate, Finish, Partial
-from fuser.schedule.statements import Lanes, Let, Load, Store
+from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.vectors import step_along, unrounded
 
 ROUNDED = 32
@@ -187,11 +187,10 @@ def _rounds_and_rest(part: Part, kept_in: KeptIn, lanes: int, code: Sequence[Cod
 
 def _lanes_of_round(
     sweep: Sweep, kept_in: KeptIn, lanes: int
-) -> tuple[list[Load | Lanes], tuple[Code | Accumulate | Store, ...]]:
+) -> tuple[list[Load], tuple[Code | Accumulate | Store, ...]]:
     """What a round that may be moved back has for all lanes, and what it does in each of them."""
     loads, code = lane_loads(sweep, lanes)
-    held, code = truths_in_lanes(code, loads, lanes)
-    return [*loads, *held], (*code, *_results(without_repeats(sweep), kept_in, lanes))
+    return loads, (*code, *_results(without_repeats(sweep), kept_in, lanes))
 
 
 def _results(sweep: Sweep, kept_in: KeptIn, lanes: int) -> tuple[Let | Accumulate | Store, ...]:

@@ -55,7 +55,17 @@ CASES: dict[str, Define] = {
 }
 
 
+def powers_of_the_row(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
+    """With the derivative of a power by its exponent, which a row has and chooses by."""
+    first = fd.ops.slice(x, [0, 0], [ROWS, 1])
+    positive = fd.ops.relu(x)
+    zero = fd.ops.logical_and(fd.ops.eq(positive, 0.0), first >= 0.0)
+    power = fd.ops.where(zero, 0.0, fd.ops.pow(positive, first) * fd.ops.log(positive))
+    return fd.ops.where(first > 1.0, power, 1.0 - power) - mean(fd, power)
+
+
 SPECIAL: dict[str, Define] = {
+    "powers of the row": powers_of_the_row,
     "a power of what was clamped": lambda fd, x, m: fd.ops.pow(fd.ops.clamp(x, 0.1, 1.0), 2.4),
     "a power of a number": lambda fd, x, m: fd.ops.pow(10.0, x) * x,
     "angles compared": lambda fd, x, m: fd.ops.atan2(x, mean(fd, x)) > 0.5,

@@ -648,8 +648,17 @@ FUSER_DEVICE float_lanes tan(float_lanes x) {
 #endif
 
 //@ truth_of_flag: truth
-// Of a truth value that `read_flags` has read.
+// Of a truth value that `read_flags` has read, or `flag_of` made.
 FUSER_DEVICE bool truth(const int& flag) { return flag != 0; }
+
+//@ flag_of: FUSER_DEVICE, truth_of_flag
+// A truth value that is known before a loop, as a number of which g++ does not see where it is from:
+// it makes vectors of choices by comparisons in the loop, and of no others.
+FUSER_DEVICE int flag_of(bool value) {
+  int flag = value;
+  __asm__("" : "+r"(flag));
+  return flag;
+}
 
 //@ read_flags: truth_of_flag
 // Reads truth values, each `Step` bytes after the one before, as numbers of 32 bits. No byte is read
