@@ -102,7 +102,8 @@ def advantages(rewards: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Generalized advantages of 64 steps, the last first."""
     following = torch.cat([values[1:], torch.zeros_like(values[:1])])
     surprise = rewards + 0.99 * following - values
-    total, found = torch.zeros_like(values[0]), list[torch.Tensor]()
+    total = torch.zeros_like(values[0])
+    found: list[torch.Tensor] = []
     for step in reversed(surprise.unbind(0)):
         total = step + 0.95 * total
         found.append(total)
@@ -112,7 +113,7 @@ def advantages(rewards: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 def biquad(x: torch.Tensor) -> torch.Tensor:
     """A filter of second order over 64 samples of many channels."""
     x1 = x2 = y1 = y2 = torch.zeros_like(x[0])
-    made = list[torch.Tensor]()
+    made: list[torch.Tensor] = []
     for x0 in x.unbind(0):
         y0 = 0.2 * x0 + 0.4 * x1 + 0.2 * x2 + 0.4 * y1 - 0.2 * y2
         x1, x2, y1, y2 = x0, x1, y0, y1

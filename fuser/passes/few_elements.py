@@ -22,6 +22,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from fuser.ir.nodes import (
@@ -48,8 +49,8 @@ from fuser.ir.nodes import (
 from fuser.passes.compared_values import COMPARISONS
 from fuser.passes.rewrite import Emitter, rewrite
 
-MOST_ADDED = 8
-"""Elements of a sum that is written out: each is text of its own."""
+MOST_APART = 8
+"""Elements of a reduction that is written out: each is text of its own."""
 
 MOST_STACKED = 32
 """Those of a reduction of what was put side by side: they are tensors of their own."""
@@ -86,10 +87,14 @@ def fold_few_elements(fusion: Fusion) -> Fusion:
         if op.arg.dtype is not statement.out.dtype or op.arg.dtype.is_complex:
             return None
         if _is_of_stacks(op, uses, emit):
-            written = op.op not in ("max", "min") or not _may_be_compared(statement.out, uses)
+            computes = True
         else:
-            written = op.op == "sum" and _are_few(op) and _is_read_here(statement, op, uses, emit)
-        return _folded(op, emit) if written else None
+            inside = _inside(op, emit)
+            if not _are_few(op) or not _is_read_apart(inside, op, uses, emit):
+                return None
+            computes = any(isinstance(emit.producer(value), Pointwise | Cast) for value in inside)
+        compared = computes and op.op in ("max", "min") and _may_be_compared(statement.out, uses)
+        return None if compared else _folded(op, emit)
 
     return rewrite(fusion, rule, may_copy=True)
 
@@ -101,12 +106,12 @@ def _elements(op: Reduce) -> int:
 
 def _are_few(op: Reduce) -> bool:
     """Whether a fold has few elements, which are no neighbours."""
-    return len(op.arg.shape) - 1 not in op.dims and 1 < _elements(op) <= MOST_ADDED
+    return len(op.arg.shape) - 1 not in op.dims and 1 < _elements(op) <= MOST_APART
 
 
-def _is_read_here(fold: Statement, op: Reduce, uses: _Uses, emit: Emitter) -> bool:
-    """Whether nothing but a fold reads what it folds, nor what that is made of."""
-    inside: set[Value] = set()
+def _inside(op: Reduce, emit: Emitter) -> set[Value]:
+    """What is folded and, element by element, that it is made of."""
+    inside = set[Value]()
     pending = [op.arg]
     while pending:
         value = pending.pop()
@@ -114,12 +119,34 @@ def _is_read_here(fold: Statement, op: Reduce, uses: _Uses, emit: Emitter) -> bo
             continue
         inside.add(value)
         made = emit.producer(value)
-        if value in uses.results or not isinstance(made, _MADE_APART | Extern | None):
-            return False
         if isinstance(made, _MADE_APART):
             pending += operands(made)
-    here, readers = inside.union(fold.outs), uses.readers
-    return all(readers[v] and all(r.outs[0] in here for r in readers[v]) for v in inside)
+    return inside
+
+
+def _is_read_apart(inside: AbstractSet[Value], op: Reduce, uses: _Uses, emit: Emitter) -> bool:
+    """Whether all who read what is folded, or what that is made of, do so at one of the elements,
+    or fold them too."""
+    for value in inside:
+        if value in uses.results or not isinstance(
+            emit.producer(value), _MADE_APART | Extern | None
+        ):
+            return False
+        readers = uses.readers[value]
+        if not readers or not all(r.outs[0] in inside or _reads_apart(r, op) for r in readers):
+            return False
+    return True
+
+
+def _reads_apart(reader: Statement, fold: Reduce) -> bool:
+    """Whether a statement reads one element of what is folded, or folds it too."""
+    match reader.op:
+        case Reduce(dims=dims, op=name):
+            return dims == fold.dims and name in _FOLDS
+        case Slice(arg=arg) if len(arg.shape) == len(fold.arg.shape):
+            return all(reader.outs[0].shape[dim] == 1 for dim in fold.dims)
+        case _:
+            return False
 
 
 def _is_of_stacks(op: Reduce, uses: _Uses, emit: Emitter) -> bool:

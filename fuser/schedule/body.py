@@ -50,12 +50,17 @@ class _Tracer(Emitter):
         super().__init__(segment)
         self._uses = segment.fusion.uses()
         self._wanted: dict[Value, dict[Coordinates, Expression | None]] = {}
+        self._numbers: dict[Value, dict[Coordinates, int]] = {}
         self._stored_at = self._place_stores(coordinates)
         self._loads: list[Load] = []
         self._lets: list[Let] = []
 
     def run(self, axes: tuple[Axis, ...]) -> Body:
         self._request()
+        self._numbers = {
+            value: {at: number for number, at in enumerate(wanted)}
+            for value, wanted in self._wanted.items()
+        }
         for value in self._fusion.inputs:
             self._bind_input(value)
         for statement in self._fusion.statements:
@@ -131,7 +136,7 @@ class _Tracer(Emitter):
 
     def name(self, value: Value, at: Coordinates) -> str:
         """`T5`, and `T5_1`, `T5_2` where it is computed at further coordinates."""
-        number = list(self._wanted[value]).index(at)
+        number = self._numbers[value][at]
         return f"{value}_{number}" if number else value.name
 
 

@@ -95,6 +95,13 @@ class CpuParameters:
     """The most instructions of costly functions in them: compilers take time by the square of that,
     1 s over 16 sines, 3 s over 32, 10 s over 64; and beside these little is gained."""
 
+    joined: int = 64
+    """The most pieces that are one loop, as they read the same."""
+
+    stored_in_turn: int = 8
+    """Stores of an iteration from which each is done as soon as its value is made: 64 steps of a
+    filter, of which all values were held, took 1.2 times as long."""
+
     apart: int = 4
     """Accesses whose neighbours are more than `interleaved` elements apart, from which a loop over
     them has no lanes: compilers take seconds over vectors of such loads, as in the gradient of a

@@ -106,5 +106,10 @@ def _side_by_side(bodies: Sequence[Body]) -> Body:
     line = StraightLine()
     for body in bodies:
         line.add((*body.loads, *body.lets), body.stores)
+    return in_one(first, line)
+
+
+def in_one(first: Body, line: StraightLine) -> Body:
+    """What several bodies over the axes of the first do at a point, as one."""
     loads_first = sorted(line.code, key=lambda node: not isinstance(node, Load))
     return dataclasses.replace(first, code=tuple(loads_first), stores=tuple(line.stores))

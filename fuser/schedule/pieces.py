@@ -53,13 +53,14 @@ def cut_up(whole: Cut, parts_of: Callable[[Cut], list[Cut]], most: int) -> list[
 def refined(piece: Body) -> Body:
     """A piece whose axes are merged and split anew, now that fewer indices are in the way."""
     piece = coalesce(resolve(piece))
+    whole = piece
     while found := next(filter(None, map(clean_cut, piece.indices())), None):
         axis, inner = found
         halves = axis.split(inner)
         position = piece.axes.index(axis)
         axes = (*piece.axes[:position], *halves, *piece.axes[position + 1 :])
         piece = dataclasses.replace(replace_axes(piece, {axis: compose(halves)}), axes=axes)
-    return coalesce(resolve(piece))
+    return piece if piece is whole else coalesce(resolve(piece))
 
 
 def _cut(piece: Body) -> list[Body]:

@@ -19,6 +19,7 @@ from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.invariants import with_invariants_before
+from fuser.schedule.joined_pieces import in_turn, joined
 from fuser.schedule.lane_calls import gains_by_chunks
 from fuser.schedule.launch_cpu import launch_of
 from fuser.schedule.loop_nest import LoopNest
@@ -77,7 +78,7 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
     way = _Way(parameters, launch.past_cache, may_repeat=not segment.overwritten)
     parts = [points_in_32_bits(part) for part in pieces(body, parameters.pieces)]
     tiles, planes, others = _turned(parts, way)
-    loops_over = [*interleaved(others, parameters), *planes]
+    loops_over = [*joined(interleaved(others, parameters), parameters), *planes]
     rows = _rows(loops_over, way, alone=len(parts) == 1)
     axes = [*axes_in_order(rows), *itertools.chain.from_iterable(each.axes for each in tiles)]
     over_tiles = list(itertools.chain.from_iterable(each.loops for each in tiles))
@@ -186,7 +187,8 @@ def _innermost(body: Body, way: _Way) -> Loop:
     if _reads_apart(body, way.parameters):
         return Loop(body.axes[-1], Binding.SERIAL, scalar_nodes(body))
     vectors = in_vectors(body, way.parameters) if way.may_repeat else None
-    return vectors or Loop(body.axes[-1], Binding.SIMD, scalar_nodes(body))
+    many = len(body.stores) >= way.parameters.stored_in_turn
+    return vectors or Loop(body.axes[-1], Binding.SIMD, (in_turn if many else scalar_nodes)(body))
 
 
 def _reads_apart(body: Body, parameters: CpuParameters) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import assert_never
 
 from fuser.ir.dtypes import DataType
@@ -86,7 +87,8 @@ def decided(all_lets: Sequence[Let]) -> tuple[dict[str, Expression], list[Let]]:
         if isinstance(expression, Ref | Literal) and expression.dtype is let.dtype:
             known[let.name] = expression
         else:
-            lets.append(dataclasses.replace(let, expression=expression))
+            same = expression is let.expression
+            lets.append(let if same else dataclasses.replace(let, expression=expression))
             if expression.dtype is let.dtype and is_unsigned(expression, unsigned):
                 unsigned.add(let.name)
     return known, lets
@@ -122,12 +124,16 @@ def replaced(expression: Expression, known: Mapping[str, Expression]) -> Express
     match expression:
         case Ref():
             return known.get(expression.name, expression)
-        case Convert():
-            return dataclasses.replace(expression, of=replaced(expression.of, known))
-        case Call():
-            args = tuple(replaced(arg, known) for arg in expression.args)
-            chosen = _chosen(args) if expression.op == "where" else None
-            return chosen or dataclasses.replace(expression, args=args)
+        case Convert(of):
+            read = replaced(of, known)
+            return expression if read is of else dataclasses.replace(expression, of=read)
+        case Call(op, args):
+            read = tuple([replaced(arg, known) for arg in args])
+            chosen = _chosen(read) if op == "where" else None
+            if chosen is not None:
+                return chosen
+            same = all(map(is_, read, args))
+            return expression if same else dataclasses.replace(expression, args=read)
         case Literal() | SizeValue() | IndexValue():
             return expression
         case _:

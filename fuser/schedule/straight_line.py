@@ -25,6 +25,7 @@ class StraightLine:
         self._made: dict[Line, Ref] = {}
         """By what is loaded or computed, whatever its name."""
         self._copies: dict[str, int] = {}
+        self._names = set[str]()
 
     def add(self, code: Iterable[Line], stores: Iterable[Store]) -> None:
         """Add one more point."""
@@ -58,8 +59,10 @@ class StraightLine:
 
     def _place(self, at: Index) -> Index:
         """An index by the names of the last point."""
+        if not variables_of(at):
+            return at
         known = {name: made.name for name, made in self._known.items() if isinstance(made, Ref)}
-        return _renamed(at, known) if variables_of(at) else at
+        return _renamed(at, known)
 
     def _named(self, node: Line, dtype: DataType) -> Ref:
         nameless = dataclasses.replace(node, name="")
@@ -70,9 +73,12 @@ class StraightLine:
 
     def _own_name(self, name: str) -> str:
         """`T5`, then `T5_at_1`, `T5_at_2`."""
-        number = self._copies.get(name, 0)
-        self._copies[name] = number + 1
-        return f"{name}_at_{number}" if number else name
+        own = name
+        while own in self._names:
+            number = self._copies[name] = self._copies.get(name, 0) + 1
+            own = f"{name}_at_{number}"
+        self._names.add(own)
+        return own
 
 
 def _renamed(index: Index, names: Mapping[str, str]) -> Index:

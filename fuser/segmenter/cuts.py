@@ -85,8 +85,8 @@ class Cuts:
         """Where a kernel cuts each dimension of what it stores."""
         found = defaultdict[Dimension, set[int]](set)
         for member in self._cuts.keys() & at.keys():
-            for number, (dimension, cuts) in itertools.product(at[member], self._cuts[member]):
-                place = self._places[number]
+            places = itertools.chain.from_iterable(map(self._places.alike_to, at[member]))
+            for place, (dimension, cuts) in itertools.product(places, self._cuts[member]):
                 line = place.line(dimension)
                 if line.scale:
                     start, end = self._span(place, line.dimension)

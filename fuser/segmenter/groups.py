@@ -12,21 +12,15 @@ from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.cuts import Cuts, joints
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.places import Places, Spread
+from fuser.segmenter.places import ALL, Places, Spread
 from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost, size_in_text
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
 
-MAX_TENSORS = 48
-"""Tensors one kernel may read and store: more make its parameter block large."""
-
-MAX_LIVE = 64
-"""Values that one kernel may hold at a time: more do not fit the registers."""
-
-MAX_OPERATIONS = 1024
-"""Operations of one kernel, as `size_in_text` counts them: more take long to compile, and no longer
-fit the instruction cache."""
+Arithmetic = Counter[tuple[int, AtomSet, int]]
+"""The cost of operations by the number of elements they make, the atoms these are indexed by, and
+the share of the domain they are done for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +28,15 @@ class Group:
     """Nodes that will share a kernel, in the fusion's order, and what follows from them.
 
     `loads` counts the elements read of each value it loads; `stores` is what it writes.
-    `arithmetic` is the cost of its operations by the number of elements they make and the atoms
-    these are indexed by, `size` that of its text, `live` bounds the values it holds at a time,
-    `requests` are the segment_sets among them. `moved` is in bytes. `scatters` tells that it does:
-    its domain is then that of the points.
+    `arithmetic` is that of its operations, all over the domain, `size` what they are in its text,
+    `live` bounds the values it holds at a time, `requests` are the segment_sets among them. `moved`
+    is in bytes. `scatters` tells that it does: its domain is then that of the points.
     """
 
     members: tuple[int, ...]
     loads: Mapping[Value, int]
     stores: tuple[Value, ...]
-    arithmetic: Counter[tuple[int, AtomSet]]
+    arithmetic: Arithmetic
     size: int
     live: int
     requests: tuple[Value, ...]
@@ -57,8 +50,9 @@ class Group:
         shapes = {tuple(size for size in value.shape if size != 1) for value in self.stores}
         return shapes.pop() if len(shapes) == 1 else None
 
-    def repeated(self, atoms: Atoms) -> int:
-        """Instructions done more often than there are elements.
+    def repeated(self, atoms: Atoms, arithmetic: Arithmetic | None = None) -> int:
+        """Instructions done more often than there are elements; `arithmetic` if it is done for
+        parts of the domain only.
 
         What has one element is computed once a thread, and what is the same all along the innermost
         axis of what is stored, once for a row of it.
@@ -74,8 +68,8 @@ class Group:
         innermost = dims[-1][-1]
         rows, along_rows = stored.elements // atoms.size(innermost), atoms.of(stored) - {innermost}
         found = 0
-        for (elements, held), cost in self.arithmetic.items():
-            done = rows if held <= along_rows else stored.elements
+        for (elements, held, share), cost in (arithmetic or self.arithmetic).items():
+            done = (rows if held <= along_rows else stored.elements) * share // ALL
             found += cost * (done - elements) if 1 < elements < done else 0
         return found
 
@@ -93,8 +87,8 @@ class GroupMaker:
         self._cuts = Cuts(operations, self._places)
         self.readers: dict[Value, list[int]] = {}
         """The nodes that read each value."""
-        self._elsewhere: dict[tuple[int, ...], int] = {}
-        """By members: see `_done_elsewhere`. Each group is priced with all its neighbours."""
+        self._at_places: dict[tuple[int, ...], tuple[int, Arithmetic | None]] = {}
+        """By members: see `_done_at_places`. Each group is priced with all its neighbours."""
         for index, reads in enumerate(operations.reads):
             for read in reads:
                 self.readers.setdefault(read.value, []).append(index)
@@ -103,8 +97,7 @@ class GroupMaker:
         """The group of one node."""
         statement = self.operations.nodes[index]
         op, outs = statement.op, statement.outs
-        made = max(out.elements for out in outs)
-        indexed_by = frozenset[int]().union(*map(self.operations.atoms.of, outs))
+        made, arithmetic = max(out.elements for out in outs), self._arithmetic(index, ALL)
         reads = self.operations.reads[index]
         loads = {read.value: elements_of(statement, read.value, made) for read in reads}
         used = tuple(v for v in outs if v in self._stored or v in self.readers)
@@ -113,7 +106,7 @@ class GroupMaker:
             members=(index,),
             loads=loads,
             stores=used,
-            arithmetic=Counter({(made, indexed_by): operation_cost(op, self._machine)}),
+            arithmetic=arithmetic,
             size=size_in_text(op, self._machine),
             live=1 + len(reads),
             requests=outs if isinstance(op, Pointwise) and op.op == "segment_set" else (),
@@ -146,7 +139,7 @@ class GroupMaker:
             or any(not inside(reader) for reader in self.readers.get(value, ()))
         ]
         stores.sort(key=lambda value: value.id)
-        arithmetic = Counter[tuple[int, AtomSet]]()
+        arithmetic: Arithmetic = Counter()
         return Group(
             members=tuple(sorted(member for group in groups for member in group.members)),
             loads=loads,
@@ -165,15 +158,15 @@ class GroupMaker:
 
         `related` tells that edges lead from all of its operations to all others.
         """
-        refusal = _too_large(group)
+        refusal = _too_large(group, self._machine)
         if refusal is not None:
             return refusal
         spread = self._spread(group)
         if isinstance(spread, Refusal):
             return spread
-        if group.live > MAX_LIVE:
+        if group.live > self._machine.most_live:
             group = replace(group, live=self._live_values(group))
-            if group.live > MAX_LIVE:
+            if group.live > self._machine.most_live:
                 return Refusal(f"{group.live} values at a time do not fit the registers")
         if group.scatters:
             refusal = scatter_refusal(self.operations, group.members, group.stores)
@@ -210,26 +203,37 @@ class GroupMaker:
         rows, atoms = group.rows, self.operations.atoms
         few = rows is not None and rows.swept_again
         count = atoms.elements(rows.kept) if rows is not None and few else None
-        own = sum(cost * elements for (elements, _), cost in group.arithmetic.items())
-        own += self._done_elsewhere(group)
+        own = sum(cost * elements for (elements, *_), cost in group.arithmetic.items())
+        again, arithmetic = self._done_at_places(group)
+        own += again
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
-        return self._machine.kernel_cost(group.moved, own, group.repeated(atoms), count)
+        return self._machine.kernel_cost(group.moved, own, group.repeated(atoms, arithmetic), count)
 
     def _spread(self, group: Group) -> Spread | Refusal:
         in_rows = any(member in self.operations.kept for member in group.members)
         cut = self._machine.cuts and not in_rows
         return self._places.of(group.members, cut=cut)
 
-    def _done_elsewhere(self, group: Group) -> int:
-        """Instructions for what a group computes at more than one place."""
+    def _done_at_places(self, group: Group) -> tuple[int, Arithmetic | None]:
+        """Instructions for what a group computes at more than one place; and its arithmetic, if
+        what it is done for is known of each operation."""
         if not self._places.are_several(group.members):
-            return 0
-        if group.members not in self._elsewhere:
+            return 0, None
+        if group.members not in self._at_places:
             spread = self._spread(group)
-            places = spread.computed.items() if isinstance(spread, Spread) else ()
-            again = (self._done_again(member, at) for member, at in places if len(at) > 1)
-            self._elsewhere[group.members] = sum(again)
-        return self._elsewhere[group.members]
+            at_places = spread.computed.items() if isinstance(spread, Spread) else ()
+            again = sum(self._done_again(member, at) for member, at in at_places if len(at) > 1)
+            arithmetic: Arithmetic = Counter()
+            for member, at in at_places if self._machine.cuts else ():
+                arithmetic += self._arithmetic(member, self._places.share(at))
+            self._at_places[group.members] = again, arithmetic or None
+        return self._at_places[group.members]
+
+    def _arithmetic(self, member: int, share: int) -> Arithmetic:
+        op, outs = self.operations.nodes[member].op, self.operations.nodes[member].outs
+        indexed_by = frozenset[int]().union(*map(self.operations.atoms.of, outs))
+        made = max(out.elements for out in outs)
+        return Counter({(made, indexed_by, share): operation_cost(op, self._machine)})
 
     def _done_again(self, member: int, numbers: set[int]) -> int:
         statement = self.operations.nodes[member]
@@ -274,12 +278,13 @@ class GroupMaker:
         return bytes_read(loads, free) + bytes_written(stores, free)
 
 
-def _too_large(group: Group) -> Refusal | None:
-    tensors = len(group.stores) + len(group.loads)
-    if tensors > MAX_TENSORS:
-        return Refusal(f"{tensors} tensors are more than the {MAX_TENSORS} of one kernel")
-    if group.size > MAX_OPERATIONS:
-        return Refusal(f"a kernel of more than {MAX_OPERATIONS} operations compiles slowly")
+def _too_large(group: Group, machine: Machine) -> Refusal | None:
+    tensors, most = len(group.stores) + len(group.loads), machine.most_tensors
+    if tensors > most:
+        return Refusal(f"{tensors} tensors are more than the {most} of one kernel")
+    if group.size > machine.most_operations:
+        most = machine.most_operations
+        return Refusal(f"a kernel of more than {most} operations compiles slowly")
     return None
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import Value
 from fuser.segmenter.atoms import Dimension
@@ -28,8 +28,8 @@ MOST_PLACES = 128
 MOST_ANYWHERE = 8 * MOST_PLACES
 """Loads of a kernel in all pieces of its domain."""
 
-_UNIT = 1024
-"""Shares of a load are counted in."""
+ALL = 1 << 16
+"""What shares of all that is stored are counted in."""
 
 HERE = 0
 """The number of the place at which the kernel stores."""
@@ -74,6 +74,18 @@ class Place:
         """What is equal for equal places."""
         return frozenset(self.lines.items()), frozenset(self.spans.items()), self.unknown
 
+    def shape(self, own: Iterable[Dimension]) -> object:
+        """What is equal where something of these dimensions is the same, one element after the
+        other, for as many that are stored: parts of a stack that are made of the same."""
+        lengths = frozenset((d, end - start) for d, (start, end) in self.spans.items())
+        lines = frozenset((d, self._from_start(self.line(d))) for d in own)
+        return lines, lengths, self.unknown
+
+    def _from_start(self, line: Line) -> Line:
+        """A line, counted from where its span starts."""
+        start, _ = self.spans.get(line.dimension, (0, 0))
+        return replace(line, shift=line.shift + line.scale * start)
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -91,16 +103,25 @@ class Places:
         self._operations = operations
         here = Place({}, {})
         self._known = [here]
-        self._shares = [_UNIT]
+        self._shares = [ALL]
         """Of all that is stored, what each place is computed for."""
         self._numbers = {here.key(): HERE}
         self._moved: dict[tuple[int, Path], int | None] = {}
+        self._dimensions: dict[Value, frozenset[Dimension]] = {}
+        self._shapes: dict[object, int] = {}
+        self._alike: dict[tuple[int, frozenset[Dimension]], int] = {}
+        """By a place and the dimensions of what is there: see `_one_of_stack`."""
+        self._stands_for: dict[int, set[int]] = {}
         self._shifting = [
             [read.value for read in reads if any(read.paths)] for reads in operations.reads
         ]
 
     def __getitem__(self, number: int) -> Place:
         return self._known[number]
+
+    def alike_to(self, number: int) -> Iterable[Place]:
+        """The places that one stands for."""
+        return map(self._known.__getitem__, self._stands_for.get(number, {number}))
 
     def are_several(self, members: Sequence[int]) -> bool:
         """Whether some of these nodes are read by others of them at other places than their own."""
@@ -122,8 +143,9 @@ class Places:
             for read in reads[member]:
                 places = at.setdefault(read.value, set())
                 for path in read.paths:
-                    places.update(self._through(own, path))
-                read_here = sum(self._shares[number] for number in places)
+                    there = self._through(own, path)
+                    places.update(self._one_of_stack(there, read.value) if cut else there)
+                read_here = self.share(places)
                 if self._operations.node_of(read.value) not in inside:
                     new = {(read.value, number) for number in places}.difference(loads)
                     loads |= new
@@ -144,6 +166,10 @@ class Places:
             spans = {d: span for d, span in place.spans.items() if d in along}
             found += self._share(spans, value.elements)
         return found
+
+    def share(self, places: Iterable[int]) -> int:
+        """Of all that is stored, what something is computed for at some places."""
+        return sum(self._shares[number] for number in places)
 
     def extent(self, dimension: Dimension) -> int:
         """The number of elements along a dimension."""
@@ -170,16 +196,35 @@ class Places:
             self._moved[key] = None if place is None else self._numbered(place)
         return self._moved[key]
 
+    def _one_of_stack(self, numbers: Iterable[int], value: Value) -> Iterable[int]:
+        """The places of a value, each one of those that are the same for parts of a stack: pieces
+        of a domain that read the same are one loop."""
+        if value not in self._dimensions:
+            factors = self._operations.atoms.factors(value)
+            self._dimensions[value] = frozenset(filter(None, factors))
+        own = self._dimensions[value]
+        return (self._first_alike(number, own) for number in numbers)
+
+    def _first_alike(self, number: int, own: frozenset[Dimension]) -> int:
+        place = self._known[number]
+        if not place.spans:
+            return number
+        if (number, own) not in self._alike:
+            first = self._shapes.setdefault((own, place.shape(own)), number)
+            self._alike[number, own] = first
+            self._stands_for.setdefault(first, {first}).add(number)
+        return self._alike[number, own]
+
     def _numbered(self, place: Place) -> int:
         number = self._numbers.setdefault(place.key(), len(self._known))
         if number == len(self._known):
             self._known.append(place)
-            self._shares.append(self._share(place.spans, _UNIT))
+            self._shares.append(self._share(place.spans, ALL))
         return number
 
     def _step(self, place: Place, move: Move | int) -> Place | None:
         if isinstance(move, int):
-            return Place(place.lines, place.spans, (*place.unknown, move))
+            return replace(place, unknown=(*place.unknown, move))
         line = place.line(move.reader)
         spans = dict(place.spans)
         if line.scale:
@@ -200,11 +245,11 @@ class Places:
             lines.pop(move.operand, None)
         elif move.operand:
             lines[move.operand] = there
-        return Place(lines, spans, place.unknown)
+        return replace(place, lines=lines, spans=spans)
 
 
 def _are_too_many(places: int, for_each: int, cut: bool) -> bool:
     """Whether a kernel would load so often: all of it for each element, or in its pieces."""
     if not cut:
         return places > MOST_PLACES
-    return places > MOST_ANYWHERE or for_each > MOST_PLACES * _UNIT
+    return places > MOST_ANYWHERE or for_each > MOST_PLACES * ALL

@@ -34,6 +34,16 @@ class Machine:
     processors_of_a_row: int
     """Those that can share a row which is swept more than once."""
 
+    most_tensors: int = 48
+    """Tensors one kernel may read and store: more make its parameter block large."""
+
+    most_live: int = 64
+    """Values that one kernel may hold at a time: more do not fit the registers."""
+
+    most_operations: int = 1024
+    """Operations of one kernel, as `size_in_text` counts them: more take long to compile, and no
+    longer fit the instruction cache."""
+
     folds_in_strips: bool = False
     """Whether neighbouring columns are folded side by side, in the order of memory."""
 
@@ -99,6 +109,8 @@ PROCESSOR = Machine(
     hidden=32,
     busy_processors=1,
     processors_of_a_row=1,
+    most_tensors=200,
+    most_live=256,
     folds_in_strips=True,
     chosen_in_rows=128,
     shortest_part=16,
@@ -111,7 +123,8 @@ PROCESSOR = Machine(
     rounds_in_software=True,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
-rows."""
+rows. What does not fit registers is in the first cache, and a tensor is an argument or six of the
+1024 that a call has."""
 
 
 def operation_cost(op: Operation, machine: Machine) -> int:

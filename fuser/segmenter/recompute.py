@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from fuser.ir.nodes import Pointwise, Value
 from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.grouping import Grouping
-from fuser.segmenter.groups import MAX_TENSORS
 from fuser.segmenter.profit import operation_cost
 from fuser.segmenter.traffic import bytes_read, bytes_written
 
@@ -81,7 +80,7 @@ class Recomputation:
             saved += self._bytes(self.loads[maker]) + self._machine.launch_bytes
         changed = {key: self._with_sources(key, value, recipe) for key in readers}
         for key, loads in changed.items():
-            if len(loads) + len(self.stores[key]) > MAX_TENSORS:
+            if len(loads) + len(self.stores[key]) > self._machine.most_tensors:
                 return
             saved += self._bytes(self.loads[key]) - self._bytes(loads)
             instructions = recipe.instructions * self._points(key, value)

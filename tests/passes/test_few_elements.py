@@ -1,4 +1,4 @@
-"""Sums of a few elements that lie apart become additions, with the oracle's numbers and strides."""
+"""Reductions of a few elements that lie apart are written out: the oracle's numbers and strides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fuser.frontend.handles import Handle
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Reduce
 from fuser.passes.dead_code import remove_dead_code
-from fuser.passes.few_elements import MOST_ADDED, fold_few_elements
+from fuser.passes.few_elements import MOST_APART, fold_few_elements
 from fuser.passes.lower_reductions import lower_reductions
 from tests.segmented import concrete
 
@@ -70,6 +70,22 @@ def extreme(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [fd.ops.max(x, [1])]
 
 
+def extreme_that_is_looked_for(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    """Among what is computed, here or by a fusion to come."""
+    return [fd.ops.max(fd.ops.exp(x) * 2.0, [1])]
+
+
+def range_of_channels(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    """Beside one of them."""
+    most, least = fd.ops.max(x, [1]), fd.ops.min(x, [1])
+    first = fd.ops.squeeze(fd.ops.slice(x, [0, 0, 0], [3, 1, 6]), [1])
+    return [fd.ops.eq(most, first), (most - first) / (most - least), fd.ops.prod(x, [1])]
+
+
+def range_beside_two(fd: FusionDefinition, x: Handle) -> list[Handle]:
+    return [fd.ops.max(x, [1]), fd.ops.slice(x, [0, 0, 0], [3, 2, 6])]
+
+
 def read_again(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [fd.ops.sum(x, [1]), fd.ops.neg(x)]
 
@@ -103,7 +119,10 @@ def dead_beside(fd: FusionDefinition, x: Handle) -> list[Handle]:
     [
         (neighbours, True),
         (many, True),
-        (extreme, True),
+        (extreme, False),
+        (extreme_that_is_looked_for, True),
+        (range_of_channels, False),
+        (range_beside_two, True),
         (read_again, True),
         (made_for_another, True),
         (an_output, True),
@@ -114,7 +133,7 @@ def dead_beside(fd: FusionDefinition, x: Handle) -> list[Handle]:
 )
 def test_what_is_left_to_kernels_of_rows(make: Define, left: bool) -> None:
     x = torch.randn(3, 4, 6)
-    assert x.shape[0] * x.shape[1] > MOST_ADDED
+    assert x.shape[0] * x.shape[1] > MOST_APART
     with FusionDefinition() as fd:
         for out in make(fd, fd.from_pytorch(x)):
             fd.add_output(out)

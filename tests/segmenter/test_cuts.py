@@ -142,3 +142,34 @@ def test_what_has_too_many_pieces_by_itself_is_fused_all_the_same():
         x = fd.from_pytorch(X, static_sizes=True)
         fd.add_output(fd.ops.cat([x, x * 2.0] * 20, 1) + 1.0)
     assert len(on_processor(concrete(fd.fusion, [X]), FEW_PIECES).segments) == 1
+
+
+def test_pieces_of_all_parts_of_a_stack_are_counted() -> None:
+    # One place of `both` stands for two, each of which is cut.
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(X, static_sizes=True)
+        both = fd.ops.cat([fd.ops.exp(x), fd.ops.neg(x)], 0) * 2.0
+        fd.add_output(fd.ops.cat([fd.ops.sin(both), fd.ops.cos(both)], 0))
+    fusion = concrete(fd.fusion, [X])
+    assert len(on_processor(fusion).segments) == 1
+    few = on_processor(fusion, dataclasses.replace(PROCESSOR, most_pieces=3))
+    assert len(few.segments) == 2
+    assert "it would be cut into 4 pieces" in refusals(few)
+
+
+def steps(count: int) -> Fusion:
+    """Each from the last, and a row of what is given; all of them are stacked."""
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(X, static_sizes=True)
+        found = [part(fd, x, 0, 0, 1)]
+        for row in range(1, count):
+            found.append(fd.ops.sin(found[-1]) + part(fd, x, 0, row, row + 1))
+        fd.add_output(fd.ops.cat(found, 0))
+    return concrete(fd.fusion, [X])
+
+
+def test_steps_that_are_all_kept_are_one_kernel_of_a_processor() -> None:
+    # What each step reads of the one before is made once, whatever is stacked after it.
+    fusion = steps(SIZE)
+    assert len(on_processor(fusion).segments) == 1
+    assert len(on_processor(fusion, GPU).segments) > 1

@@ -1,11 +1,12 @@
 """Groups as they are made: what they load, store and move, and why some are no kernel."""
 
+from dataclasses import replace
+
 import torch
 
 from fuser import DataType
 from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
-from fuser.segmenter import groups
 from fuser.segmenter.graph import build_graph
 from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.profit import GPU, PROCESSOR, Machine, size_in_text
@@ -93,17 +94,14 @@ def test_a_softmax_passes_the_guards_and_its_rows_are_swept_again():
     assert made.cost(checked) >= checked.moved + GPU.launch_bytes
 
 
-def test_too_many_of_anything_is_no_kernel(monkeypatch):
-    made = maker(softmax, X)
-    whole = made.of_nodes(range(5))
-    for limit, words_ in (
-        ("MAX_TENSORS", "2 tensors are more than the 1 of one kernel"),
-        ("MAX_OPERATIONS", "a kernel of more than 1 operations compiles slowly"),
-        ("MAX_LIVE", "values at a time do not fit the registers"),
+def test_too_many_of_anything_is_no_kernel():
+    for limits, words_ in (
+        ({"most_tensors": 1}, "2 tensors are more than the 1 of one kernel"),
+        ({"most_operations": 1}, "a kernel of more than 1 operations compiles slowly"),
+        ({"most_live": 1}, "values at a time do not fit the registers"),
     ):
-        with monkeypatch.context() as patch:
-            patch.setattr(groups, limit, 1)
-            refusal = made.checked(whole, related=True)
+        made = maker(softmax, X, machine=replace(GPU, **limits))
+        refusal = made.checked(made.of_nodes(range(5)), related=True)
         assert isinstance(refusal, Refusal)
         assert words_ in refusal.reason
 

@@ -52,7 +52,12 @@ def rolled(fd: FusionDefinition, x: Handle, by: int) -> Handle:
         (lambda fd, x: fd.ops.flip(part(fd, x, 2, 6), [0]) * 2.0, [(-1, 5, None)]),
         (lambda fd, x: fd.ops.pad(x, [2, 3]) * 2.0, [(1, -2, (2, 12))]),
         (lambda fd, x: fd.ops.pad(x, [-2, 3]) * 2.0, [(1, 2, (0, 8))]),
-        (lambda fd, x: fd.ops.cat([x, x], 0) * 2.0, [(1, -10, (10, 20)), (1, 0, (0, 10))]),
+        # Parts of a stack that are the same are one place, which stands for both.
+        (lambda fd, x: fd.ops.cat([x, x], 0) * 2.0, [(1, 0, (0, 10))]),
+        (
+            lambda fd, x: fd.ops.cat([x, part(fd, x, 1, 10)], 0),
+            [(1, -9, (10, 19)), (1, 0, (0, 10))],
+        ),
         (lambda fd, x: rolled(fd, x, 3), [(1, -3, (3, 10)), (1, 7, (0, 3))]),
         # Around once and back again: there is no place beyond an end, and the rest is one place.
         (

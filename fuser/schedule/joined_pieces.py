@@ -1,0 +1,107 @@
+"""Pieces over as many points that read or compute the same, as one loop.
+
+    for i < 64: out[i] = exp(x[i])
+    for j < 64: out[64 + j] = exp(x[j]) + 1
+->  for i < 64: t = exp(x[i]); out[i] = t; out[64 + i] = t + 1
+
+What is stacked is often made of the same numbers: colors of three channels, steps one after the
+other, rows of a small matrix. Pieces that have nothing in common stay loops of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from fuser.schedule.axes import replace_axes
+from fuser.schedule.body import Body
+from fuser.schedule.cpu_parameters import CpuParameters
+from fuser.schedule.index import Axis, of_axis
+from fuser.schedule.interleave import in_one
+from fuser.schedule.row_body import names_in
+from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.straight_line import StraightLine
+from fuser.schedule.vectors import step_along
+
+
+class _Group:
+    """Pieces over the same axes, one after the other at each point."""
+
+    def __init__(self, first: Body) -> None:
+        self.first = first
+        self.count = 0
+        self.line = StraightLine()
+        self._loads = set[Load]()
+        self.add(first)
+
+    def add(self, part: Body) -> None:
+        self.count += 1
+        self.line.add((*part.loads, *part.lets), part.stores)
+        self._loads.update(_varying_loads(part))
+
+    def takes(self, part: Body, parameters: CpuParameters) -> bool:
+        """Whether a piece over the same axes is done beside those of the group."""
+        return (
+            self.count < parameters.joined
+            and len(self.line.code) < parameters.processor.most_statements
+            and not self._loads.isdisjoint(_varying_loads(part))
+        )
+
+
+def joined(parts: Sequence[Body], parameters: CpuParameters) -> list[Body]:
+    """`parts` in the order of the first of those that are joined."""
+    groups: list[_Group] = []
+    for part in parts:
+        group = next((each for each in groups if _fits(part, each, parameters)), None)
+        if group is None:
+            groups.append(_Group(part))
+        else:
+            group.add(_over(group.first.axes, part))
+    return [in_one(group.first, group.line) if group.count > 1 else group.first for group in groups]
+
+
+def in_turn(body: Body) -> tuple[Load | Let | Store, ...]:
+    """A point whose values are loaded where they are first read, and stored where they are made: of
+    many that a loop stores, few are held at a time."""
+    loads = {load.name: load for load in body.loads}
+    stores = defaultdict[str, list[Store]](list)
+    for store in body.stores:
+        stores[next(iter(names_in((store,))), "")].append(store)
+    done: list[Load | Let | Store] = [*stores.pop("", ())]
+
+    def do(node: Load | Let) -> None:
+        for name in names_in((node,)):
+            if name in loads:
+                do(loads.pop(name))
+        done.append(node)
+        done.extend(stores.pop(node.name, ()))
+
+    for node in (*body.lets, *body.loads):
+        if not isinstance(node, Load) or loads.pop(node.name, None):
+            do(node)
+    return tuple(done)
+
+
+def _fits(part: Body, group: _Group, parameters: CpuParameters) -> bool:
+    first = group.first
+    if not part.axes or part.draws or first.draws or _extents(part) != _extents(first):
+        return False
+    return group.takes(_over(first.axes, part), parameters)
+
+
+def _extents(part: Body) -> list[int]:
+    return [axis.extent for axis in part.axes]
+
+
+def _over(axes: tuple[Axis, ...], part: Body) -> Body:
+    """A piece over other axes, of the same extents."""
+    places = {own: of_axis(axis) for own, axis in zip(part.axes, axes, strict=True)}
+    return dataclasses.replace(replace_axes(part, places), axes=axes)
+
+
+def _varying_loads(part: Body) -> Iterator[Load]:
+    """What is loaded of neighbours, whatever its name."""
+    for load in part.loads if part.axes else ():
+        if step_along(load.at, part.axes[-1]) != 0:
+            yield dataclasses.replace(load, name="")
