@@ -13,7 +13,7 @@ from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.cuts import Cuts, joints
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import ALL, Places, Spread
-from fuser.segmenter.profit import MOST_PARTS, Machine, operation_cost, size_in_text
+from fuser.segmenter.profit import MOST_PARTS, Limits, Machine, operation_cost, size_in_text
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
@@ -158,15 +158,16 @@ class GroupMaker:
 
         `related` tells that edges lead from all of its operations to all others.
         """
-        refusal = _too_large(group, self._machine)
+        refusal = self._too_large(group)
         if refusal is not None:
             return refusal
         spread = self._spread(group)
         if isinstance(spread, Refusal):
             return spread
-        if group.live > self._machine.most_live:
+        most_live = self._limits(group).live
+        if group.live > most_live:
             group = replace(group, live=self._live_values(group))
-            if group.live > self._machine.most_live:
+            if group.live > most_live:
                 return Refusal(f"{group.live} values at a time do not fit the registers")
         if group.scatters:
             refusal = scatter_refusal(self.operations, group.members, group.stores)
@@ -178,6 +179,21 @@ class GroupMaker:
         if rows is None:
             refusal = _domains_differ(group, related) or self._cuts.refusal(spread, self._machine)
         return refusal or replace(group, rows=rows)
+
+    def _too_large(self, group: Group) -> Refusal | None:
+        tensors, most = len(group.stores) + len(group.loads), self._limits(group).tensors
+        if tensors > most:
+            return Refusal(f"{tensors} tensors are more than the {most} of one kernel")
+        if group.size > self._machine.most_operations:
+            most = self._machine.most_operations
+            return Refusal(f"a kernel of more than {most} operations compiles slowly")
+        return None
+
+    def _limits(self, group: Group) -> Limits:
+        return self._machine.of_rows if self._is_of_rows(group) else self._machine.of_points
+
+    def _is_of_rows(self, group: Group) -> bool:
+        return any(member in self.operations.kept for member in group.members)
 
     def _live_values(self, group: Group) -> int:
         """How many values a group holds at a time, from where each is made to its last reader."""
@@ -210,8 +226,7 @@ class GroupMaker:
         return self._machine.kernel_cost(group.moved, own, group.repeated(atoms, arithmetic), count)
 
     def _spread(self, group: Group) -> Spread | Refusal:
-        in_rows = any(member in self.operations.kept for member in group.members)
-        cut = self._machine.cuts and not in_rows
+        cut = self._machine.cuts and not self._is_of_rows(group)
         return self._places.of(group.members, cut=cut)
 
     def _done_at_places(self, group: Group) -> tuple[int, Arithmetic | None]:
@@ -276,16 +291,6 @@ class GroupMaker:
     def _moved(self, loads: Mapping[Value, int], stores: Sequence[Value]) -> int:
         free = self.operations.free
         return bytes_read(loads, free) + bytes_written(stores, free)
-
-
-def _too_large(group: Group, machine: Machine) -> Refusal | None:
-    tensors, most = len(group.stores) + len(group.loads), machine.most_tensors
-    if tensors > most:
-        return Refusal(f"{tensors} tensors are more than the {most} of one kernel")
-    if group.size > machine.most_operations:
-        most = machine.most_operations
-        return Refusal(f"a kernel of more than {most} operations compiles slowly")
-    return None
 
 
 def _domains_differ(group: Group, related: bool) -> Refusal | None:

@@ -108,6 +108,8 @@ class Places:
         self._numbers = {here.key(): HERE}
         self._moved: dict[tuple[int, Path], int | None] = {}
         self._dimensions: dict[Value, frozenset[Dimension]] = {}
+        outs = (out for node in operations.nodes for out in node.outs)
+        self._innermost = {operations.atoms.factors(out)[-1] for out in outs if out.shape}
         self._shapes: dict[object, int] = {}
         self._alike: dict[tuple[int, frozenset[Dimension]], int] = {}
         """By a place and the dimensions of what is there: see `_one_of_stack`."""
@@ -207,13 +209,18 @@ class Places:
 
     def _first_alike(self, number: int, own: frozenset[Dimension]) -> int:
         place = self._known[number]
-        if not place.spans:
+        if not place.spans or any(self._is_one_wide(d, s) for d, s in place.spans.items()):
             return number
         if (number, own) not in self._alike:
             first = self._shapes.setdefault((own, place.shape(own)), number)
             self._alike[number, own] = first
             self._stands_for.setdefault(first, {first}).add(number)
         return self._alike[number, own]
+
+    def _is_one_wide(self, dimension: Dimension, span: Span) -> bool:
+        """Whether a span has one element of an innermost dimension: neighbours that are stacked are
+        done one after the other only where they are few."""
+        return span[1] - span[0] == 1 and dimension in self._innermost
 
     def _numbered(self, place: Place) -> int:
         number = self._numbers.setdefault(place.key(), len(self._known))

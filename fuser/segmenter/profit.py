@@ -16,6 +16,17 @@ MOST_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What one kernel may read and hold."""
+
+    tensors: int
+    """Tensors it reads and stores: more make its parameter block large."""
+
+    live: int
+    """Values at a time: more do not fit the registers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """What a division into kernels depends on."""
 
@@ -34,11 +45,11 @@ class Machine:
     processors_of_a_row: int
     """Those that can share a row which is swept more than once."""
 
-    most_tensors: int = 48
-    """Tensors one kernel may read and store: more make its parameter block large."""
+    of_rows: Limits = Limits(tensors=48, live=64)
+    """What a kernel may hold that folds rows."""
 
-    most_live: int = 64
-    """Values that one kernel may hold at a time: more do not fit the registers."""
+    of_points: Limits = Limits(tensors=48, live=64)
+    """What one of points may."""
 
     most_operations: int = 1024
     """Operations of one kernel, as `size_in_text` counts them: more take long to compile, and no
@@ -109,8 +120,7 @@ PROCESSOR = Machine(
     hidden=32,
     busy_processors=1,
     processors_of_a_row=1,
-    most_tensors=200,
-    most_live=256,
+    of_points=Limits(tensors=200, live=256),
     folds_in_strips=True,
     chosen_in_rows=128,
     shortest_part=16,
@@ -123,8 +133,8 @@ PROCESSOR = Machine(
     rounds_in_software=True,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
-rows. What does not fit registers is in the first cache, and a tensor is an argument or six of the
-1024 that a call has."""
+rows. Of points, what does not fit registers is in the first cache, and a tensor is an argument or
+six of the 1024 that a call has."""
 
 
 def operation_cost(op: Operation, machine: Machine) -> int:

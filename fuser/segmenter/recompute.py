@@ -80,7 +80,7 @@ class Recomputation:
             saved += self._bytes(self.loads[maker]) + self._machine.launch_bytes
         changed = {key: self._with_sources(key, value, recipe) for key in readers}
         for key, loads in changed.items():
-            if len(loads) + len(self.stores[key]) > self._machine.most_tensors:
+            if len(loads) + len(self.stores[key]) > self._machine.of_rows.tensors:
                 return
             saved += self._bytes(self.loads[key]) - self._bytes(loads)
             instructions = recipe.instructions * self._points(key, value)

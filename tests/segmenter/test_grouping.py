@@ -133,7 +133,7 @@ def test_views_of_different_shapes_share_a_kernel_through_an_edge():
 
 
 def test_a_kernel_does_not_get_too_many_tensors():
-    d = Definition(*[(64, 32)] * (GPU.most_tensors + 8))
+    d = Definition(*[(64, 32)] * (GPU.of_points.tensors + 8))
     total = d.handles[0]
     for handle in d.handles[1:]:
         total = d.ops.add(total, handle)
@@ -141,7 +141,7 @@ def test_a_kernel_does_not_get_too_many_tensors():
 
     assert len(segmented.segments) == 2
     for part in segmented.segments:
-        assert len(part.loads) + len(part.stores) <= GPU.most_tensors
+        assert len(part.loads) + len(part.stores) <= GPU.of_points.tensors
     assert "more than the 48 of one kernel" in refusals(segmented)
 
 

@@ -9,7 +9,7 @@ from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import build_graph
 from fuser.segmenter.groups import Group, GroupMaker
-from fuser.segmenter.profit import GPU, PROCESSOR, Machine, size_in_text
+from fuser.segmenter.profit import GPU, PROCESSOR, Limits, Machine, size_in_text
 from fuser.segmenter.rows import Refusal, Rows
 from tests.definitions import defined
 from tests.segmented import concrete, memory_of
@@ -96,9 +96,9 @@ def test_a_softmax_passes_the_guards_and_its_rows_are_swept_again():
 
 def test_too_many_of_anything_is_no_kernel():
     for limits, words_ in (
-        ({"most_tensors": 1}, "2 tensors are more than the 1 of one kernel"),
+        ({"of_rows": Limits(tensors=1, live=64)}, "2 tensors are more than the 1 of one kernel"),
         ({"most_operations": 1}, "a kernel of more than 1 operations compiles slowly"),
-        ({"most_live": 1}, "values at a time do not fit the registers"),
+        ({"of_rows": Limits(tensors=48, live=1)}, "values at a time do not fit the registers"),
     ):
         made = maker(softmax, X, machine=replace(GPU, **limits))
         refusal = made.checked(made.of_nodes(range(5)), related=True)
