@@ -23,6 +23,7 @@ from fuser.schedule.expressions import (
     Literal,
     Ref,
     SizeValue,
+    refs,
 )
 
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
@@ -55,8 +56,11 @@ class ExpressionPrinter:
         """Truth values as they are in memory, by name."""
         self._chosen: set[str] = set()
         """What depends on a choice, by name."""
+        self._combined: set[str] = set()
+        """Truth values that are several together, by name."""
         self.compares_choices = False
-        """Whether something has been compared that depends on a choice, here or in a function."""
+        """Whether something has been compared that depends on a choice, here or in a function, or
+        truth values were combined one after the other."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
@@ -125,6 +129,10 @@ class ExpressionPrinter:
         if _is_comparison(expression) or self._is_compared(expression):
             self._compared.add(name)
         text = self.print(expression, name)
+        if _is_combination(expression):
+            read = self._combined.intersection(refs(expression))
+            self.compares_choices |= bool(read)
+            self._combined.add(name)
         if self._depends_on_choice(expression):
             self._chosen.add(name)
         else:
@@ -232,6 +240,15 @@ def _is_comparison(expression: Expression) -> bool:
     match expression:
         case Call(dtype=DataType.Bool):
             return all(arg.dtype is not DataType.Bool for arg in expression.args)
+        case _:
+            return False
+
+
+def _is_combination(expression: Expression) -> bool:
+    """Whether a truth value is computed from several."""
+    match expression:
+        case Call(dtype=DataType.Bool, args=args):
+            return len(args) == 2 and all(arg.dtype is DataType.Bool for arg in args)
         case _:
             return False
 

@@ -55,6 +55,17 @@ CASES: dict[str, Define] = {
 }
 
 
+def barrier(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
+    """What prices come to, of those that were never below a barrier."""
+    rows = [fd.ops.slice(x, [row, 0], [row + 1, COLUMNS]) for row in range(32)]
+    price = fd.ops.full([1, COLUMNS], fd.define_scalar(100.0), DataType.Float)
+    alive = fd.ops.full([1, COLUMNS], fd.define_scalar(True), DataType.Bool)
+    for row in rows:
+        price = price * fd.ops.exp(0.02 * row + 0.0002)
+        alive = fd.ops.bitwise_and(alive, price > 85.0)
+    return mean(fd, fd.ops.where(alive, fd.ops.relu(price - 100.0), 0.0))
+
+
 def powers_of_the_row(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
     """With the derivative of a power by its exponent, which a row has and chooses by."""
     first = fd.ops.slice(x, [0, 0], [ROWS, 1])
@@ -66,6 +77,7 @@ def powers_of_the_row(fd: FusionDefinition, x: Handle, m: Handle) -> Handle:
 
 SPECIAL: dict[str, Define] = {
     "powers of the row": powers_of_the_row,
+    "a barrier": barrier,
     "a power of what was clamped": lambda fd, x, m: fd.ops.pow(fd.ops.clamp(x, 0.1, 1.0), 2.4),
     "a power of a number": lambda fd, x, m: fd.ops.pow(10.0, x) * x,
     "angles compared": lambda fd, x, m: fd.ops.atan2(x, mean(fd, x)) > 0.5,
