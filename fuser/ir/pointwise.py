@@ -52,6 +52,10 @@ class PointwiseOp:
         return dict(self.variants).get(letter(compute), self.code)
 
 
+COSTLY = 8
+"""Instructions from which an operation is a function of many lines, and its result worth keeping:
+storing and loading that takes a few."""
+
 _LETTERS = {Category.BOOL: "b", Category.INTEGER: "i", Category.FLOAT: "f", Category.COMPLEX: "c"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from fuser.ir.pointwise import KERNEL_TABLE
+from fuser.ir.pointwise import COSTLY, KERNEL_TABLE
 from fuser.schedule.expressions import Call
 from fuser.schedule.index import Axis
 from fuser.schedule.statements import Let, Load
@@ -24,10 +24,6 @@ def power_of_two(count: int) -> int:
 def ceil_div(count: int, size: int) -> int:
     """How many times `size` it takes for `count`."""
     return -(-count // size)
-
-
-COSTLY = 8
-"""Instructions from which a value is kept: storing and loading it takes a few."""
 
 
 def arithmetic(nodes: Iterable[object]) -> int:

@@ -98,6 +98,9 @@ class CpuParameters:
     joined: int = 64
     """The most pieces that are one loop, as they read the same."""
 
+    joined_statements: int = 2048
+    """The most statements of such a loop: as many as the segmenter lets all pieces have."""
+
     stored_in_turn: int = 8
     """Stores of an iteration from which each is done as soon as its value is made: 64 steps of a
     filter, of which all values were held, took 1.2 times as long."""

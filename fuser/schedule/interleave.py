@@ -105,8 +105,15 @@ def _side_by_side(bodies: Sequence[Body]) -> Body:
         return first
     line = StraightLine()
     for body in bodies:
-        line.add((*body.loads, *body.lets), body.stores)
+        line = with_body(line, body)
     return in_one(first, line)
+
+
+def with_body(line: StraightLine, body: Body) -> StraightLine:
+    """One point more."""
+    longer = line.copy()
+    longer.add((*body.loads, *body.lets), body.stores)
+    return longer
 
 
 def in_one(first: Body, line: StraightLine) -> Body:

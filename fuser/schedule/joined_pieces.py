@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 
 from fuser.schedule.axes import replace_axes
 from fuser.schedule.body import Body
+from fuser.schedule.counts import costly_arithmetic
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.index import Axis, of_axis
-from fuser.schedule.interleave import in_one
+from fuser.schedule.interleave import in_one, with_body
 from fuser.schedule.row_body import names_in
 from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.straight_line import StraightLine
@@ -33,32 +34,43 @@ class _Group:
         self.count = 0
         self.line = StraightLine()
         self._loads = set[Load]()
-        self.add(first)
+        self._costly = 0
+        """Instructions of costly functions, of the piece that has most."""
+        self._add(first, with_body(self.line, first))
 
-    def add(self, part: Body) -> None:
+    def take(self, part: Body, parameters: CpuParameters) -> bool:
+        """Do a piece over the same axes beside those of the group, if it reads some of the same and
+        the loop is none that compilers take long over."""
+        if self.count == parameters.joined or self._loads.isdisjoint(_varying_loads(part)):
+            return False
+        line = with_body(self.line, part)
+        most = max(parameters.interleaved_costly, self._costly, costly_arithmetic(part.lets))
+        if len(line.code) > parameters.joined_statements or costly_arithmetic(line.code) > most:
+            return False
+        self._add(part, line)
+        return True
+
+    def _add(self, part: Body, line: StraightLine) -> None:
         self.count += 1
-        self.line.add((*part.loads, *part.lets), part.stores)
+        self.line = line
         self._loads.update(_varying_loads(part))
-
-    def takes(self, part: Body, parameters: CpuParameters) -> bool:
-        """Whether a piece over the same axes is done beside those of the group."""
-        return (
-            self.count < parameters.joined
-            and len(self.line.code) < parameters.processor.most_statements
-            and not self._loads.isdisjoint(_varying_loads(part))
-        )
+        self._costly = max(self._costly, costly_arithmetic(part.lets))
 
 
 def joined(parts: Sequence[Body], parameters: CpuParameters) -> list[Body]:
     """`parts` in the order of the first of those that are joined."""
     groups: list[_Group] = []
     for part in parts:
-        group = next((each for each in groups if _fits(part, each, parameters)), None)
-        if group is None:
+        if not any(_takes(group, part, parameters) for group in groups):
             groups.append(_Group(part))
-        else:
-            group.add(_over(group.first.axes, part))
     return [in_one(group.first, group.line) if group.count > 1 else group.first for group in groups]
+
+
+def _takes(group: _Group, part: Body, parameters: CpuParameters) -> bool:
+    first = group.first
+    if not part.axes or part.draws or first.draws or _extents(part) != _extents(first):
+        return False
+    return group.take(_over(first.axes, part), parameters)
 
 
 def in_turn(body: Body) -> tuple[Load | Let | Store, ...]:
@@ -81,13 +93,6 @@ def in_turn(body: Body) -> tuple[Load | Let | Store, ...]:
         if not isinstance(node, Load) or loads.pop(node.name, None):
             do(node)
     return tuple(done)
-
-
-def _fits(part: Body, group: _Group, parameters: CpuParameters) -> bool:
-    first = group.first
-    if not part.axes or part.draws or first.draws or _extents(part) != _extents(first):
-        return False
-    return group.takes(_over(first.axes, part), parameters)
 
 
 def _extents(part: Body) -> list[int]:

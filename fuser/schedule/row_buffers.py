@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 
-from fuser.schedule.counts import COSTLY, arithmetic, point_count
+from fuser.ir.pointwise import COSTLY
+from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.row_body import (
     Code,
     Fold,

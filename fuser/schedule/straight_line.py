@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
 
@@ -26,6 +27,13 @@ class StraightLine:
         """By what is loaded or computed, whatever its name."""
         self._copies: dict[str, int] = {}
         self._names = set[str]()
+
+    def copy(self) -> StraightLine:
+        """The same code, to which more may be added."""
+        copied = copy.copy(self)
+        for name, kept in vars(self).items():
+            setattr(copied, name, copy.copy(kept))
+        return copied
 
     def add(self, code: Iterable[Line], stores: Iterable[Store]) -> None:
         """Add one more point."""

@@ -16,10 +16,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from fuser.ir.nodes import Cat, Pad, Statement, static
+from fuser.ir.pointwise import COSTLY
 from fuser.segmenter.atoms import Dimension
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import HERE, Place, Places, Spread
-from fuser.segmenter.profit import Machine, size_in_text
+from fuser.segmenter.profit import Machine, operation_cost, size_in_text
 from fuser.segmenter.rows import Refusal
 
 
@@ -74,9 +75,14 @@ class Cuts:
         text = sum(
             size_in_text(nodes[m].op, machine) * times(p) for m, p in spread.computed.items()
         )
+        costs = ((operation_cost(nodes[m].op, machine), p) for m, p in spread.computed.items())
+        costly = sum(cost * times(p) for cost, p in costs if cost >= COSTLY)
         loads = times(number for _, number in spread.loaded)
         if text > machine.most_in_pieces:
             return Refusal(f"it would be cut into {pieces} pieces, of {text} operations together")
+        if costly > machine.most_costly_in_pieces:
+            functions = f"functions of {costly} instructions"
+            return Refusal(f"it would be cut into {pieces} pieces, of {functions} together")
         if loads > machine.most_loads_in_pieces:
             return Refusal(f"it would be cut into {pieces} pieces, of {loads} loads together")
         return None

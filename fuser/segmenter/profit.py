@@ -76,6 +76,10 @@ class Machine:
     most_in_pieces: int = 1 << 62
     """Operations of all pieces together, each as often as it stands in the text."""
 
+    most_costly_in_pieces: int = 1 << 62
+    """Instructions of their costly functions, over which compilers take time by the square: 9 s for
+    162 exponentials in a loop."""
+
     most_loads_in_pieces: int = 1 << 62
     """Loads of all pieces together: each may have an argument of its own, and a call has 1024."""
 
@@ -127,6 +131,7 @@ PROCESSOR = Machine(
     cuts=True,
     most_pieces=256,
     most_in_pieces=2048,
+    most_costly_in_pieces=1000,
     most_loads_in_pieces=768,
     gathered=32,
     few_columns=8,

@@ -173,3 +173,10 @@ def test_steps_that_are_all_kept_are_one_kernel_of_a_processor() -> None:
     fusion = steps(SIZE)
     assert len(on_processor(fusion).segments) == 1
     assert len(on_processor(fusion, GPU).segments) > 1
+
+
+def test_a_kernel_has_no_more_functions_in_its_pieces_than_compilers_take() -> None:
+    few = dataclasses.replace(PROCESSOR, most_costly_in_pieces=200)
+    segmented = on_processor(steps(SIZE), few)
+    assert len(segmented.segments) > 1
+    assert "functions of" in refusals(segmented)
