@@ -128,9 +128,8 @@ def _is_read_apart(inside: AbstractSet[Value], op: Reduce, uses: _Uses, emit: Em
     """Whether all who read what is folded, or what that is made of, do so at one of the elements,
     or fold them too."""
     for value in inside:
-        if value in uses.results or not isinstance(
-            emit.producer(value), _MADE_APART | Extern | None
-        ):
+        made = emit.producer(value)
+        if value in uses.results or not isinstance(made, _MADE_APART | Extern | None):
             return False
         readers = uses.readers[value]
         if not readers or not all(r.outs[0] in inside or _reads_apart(r, op) for r in readers):
@@ -141,10 +140,10 @@ def _is_read_apart(inside: AbstractSet[Value], op: Reduce, uses: _Uses, emit: Em
 def _reads_apart(reader: Statement, fold: Reduce) -> bool:
     """Whether a statement reads one element of what is folded, or folds it too."""
     match reader.op:
-        case Reduce(dims=dims, op=name):
-            return dims == fold.dims and name in _FOLDS
-        case Slice(arg=arg) if len(arg.shape) == len(fold.arg.shape):
-            return all(reader.outs[0].shape[dim] == 1 for dim in fold.dims)
+        case Reduce(arg=arg, dims=dims, op=name):
+            return arg.shape == fold.arg.shape and dims == fold.dims and name in _FOLDS
+        case Slice(arg=arg) if arg.shape == fold.arg.shape:
+            return all(reader.out.shape[dim] == 1 for dim in fold.dims)
         case _:
             return False
 
