@@ -86,7 +86,8 @@ class KernelSource:
     contracts: bool = True
     """Whether the compiler may round a product and a sum at once: see `rounding.py`."""
     compares_choices: bool = False
-    """Whether something is compared that depends on a choice, here or in a function."""
+    """Whether something is compared that depends on a choice, here or in a function, or truth
+    values are combined one after the other."""
     calls_in_lanes: bool = False
     """Whether functions of all lanes at once are called between loops over lanes."""
 

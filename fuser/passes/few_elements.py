@@ -1,6 +1,6 @@
 """Reductions of a few elements that lie apart, or were put side by side, are written out.
 
-T2 = fd.ops.sum(T1, dims=[0])        T1: Float[2, 512, 768], which nothing else reads
+T2 = fd.ops.sum(T1, dims=[0])        T1: Float[2, 512, 768]
 ->
 T3 = fd.ops.slice(T1, start_indices=[0, 0, 0], end_indices=[1, 512, 768]), and T4 the other half
 T5 = fd.ops.squeeze(T3, dims=[0]), and T6 = fd.ops.squeeze(T4, dims=[0])
@@ -13,7 +13,8 @@ T3 = fd.ops.maximum(fd.ops.maximum(T0, T1), T2), each squeezed
 Gradients of heads that share their keys are such, and of what is alike in a batch; and the
 logarithm of a sum of powers of what was stacked. They need no kernel of rows: what surrounds them
 is turned, cut into pieces and vectorized as points are, and rows of something else may be along any
-dimension. Where another reader wants the elements themselves, a kernel of rows reads them once.
+dimension. Another reader may want one of the elements, such as a color of three; where it wants all
+of them, a kernel of rows reads them once.
 """
 
 from __future__ import annotations

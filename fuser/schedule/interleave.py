@@ -105,15 +105,13 @@ def _side_by_side(bodies: Sequence[Body]) -> Body:
         return first
     line = StraightLine()
     for body in bodies:
-        line = with_body(line, body)
+        add_point(line, body)
     return in_one(first, line)
 
 
-def with_body(line: StraightLine, body: Body) -> StraightLine:
-    """One point more."""
-    longer = line.copy()
-    longer.add((*body.loads, *body.lets), body.stores)
-    return longer
+def add_point(line: StraightLine, body: Body) -> None:
+    """Add what a body does at a point."""
+    line.add((*body.loads, *body.lets), body.stores)
 
 
 def in_one(first: Body, line: StraightLine) -> Body:

@@ -11,7 +11,6 @@ other, rows of a small matrix. Pieces that have nothing in common stay loops of 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from fuser.schedule.axes import replace_axes
@@ -19,9 +18,8 @@ from fuser.schedule.body import Body
 from fuser.schedule.counts import costly_arithmetic
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.index import Axis, of_axis
-from fuser.schedule.interleave import in_one, with_body
-from fuser.schedule.row_body import names_in
-from fuser.schedule.statements import Let, Load, Store
+from fuser.schedule.interleave import add_point, in_one
+from fuser.schedule.statements import Load
 from fuser.schedule.straight_line import StraightLine
 from fuser.schedule.vectors import step_along
 
@@ -36,23 +34,25 @@ class _Group:
         self._loads = set[Load]()
         self._costly = 0
         """Instructions of costly functions, of the piece that has most."""
-        self._add(first, with_body(self.line, first))
+        add_point(self.line, first)
+        self._taken(first)
 
     def take(self, part: Body, parameters: CpuParameters) -> bool:
         """Do a piece over the same axes beside those of the group, if it reads some of the same and
         the loop is none that compilers take long over."""
         if self.count == parameters.joined or self._loads.isdisjoint(_varying_loads(part)):
             return False
-        line = with_body(self.line, part)
+        line = self.line.copy()
+        add_point(line, part)
         most = max(parameters.interleaved_costly, self._costly, costly_arithmetic(part.lets))
         if len(line.code) > parameters.joined_statements or costly_arithmetic(line.code) > most:
             return False
-        self._add(part, line)
+        self.line = line
+        self._taken(part)
         return True
 
-    def _add(self, part: Body, line: StraightLine) -> None:
+    def _taken(self, part: Body) -> None:
         self.count += 1
-        self.line = line
         self._loads.update(_varying_loads(part))
         self._costly = max(self._costly, costly_arithmetic(part.lets))
 
@@ -71,28 +71,6 @@ def _takes(group: _Group, part: Body, parameters: CpuParameters) -> bool:
     if not part.axes or part.draws or first.draws or _extents(part) != _extents(first):
         return False
     return group.take(_over(first.axes, part), parameters)
-
-
-def in_turn(body: Body) -> tuple[Load | Let | Store, ...]:
-    """A point whose values are loaded where they are first read, and stored where they are made: of
-    many that a loop stores, few are held at a time."""
-    loads = {load.name: load for load in body.loads}
-    stores = defaultdict[str, list[Store]](list)
-    for store in body.stores:
-        stores[next(iter(names_in((store,))), "")].append(store)
-    done: list[Load | Let | Store] = [*stores.pop("", ())]
-
-    def do(node: Load | Let) -> None:
-        for name in names_in((node,)):
-            if name in loads:
-                do(loads.pop(name))
-        done.append(node)
-        done.extend(stores.pop(node.name, ()))
-
-    for node in (*body.lets, *body.loads):
-        if not isinstance(node, Load) or loads.pop(node.name, None):
-            do(node)
-    return tuple(done)
 
 
 def _extents(part: Body) -> list[int]:

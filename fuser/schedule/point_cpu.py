@@ -19,7 +19,7 @@ from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_comparisons import points_in_32_bits
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.invariants import with_invariants_before
-from fuser.schedule.joined_pieces import in_turn, joined
+from fuser.schedule.joined_pieces import joined
 from fuser.schedule.lane_calls import gains_by_chunks
 from fuser.schedule.launch_cpu import launch_of
 from fuser.schedule.loop_nest import LoopNest
@@ -34,7 +34,7 @@ from fuser.schedule.point_chunks_cpu import (
     in_chunks,
     in_vectors,
 )
-from fuser.schedule.points import scalar_nodes, with_lanes, work
+from fuser.schedule.points import in_turn, scalar_nodes, with_lanes, work
 from fuser.schedule.statements import Prefetch
 from fuser.schedule.tile_columns import with_columns
 from fuser.schedule.tiling import (
@@ -187,8 +187,10 @@ def _innermost(body: Body, way: _Way) -> Loop:
     if _reads_apart(body, way.parameters):
         return Loop(body.axes[-1], Binding.SERIAL, scalar_nodes(body))
     vectors = in_vectors(body, way.parameters) if way.may_repeat else None
+    if vectors is not None:
+        return vectors
     many = len(body.stores) >= way.parameters.stored_in_turn
-    return vectors or Loop(body.axes[-1], Binding.SIMD, (in_turn if many else scalar_nodes)(body))
+    return Loop(body.axes[-1], Binding.SIMD, in_turn(body) if many else scalar_nodes(body))
 
 
 def _reads_apart(body: Body, parameters: CpuParameters) -> bool:

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from fuser.schedule.axes import replace_axes
 from fuser.schedule.body import Body
 from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.index import Axis, lanes_of
 from fuser.schedule.loop_tree import Node
+from fuser.schedule.row_body import names_in
+from fuser.schedule.statements import Let, Load, Store
 
 
 def scalar_nodes(body: Body) -> tuple[Node, ...]:
     """One point."""
     return (*body.code, *body.stores)
+
+
+def in_turn(body: Body) -> tuple[Load | Let | Store, ...]:
+    """A point whose values are loaded where they are first read, and stored where they are made: of
+    many that a loop stores, few are held at a time."""
+    loads = {load.name: load for load in body.loads}
+    stores = defaultdict[str, list[Store]](list)
+    for store in body.stores:
+        stores[next(iter(names_in((store,))), "")].append(store)
+    done: list[Load | Let | Store] = [*stores.pop("", ())]
+
+    def do(node: Load | Let) -> None:
+        for name in names_in((node,)):
+            if name in loads:
+                do(loads.pop(name))
+        done.append(node)
+        done.extend(stores.pop(node.name, ()))
+
+    for node in (*body.lets, *body.loads):
+        if not isinstance(node, Load) or loads.pop(node.name, None):
+            do(node)
+    return tuple(done)
 
 
 def with_lanes(body: Body, count: int) -> tuple[Axis, Body]:

@@ -278,9 +278,15 @@ class OneThread:
 
 def run_body(segment: Segment, body: Body, inputs: Inputs) -> OneThread:
     """A body at every point of its axes."""
+    return run_bodies(segment, [body], inputs)
+
+
+def run_bodies(segment: Segment, bodies: Iterable[Body], inputs: Inputs) -> OneThread:
+    """Bodies one after the other, each at every point of its axes."""
     thread = OneThread(segment, inputs)
-    thread.run(body.prologue)
-    thread.at_points(body.axes, (*body.loads, *body.lets, *body.stores))
+    for body in bodies:
+        thread.run(body.prologue)
+        thread.at_points(body.axes, (*body.loads, *body.lets, *body.stores))
     return thread
 
 

@@ -14,7 +14,7 @@ from fuser.schedule.body import Body, trace
 from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.interleave import interleaved
 from fuser.schedule.pieces import pieces
-from tests.schedule.one_thread import OneThread
+from tests.schedule.one_thread import run_bodies
 from tests.schedule.rows import segment_of
 
 Define = Callable[..., Handle]
@@ -25,11 +25,7 @@ def together(define: Define, *inputs: torch.Tensor, most: int = 8) -> list[Body]
     """What becomes of the pieces of a definition; they store what the oracle says."""
     segment = segment_of(define, *inputs)
     parts = interleaved(pieces(arrange(trace(segment)), 24), CpuParameters(interleaved=most))
-    thread = OneThread(segment, inputs)
-    for part in parts:
-        thread.run(part.prologue)
-        thread.at_points(part.axes, (*part.loads, *part.lets, *part.stores))
-    thread.check()
+    run_bodies(segment, parts, inputs).check()
     return parts
 
 

@@ -12,10 +12,10 @@ from fuser.frontend.handles import Handle
 from fuser.schedule.axes import arrange
 from fuser.schedule.body import Body, trace
 from fuser.schedule.cpu_parameters import CpuParameters
-from fuser.schedule.joined_pieces import in_turn, joined
+from fuser.schedule.joined_pieces import joined
 from fuser.schedule.pieces import pieces
 from tests.definitions import only_kernel
-from tests.schedule.one_thread import OneThread
+from tests.schedule.one_thread import run_bodies
 from tests.schedule.rows import segment_of
 
 Define = Callable[..., Handle]
@@ -26,11 +26,7 @@ def loops(define: Define, *inputs: torch.Tensor, most: int = 64) -> list[Body]:
     """What becomes of the pieces of a definition; they store what the oracle says."""
     segment = segment_of(define, *inputs)
     parts = joined(pieces(arrange(trace(segment)), 24), CpuParameters(joined=most))
-    thread = OneThread(segment, inputs)
-    for part in parts:
-        thread.run(part.prologue)
-        thread.at_points(part.axes, (*part.loads, *part.lets, *part.stores))
-    thread.check()
+    run_bodies(segment, parts, inputs).check()
     return parts
 
 
@@ -96,18 +92,6 @@ def test_what_lies_between_is_a_loop_of_its_own() -> None:
 
 def test_no_more_are_joined_than_asked_for() -> None:
     assert [len(part.stores) for part in loops(exponentials, X, most=2)] == [2, 1]
-
-
-def test_values_are_loaded_and_stored_in_turn() -> None:
-    (part,) = loops(steps, X)
-    nodes = in_turn(part)
-    assert sorted(map(repr, nodes)) == sorted(map(repr, (*part.code, *part.stores)))
-    kinds = [type(node).__name__ for node in nodes]
-    assert kinds == ["Load", "Store", *["Let", "Load", "Let", "Store"] * 3]
-    segment = segment_of(steps, X)
-    thread = OneThread(segment, [X])
-    thread.at_points(part.axes, nodes)
-    thread.check()
 
 
 @pytest.mark.parametrize("define", [exponentials, steps, longer])

@@ -18,9 +18,13 @@ from fuser.schedule import (
 from fuser.schedule.bindings import Binding
 from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.names import kernel_name
+from fuser.schedule.points import in_turn
 from fuser.schedule.statements import Lanes, Load, Prefetch, Store
 from fuser.segmenter import Segment
 from tests.mapped_by import PAST_CACHE
+from tests.schedule import rows
+from tests.schedule.one_thread import OneThread
+from tests.schedule.test_joined_pieces import X, loops, steps
 from tests.seeds import gelu, transpose
 from tests.segmented import segment_for
 
@@ -246,3 +250,14 @@ def test_a_kernel_is_named_after_what_it_computes():
         fd.add_output(y)
 
     assert kernel_name("pointwise", segment_of(build, given)) == "pointwise_mul_exp_neg_abs_sin"
+
+
+def test_values_are_loaded_and_stored_in_turn() -> None:
+    (part,) = loops(steps, X)
+    nodes = in_turn(part)
+    assert sorted(map(repr, nodes)) == sorted(map(repr, (*part.code, *part.stores)))
+    kinds = [type(node).__name__ for node in nodes]
+    assert kinds == ["Load", "Store", *["Let", "Load", "Let", "Store"] * 3]
+    thread = OneThread(rows.segment_of(steps, X), [X])
+    thread.at_points(part.axes, nodes)
+    thread.check()
