@@ -94,11 +94,13 @@ class Index:
 
 
 ZERO = Index()
+_LANE = -1
+"""Tells lanes of an axis from the inner half that another piece of the domain may split off it."""
 
 
 def lanes_of(axis: Axis, count: int) -> tuple[Axis, dict[Axis, Index]]:
     """An axis of `count` lanes from a point of `axis`, and what takes the place of `axis` then."""
-    lane = Axis((*axis.path, 1), count)
+    lane = Axis((*axis.path, _LANE), count)
     return lane, {axis: Index(0, ((axis, 1), (lane, 1)))}
 
 

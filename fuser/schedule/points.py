@@ -22,9 +22,11 @@ def in_turn(body: Body) -> tuple[Load | Let | Store, ...]:
     """A point whose values are loaded where they are first read, and stored where they are made: of
     many that a loop stores, few are held at a time."""
     loads = {load.name: load for load in body.loads}
+    made = {node.name: number for number, node in enumerate((*body.loads, *body.lets))}
     stores = defaultdict[str, list[Store]](list)
     for store in body.stores:
-        stores[next(iter(names_in((store,))), "")].append(store)
+        last = max(names_in((store,)), key=lambda name: made.get(name, -1), default="")
+        stores[last if last in made else ""].append(store)
     done: list[Load | Let | Store] = [*stores.pop("", ())]
 
     def do(node: Load | Let) -> None:

@@ -166,3 +166,13 @@ def test_what_is_made_of_a_selected_place_lies_as_in_torch(place: int, target: s
         agrees(fd, [x, place], target), [there * 2, there.t() * 2], strict=True
     ):
         assert got.stride() == expected.stride()
+
+
+@TARGETS
+def test_many_outputs_of_which_some_are_the_same_for_all_points(target: str):
+    x, *rows = (torch.randn(length) for length in (4, *[1] * 9))
+
+    def build(fd: FusionDefinition, t: Handle, *given: Handle) -> list[Handle]:
+        return [fd.ops.exp(t), *(fd.ops.expand(fd.ops.sigmoid(one), [4]) for one in given)]
+
+    run(build, x, *rows, target=target)

@@ -215,3 +215,16 @@ def test_nothing_is_left_of_what_is_cut_by_more_than_there_is(target: str, width
     padded, turned, _ = fd.validate([x], target=target)
     assert padded.eq(2).all()
     assert turned.eq(2).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_piece_splits_off_as_many_elements_as_another_has_lanes(target: str):
+    """The lanes of one are not the inner dimension of the other."""
+
+    def build(fd: FusionDefinition, sums: Handle, few: Handle, many: Handle) -> Handle:
+        parts = fd.ops.reshape(fd.ops.permute(sums, [0, 1, 3, 2, 4]), [2, 64, 8, 32])
+        joined = fd.ops.cat([many, few, fd.ops.sum(parts, [2])], 2)
+        return fd.ops.pad(fd.ops.permute(joined, [0, 2, 1]), [0, 3])
+
+    shapes = ((2, 2, 8, 32, 32), (2, 64, 32), (2, 64, 256))
+    run(build, *map(numbers, shapes), target=target)
