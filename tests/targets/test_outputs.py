@@ -173,6 +173,7 @@ def test_many_outputs_of_which_some_are_the_same_for_all_points(target: str):
     x, *rows = (torch.randn(length) for length in (4, *[1] * 9))
 
     def build(fd: FusionDefinition, t: Handle, *given: Handle) -> list[Handle]:
-        return [fd.ops.exp(t), *(fd.ops.expand(fd.ops.sigmoid(one), [4]) for one in given)]
+        same = (fd.ops.set(fd.ops.expand(fd.ops.sigmoid(one), [4])) for one in given)
+        return [fd.ops.exp(t), *same]
 
     run(build, x, *rows, target=target)
