@@ -12,7 +12,7 @@ import torch
 
 from fuser import debug
 from fuser.ir.binding import check_updates
-from fuser.ir.concretize import concretize_for
+from fuser.ir.concretize import concretize_for, has_any_size
 from fuser.ir.nodes import Fusion, Inputs
 from fuser.ir.printer import print_fusion
 from fuser.ir.strided import Strided
@@ -63,13 +63,15 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     count("plans_built")
     debug.dump("fusion_args", "inputs", lambda: "\n".join(map(describe_input, inputs)))
     debug.dump("fusion_ir_original", "as defined", lambda: print_fusion(fusion))
+    any_size = has_any_size(fusion)
     fusion = concretize_for(fusion, inputs)
     debug.dump("fusion_ir_concretized", "for these sizes", lambda: print_fusion(fusion))
     check_updates(fusion, inputs)
     definition, fusion = fusion, _run_passes(fusion)
-    backend = _kernels_for(fusion, inputs, target)
+    backend = _kernels_for(fusion, inputs, target, any_size=any_size)
     if target.kind == "cpu" and any(map(debug.enabled, _CUDA_TEXT)):
-        _kernels_for(fusion, inputs, TargetName("cuda"))  # prints what CUDA tensors would get
+        cuda = TargetName("cuda")
+        _kernels_for(fusion, inputs, cuda, any_size=any_size)  # prints what CUDA tensors would get
     segmented = backend.segmented
     plan = describe(definition, segmented, backend, target)
     debug.dump("segmented_fusion", "segments", lambda: print_segments(segmented))
@@ -80,8 +82,9 @@ def _compile_plan(fusion: Fusion, inputs: Inputs, target: TargetName) -> Compile
     return Compiled(segmented, backend, plan)
 
 
-def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName) -> Backend:
-    """The segments of a fusion that went through the passes, and their kernels' text."""
+def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName, *, any_size: bool) -> Backend:
+    """The segments of a fusion that went through the passes, and their kernels' text, which is for
+    inputs of `any_size`, or for these."""
     fusion = choose_scatter_forms(
         fusion,
         in_order=target.kind == "cpu",
@@ -96,7 +99,7 @@ def _kernels_for(fusion: Fusion, inputs: Inputs, target: TargetName) -> Backend:
     alignments = {value: alignment(tensor) for value, tensor in given.items()}
     updated = [fusion.inputs.index(o.alias_of) for o in fusion.outputs if o.alias_of is not None]
     sharing = [fusion.inputs[at] for at in overlapping(inputs, updated)]
-    return backend_for(target, segmented, alignments, sharing)
+    return backend_for(target, segmented, alignments, sharing, any_size=any_size)
 
 
 def _run_passes(fusion: Fusion) -> Fusion:

@@ -29,7 +29,7 @@ class CpuPrinter(CpuKernel):
     def region(self, node: Region) -> None:
         """Pieces, whose loops are shared out one after the other without waiting."""
         self.sizes.has_pieces = True
-        self.out.line("#pragma omp parallel if (threaded)")
+        self.start_threads("if (threaded)")
         with self.out.block(""), self.within(threads_started=True):
             pieces = [loop for loop in node.body if isinstance(loop, Loop)]
             assert len(pieces) == len(node.body), "every piece has a loop"

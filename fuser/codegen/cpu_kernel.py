@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -21,6 +21,8 @@ from fuser.segmenter import Segment
 
 _WORD = 4
 """The bytes of the least numbers that processors gather."""
+_PARAMETERS = " firstprivate(parameters)"
+"""Stands in a parallel region's head until all parameters are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         """Whether the loop at hand has none in it."""
         self._read_in_loops = frozenset(_read_in_loops(nest.body))
         self._threads_counted = False
+        self._has_functions = False
 
     def signature(self, parameters: str) -> str:
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
@@ -112,11 +115,22 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
 
     def function(self, name: str, parameters: str) -> AbstractContextManager[None]:
         """Print, meanwhile, the body of a function that is called in several places."""
+        self._has_functions = True
         head = f"const auto {name} = [&]({parameters}) __attribute__((always_inline))"
         return self.out.block(head, end="};")
 
     def lanes_used(self, count: int) -> str:
         return self.around.lanes_used or super().lanes_used(count)
+
+    def start_threads(self, clauses: str) -> None:
+        """Print the head of a parallel region."""
+        self.out.line(f"#pragma omp parallel {clauses}{_PARAMETERS}")
+
+    def finish(self, body: str, parameters: Sequence[str]) -> str:
+        """Threads have parameters of their own where functions use them: those take them by
+        reference, and g++ reads what threads share again for each row."""
+        own = f" firstprivate({', '.join(parameters)})" if self._has_functions else ""
+        return body.replace(_PARAMETERS, own)
 
     def count_threads(self) -> None:
         """Print how many threads there may be, once."""
@@ -135,10 +149,10 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
             return
         threaded = "parallel : threaded" if "simd" in loops else "threaded"
         if not streams:
-            self.out.line(f"#pragma omp parallel for{loops} if ({threaded})")
+            self.start_threads(f"for{loops} if ({threaded})")
             yield
             return
-        self.out.line(f"#pragma omp parallel if ({threaded})")
+        self.start_threads(f"if ({threaded})")
         with self.out.block(""):
             self.out.line(f"#pragma omp for{loops}")
             yield

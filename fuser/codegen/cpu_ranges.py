@@ -34,8 +34,7 @@ def over_axis(kernel: CpuKernel, loop: Loop) -> None:
     if loop.span is None:
         _over_range(kernel, loop)
         return
-    name = f"{kernel.sizes.extent(loop.axis)}_part"
-    first, end = (kernel.sizes.parameter(name, place) if place else "0" for place in loop.span)
+    first, end = (kernel.sizes.bound(loop.axis, place) for place in loop.span)
     with kernel.in_range(loop.axis, first, end):
         _over_range(kernel, loop)
 
@@ -79,12 +78,14 @@ def _over_threads(kernel: CpuKernel, loop: Loop) -> None:
     if not around.divided:
         choose_strip(kernel, loop)
         _choose_block(kernel, loop)
-        start = "for" if around.threads_started else "parallel for"
         joins = loop.binding is Binding.JOINED
         worth = much_is_joined(kernel, loop) if joins else "threaded"
-        condition = "" if around.threads_started else f" if ({worth})"
         collapse = " collapse(2)" if _holds_over_threads(loop) else ""
-        kernel.out.line(f"#pragma omp {start}{collapse}{shares(kernel, loop)}{condition}")
+        clauses = f"for{collapse}{shares(kernel, loop)}"
+        if around.threads_started:
+            kernel.out.line(f"#pragma omp {clauses}")
+        else:
+            kernel.start_threads(f"{clauses} if ({worth})")
     with kernel.within(divided=True):
         match loop.binding:
             case Binding.BLOCKS:

@@ -136,7 +136,7 @@ def _on_threads(kernel: CpuKernel, node: Region) -> None:
     if node.partials:
         cpu_folds.parts_of_threads(kernel, node.partials)
     threads = "num_threads(threads)" if node.partials else "if (threaded)"
-    kernel.out.line(f"#pragma omp parallel {threads}")
+    kernel.start_threads(threads)
     with kernel.out.block(""):
         for partial in node.partials:
             cpu_folds.own_part(kernel, partial)

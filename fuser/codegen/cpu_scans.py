@@ -93,7 +93,7 @@ def share(kernel: CpuKernel, node: Share) -> None:
     for carry in node.carries:
         type_, room = kernel.expressions.type(carry.dtype), kernel.expressions.use("on_own_lines")
         kernel.out.line(f"{type_}* const {carry.total}s = {room}<{type_}>({places});")
-    kernel.out.line("#pragma omp parallel num_threads(threads)")
+    kernel.start_threads("num_threads(threads)")
     with kernel.out.block(""):
         _on_team(kernel, node)
         kernel.fence()

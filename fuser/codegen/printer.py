@@ -57,7 +57,7 @@ class KernelPrinter(ABC, Generic[Around]):
     def __init__(self, segment: Segment, nest: LoopNest, around: Around) -> None:
         self.segment = segment
         self.nest = nest
-        self.sizes = Sizes(nest.axes, nest.index_dtype)
+        self.sizes = Sizes(nest.axes, nest.index_dtype, nest.in_text)
         moved = moved_types(segment.fusion) if self.target.moves_integers else ()
         self.expressions = ExpressionPrinter(self.target, self.sizes, moved)
         self.index = self.expressions.index_type(nest.index_dtype)
@@ -76,6 +76,7 @@ class KernelPrinter(ABC, Generic[Around]):
         self.nodes(self.nest.prologue)
         self.nodes(self.nest.body)
         body, self.out = self.out.text, Writer()
+        assert all(f"{value}_out" in body for value in self.segment.stores), "all is stored"
         arguments = self._arguments()
         parameters = [
             declaration(argument, self.segment, self.expressions, self.index)
@@ -83,6 +84,7 @@ class KernelPrinter(ABC, Generic[Around]):
         ]
         if self.checks:
             parameters.append("long long* errors")
+        body = self.finish(body, [parameter.split()[-1] for parameter in parameters])
         head = self.signature(", ".join(parameters))
         library = self.target.library.text(list(self.expressions.sections))
         code = f"{library}\n\n{head} {{\n{indent(body, '  ')}}}\n"
@@ -152,6 +154,10 @@ class KernelPrinter(ABC, Generic[Around]):
     @abstractmethod
     def signature(self, parameters: str) -> str:
         """The head of the function, without the brace."""
+
+    def finish(self, body: str, parameters: Sequence[str]) -> str:
+        """The text of a body, now that the names of its parameters are known."""
+        return body
 
     @abstractmethod
     def loop(self, loop: Loop) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fuser.codegen.kernel_source import Size
 from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.index import Axis, Clamped, Index, Quotient, Remainder, Term
@@ -13,8 +15,11 @@ SHORT_STEP = 8
 class Sizes:
     """The size parameters of one kernel, in the order of their first use."""
 
-    def __init__(self, axes: tuple[Axis, ...], dtype: DataType) -> None:
+    def __init__(
+        self, axes: tuple[Axis, ...], dtype: DataType, in_text: Collection[Axis] = ()
+    ) -> None:
         self._axes = axes
+        self._in_text = in_text
         self.dtype = dtype
         self._names = {axis: f"i{depth}" for depth, axis in enumerate(axes)}
         self._parameters: dict[str, Size] = {}
@@ -45,8 +50,14 @@ class Sizes:
         self._lanes.add(axis)
 
     def extent(self, axis: Axis) -> str:
-        """`n0` for `i0`."""
+        """`n0` for `i0`, or a number of the text."""
+        if axis in self._in_text:
+            return str(axis.extent)
         return self.parameter(f"n{self._names[axis][1:]}", axis.extent)
+
+    def bound(self, axis: Axis, place: int) -> str:
+        """Where a part of an axis begins or ends."""
+        return self.parameter(f"n{self._names[axis][1:]}_part", place) if place else "0"
 
     def parameter(self, name: str, number: int) -> str:
         """Declare (once) a parameter and return its name."""

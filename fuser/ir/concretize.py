@@ -45,7 +45,7 @@ from fuser.ir.nodes import (
     operands,
 )
 from fuser.ir.printer import print_statement
-from fuser.ir.types import TensorType
+from fuser.ir.types import DYNAMIC, TensorType
 
 _CPU = torch.device("cpu")
 
@@ -68,6 +68,13 @@ def size_inputs(fusion: Fusion) -> frozenset[Value]:
         if value in definitions:
             pending += [v for v in operands(definitions[value].op) if not v.is_tensor]
     return frozenset(value for value in fusion.inputs if value in seen)
+
+
+def has_any_size(fusion: Fusion) -> bool:
+    """Whether inputs of other sizes fit a definition, too."""
+    types = (value.type for value in fusion.inputs)
+    dynamic = any(isinstance(type_, TensorType) and DYNAMIC in type_.shape for type_ in types)
+    return dynamic or bool(size_inputs(fusion))
 
 
 def concretize(

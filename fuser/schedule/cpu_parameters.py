@@ -236,6 +236,9 @@ class CpuRowParameters:
     least_batches: int = 8
     """Rows for each one that may be done twice, where the last batch is moved back."""
 
+    row_in_text: int = 0
+    """The most elements of rows whose length is a number of the kernel's text."""
+
     # -- rows that one lane does ---------------------------------------------------------------
 
     whole_row: int = PROCESSOR.few_columns

@@ -47,7 +47,8 @@ class Launch:
 class LoopNest:
     """A kernel: a name, its loop tree, and how it is launched.
 
-    `axes` run from the outermost to the innermost; `index_dtype` is Int32 where every offset fits.
+    `axes` run from the outermost to the innermost, of which those `in_text` have an extent that is
+    a number of the kernel's text; `index_dtype` is Int32 where every offset fits.
     `mapping` says in words how the axes are mapped, which was chosen by `parameters`;
     `overwrite_refusal` why it may not store over what it reads, where the segment's memory says so.
     `team` does a row of a CUDA kernel. `not_chosen` are the mappings that come before the one that
@@ -65,6 +66,7 @@ class LoopNest:
     overwrite_refusal: str | None
     team: Team | None = None
     not_chosen: tuple[NotChosen, ...] = ()
+    in_text: frozenset[Axis] = frozenset()
 
     @property
     def chosen(self) -> str:

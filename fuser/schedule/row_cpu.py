@@ -12,7 +12,7 @@ of float32 are kept in float64.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from fuser.ir.dtypes import DataType
@@ -21,6 +21,7 @@ from fuser.schedule.choice import NotChosen, first_that_fits
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.in_place import rows_refusal
+from fuser.schedule.index import Axis
 from fuser.schedule.index_comparisons import rows_in_32_bits
 from fuser.schedule.launch_cpu import launch_of
 from fuser.schedule.loop_nest import LoopNest
@@ -117,6 +118,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         parameters=parameters,
         overwrite_refusal=rows_refusal(segment, *(piece.body for piece in pieces), by_team=False),
         not_chosen=longest.not_chosen,
+        in_text=frozenset(axis for piece in pieces for axis in _short_axes(piece, parameters)),
     )
 
 
@@ -132,6 +134,14 @@ class _Mapped:
     def shared(self) -> bool:
         """Whether threads share them out; else one thread has the only row."""
         return bool(self.body.rows) or self.mapping.shares_rows
+
+
+def _short_axes(piece: _Mapped, parameters: CpuRowParameters) -> Iterator[Axis]:
+    """What short rows have lanes along, in rounds of which the compiler is to know the number."""
+    if piece.mapping.loops in (along_rows, batched_rows):
+        for sweep in piece.body.swept:
+            if sweep.axes[-1].extent <= parameters.row_in_text:
+                yield sweep.axes[-1]
 
 
 def _mapped(body: RowBody, ways: Ways) -> _Mapped:

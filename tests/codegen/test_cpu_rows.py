@@ -19,7 +19,7 @@ from fuser.schedule.loop_tree import Loop, Node, Region
 from fuser.schedule.row_statements import Partial
 from fuser.schedule.scatter_nodes import PointOf, WarpElements
 from fuser.schedule.statements import Store
-from tests.definitions import Define, agrees, defined
+from tests.definitions import Define, agrees, defined, only_kernel
 from tests.kernels_made import kernels_made
 from tests.schedule.rows import layernorm, loss, segment_of, softmax
 
@@ -48,6 +48,9 @@ def body(define: Define, *inputs: torch.Tensor) -> str:
 
 def column_sums(fd: FusionDefinition, x: Handle) -> list[Handle]:
     return [fd.ops.sum(x, [1]), fd.ops.sum(x, [0])]
+
+
+SHORT_AND_LONG = ((512, 32), (640, 32), (512, 40), (512, 768), (512, 800))
 
 
 def mean(fd: FusionDefinition, x: Handle) -> Handle:
@@ -93,6 +96,30 @@ def test_a_kernel_is_not_compiled_again_for_other_sizes():
     for shape in ((9, 301), (4000, 300), (300, 257), (10, 511)):
         fd.execute([torch.randn(shape)])
     assert kernels_made() == before
+
+
+def of_one_size(define: Define, *shape: int) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        made = define(fd, fd.define_tensor(shape=shape, contiguity=[True] * len(shape)))
+        fd.add_output(made if isinstance(made, Handle) else made[0])
+    return fd
+
+
+def test_lengths_of_short_rows_are_in_the_text_of_definitions_of_one_size() -> None:
+    def text(fd: FusionDefinition, *shape: int) -> str:
+        return only_kernel(fd, [empty(*shape)]).code
+
+    any_size = defined(softmax, empty(512, 32))
+    assert text(any_size, 512, 32) == text(any_size, 640, 40)
+    one_size = {shape: text(of_one_size(softmax, *shape), *shape) for shape in SHORT_AND_LONG}
+    assert one_size[512, 32] == one_size[640, 32] != one_size[512, 40]
+    assert one_size[512, 768] == one_size[512, 800] == text(any_size, 512, 768)
+
+
+@pytest.mark.parametrize("length", [5, 16, 31, 32, 49, 64, 100, 128])
+@pytest.mark.parametrize("define", [softmax, layernorm, mean], ids=lambda define: define.__name__)
+def test_short_rows_of_definitions_of_one_size(define: Define, length: int) -> None:
+    agrees(of_one_size(define, 100, length), [torch.randn(100, length)], "cpu")
 
 
 def test_row_lengths_compile_at_most_one_kernel_for_each_power_of_two():

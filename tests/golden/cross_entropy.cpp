@@ -338,7 +338,7 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
   const int threads = threaded ? thread_count() : 1;
   int64* const T18_parts = on_own_lines<int64>(threads * T18_slots);
   double* const T20_parts = on_own_lines<double>(threads * T20_slots);
-  #pragma omp parallel num_threads(threads)
+  #pragma omp parallel num_threads(threads) firstprivate(T0_in, T1_in, T21_out, T18_slots, T20_slots, n0, n1, T0_offset, T22_index_size, errors)
   {
     int64* __restrict const T18_part = own_part(T18_parts, T18_slots, threads, 0LL);
     double* __restrict const T20_part = own_part(T20_parts, T20_slots, threads, 0.0);
