@@ -182,7 +182,7 @@ class ExpressionPrinter:
         compares = _is_comparison(call) and any(map(self._depends_on_choice, call.args))
         if compares or call.op in _SPECIAL_CASES:
             self.compares_choices = True
-        compute = call.args[-1].dtype
+        compute = _spelled_for(call)
         template = KERNEL_TABLE[call.op].spelling(compute)
         for name in _CALLED.findall(template):
             key = self.target.library.key(name, compute.spelling)
@@ -233,6 +233,13 @@ class ExpressionPrinter:
 
 def _is_narrow_integer(dtype: DataType) -> bool:
     return dtype.category is Category.INTEGER and dtype.itemsize < 4
+
+
+def _spelled_for(call: Call) -> DataType:
+    """The type of its operands; of a predicate of several types, one that is no truth value."""
+    types = [arg.dtype for arg in call.args]
+    last = types[-1]
+    return next((t for t in types if t is not last), last) if last is DataType.Bool else last
 
 
 def _is_comparison(expression: Expression) -> bool:

@@ -106,15 +106,14 @@ def _part(op: Slice, emit: Emitter) -> Operation | Value | None:
     if not isinstance(whole, Cat):
         return None
     dim = whole.dim
-    starts, steps = static(op.starts), static(op.steps)
-    ends = [min(end, size) for end, size in zip(static(op.ends), op.arg.shape, strict=True)]
+    starts = list(map(min, static(op.starts), op.arg.shape))
+    ends = list(map(min, static(op.ends), op.arg.shape))
     low = 0
     for part in whole.args:
         high = low + part.shape[dim]
         if low <= starts[dim] and ends[dim] <= high:
             before = [low if each == dim else 0 for each in range(len(starts))]
-            return Slice(
-                part, tuple(map(sub, starts, before)), tuple(map(sub, ends, before)), steps
-            )
+            first, end = tuple(map(sub, starts, before)), tuple(map(sub, ends, before))
+            return Slice(part, first, end, op.steps)
         low = high
     return None

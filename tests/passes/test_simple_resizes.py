@@ -98,6 +98,7 @@ def test_other_views_of_a_concatenation_stay(shape: tuple[int, ...]):
         ((2, 1), (5, 4), ["slice"]),
         ((0, 0), (2, 4), ["slice"]),
         ((5, 0), (9, 4), ["slice"]),
+        ((2, 5), (4, 7), ["slice"]),
         ((1, 0), (3, 4), ["cat", "slice"]),
         ((0, 0), (9, 2), ["cat", "slice"]),
     ],

@@ -9,6 +9,7 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from tests.definitions import agrees, defined
 
 Define = Callable[[FusionDefinition, Handle], list[Handle]]
 FLOAT, INT = DataType.Float, DataType.Int
@@ -63,3 +64,17 @@ def test_any_byte_but_0_is_true(name: str, shape: tuple[int, int], target: str) 
         for output in CASES[name](fd, fd.from_pytorch(mask)):
             fd.add_output(output)
     fd.validate([mask], target=target)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.name)
+def test_a_truth_value_beside_a_number(dtype: DataType, target: str):
+    number = torch.tensor([2, 0, -1, 0, 4]).to(dtype.torch)
+    truth = torch.tensor([True, True, False, False, True])
+
+    def build(fd: FusionDefinition, x: Handle, mask: Handle) -> list[Handle]:
+        pairs = ((x, mask), (mask, x))
+        operations = (fd.ops.logical_and, fd.ops.logical_or)
+        return [join(a, b) for join in operations for a, b in pairs]
+
+    agrees(defined(build, number, truth), [number, truth], target)
