@@ -53,6 +53,8 @@ class KernelPrinter(ABC, Generic[Around]):
     """Prints one kernel. A subclass says how a target spells functions, loops and vector access."""
 
     target: Target
+    most_sizes: int = 1 << 31
+    """Sizes that a kernel takes one by one; more are in an array."""
 
     def __init__(self, segment: Segment, nest: LoopNest, around: Around) -> None:
         self.segment = segment
@@ -77,11 +79,16 @@ class KernelPrinter(ABC, Generic[Around]):
         self.nodes(self.nest.body)
         body, self.out = self.out.text, Writer()
         assert all(f"{value}_out" in body for value in self.segment.stores), "all is stored"
-        arguments = self._arguments()
+        arguments, sizes = self._arguments(), self.sizes.parameters
+        in_array = len(sizes) > self.most_sizes
         parameters = [
             declaration(argument, self.segment, self.expressions, self.index)
-            for argument in arguments
+            for argument in (arguments[: -len(sizes)] if in_array else arguments)
         ]
+        if in_array:
+            parameters.append(f"const {self.index}* {self.target.restrict} sizes")
+            named = (f"{size.name} = sizes[{at}]" for at, size in enumerate(sizes))
+            body = f"const {self.index} {', '.join(named)};\n{body}"
         if self.checks:
             parameters.append("long long* errors")
         body = self.finish(body, [parameter.split()[-1] for parameter in parameters])
@@ -97,6 +104,7 @@ class KernelPrinter(ABC, Generic[Around]):
             tuple(self.checks),
             compares_choices=self.expressions.compares_choices,
             calls_in_lanes=any(isinstance(n, LaneCall) for n in every_node(self.nest.body)),
+            sizes_in_array=in_array,
         )
 
     def nodes(self, nodes: Sequence[Node]) -> None:

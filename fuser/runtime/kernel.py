@@ -55,7 +55,10 @@ def c_type(argument: Argument) -> type:
 def c_types(source: KernelSource) -> list[type]:
     """The ctypes types of what a kernel is called with; last, where errors go."""
     errors = [ctypes.c_void_p] if source.checks else []
-    return [*map(c_type, source.arguments), *errors]
+    if not source.sizes_in_array:
+        return [*map(c_type, source.arguments), *errors]
+    others = (c_type(each) for each in source.arguments if not isinstance(each, Size))
+    return [*others, ctypes.c_void_p, *errors]
 
 
 def sizes_of(source: KernelSource) -> tuple[int, ...]:
@@ -63,9 +66,12 @@ def sizes_of(source: KernelSource) -> tuple[int, ...]:
     return tuple(each.number for each in source.arguments if isinstance(each, Size))
 
 
-def c_sizes(source: KernelSource) -> tuple[CNumber, ...]:
+def c_sizes(source: KernelSource) -> tuple[CNumber | ctypes.Array[ctypes.c_int64], ...]:
     """The same in their ctypes, for functions that are called through ctypes: numbers would be
-    converted each time."""
+    converted each time; or all of them in one array."""
+    if source.sizes_in_array:
+        numbers = sizes_of(source)
+        return ((ctypes.c_int64 * len(numbers))(*numbers),)
     return tuple(c_type(each)(each.number) for each in source.arguments if isinstance(each, Size))
 
 

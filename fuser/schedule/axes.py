@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import IndexValue
-from fuser.schedule.index import Axis, Index, affine_parts, index_of, substitute
+from fuser.schedule.index import Axis, Index, affine_parts, index_of, substitute, substitution
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.row_body import AnySweep
 from fuser.schedule.statements import Let, Load, Prefetch, Store
@@ -36,14 +36,14 @@ def merge_axes(
     """Neighbouring axes merged that all indices walk as one, and what each axis has become."""
     left = [axis for axis in axes if axis.extent != 1]
     replaced: dict[Axis, Index] = {}
-    position = len(left) - 2
+    position, now = len(left) - 2, set(indices)
     while position >= 0:
         outer, inner = left[position : position + 2]
-        now = [substitute(index, replaced) for index in indices]
         if all(_walks_as_one(index, outer, inner) for index in now):
             merged = Axis(outer.path, outer.extent * inner.extent)
             change = {outer: Index(), inner: index_of(merged)}
             replaced = {axis: substitute(at, change) for axis, at in replaced.items()} | change
+            now = set(map(substitution(change), now))
             left[position : position + 2] = [merged]
         position -= 1
     return tuple(left), replaced
@@ -62,13 +62,13 @@ def replace_axes(sweep: AnySweep, replaced: Mapping[Axis, Index]) -> AnySweep:
     """A sweep with axes replaced in every index."""
     if not replaced:
         return sweep
-    folds = (dataclasses.replace(fold, at=substitute(fold.at, replaced)) for fold in sweep.folds)
+    change = substitution(replaced)
     return dataclasses.replace(
         sweep,
-        code=tuple(moved(node, replaced) for node in sweep.code),
-        folds=tuple(folds),
-        stores=tuple(moved(store, replaced) for store in sweep.stores),
-        ahead=tuple(moved(asked, replaced) for asked in sweep.ahead),
+        code=tuple(with_index(node, change) for node in sweep.code),
+        folds=tuple(dataclasses.replace(fold, at=change(fold.at)) for fold in sweep.folds),
+        stores=tuple(with_index(store, change) for store in sweep.stores),
+        ahead=tuple(with_index(asked, change) for asked in sweep.ahead),
     )
 
 

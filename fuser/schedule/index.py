@@ -31,39 +31,100 @@ class Variable:
     extent: int
 
 
+class _Nested:
+    """What is inside of others, over and over: its hash, and its place among the terms of a sum,
+    are found once."""
+
+    __slots__ = ("_hash", "_key")
+    _hash: int
+    _key: tuple[object, ...]
+
+    def made_of(self) -> tuple[object, ...]:
+        """Its fields."""
+        raise NotImplementedError
+
+    def find_key(self) -> tuple[object, ...]:
+        """What it is ordered by."""
+        raise NotImplementedError
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash(self.made_of()))
+            return self._hash
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is ordered by, found once."""
+        try:
+            return self._key
+        except AttributeError:
+            object.__setattr__(self, "_key", self.find_key())
+            return self._key
+
+
 @dataclass(frozen=True, slots=True)
-class Quotient:
+class _Division(_Nested):
+    of: Index
+    divisor: int
+    __hash__ = _Nested.__hash__
+
+    def made_of(self) -> tuple[object, ...]:
+        return type(self), self.of, self.divisor
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient(_Division):
     """of // divisor."""
 
-    of: Index
-    divisor: int
+    __hash__ = _Nested.__hash__
+
+    def find_key(self) -> tuple[object, ...]:
+        return 1, (), self.divisor, *self.of.key
 
 
 @dataclass(frozen=True, slots=True)
-class Remainder:
+class Remainder(_Division):
     """of % divisor, not negative."""
 
-    of: Index
-    divisor: int
+    __hash__ = _Nested.__hash__
+
+    def find_key(self) -> tuple[object, ...]:
+        return 2, (), self.divisor, *self.of.key
 
 
 @dataclass(frozen=True, slots=True)
-class Clamped:
+class Clamped(_Nested):
     """`of`, or the nearest of 0 to extent - 1: where an element outside is read instead."""
 
     of: Index
     extent: int
+    __hash__ = _Nested.__hash__
+
+    def made_of(self) -> tuple[object, ...]:
+        return self.of, self.extent
+
+    def find_key(self) -> tuple[object, ...]:
+        return 4, (), self.extent, *self.of.key
 
 
 Term = Axis | Variable | Quotient | Remainder | Clamped
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class Index(_Nested):
     """constant + sum of coefficient * term; no coefficient is 0 and no term appears twice."""
 
     constant: int = 0
     terms: tuple[tuple[Term, int], ...] = ()
+    __hash__ = _Nested.__hash__
+
+    def made_of(self) -> tuple[object, ...]:
+        return self.constant, self.terms
+
+    def find_key(self) -> tuple[object, ...]:
+        return self.constant, tuple((_term_key(term), factor) for term, factor in self.terms)
 
     def __add__(self, other: Index) -> Index:
         return total(((self, 1), (other, 1)))
@@ -201,27 +262,44 @@ def clean_cut(index: Index) -> tuple[Axis, int] | None:
 
 def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
     """`index` with axes replaced."""
-    return rewrite(index, lambda term: replacements.get(term) if isinstance(term, Axis) else None)
+    return substitution(replacements)(index)
 
 
-def rewrite(index: Index, change: Callable[[Term], Index | None]) -> Index:
+def substitution(replacements: Mapping[Axis, Index]) -> Callable[[Index], Index]:
+    """Replaces axes in every index it is given, of which many have terms in common."""
+    known: dict[Term, Index] = {}
+
+    def change(term: Term) -> Index | None:
+        return replacements.get(term) if isinstance(term, Axis) else None
+
+    return lambda index: rewrite(index, change, known)
+
+
+def rewrite(
+    index: Index, change: Callable[[Term], Index | None], known: dict[Term, Index] | None = None
+) -> Index:
     """`index` with what `change` makes of a term in its place, also inside of others; None keeps
-    it."""
+    it. `known` is what has come of terms before."""
+    known = {} if known is None else known
     parts: list[tuple[Index, int]] = [(Index(index.constant), 1)]
     for term, coefficient in index.terms:
-        changed = change(term)
-        parts.append((_rewritten_inside(term, change) if changed is None else changed, coefficient))
+        if term not in known:
+            changed = change(term)
+            known[term] = _rewritten_inside(term, change, known) if changed is None else changed
+        parts.append((known[term], coefficient))
     return total(parts)
 
 
-def _rewritten_inside(term: Term, change: Callable[[Term], Index | None]) -> Index:
+def _rewritten_inside(
+    term: Term, change: Callable[[Term], Index | None], known: dict[Term, Index]
+) -> Index:
     match term:
         case Axis() | Variable():
             return index_of(term)
         case Clamped():
-            return clamp(rewrite(term.of, change), term.extent)
+            return clamp(rewrite(term.of, change, known), term.extent)
         case Quotient() | Remainder():
-            quotient, remainder = divide(rewrite(term.of, change), term.divisor)
+            quotient, remainder = divide(rewrite(term.of, change, known), term.divisor)
             return quotient if isinstance(term, Quotient) else remainder
 
 
@@ -284,7 +362,4 @@ def _term_key(term: Term) -> tuple[object, ...]:
         return (0, term.path, 0)
     if isinstance(term, Variable):
         return (3, (), term.name)
-    inner = tuple((_term_key(t), c) for t, c in term.of.terms)
-    if isinstance(term, Clamped):
-        return (4, (), term.extent, term.of.constant, inner)
-    return (1 if isinstance(term, Quotient) else 2, (), term.divisor, term.of.constant, inner)
+    return term.key
