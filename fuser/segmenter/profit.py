@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, operands
-from fuser.ir.pointwise import TABLE
+from fuser.ir.pointwise import COSTLY, TABLE
 from fuser.ir.random_numbers import COST
 
 MOST_PARTS = 4
@@ -83,6 +83,9 @@ class Machine:
     most_loads_in_pieces: int = 1 << 62
     """Loads of all pieces together: each may have an argument of its own, and a call has 1024."""
 
+    wide: int = 3
+    """How many times longer costly functions take of float64 than of float32."""
+
     gathered: int = 1
     """Instructions for an element that a gather reads: its index is checked, and it is loaded by
     itself, where neighbours are a vector."""
@@ -133,13 +136,14 @@ PROCESSOR = Machine(
     most_in_pieces=2048,
     most_costly_in_pieces=1000,
     most_loads_in_pieces=768,
+    wide=24,
     gathered=32,
     few_columns=8,
     rounds_in_software=True,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
-rows. Of points, what does not fit registers is in the first cache, and a tensor is an argument or
-six of the 1024 that a call has."""
+rows. Functions of float64 are not in vectors: a power is 8 ns. Of points, what does not fit
+registers is in the first cache, and a tensor is an argument or six of the 1024 that a call has."""
 
 
 def operation_cost(op: Operation, machine: Machine) -> int:
@@ -155,7 +159,10 @@ def operation_cost(op: Operation, machine: Machine) -> int:
     if not isinstance(op, Pointwise):
         return 1
     cost = TABLE[op.op].cost
-    return _WIDE * cost if op.op not in _OF_POSITIONS and _reads_wide(op) else cost
+    if op.op in _OF_POSITIONS or not _reads_wide(op):
+        return cost
+    of_integers = all(value.dtype.is_integral for value in operands(op))
+    return cost * (_WIDE if cost < COSTLY or of_integers else machine.wide)
 
 
 def size_in_text(op: Operation, machine: Machine) -> int:

@@ -1,6 +1,10 @@
 import pytest
+import torch
 
+from fuser import FusionDefinition
+from fuser.frontend.handles import Handle
 from fuser.segmenter import GPU, PROCESSOR
+from tests.definitions import defined
 
 MACHINES = pytest.mark.parametrize("machine", [GPU, PROCESSOR], ids=["gpu", "processor"])
 
@@ -36,3 +40,14 @@ def test_few_rows_that_are_swept_again_leave_processors_of_a_gpu_idle():
 
 def test_cores_share_few_rows():
     assert PROCESSOR.kernel_cost(1000, 0, 0, rows=1) == PROCESSOR.kernel_cost(1000, 0, 0)
+
+
+@pytest.mark.parametrize(("dtype", "kernels"), [(torch.float64, 2), (torch.float32, 1)], ids=str)
+def test_functions_of_float64_are_not_made_again_for_each_row(dtype: torch.dtype, kernels: int):
+    rows, exponents = torch.randn(96, 128, dtype=dtype), torch.rand(1, 128, dtype=dtype)
+
+    def build(fd: FusionDefinition, x: Handle, power: Handle) -> Handle:
+        return x / fd.ops.pow(2.0, power)
+
+    fd = defined(build, rows, exponents)
+    assert len(fd.plan([rows, exponents], target="cpu").kernels) == kernels
