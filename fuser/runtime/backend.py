@@ -22,6 +22,7 @@ from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.executor import LoadedKernel
 from fuser.runtime.kernel import c_sizes, sizes_of
 from fuser.runtime.nvrtc import options
+from fuser.runtime.processor import is_intel
 from fuser.runtime.resources import Resources
 from fuser.runtime.sass import disassemble
 from fuser.runtime.target_name import TargetName
@@ -145,8 +146,10 @@ class CpuBackend(Backend):
 
     point_parameters = CpuParameters()
     """What points are mapped by."""
-    row_parameters = CpuRowParameters()
-    """What rows and scatters are mapped by."""
+    row_parameters = CpuRowParameters(later_from_bytes=0 if is_intel() else 15 << 20)
+    """What rows and scatters are mapped by. On a Zen 5, rows that lie in the 32 MiB of its shared
+    cache are read sooner if none is asked for: layer norms of [2048, 768] float32 and [4000, 1000]
+    bfloat16 take 0.8 of the time. The gradient of rows of 4096 in memory takes 0.64 if they are."""
     row_in_text = 128
     """The most elements of rows whose length is a number of the text where a definition has one
     size: layer norms of 16 and of 32 elements take 0.67 and 0.84 of the time."""

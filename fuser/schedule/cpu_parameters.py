@@ -197,6 +197,9 @@ class CpuRowParameters:
     ahead_bytes: int = 4096
     """Bytes ahead of a sweep at which memory is asked for; at least one row."""
 
+    later_from_bytes: int = 0
+    """The least bytes of all rows from which a later one is asked for."""
+
     ahead_from_bytes: int = 48 << 20
     """The least bytes that are summed in all, from which what comes soon is asked for."""
 

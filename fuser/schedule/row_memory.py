@@ -101,14 +101,17 @@ def _of_a_later_row(
 ) -> Iterator[Prefetch]:
     """If `soon`, of rows that follow each other, what follows in memory."""
     points = point_count(sweep.axes)
-    for load in _placed(sweep):
+    loads = [load for load in _placed(sweep) if load.at.coefficient(rows[-1])]
+    read = sum(load.dtype.itemsize for load in loads) * points * point_count(rows)
+    pays = read >= parameters.later_from_bytes
+    for load in loads:
         if soon and load.at.coefficient(rows[-1]) == points:
-            yield Prefetch(load.name, load.tensor, load.at, 1)
-        elif load.at.coefficient(rows[-1]):
+            yield Prefetch(load.name, load.tensor, load.at, 1, pays=pays)
+        else:
             between = parameters.ahead_bytes / (points * load.dtype.itemsize)
             axis, steps = later(rows, max(between, rows_at_once))
             at = substitute(load.at, {axis: Index(steps, ((axis, 1),))})
-            yield Prefetch(load.name, load.tensor, at, 1, there=True)
+            yield Prefetch(load.name, load.tensor, at, 1, there=True, pays=pays)
 
 
 def _soon_after(

@@ -303,8 +303,8 @@ static inline void stream_fence() {
 #endif
 }
 
-extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const index64 n0, const index64 n1, const index64 T0_offset, const index64 past_cache, const bool threaded) {
-  #pragma omp parallel if (threaded) firstprivate(T0_in, T5_out, n0, n1, T0_offset, past_cache)
+extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const index64 n0, const index64 n1, const index64 T0_offset, const index64 asks_ahead, const index64 past_cache, const bool threaded) {
+  #pragma omp parallel if (threaded) firstprivate(T0_in, T5_out, n0, n1, T0_offset, asks_ahead, past_cache)
   {
     #pragma omp for
     for (index64 i0 = 0; i0 < n0; ++i0) {
@@ -330,7 +330,7 @@ extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* _
       for (int lane = 0; lane < 32; ++lane) T4_lanes[lane] = 0.0f;
       const auto round1 = [&](const index64 i1, const int done) __attribute__((always_inline)) {
         const index64 first = i1;
-        prefetch_lanes<32>(T0_in + i0 * n1 + i1 + T0_offset);
+        if (asks_ahead) prefetch_lanes<32>(T0_in + i0 * n1 + i1 + T0_offset);
         float T3_given[32];
         float T3_held[32];
         #pragma omp simd
