@@ -22,6 +22,7 @@ class Sizes:
         self._in_text = in_text
         self.dtype = dtype
         self._names = {axis: f"i{depth}" for depth, axis in enumerate(axes)}
+        self._extents = {axis: f"n{depth}" for depth, axis in enumerate(axes)}
         self._parameters: dict[str, Size] = {}
         self._divisors = 0
         self.sections: dict[str, None] = {}
@@ -53,11 +54,11 @@ class Sizes:
         """`n0` for `i0`, or a number of the text."""
         if axis in self._in_text:
             return str(axis.extent)
-        return self.parameter(f"n{self._names[axis][1:]}", axis.extent)
+        return self.parameter(self._extents[axis], axis.extent)
 
     def bound(self, axis: Axis, place: int) -> str:
         """Where a part of an axis begins or ends."""
-        return self.parameter(f"n{self._names[axis][1:]}_part", place) if place else "0"
+        return self.parameter(f"{self._extents[axis]}_part", place) if place else "0"
 
     def parameter(self, name: str, number: int) -> str:
         """Declare (once) a parameter and return its name."""
@@ -131,7 +132,7 @@ class Sizes:
         inner_axes = self._axes[self._axes.index(axis) + 1 :]
         for inner in inner_axes:
             product *= inner.extent
-            names.append(f"n{self._names[inner][1:]}")
+            names.append(self._extents[inner])
             if product == coefficient:
                 return " * ".join(self.extent(a) for a in inner_axes[: len(names)])
         return None
