@@ -14,16 +14,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from fuser.frontend.profiler import PROFILERS
-from fuser.integrations.fx_types import is_static, is_write, meta_of
+from fuser.integrations.fx_types import is_write, meta_of, tensor_of
 from fuser.integrations.graph_text import Forward, GraphWriter
 from fuser.integrations.outer_views import Alias
 from fuser.integrations.partition_call import PartitionCall
+from fuser.integrations.products import PooledProduct
 from fuser.runtime.buffers import laid_out
 from fuser.runtime.call import alignment, is_traced
 from fuser.runtime.overlaps import are_apart, overlapping
@@ -32,7 +35,11 @@ from fuser.runtime.torch_shortcuts import Recognizes, never, recognizer
 from fuser.schedule import ACCESS_BYTES
 
 ATTEMPTS = 8
-"""How often a graph's inputs may lie in a new way, until no more are recorded."""
+"""How often a graph's inputs of the same sizes may lie in a new way, until no more are recorded."""
+
+MOST_SIZES = 64
+"""How many sizes of inputs are looked at where tracing left some open: of a text that grows by a
+word each time, none comes again."""
 
 _CONTIGUOUS = (torch.mm, torch.bmm, torch.addmm)
 """Their results are contiguous, whatever they read."""
@@ -44,11 +51,11 @@ def hoisted(outer: GraphModule) -> Forward:
 
 
 def _may_be_hoisted(graph: Graph) -> bool:
-    """Whether all sizes that partitions read are known, and torch writes numbers only."""
+    """Whether the inputs' sizes say all that partitions read, and torch writes numbers only."""
     read = [node for call in graph.nodes if _is_checked(call) for node in call.all_input_nodes]
     writes = (node.target for node in graph.nodes if is_write(node))
     numbers = all(target is torch.ops.aten.copy_.default for target in writes)
-    return bool(read) and all(map(_is_sized, read)) and numbers
+    return bool(read) and all(map(_follows, read)) and numbers
 
 
 def _is_checked(node: Node) -> bool:
@@ -64,10 +71,11 @@ def _updated(node: Node) -> list[Node]:
     return [cast("Node", node.args[number]) for number in call.updated]
 
 
-def _is_sized(node: Node) -> bool:
-    """Whether a node's result is a tensor of the same sizes in every call."""
+def _follows(node: Node) -> bool:
+    """Whether the sizes of the graph's inputs, and the numbers among these, say of which sizes a
+    node's result is, or which number."""
     value = meta_of(node)
-    return isinstance(value, torch.Tensor) and all(map(is_static, value.shape))
+    return isinstance(value, torch.Tensor | torch.SymInt | int) and not free_unbacked_symbols(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,52 +111,70 @@ class _Habit:
     run: Forward
 
 
+@dataclass(slots=True)
+class _OfSizes:
+    """What is known of inputs of some sizes: how the last ones lay, and of which is a habit."""
+
+    habit: _Habit
+    last: Recognizes = never
+    attempts: int = ATTEMPTS
+
+
 class _GraphCall:
-    """Calls a graph, without checks where inputs lie as in two calls before. Threads may share it:
-    a habit is replaced as a whole."""
+    """Calls a graph, without checks where inputs lie as in two calls before; of sizes that tracing
+    left open, in two with the same ones. Threads may share it: a habit is replaced as a whole."""
 
     def __init__(self, outer: GraphModule) -> None:
         self._outer, self._checked = outer, cast("Forward", outer.forward)
         self._places = [node for node in outer.graph.nodes if node.op == "placeholder"]
-        self._read = [n for n, node in enumerate(self._places) if any(map(_is_checked, node.users))]
+        numbered = list(enumerate(self._places))
+        self._numbers = [n for n, node in numbered if not isinstance(meta_of(node), torch.Tensor)]
+        read = {n for n, node in numbered if any(map(_is_checked, node.users))}
+        self._read = sorted(read.union(self._numbers))
         written = {node for call in outer.graph.nodes for node in _updated(call)}
         self._updated = [at for at, n in enumerate(self._read) if self._places[n] in written]
-        self._attempts = ATTEMPTS
-        self._last: Recognizes = never
-        self._habit = _Habit(never, self._checked)
+        self._unknown = _Habit(never, self._checked)
+        self._known: dict[tuple[object, ...], _OfSizes] = {}
 
     def __call__(self, inputs: list[Any]) -> Any:
         """The graph's results."""
-        habit = self._habit
         if PROFILERS or is_traced():
             return self._checked(inputs)
+        sizes = tuple(inputs[n] for n in self._numbers)
+        known = self._known.get(sizes)
+        if known is None:
+            if len(self._known) >= MOST_SIZES:
+                return self._checked(inputs)
+            known = self._known[sizes] = _OfSizes(self._unknown)
+        habit = known.habit
         if habit.recognizes([inputs[n] for n in self._read]):
             return habit.run(inputs)
-        if self._attempts > 0 and (recognizes := self._seen_again(inputs)):
-            return self._recorded(recognizes, inputs)
+        if known.attempts > 0 and (recognizes := self._seen_again(known, inputs)):
+            return self._recorded(known, recognizes, inputs)
         return self._checked(inputs)
 
-    def _seen_again(self, inputs: list[Any]) -> Recognizes | None:
+    def _seen_again(self, known: _OfSizes, inputs: list[Any]) -> Recognizes | None:
         """What recognizes inputs without a habit, if they lie as the last ones without one."""
-        read, last = [inputs[n] for n in self._read], self._last
+        read, last = [inputs[n] for n in self._read], known.last
         if last(read):
             return last
-        self._attempts -= 1
+        known.attempts -= 1
         if not overlapping(read, self._updated):
-            self._last = recognizer(read, are_apart(read, self._updated) if self._updated else None)
+            known.last = recognizer(read, are_apart(read, self._updated) if self._updated else None)
         return None
 
-    def _recorded(self, recognizes: Recognizes, inputs: list[Any]) -> Any:
+    def _recorded(self, known: _OfSizes, recognizes: Recognizes, inputs: list[Any]) -> Any:
         """The results, and a habit of inputs that lie as these."""
         recorder = _Recorder(self._outer)
         recorder.see_inputs(self._places, inputs)
         results = recorder.boxed_run(inputs)
-        self._habit = _Habit(recognizes, _without_checks(self._outer, recorder, self._forget))
+        run = _without_checks(self._outer, recorder, partial(self._forget, known))
+        known.habit = _Habit(recognizes, run)
         return results
 
-    def _forget(self) -> None:
-        """Check all from now on."""
-        self._attempts, self._habit = 0, _Habit(never, self._checked)
+    def _forget(self, known: _OfSizes) -> None:
+        """Check all of such sizes from now on."""
+        known.attempts, known.habit = 0, self._unknown
 
 
 class _Recorder(Interpreter):
@@ -206,17 +232,37 @@ def _without_checks(outer: GraphModule, seen: _Recorder, forget: Callable[[], No
                 node, node.target.at, (*node.args, there.sizes, there.strides, offset)
             )
             settled.add(node)
-        elif node not in settled:
+        elif _is_number(node):
             writer.call(node)
+            if _follows(node):
+                settled.add(node)
+        elif node not in settled:
+            made_by = _product_of(node, seen)
+            if made_by is node.target:
+                writer.call(node)
+            else:
+                writer.call_instead(node, made_by, node.args)
             lies = seen.lies.get(node)
             if lies is None or not lies.aligned:
                 continue
-            if node.op == "get_attr" or node.target in _CONTIGUOUS:
+            if node.op == "get_attr" or made_by in _CONTIGUOUS:
                 settled.add(node)
             elif lies.can_be_laid and any(map(_is_checked, node.users)):
                 writer.lay(node, lies.again)
                 settled.add(node)
     return writer.function()
+
+
+def _product_of(node: Node, seen: _Recorder) -> Any:
+    """What a node calls; of products, what makes results of the sizes that were seen."""
+    product = node.target
+    if not isinstance(product, PooledProduct) or node.kwargs:
+        return product
+    return product.of_result(seen.lies[node].sizes, tensor_of(node).element_size())
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(meta_of(node), torch.SymInt | int)
 
 
 def _may_run(node: Node, seen: _Recorder) -> bool:

@@ -7,7 +7,7 @@ has decided, and `product_library` says what computes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -52,10 +52,20 @@ class PooledProduct:
         self._packet, self._row = packet, row
         self.__name__ = self.__qualname__ = f"pooled_{packet.__name__}"
 
+    def of_result(self, sizes: Sequence[int], itemsize: int) -> Product:
+        """What makes results of these sizes: torch's own function where they are small."""
+        size = math.prod(self._held(sizes)) * itemsize
+        return _QUICKEST.get(self._packet.default, self) if size < POOLED_BYTES else self
+
+    def _held(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """The sizes, with rows as they lie."""
+        *outer, length = sizes
+        return (*outer, max(self._row, length))
+
     def __call__(self, *given: torch.Tensor, **scales: Any) -> torch.Tensor:
         *_, left, right = given
         *outer, length = *left.shape[:-1], right.shape[-1]
-        held = (*outer, max(self._row, length))
+        held = self._held((*outer, length))
         size = math.prod(held) * left.element_size()
         if size < POOLED_BYTES or torch.is_grad_enabled():
             return self._packet.default(*given, **scales)

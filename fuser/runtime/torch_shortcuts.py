@@ -26,17 +26,36 @@ _UNALIGNED = 15
 
 def recognizer(inputs: Inputs, apart: Callable[[Sequence[int]], bool] | None = None) -> Recognizes:
     """Whether a call's inputs are tensors of the sizes, strides, dtypes, device and alignment of
-    these, and `apart` holds. It may say no where they are, as for other settings of autograd.
+    these, and `apart` holds; and the same numbers. It may say no where they are, as for other
+    settings of autograd.
 
     `apart` says of addresses how tensors lie to each other: it is not asked again about the same.
     """
+    places = [at for at, given in enumerate(inputs) if isinstance(given, torch.Tensor)]
+    if len(places) == len(inputs):
+        return _tensor_recognizer(inputs, apart)
+    numbers = {at: given for at, given in enumerate(inputs) if at not in places}
+    countable = all(type(number) is int for number in numbers.values())
+    if apart is not None or not countable:
+        return never
+    tensors = _tensor_recognizer([inputs[at] for at in places], None)
+
+    def recognizes(given: Inputs) -> bool:
+        if len(given) != len(inputs):
+            return False
+        alike = all(type(given[at]) is int and given[at] == n for at, n in numbers.items())
+        return alike and tensors([given[at] for at in places])
+
+    return recognizes
+
+
+def _tensor_recognizer(inputs: Any, apart: Callable[[Sequence[int]], bool] | None) -> Recognizes:
     make: Any = getattr(_guards, "TensorGuards", None)
-    tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
-    if make is None or len(tensors) < len(inputs):
+    if make is None:
         return never
     check = make(*inputs, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
     count, approved = len(inputs), list[int]()
-    empty = [place for place, tensor in enumerate(tensors) if tensor.numel() == 0]
+    empty = [place for place, tensor in enumerate(inputs) if tensor.numel() == 0]
 
     def recognizes(given: Inputs) -> bool:
         nonlocal approved

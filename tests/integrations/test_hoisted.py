@@ -18,7 +18,7 @@ from torch import nn
 
 from fuser import PythonProfiler, debug
 from fuser.integrations import dynamo
-from fuser.integrations.hoisted import ATTEMPTS, hoisted
+from fuser.integrations.hoisted import ATTEMPTS, MOST_SIZES, hoisted
 from fuser.integrations.partition_call import PartitionCall
 
 
@@ -122,7 +122,7 @@ def test_inputs_that_never_lie_alike_are_recorded_no_more() -> None:
         x = torch.randn(4, 8 + 4 * n)[:, :8]
         (got,) = run([x, W])
         torch.testing.assert_close(got, (x.sin() @ W).cos())
-    assert run._attempts == 0
+    assert [known.attempts for known in run._known.values()] == [0]
     torch.testing.assert_close(run([X, W])[0], (X.sin() @ W).cos())
 
 
@@ -449,13 +449,25 @@ def test_a_profiler_times_all_partitions(called: list[str]) -> None:
     assert called == []
 
 
-def test_open_sizes_are_checked(called: list[str]) -> None:
+def test_open_sizes_are_checked_until_they_come_again(called: list[str]) -> None:
     run = compiled(layers_of_any, dynamic=True)
-    for rows in (4, 5, 6, 6, 6):
+    run(torch.randn(3, 8), W)
+    for rows, checked in ((4, 2), (5, 2), (4, 2), (4, 0), (5, 2), (5, 0), (4, 0), (6, 2)):
         called.clear()
         x = torch.randn(rows, 8)
         torch.testing.assert_close(run(x, W), layers_of_any(x, W))
-        assert called != []
+        assert len(called) == checked
+
+
+def test_of_very_many_sizes_the_first_are_remembered(called: list[str]) -> None:
+    run = compiled(layers_of_any, dynamic=True)
+    for rows in (*range(2, MOST_SIZES + 20), *range(2, MOST_SIZES + 20)):
+        x = torch.randn(rows, 8)
+        torch.testing.assert_close(run(x, W), layers_of_any(x, W))
+    for rows, checked in ((10, 0), (MOST_SIZES + 10, 2)):
+        called.clear()
+        run(torch.randn(rows, 8), W)
+        assert len(called) == checked
 
 
 def layers_of_any(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -70,6 +70,23 @@ def test_what_is_not_is_not(name: str):
     assert not recognizer([like(4, 8), like(8)])(OTHERS[name]())
 
 
+def test_numbers_are_alike_if_they_are_the_same():
+    recognizes = recognizer([like(4, 8), 3, like(8), 1])
+    assert recognizes([like(4, 8), 3, like(8), 1])
+    others: list[list[torch.Tensor | float]] = [
+        [like(4, 8), 4, like(8), 1],
+        [like(4, 8), 3, like(8), True],
+        [like(4, 8), 3.0, like(8), 1],
+        [like(4, 9), 3, like(8), 1],
+        [like(4, 8), like(8), 3, 1],
+        [like(4, 8), 3, like(8)],
+    ]
+    assert not any(map(recognizes, others))
+    assert recognizer([3])([3])
+    assert not recognizer([3])([4])
+    assert not recognizer([2.0, like(8)])([2.0, like(8)])
+
+
 @pytest.mark.parametrize(
     "first", [lambda: [unaligned(4, 8)], lambda: [like(4), 2.0], lambda: [freed(4)]]
 )
