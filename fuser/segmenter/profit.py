@@ -136,14 +136,15 @@ PROCESSOR = Machine(
     most_in_pieces=2048,
     most_costly_in_pieces=1000,
     most_loads_in_pieces=768,
-    wide=24,
+    wide=8,
     gathered=32,
     few_columns=8,
     rounds_in_software=True,
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
-rows. Functions of float64 are not in vectors: a power is 8 ns. Of points, what does not fit
-registers is in the first cache, and a tensor is an argument or six of the 1024 that a call has."""
+rows. Functions of float64 take 3 to 17 times as long as those of float32. Of points, what does not
+fit registers is in the first cache, and a tensor is an argument or six of the 1024 that a call
+has."""
 
 
 def operation_cost(op: Operation, machine: Machine) -> int:

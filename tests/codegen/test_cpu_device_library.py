@@ -98,6 +98,7 @@ BOUNDS = {
     "normal_cdf": Bound(3.0, NORMAL_CDF, least=-24, result=1.0),
     "plus_exp": Bound(2.5, EXP_NONPOSITIVE, least=-126, by_size=0.05),
     "gelu": Bound(3.5, GELU, least=-22),
+    "lgamma": Bound(0.8),
     "log": Bound(1.0),
     "log10": Bound(1.0),
     "log1p": Bound(1.7),
