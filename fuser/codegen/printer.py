@@ -80,18 +80,20 @@ class KernelPrinter(ABC, Generic[Around]):
         body, self.out = self.out.text, Writer()
         assert all(f"{value}_out" in body for value in self.segment.stores), "all is stored"
         arguments, sizes = self._arguments(), self.sizes.parameters
-        in_array = len(sizes) > self.most_sizes
         parameters = [
             declaration(argument, self.segment, self.expressions, self.index)
-            for argument in (arguments[: -len(sizes)] if in_array else arguments)
+            for argument in arguments
         ]
-        if in_array:
-            parameters.append(f"const {self.index}* {self.target.restrict} sizes")
-            named = (f"{size.name} = sizes[{at}]" for at, size in enumerate(sizes))
-            body = f"const {self.index} {', '.join(named)};\n{body}"
         if self.checks:
             parameters.append("long long* errors")
         body = self.finish(body, [parameter.split()[-1] for parameter in parameters])
+        in_array = len(sizes) > self.most_sizes
+        if in_array:
+            first = arguments.index(sizes[0])
+            array = f"const {self.index}* {self.target.restrict} sizes"
+            parameters[first : first + len(sizes)] = [array]
+            named = (f"{size.name} = sizes[{at}]" for at, size in enumerate(sizes))
+            body = f"const {self.index} {', '.join(named)};\n{body}"
         head = self.signature(", ".join(parameters))
         library = self.target.library.text(list(self.expressions.sections))
         code = f"{library}\n\n{head} {{\n{indent(body, '  ')}}}\n"

@@ -128,7 +128,7 @@ class _GraphCall:
         self._outer, self._checked = outer, cast("Forward", outer.forward)
         self._places = [node for node in outer.graph.nodes if node.op == "placeholder"]
         numbered = list(enumerate(self._places))
-        self._numbers = [n for n, node in numbered if not isinstance(meta_of(node), torch.Tensor)]
+        self._numbers = [n for n, node in numbered if _is_number(node)]
         read = {n for n, node in numbered if any(map(_is_checked, node.users))}
         self._read = sorted(read.union(self._numbers))
         written = {node for call in outer.graph.nodes for node in _updated(call)}
