@@ -198,7 +198,8 @@ class CpuRowParameters:
     """Bytes ahead of a sweep at which memory is asked for; at least one row."""
 
     later_from_bytes: int = 0
-    """The least bytes of all rows from which a later one is asked for."""
+    """The least bytes of all rows from which a later one is asked for, if it has no more than
+    `ahead_bytes`; longer ones always are: to decide it costs them a twenty-fifth."""
 
     ahead_from_bytes: int = 48 << 20
     """The least bytes that are summed in all, from which what comes soon is asked for."""

@@ -103,7 +103,8 @@ def _of_a_later_row(
     points = point_count(sweep.axes)
     loads = [load for load in _placed(sweep) if load.at.coefficient(rows[-1])]
     read = sum(load.dtype.itemsize for load in loads) * points * point_count(rows)
-    pays = read >= parameters.later_from_bytes
+    row = max((points * load.dtype.itemsize for load in loads), default=0)
+    pays = None if row > parameters.ahead_bytes else read >= parameters.later_from_bytes
     for load in loads:
         if soon and load.at.coefficient(rows[-1]) == points:
             yield Prefetch(load.name, load.tensor, load.at, 1, pays=pays)

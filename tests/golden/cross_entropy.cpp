@@ -334,11 +334,11 @@ FUSER_DEVICE float log(float x) {
   return log_or_limit(x, value);
 }
 
-extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const index64 T18_slots, const index64 T20_slots, const index64 n0, const index64 n1, const index64 T0_offset, const index64 asks_ahead, const index64 T22_index_size, long long* errors, const bool threaded) {
+extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const int64* __restrict T1_in, float* __restrict T21_out, const index64 T18_slots, const index64 T20_slots, const index64 n0, const index64 n1, const index64 T0_offset, const index64 T22_index_size, long long* errors, const bool threaded) {
   const int threads = threaded ? thread_count() : 1;
   int64* const T18_parts = on_own_lines<int64>(threads * T18_slots);
   double* const T20_parts = on_own_lines<double>(threads * T20_slots);
-  #pragma omp parallel num_threads(threads) firstprivate(T0_in, T1_in, T21_out, T18_slots, T20_slots, n0, n1, T0_offset, asks_ahead, T22_index_size, errors)
+  #pragma omp parallel num_threads(threads)
   {
     int64* __restrict const T18_part = own_part(T18_parts, T18_slots, threads, 0LL);
     double* __restrict const T20_part = own_part(T20_parts, T20_slots, threads, 0.0);
@@ -372,7 +372,7 @@ extern "C" void rows_max_sub_exp_sum_log(const float* __restrict T0_in, const in
         for (int lane = 0; lane < 64; ++lane) T5_lanes[lane] = 0.0f;
         const auto round1 = [&](const index64 i1, const int done) __attribute__((always_inline)) {
           const index64 first = i1;
-          if (asks_ahead) prefetch_lanes<64>(T0_in + i1 + i0 * n1 + T0_offset);
+          prefetch_lanes<64>(T0_in + i1 + i0 * n1 + T0_offset);
           float T4_given[64];
           float T4_held[64];
           #pragma omp simd

@@ -304,7 +304,7 @@ static inline void stream_fence() {
 }
 
 extern "C" void rows_max_sub_exp_sum_div(const float* __restrict T0_in, float* __restrict T5_out, const index64 n0, const index64 n1, const index64 T0_offset, const index64 asks_ahead, const index64 past_cache, const bool threaded) {
-  #pragma omp parallel if (threaded) firstprivate(T0_in, T5_out, n0, n1, T0_offset, asks_ahead, past_cache)
+  #pragma omp parallel if (threaded)
   {
     #pragma omp for
     for (index64 i0 = 0; i0 < n0; ++i0) {
