@@ -16,6 +16,7 @@ from fuser.codegen.kernel_source import (
     KernelSource,
     Pointer,
     Scalar,
+    Size,
     Workspace,
     scalar_passed_as,
 )
@@ -90,10 +91,9 @@ class KernelPrinter(ABC, Generic[Around]):
         in_array = len(sizes) > self.most_sizes
         if in_array:
             first = arguments.index(sizes[0])
-            array = f"const {self.index}* {self.target.restrict} sizes"
+            array, named = self._array_of(sizes)
             parameters[first : first + len(sizes)] = [array]
-            named = (f"{size.name} = sizes[{at}]" for at, size in enumerate(sizes))
-            body = f"const {self.index} {', '.join(named)};\n{body}"
+            body = f"{named}\n{body}"
         head = self.signature(", ".join(parameters))
         library = self.target.library.text(list(self.expressions.sections))
         code = f"{library}\n\n{head} {{\n{indent(body, '  ')}}}\n"
@@ -257,6 +257,12 @@ class KernelPrinter(ABC, Generic[Around]):
     def define(self, name: str, dtype: DataType, source: str) -> None:
         """Print that a name stands for a number."""
         self.out.line(f"const {self.expressions.type(dtype)} {name} = {source};")
+
+    def _array_of(self, sizes: Sequence[Size]) -> tuple[str, str]:
+        """The one parameter that has all sizes, and the line that names them."""
+        named = ", ".join(f"{size.name} = sizes[{at}]" for at, size in enumerate(sizes))
+        array = f"const {self.index}* {self.target.restrict} sizes"
+        return array, f"const {self.index} {named};"
 
     def _arguments(self) -> tuple[Argument, ...]:
         read = (value for value in self.segment.loads if not self.segment.is_scattered_into(value))

@@ -31,13 +31,12 @@ def recognizer(inputs: Inputs, apart: Callable[[Sequence[int]], bool] | None = N
 
     `apart` says of addresses how tensors lie to each other: it is not asked again about the same.
     """
-    places = [at for at, given in enumerate(inputs) if isinstance(given, torch.Tensor)]
-    if len(places) == len(inputs):
+    numbers = {at: n for at, n in enumerate(inputs) if not isinstance(n, torch.Tensor)}
+    if not numbers:
         return _tensor_recognizer(inputs, apart)
-    numbers = {at: given for at, given in enumerate(inputs) if at not in places}
-    countable = all(type(number) is int for number in numbers.values())
-    if apart is not None or not countable:
+    if apart is not None or not all(type(number) is int for number in numbers.values()):
         return never
+    places = [at for at in range(len(inputs)) if at not in numbers]
     tensors = _tensor_recognizer([inputs[at] for at in places], None)
 
     def recognizes(given: Inputs) -> bool:

@@ -240,8 +240,9 @@ class CpuRowParameters:
     least_batches: int = 8
     """Rows for each one that may be done twice, where the last batch is moved back."""
 
-    row_in_text: int = 0
-    """The most elements of rows whose length is a number of the kernel's text."""
+    row_in_text: int = 128
+    """The most elements of rows whose length is a number of the kernel's text where a definition
+    has one size: layer norms of 16 and of 32 elements take 0.67 and 0.84 of the time."""
 
     # -- rows that one lane does ---------------------------------------------------------------
 

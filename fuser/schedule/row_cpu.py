@@ -95,8 +95,11 @@ MAPPINGS = (
 """The first one that fits is chosen."""
 
 
-def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
-    """The loop nest of a segment with reductions or gathers."""
+def schedule_rows_cpu(
+    segment: Segment, parameters: CpuRowParameters, *, any_size: bool = True
+) -> LoopNest:
+    """The loop nest of a segment with reductions or gathers, of a definition that fits inputs of
+    `any_size`, or these."""
     traced = arrange_rows(trace_rows(segment, of_store=True))
     ways = Ways(parameters, may_repeat=not segment.overwritten)  # values that are new then
     pieces = [_mapped(piece, ways) for piece in row_pieces(traced, parameters.most_pieces)]
@@ -107,6 +110,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
     shared = any(piece.shared for piece in pieces)
     work = sum(_work(piece.body) for piece in pieces)
     loops = [_loops(piece, ways) for piece in pieces]
+    short = (axis for piece in pieces for axis in _short_axes(piece, parameters))
     return LoopNest(
         name=kernel_name("rows", segment),
         axes=tuple(dict.fromkeys(axis for piece in pieces for axis in piece.body.axes)),
@@ -118,7 +122,7 @@ def schedule_rows_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNes
         parameters=parameters,
         overwrite_refusal=rows_refusal(segment, *(piece.body for piece in pieces), by_team=False),
         not_chosen=longest.not_chosen,
-        in_text=frozenset(axis for piece in pieces for axis in _short_axes(piece, parameters)),
+        in_text=frozenset(() if any_size else short),
     )
 
 

@@ -11,6 +11,9 @@ from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, ope
 from fuser.ir.pointwise import COSTLY, TABLE
 from fuser.ir.random_numbers import COST
 
+_WIDE = 3
+"""A vector has half as many numbers of 64 bits, and takes several instructions to convert them."""
+
 MOST_PARTS = 4
 """Parts of a row that are swept one after the other; more would be too much text."""
 
@@ -83,7 +86,7 @@ class Machine:
     most_loads_in_pieces: int = 1 << 62
     """Loads of all pieces together: each may have an argument of its own, and a call has 1024."""
 
-    wide: int = 3
+    wide: int = _WIDE
     """How many times longer costly functions take of float64 than of float32."""
 
     gathered: int = 1
@@ -182,9 +185,6 @@ _ROUNDINGS = {
     DataType.Float8_e4m3fn: 16,
     DataType.Float8_e5m2: 16,
 }
-
-_WIDE = 3
-"""A vector has half as many numbers of 64 bits, and takes several instructions to convert them."""
 
 _OF_POSITIONS = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge"})
 """What, of positions, is a coordinate too, or is compared in 32 bits."""
