@@ -28,7 +28,7 @@ _ANY = (
     *("abs", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "neg"),
     *("relu", "round", "sigmoid", "silu", "sin", "sinh", "tan", "tanh"),
 )
-_POSITIVE = ("log", "log10", "log1p", "log2", "rsqrt", "sqrt")
+_POSITIVE = ("lgamma", "log", "log10", "log1p", "log2", "rsqrt", "sqrt")
 _OF_UNIT = ("acos", "asin", "atanh", "erfinv")
 FUNCTIONS = sorted((*_ANY, *_POSITIVE, *_OF_UNIT))
 

@@ -149,6 +149,14 @@ def unit_norm(x: torch.Tensor) -> torch.Tensor:
 # -- pointwise blocks ----------------------------------------------------------------------------
 
 
+def short_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, (32,), weight, bias)
+
+
+def short_softmax(scores: torch.Tensor) -> torch.Tensor:
+    return scores.softmax(-1)
+
+
 def swiglu(x: torch.Tensor) -> torch.Tensor:
     gate, value = x.chunk(2, -1)
     return F.silu(gate) * value
@@ -366,6 +374,8 @@ FUNCTIONS = (
     Function("cat + layer norm", joined_norm, normal((4096, 512), (4096, 256))),
     Function("weight norm", weight_norm, normal((3072, 768), (3072, 1))),
     Function("unit vectors", unit_norm, normal((8192, 256))),
+    Function("layer norm of 32", short_norm, normal((32_768, 32), (32,), (32,))),
+    Function("softmax of 16", short_softmax, normal((65_536, 16))),
     Function("SwiGLU", swiglu, normal((2048, 4096))),
     Function("bias + GELU", bias_gelu, normal((8192, 768), (768,))),
     Function("bias + tanh GELU", bias_tanh_gelu, normal((8192, 768), (768,))),

@@ -2,9 +2,10 @@
 
     python benchmarks/graph_calls.py [--rounds 15] [--no-save]
 
-Steps of a narrow GPT-2 and of its AdamW: by fuser, whose graphs check their inputs once; by the
-same with the checks of each partition's call ("checked"); by inductor; in eager. Medians over
-alternating rounds of 50 calls, on two pinned threads.
+Steps of a narrow GPT-2 and of its AdamW, and one graph of open sizes that is called with twelve
+sizes in turn: by fuser, whose graphs check their inputs once; by the same with the checks of each
+partition's call ("checked"); by inductor; in eager. Medians over alternating rounds of 50 calls, on
+two pinned threads.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if __name__ == "__main__":
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import cycle
 from typing import Any
 from unittest import mock
 
@@ -65,12 +67,36 @@ def optimizer_step(new_gradients: bool) -> dict[str, Call]:
     return {backend: step_of(backend) for backend in BACKENDS}
 
 
+def open_sizes() -> dict[str, Call]:
+    """Four partitions between products, of 4 to 15 rows in turn, by backend."""
+    weight = torch.randn(8, 8)
+    rows = cycle([torch.randn(n, 8) for n in range(4, 16)])
+
+    def compute(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x = torch.tanh(x + 1) @ weight
+        return torch.tanh(x + 1)
+
+    def call_by(backend: str) -> Call:
+        run = compiled_by(backend, compute, dynamic=True)
+
+        def call() -> None:
+            with torch.no_grad():
+                run(next(rows))
+
+        for _ in range(12):
+            call()
+        return call
+
+    return {backend: call_by(backend) for backend in BACKENDS}
+
+
 def row(name: str, steps: dict[str, Call], rounds: int) -> list[str]:
     calls = {backend: _many(step, checked=False) for backend, step in steps.items()}
     calls["checked"] = _many(steps[OURS], checked=True)
     measured = alternate(calls, rounds, warm_up=2)
     milliseconds = measured[OURS].seconds * 1e3 / CALLS
-    return [name, f"{milliseconds:.2f}", *(f"{measured[peer].ratio:.2f}" for peer in PEERS)]
+    return [name, f"{milliseconds:.3f}", *(f"{measured[peer].ratio:.2f}" for peer in PEERS)]
 
 
 def _many(step: Call, *, checked: bool) -> Call:
@@ -89,6 +115,7 @@ def main() -> None:
     rows = [row(step, model_step(step), given.rounds) for step in ("training", "inference")]
     for name, new in (("AdamW", False), ("AdamW, new gradients", True)):
         rows.append(row(name, optimizer_step(new), given.rounds))
+    rows.append(row("open sizes", open_sizes(), given.rounds))
     report("graph-calls-cpu", facts, HEAD, rows, keep=not given.no_save)
 
 

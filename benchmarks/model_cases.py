@@ -86,8 +86,8 @@ def coverage() -> tuple[float, int]:
     return covered, sum(len(report.partitions) for report in reports)
 
 
-def compiled_by(backend: str, function: Any) -> Any:
+def compiled_by(backend: str, function: Any, *, dynamic: bool | None = None) -> Any:
     """The function itself for `eager`."""
     if backend == "eager":
         return function
-    return torch.compile(function, backend=backend)  # pyright: ignore[reportUnknownMemberType]
+    return torch.compile(function, backend=backend, dynamic=dynamic)  # pyright: ignore[reportUnknownMemberType]

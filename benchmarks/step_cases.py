@@ -150,6 +150,31 @@ def soft_warping(costs: torch.Tensor) -> torch.Tensor:
     return before[-1]
 
 
+def selective_scan(
+    rates: torch.Tensor, steps: torch.Tensor, entries: torch.Tensor, x: torch.Tensor
+) -> torch.Tensor:
+    """Mamba's states after each step, all of them in a logarithmic number of rounds: [steps,
+    batch, channels, states] of rates [channels, states], steps and x [steps, batch, channels],
+    entries [steps, batch, states]."""
+    step = F.softplus(steps)
+    kept = torch.exp(-rates.exp() * step[..., None])
+    return _states(kept, (step * x)[..., None] * entries[:, :, None])[1]
+
+
+def _states(kept: torch.Tensor, added: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """`state = kept * state + added`, for an even number of steps or one: the odd ones by the
+    half as many pairs of steps, the even ones from them."""
+    if len(kept) == 1:
+        return kept, added
+    first, second = slice(0, None, 2), slice(1, None, 2)
+    odd = _states(kept[first] * kept[second], kept[second] * added[first] + added[second])
+    (odd_kept, odd_added), later = odd, slice(2, None, 2)
+    even_kept = torch.cat([kept[:1], odd_kept[:-1] * kept[later]])
+    even_added = torch.cat([added[:1], kept[later] * odd_added[:-1] + added[later]])
+    both = torch.stack([even_kept, odd_kept], 1), torch.stack([even_added, odd_added], 1)
+    return both[0].flatten(0, 1), both[1].flatten(0, 1)
+
+
 # -- their list ----------------------------------------------------------------------------------
 
 
@@ -171,6 +196,11 @@ STEPS = (
     Function("trilinear", resized_volume, normal((2, 8, 16, 32, 32))),
     Function("advantages, 64 steps", advantages, normal((64, 4096), (64, 4096))),
     Function("biquad, 64 steps", biquad, normal((64, 4096))),
+    Function(
+        "selective scan, 16 steps",
+        selective_scan,
+        normal((256, 8), (16, 2, 256), (16, 2, 8), (16, 2, 256)),
+    ),
     Function("Runge-Kutta, 10 steps", runge_kutta, normal((10_000, 3))),
     Function("soft warping 8 x 8", soft_warping, lambda: uniform(8, 8, 4096)),
 )
