@@ -71,7 +71,6 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
     """
 
     target = CPU
-    most_sizes = 32
 
     def __init__(self, segment: Segment, nest: LoopNest) -> None:
         super().__init__(segment, nest, CpuSurroundings())

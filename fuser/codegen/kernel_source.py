@@ -90,8 +90,6 @@ class KernelSource:
     values are combined one after the other."""
     calls_in_lanes: bool = False
     """Whether functions of all lanes at once are called between loops over lanes."""
-    sizes_in_array: bool = False
-    """Whether the sizes, which come last, are one argument: the address of all of them."""
 
     @property
     def key(self) -> str:

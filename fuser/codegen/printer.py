@@ -16,7 +16,6 @@ from fuser.codegen.kernel_source import (
     KernelSource,
     Pointer,
     Scalar,
-    Size,
     Workspace,
     scalar_passed_as,
 )
@@ -54,8 +53,6 @@ class KernelPrinter(ABC, Generic[Around]):
     """Prints one kernel. A subclass says how a target spells functions, loops and vector access."""
 
     target: Target
-    most_sizes: int = 1 << 31
-    """Sizes that a kernel takes one by one; more are in an array."""
 
     def __init__(self, segment: Segment, nest: LoopNest, around: Around) -> None:
         self.segment = segment
@@ -80,7 +77,7 @@ class KernelPrinter(ABC, Generic[Around]):
         self.nodes(self.nest.body)
         body, self.out = self.out.text, Writer()
         assert all(f"{value}_out" in body for value in self.segment.stores), "all is stored"
-        arguments, sizes = self._arguments(), self.sizes.parameters
+        arguments = self._arguments()
         parameters = [
             declaration(argument, self.segment, self.expressions, self.index)
             for argument in arguments
@@ -88,12 +85,6 @@ class KernelPrinter(ABC, Generic[Around]):
         if self.checks:
             parameters.append("long long* errors")
         body = self.finish(body, [parameter.split()[-1] for parameter in parameters])
-        in_array = len(sizes) > self.most_sizes
-        if in_array:
-            first = arguments.index(sizes[0])
-            array, named = self._array_of(sizes)
-            parameters[first : first + len(sizes)] = [array]
-            body = f"{named}\n{body}"
         head = self.signature(", ".join(parameters))
         library = self.target.library.text(list(self.expressions.sections))
         code = f"{library}\n\n{head} {{\n{indent(body, '  ')}}}\n"
@@ -106,7 +97,6 @@ class KernelPrinter(ABC, Generic[Around]):
             tuple(self.checks),
             compares_choices=self.expressions.compares_choices,
             calls_in_lanes=any(isinstance(n, LaneCall) for n in every_node(self.nest.body)),
-            sizes_in_array=in_array,
         )
 
     def nodes(self, nodes: Sequence[Node]) -> None:
@@ -257,12 +247,6 @@ class KernelPrinter(ABC, Generic[Around]):
     def define(self, name: str, dtype: DataType, source: str) -> None:
         """Print that a name stands for a number."""
         self.out.line(f"const {self.expressions.type(dtype)} {name} = {source};")
-
-    def _array_of(self, sizes: Sequence[Size]) -> tuple[str, str]:
-        """The one parameter that has all sizes, and the line that names them."""
-        named = ", ".join(f"{size.name} = sizes[{at}]" for at, size in enumerate(sizes))
-        array = f"const {self.index}* {self.target.restrict} sizes"
-        return array, f"const {self.index} {named};"
 
     def _arguments(self) -> tuple[Argument, ...]:
         read = (value for value in self.segment.loads if not self.segment.is_scattered_into(value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -20,7 +19,7 @@ from fuser.runtime.cuda import compile_cuda, cuda_launcher
 from fuser.runtime.emulated import emulated_launcher
 from fuser.runtime.emulator import ThreadOrder
 from fuser.runtime.executor import LoadedKernel
-from fuser.runtime.kernel import c_sizes, sizes_of
+from fuser.runtime.kernel import sizes_of
 from fuser.runtime.nvrtc import options
 from fuser.runtime.processor import is_intel
 from fuser.runtime.resources import Resources
@@ -176,8 +175,8 @@ class CpuBackend(Backend):
 
     def load(self, segment_name: str, device: torch.device) -> LoadedKernel:
         segment, source = self.segments[segment_name], self.sources[segment_name]
-        tail = (ctypes.c_bool(source.launch.threaded),)
-        return LoadedKernel(segment, source, compile_cpu(source).launch, c_sizes(source), tail)
+        sizes, tail = sizes_of(source), (source.launch.threaded,)
+        return LoadedKernel(segment, source, compile_cpu(source).launch, sizes, tail)
 
 
 class CudaBackend(Backend):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
 from dataclasses import dataclass
 
@@ -10,8 +9,9 @@ from fuser.codegen import KernelSource
 from fuser.errors import TargetError
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.disk_cache import kept_kernel
-from fuser.runtime.kernel import Launcher, c_types
+from fuser.runtime.kernel import Launcher
 from fuser.runtime.processor import is_intel, processor
+from fuser.runtime.python_entry import LINKED, entry, entry_text
 from fuser.runtime.resources import Resources
 from fuser.runtime.shared_library import load_library
 from fuser.runtime.toolchain import Compiler, find_compiler, why_none
@@ -84,17 +84,16 @@ def compile_cpu(source: KernelSource) -> CpuKernel:
 
 def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
     machine = (processor(), compiler.name, compiler.version)
-    options, linked = flags(source), compiler.without_language_libraries()
-    key = "\n".join(("cpu", *machine, *options, *linked, source.name, source.code))
+    options, linked = flags(source), (*compiler.without_language_libraries(), *LINKED)
+    entered = entry_text(source)
+    key = "\n".join(("cpu", *machine, *options, *linked, source.name, source.code, entered))
 
     def make() -> bytes:
-        return compiler.image_of_text(source.text, source.name, options, linked)
+        return compiler.image_of_text(source.text + entered, source.name, options, linked)
 
     def use(image: bytes) -> CpuKernel:
-        function = getattr(load_library(image, source.name), source.name)
-        function.restype = None
-        function.argtypes = [*c_types(source), ctypes.c_bool]
-        return CpuKernel(function, Resources(binary_size=len(image)))
+        launch = entry(load_library(image, source.name), source.name)
+        return CpuKernel(launch, Resources(binary_size=len(image)))
 
     return kept_kernel(key, make, use)
 

@@ -19,11 +19,18 @@ Launcher = Callable[..., None]
 """Called with one number for each argument, in order: addresses, scalars, sizes."""
 
 
-class Complex64(ctypes.Structure):
+class _Parts(ctypes.Structure):
+    """A complex number, made of one of Python's."""
+
+    def __init__(self, number: complex) -> None:
+        super().__init__(number.real, number.imag)
+
+
+class Complex64(_Parts):
     _fields_ = (("re", ctypes.c_float), ("im", ctypes.c_float))
 
 
-class Complex128(ctypes.Structure):
+class Complex128(_Parts):
     _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
 
 
@@ -55,24 +62,12 @@ def c_type(argument: Argument) -> type:
 def c_types(source: KernelSource) -> list[type]:
     """The ctypes types of what a kernel is called with; last, where errors go."""
     errors = [ctypes.c_void_p] if source.checks else []
-    if not source.sizes_in_array:
-        return [*map(c_type, source.arguments), *errors]
-    others = (c_type(each) for each in source.arguments if not isinstance(each, Size))
-    return [*others, ctypes.c_void_p, *errors]
+    return [*map(c_type, source.arguments), *errors]
 
 
 def sizes_of(source: KernelSource) -> tuple[int, ...]:
     """The sizes that a kernel is called with."""
     return tuple(each.number for each in source.arguments if isinstance(each, Size))
-
-
-def c_sizes(source: KernelSource) -> tuple[CNumber | ctypes.Array[ctypes.c_int64], ...]:
-    """The same in their ctypes, for functions that are called through ctypes: numbers would be
-    converted each time; or all of them in one array."""
-    if source.sizes_in_array:
-        numbers = sizes_of(source)
-        return ((ctypes.c_int64 * len(numbers))(*numbers),)
-    return tuple(c_type(each)(each.number) for each in source.arguments if isinstance(each, Size))
 
 
 def scalar_type(dtype: DataType) -> type:
@@ -87,11 +82,7 @@ def as_c(types: Sequence[type], numbers: Sequence[object]) -> list[CNumber]:
 
 
 def scalar_argument(value: complex, dtype: DataType) -> object:
-    """A runtime scalar as its ctypes type takes it."""
-    if dtype is DataType.ComplexFloat:
-        return Complex64(value.real, value.imag)
-    if dtype is DataType.ComplexDouble:
-        return Complex128(value.real, value.imag)
+    """A runtime scalar as a launcher takes it."""
     if dtype.compute is not dtype:
         return torch.tensor(value, dtype=dtype.torch, device="cpu").item()
     # Of NumPy's numbers, those of integers alone are taken for integers.

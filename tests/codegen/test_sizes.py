@@ -1,15 +1,8 @@
-import ctypes
-
 import pytest
-import torch
 
-from fuser import FusionDefinition
 from fuser.codegen.sizes import Sizes
-from fuser.frontend.handles import Handle
 from fuser.ir.dtypes import DataType
-from fuser.runtime.kernel import c_sizes, sizes_of
 from fuser.schedule.index import ZERO, Axis, Index, divide, linear, of_axis
-from tests.definitions import agrees, defined, only_kernel
 
 OUTER, INNER = Axis((0,), 8), Axis((1,), 6)
 
@@ -108,19 +101,3 @@ def test_what_a_division_needs_is_not_taken_for_a_second_load():
 def test_a_number_that_its_type_cannot_hold_is_a_mistake():
     with pytest.raises(AssertionError, match="too large for Int32"):
         sizes().parameter("n0", 1 << 31)
-
-
-def test_many_sizes_are_in_one_array() -> None:
-    def build(fd: FusionDefinition, x: Handle) -> Handle:
-        rows = [fd.ops.slice(x, [0, at], [4, at + 3]) * float(at) for at in range(0, 160, 5)]
-        return fd.ops.cat(rows[::-1], 1)
-
-    x = torch.randn(4, 160)
-    fd = defined(build, x)
-    source = only_kernel(fd, [x])
-    (sizes,) = c_sizes(source)
-    assert source.sizes_in_array
-    assert isinstance(sizes, ctypes.Array)
-    assert list(sizes) == list(sizes_of(source))
-    assert len(sizes) > 32
-    agrees(fd, [x], "cpu")

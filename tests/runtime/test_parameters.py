@@ -21,8 +21,8 @@ GIVEN: list[tuple[type, object]] = [
     (ctypes.c_float, 0.1),
     (ctypes.c_float, 1e300),
     (ctypes.c_double, 0.1),
-    (Complex64, Complex64(1.5, -2.0)),
-    (Complex128, Complex128(1.5, -2.0)),
+    (Complex64, Complex64(1.5 - 2.0j)),
+    (Complex128, Complex128(1.5 - 2.0j)),
     (ctypes.c_void_p, 0),
 ]
 
