@@ -128,11 +128,12 @@ class _GraphCall:
         self._outer, self._checked = outer, cast("Forward", outer.forward)
         self._places = [node for node in outer.graph.nodes if node.op == "placeholder"]
         numbered = list(enumerate(self._places))
-        self._numbers = [n for n, node in numbered if _is_number(node)]
-        read = {n for n, node in numbered if any(map(_is_checked, node.users))}
-        self._read = sorted(read.union(self._numbers))
+        numbers = [n for n, node in numbered if _is_number(node)]
+        looked_at = {n for n, node in numbered if any(map(_is_checked, node.users))}
+        read = sorted(looked_at.union(numbers))
+        self._numbers_of, self._read_of = _picker(numbers), _picker(read)
         written = {node for call in outer.graph.nodes for node in _updated(call)}
-        self._updated = [at for at, n in enumerate(self._read) if self._places[n] in written]
+        self._updated = [at for at, n in enumerate(read) if self._places[n] in written]
         self._unknown = _Habit(never, self._checked)
         self._known: dict[tuple[object, ...], _OfSizes] = {}
 
@@ -140,14 +141,14 @@ class _GraphCall:
         """The graph's results."""
         if PROFILERS or is_traced():
             return self._checked(inputs)
-        sizes = tuple(inputs[n] for n in self._numbers)
+        sizes = tuple(self._numbers_of(inputs))
         known = self._known.get(sizes)
         if known is None:
             if len(self._known) >= MOST_SIZES:
                 return self._checked(inputs)
             known = self._known[sizes] = _OfSizes(self._unknown)
         habit = known.habit
-        if habit.recognizes([inputs[n] for n in self._read]):
+        if habit.recognizes(self._read_of(inputs)):
             return habit.run(inputs)
         if known.attempts > 0 and (recognizes := self._seen_again(known, inputs)):
             return self._recorded(known, recognizes, inputs)
@@ -155,7 +156,7 @@ class _GraphCall:
 
     def _seen_again(self, known: _OfSizes, inputs: list[Any]) -> Recognizes | None:
         """What recognizes inputs without a habit, if they lie as the last ones without one."""
-        read, last = [inputs[n] for n in self._read], known.last
+        read, last = self._read_of(inputs), known.last
         if last(read):
             return last
         known.attempts -= 1
@@ -175,6 +176,14 @@ class _GraphCall:
     def _forget(self, known: _OfSizes) -> None:
         """Check all of such sizes from now on."""
         known.attempts, known.habit = 0, self._unknown
+
+
+def _picker(places: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    """Takes what is at some places of a list, in their order, by one call."""
+    start, count = (places[0] if places else 0), len(places)
+    if list(places) == list(range(start, start + count)):
+        return operator.itemgetter(slice(start, start + count))
+    return operator.itemgetter(*places)
 
 
 class _Recorder(Interpreter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 
 import torch
@@ -61,9 +62,12 @@ def address(tensor: torch.Tensor) -> int:
     return 0 if isinstance(tensor, FakeTensor) else tensor.data_ptr()
 
 
+_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack  # pyright: ignore[reportPrivateUsage]
+
+
 def is_traced() -> bool:
     """Whether torch is in a mode that may record or replace its operations."""
-    return torch._C._len_torch_dispatch_stack() > 0  # pyright: ignore[reportPrivateUsage]
+    return _modes() > 0
 
 
 def refuse_tracing() -> None:
