@@ -91,10 +91,12 @@ class _ListTracer(ScatterTracer):
 
         def keeping(value: Expression, *code: Code) -> Sweep:
             """A sweep over the columns that keeps a value of each."""
-            # The data and a point may need the same.
-            each_once = {node.name: node for node in code}.values()
+            # The data and a point may need the same, of which the first is made of what precedes it.
+            each_once: dict[str, Code] = {}
+            for node in code:
+                each_once.setdefault(node.name, node)
             keep = Keep(name, dtype, columns[-1:], source=value)
-            return Sweep(columns, (*each_once, keep))
+            return Sweep(columns, (*each_once.values(), keep))
 
         def joined(value: Expression) -> Call:
             return Call("add", (value, added.made), dtype)

@@ -497,3 +497,18 @@ def test_rows_without_points_are_shared_out_over_threads() -> None:
 
     inputs = [torch.randn(40_000, 30), torch.tensor([3, 20_000, 39_998]), torch.randn(3, 30)]
     agrees(defined(define, *inputs), inputs, "cpu")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_data_and_points_may_be_made_of_the_same(target: str) -> None:
+    """Of one row, a point is where the data is: what both are, a choice between pieces, is made
+    once, of what says which piece it is."""
+
+    def define(fd: FusionDefinition, x: Handle, rows: Handle, at: Handle) -> Handle:
+        joined = fd.ops.cummax(fd.ops.cat([x, x, x], 1), 3)
+        points = fd.ops.index_select(joined, rows, 0)
+        return fd.ops.index_put_accumulate(joined, at, fd.ops.reshape(points, [2, 2, 3, 8, 1]))
+
+    rows, at = torch.zeros(4, dtype=torch.int32), torch.full((2, 2), -1, dtype=torch.int32)
+    inputs = [torch.randn(1, 1, 8, 1), rows, at]
+    agrees(defined(define, *inputs), inputs, target)
