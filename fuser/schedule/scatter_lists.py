@@ -91,7 +91,7 @@ class _ListTracer(ScatterTracer):
 
         def keeping(value: Expression, *code: Code) -> Sweep:
             """A sweep over the columns that keeps a value of each."""
-            # The data and a point may need the same, of which the first is made of what precedes it.
+            # The data and a point may need the same: the first is made of what is before it.
             each_once: dict[str, Code] = {}
             for node in code:
                 each_once.setdefault(node.name, node)
