@@ -99,7 +99,6 @@ def _some_at_once(
     know the stride may unroll rounds, but wait for the loads of each before it asks whether the
     next is there."""
     (first, count, stride), index = span, kernel.index
-    kernel.out.line(f"const {index} {name}_stride = {stride};")
     onwards = f"{name}_first += {ahead} * {name}_stride"
 
     def begin() -> None:
@@ -107,7 +106,8 @@ def _some_at_once(
         kernel.out.line(f"if ({name} >= {count}) continue;")
         unravel(kernel, nest, name)
 
-    head = f"{index} {name}_first = {first}; {name}_first < {count}; {onwards}"
+    begins = f"{index} {name}_first = {first}, {name}_stride = {stride}"
+    head = f"{begins}; {name}_first < {count}; {onwards}"
     with kernel.out.block(f"for ({head})"):
         in_rounds(kernel, nest[-1], "ahead", ahead, begin)
 

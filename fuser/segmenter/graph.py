@@ -40,6 +40,9 @@ POINT_OPERATIONS = Pointwise | Cast | StrideOrder | Full | Iota | Random
 KERNEL_OPERATIONS = POINT_OPERATIONS | CheckIndex | Reduce | Scan | Gather | Pad | Cat
 """What a kernel computes, beside metadata operations and scatters; torch runs the others."""
 
+MOST_JOINED = 128
+"""Tensors that a kernel joins: of 300, compilers take half a minute, and torch moves as much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -82,6 +85,8 @@ def runs_in_kernel(statement: Statement) -> bool:
     op = statement.op
     if isinstance(op, Scatter):
         return op.in_kernel
+    if isinstance(op, Cat):
+        return len(op.args) <= MOST_JOINED
     return isinstance(op, KERNEL_OPERATIONS) or is_metadata(op)
 
 

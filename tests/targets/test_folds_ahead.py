@@ -120,3 +120,18 @@ def test_the_last_block_asks_for_some_numbers_at_once(arch: str):
         pytest.skip(text)
     assert "ATOMG" in text
     assert bytes_in_flight(text.rpartition("ATOMG")[2]) >= 8 * 4
+
+
+@ORDERS
+def test_rows_that_are_read_twice_between_those_that_blocks_share(
+    order: ThreadOrder, monkeypatch: pytest.MonkeyPatch
+):
+    """Both times, the same names are there for the loop."""
+    monkeypatch.setattr(EmulatorBackend, "order", order)
+    chosen, given = torch.rand(100, 100) > 0.1, torch.randn(31).bfloat16()
+    with FusionDefinition() as fd:
+        among = fd.from_pytorch(chosen)
+        spread = fd.ops.broadcast(fd.ops.var(fd.from_pytorch(given), [0]), [True])
+        picked = fd.ops.where(among, spread, 1)
+        fd.add_output(fd.ops.minimum(picked, fd.ops.min(picked, [0, 1], keepdim=True)))
+    agrees(fd, [chosen, given], "emulator")

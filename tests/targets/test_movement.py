@@ -18,6 +18,7 @@ from fuser.pipeline import Plan
 from fuser.runtime.cuda import compile_cuda
 from fuser.schedule import CpuParameters
 from fuser.segmenter import PROCESSOR
+from fuser.segmenter.graph import MOST_JOINED
 from tests.definitions import Define, defined
 from tests.machine_code import memory_accesses
 from tests.mapped_by import PAST_CACHE, map_by
@@ -137,6 +138,14 @@ def test_split_and_joined_in_another_order(target: str, dtype: torch.dtype):
 
     x = numbers(6, 48, dtype=dtype)
     assert is_minimal(run(define, x, target=target), x, written=x.nbytes)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("count", [MOST_JOINED + 1, 1500])
+def test_torch_joins_what_one_kernel_does_not(target: str, count: int):
+    inputs = [numbers(2, 1 + n % 3) for n in range(count)]
+    plan = run(lambda fd, *given: fd.ops.relu(fd.ops.cat(list(given), 1)), *inputs, target=target)
+    assert len(plan.externs) == len(plan.kernels) == 1
 
 
 @pytest.mark.parametrize("target", TARGETS)
