@@ -8,6 +8,7 @@ nothing relates but their domain are set side by side.
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Collection
 
 from fuser.ir.nodes import Value
@@ -49,6 +50,8 @@ class Grouping:
         """By key: a group whose cost was asked for, and its cost."""
         self._joins: dict[tuple[int, int], tuple[Group, Group, Group]] = {}
         """By keys: two groups, and what they would be as one."""
+        self._stays: dict[tuple[int, int], tuple[Group, Group]] = {}
+        """By a node and the key of a neighbour: the groups between which it did not move."""
         self._pairs = neighbouring_nodes(operations)
         self._queue: list[tuple[int, int, int, int, int]] = []
         self._waiting: dict[int, list[tuple[int, int]]] = {number: [] for number in numbers}
@@ -145,27 +148,44 @@ class Grouping:
         source, goal = self._group_of[node], self._group_of[neighbour]
         if source == goal or not self._stays_in_order(node, goal):
             return False
-        left = [member for member in self.groups[source].members if member != node]
-        if not left:
+        groups = self.groups[source], self.groups[goal]
+        if len(groups[0].members) == 1 or self._is_known_to_stay(node, goal, groups):
             return False
-        changed: dict[int, Group] = {}
-        for key, nodes in ((source, left), (goal, [*self.groups[goal].members, node])):
-            group = self._maker.checked(self._maker.of_nodes(nodes), related=False)
-            if isinstance(group, Refusal) or self._maker.boundary_asked_inside(group):
-                return False
-            changed[key] = group
-        before = sum(self._cost(key) for key in changed)
-        saved = before - sum(map(self._maker.cost, changed.values()))
-        fewer = sum(self.groups[key].moved - group.moved for key, group in changed.items())
-        if saved <= 0 or fewer <= 0:
+        moved = self._moved(node, source, goal)
+        if moved is None:
+            self._stays[node, goal] = groups
             return False
+        changed, saved = moved
         words = f"{self._maker.name(node)} from [{self.names(source)}] to [{self.names(goal)}]"
         self.log.append(f"moved:            {words}: saves {saved} bytes")
         self.groups.update(changed)
         self._group_of[node] = goal
         if source == node:
-            self._rename(source, left[0])
+            self._rename(source, changed[source].members[0])
         return True
+
+    def _is_known_to_stay(self, node: int, goal: int, groups: tuple[Group, Group]) -> bool:
+        """Whether a move was refused between groups that have not changed since: a node may have
+        several neighbours in one, and is looked at in several rounds."""
+        known = self._stays.get((node, goal))
+        return known is not None and all(map(operator.is_, known, groups))
+
+    def _moved(self, node: int, source: int, goal: int) -> tuple[dict[int, Group], int] | None:
+        """The two groups once a node has moved, by their keys, and the bytes that saves; None where
+        they may not be so, or no fewer bytes cross. Guards, cheapest first."""
+        left = [member for member in self.groups[source].members if member != node]
+        given = [*self.groups[goal].members, node]
+        made = {source: self._maker.of_nodes(left), goal: self._maker.of_nodes(given)}
+        if sum(self.groups[key].moved - group.moved for key, group in made.items()) <= 0:
+            return None
+        changed: dict[int, Group] = {}
+        for key, group in made.items():
+            checked = self._maker.checked(group, related=False)
+            if isinstance(checked, Refusal) or self._maker.boundary_asked_inside(checked):
+                return None
+            changed[key] = checked
+        saved = sum(map(self._cost, changed)) - sum(map(self._maker.cost, changed.values()))
+        return (changed, saved) if saved > 0 else None
 
     def _rename(self, old: int, new: int) -> None:
         """Give a group another of its nodes as key."""

@@ -87,6 +87,7 @@ class GroupMaker:
         self._cuts = Cuts(operations, self._places)
         self.readers: dict[Value, list[int]] = {}
         """The nodes that read each value."""
+        self._singles: dict[int, Group] = {}
         self._at_places: dict[tuple[int, ...], tuple[int, Arithmetic | None]] = {}
         """By members: see `_done_at_places`. Each group is priced with all its neighbours."""
         for index, reads in enumerate(operations.reads):
@@ -94,7 +95,12 @@ class GroupMaker:
                 self.readers.setdefault(read.value, []).append(index)
 
     def single(self, index: int) -> Group:
-        """The group of one node."""
+        """The group of one node, found once: each move of a node is of all that are with it."""
+        if index not in self._singles:
+            self._singles[index] = self._single(index)
+        return self._singles[index]
+
+    def _single(self, index: int) -> Group:
         statement = self.operations.nodes[index]
         op, outs = statement.op, statement.outs
         made, arithmetic = max(out.elements for out in outs), self._arithmetic(index, ALL)
@@ -140,11 +146,13 @@ class GroupMaker:
         ]
         stores.sort(key=lambda value: value.id)
         arithmetic: Arithmetic = Counter()
+        for group in groups:
+            arithmetic.update(group.arithmetic)
         return Group(
             members=tuple(sorted(member for group in groups for member in group.members)),
             loads=loads,
             stores=tuple(stores),
-            arithmetic=sum((group.arithmetic for group in groups), arithmetic),
+            arithmetic=arithmetic,
             size=sum(group.size for group in groups),
             live=sum(group.live for group in groups),
             requests=tuple(value for group in groups for value in group.requests),
