@@ -82,6 +82,15 @@ def norm_and_rotate(
     return x * cos + turned * sin
 
 
+def rotary_of_positions(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """Halves of heads [batch, words, heads, 64], turned by angles that are made here."""
+    rates = 10_000 ** (torch.arange(0, 64, 2) / -64)
+    angles = (positions[:, None] * rates)[:, None]
+    left, right = x.chunk(2, -1)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([left * cos - right * sin, left * sin + right * cos], -1)
+
+
 def axial_rotary(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
     pairs = x.view(*x.shape[:-1], -1, 2)
     first, second = pairs[..., 0], pairs[..., 1]
@@ -361,6 +370,11 @@ FUNCTIONS = (
         "norm, then rotary",
         norm_and_rotate,
         normal((4, 512, 16, 64), (64,), (512, 64), (512, 64)),
+    ),
+    Function(
+        "rotary of positions",
+        rotary_of_positions,
+        lambda: (torch.randn(2, 512, 16, 64), torch.arange(512)),
     ),
     Function("rotary of pairs", axial_rotary, normal((4, 12, 512, 64), (512, 32))),
     Function("batch norm", batch_norm, normal((16, 128, 28, 28), (128,), (128,))),

@@ -86,6 +86,9 @@ class Machine:
     most_loads_in_pieces: int = 1 << 62
     """Loads of all pieces together: each may have an argument of its own, and a call has 1024."""
 
+    functions: int = 1
+    """How many times the instructions that costly functions of float32 are said to be they take."""
+
     wide: int = _WIDE
     """How many times longer costly functions take of float64 than of float32."""
 
@@ -137,8 +140,9 @@ PROCESSOR = Machine(
     cuts=True,
     most_pieces=256,
     most_in_pieces=2048,
-    most_costly_in_pieces=1000,
+    most_costly_in_pieces=3000,
     most_loads_in_pieces=768,
+    functions=3,
     wide=8,
     gathered=32,
     few_columns=8,
@@ -163,9 +167,10 @@ def operation_cost(op: Operation, machine: Machine) -> int:
     if not isinstance(op, Pointwise):
         return 1
     cost = TABLE[op.op].cost
+    of_integers = all(value.dtype.is_integral for value in operands(op))
+    cost *= 1 if cost < COSTLY or of_integers else machine.functions
     if op.op in _OF_POSITIONS or not _reads_wide(op):
         return cost
-    of_integers = all(value.dtype.is_integral for value in operands(op))
     return cost * (_WIDE if cost < COSTLY or of_integers else machine.wide)
 
 

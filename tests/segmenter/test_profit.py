@@ -51,3 +51,17 @@ def test_functions_of_float64_are_not_made_again_for_each_row(dtype: torch.dtype
 
     fd = defined(build, rows, exponents)
     assert len(fd.plan([rows, exponents], target="cpu").kernels) == kernels
+
+
+@pytest.mark.parametrize(("words", "kernels"), [(512, 2), (8, 1)])
+def test_a_processor_makes_waves_of_positions_once_for_all_heads(words: int, kernels: int):
+    """Its functions take three times as long as their instructions are counted; of few words, a
+    launch takes longer."""
+    heads, angles = torch.randn(2, words, 16, 64), torch.rand(words, 1, 64)
+
+    def build(fd: FusionDefinition, x: Handle, at: Handle) -> Handle:
+        return x * fd.ops.cos(at) + fd.ops.neg(x) * fd.ops.sin(at)
+
+    fd = defined(build, heads, angles)
+    assert len(fd.plan([heads, angles], target="cpu").kernels) == kernels
+    assert len(fd.plan([heads, angles], target="cuda:sm_90").kernels) == 1

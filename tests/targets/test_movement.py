@@ -159,12 +159,21 @@ def test_joined_with_what_has_no_elements(target: str):
     assert {kernel.scheduler for kernel in plan.kernels} <= {"pointwise"}
 
 
-@pytest.mark.parametrize(
-    ("target", "count"), [("cpu", 2 + PROCESSOR.most_pieces), ("emulator", 40)]
-)
-def test_more_operands_than_there_may_be_pieces(target: str, count: int):
+def test_more_pieces_than_one_kernel_has():
+    """Rows of 34 parts, eight times: the rows are made first."""
     x, y = numbers(3, 2), numbers(3, 1)
-    plan = run(lambda fd, x, y: fd.ops.cat([x, y] * (count // 2), 1) * 2.0, x, y, target=target)
+
+    def define(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+        row = fd.ops.cat([x, y] * 17, 1)
+        return fd.ops.cat([row] * 8, 0) * 2.0
+
+    assert PROCESSOR.most_pieces < 34 * 8
+    assert len(run(define, x, y).kernels) == 2
+
+
+def test_more_operands_than_points_of_a_gpu_are_cut_for():
+    x, y = numbers(3, 2), numbers(3, 1)
+    plan = run(lambda fd, x, y: fd.ops.cat([x, y] * 20, 1) * 2.0, x, y, target="emulator")
     (kernel,) = plan.kernels
     assert "clamped(" in kernel.source
 
