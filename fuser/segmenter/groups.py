@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import Pointwise, Scatter, Statement, Value
+from fuser.ir.pointwise import COSTLY
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.cuts import Cuts, joints
@@ -59,19 +60,38 @@ class Group:
         """
         if self.rows is not None:
             return self.rows.repeated
-        if self.scatters:
+        points = self._points(atoms)
+        if points is None:
             return 0
-        stored = max(self.stores, key=lambda value: value.elements, default=None)
-        dims = [dim for dim in atoms.factors(stored) if dim] if stored is not None else []
-        if stored is None or not dims or not stored.elements:
-            return 0
-        innermost = dims[-1][-1]
-        rows, along_rows = stored.elements // atoms.size(innermost), atoms.of(stored) - {innermost}
+        count, rows, along_rows = points
         found = 0
         for (elements, held, share), cost in (arithmetic or self.arithmetic).items():
-            done = (rows if held <= along_rows else stored.elements) * share // ALL
+            done = (rows if held <= along_rows else count) * share // ALL
             found += cost * (done - elements) if 1 < elements < done else 0
         return found
+
+    def one_by_one(self, atoms: Atoms) -> int:
+        """Instructions of costly functions for one number after the other: of what is the same all
+        along the innermost axis, there are no vectors."""
+        points = self._points(atoms) if self.rows is None else None
+        if points is None:
+            return 0
+        _, _, along_rows = points
+        costs = ((n, cost) for (n, held, _), cost in self.arithmetic.items() if held <= along_rows)
+        return sum(cost * elements for elements, cost in costs if cost >= COSTLY and elements > 1)
+
+    def _points(self, atoms: Atoms) -> tuple[int, int, AtomSet] | None:
+        """How many points are stored, in how many rows along the innermost axis, and the atoms that
+        number these; None if it is not a kernel of points."""
+        stored = max(self.stores, key=lambda value: value.elements, default=None)
+        if self.scatters or stored is None or not stored.elements:
+            return None
+        dims = [dim for dim in atoms.factors(stored) if dim]
+        if not dims:
+            return None
+        innermost = dims[-1][-1]
+        rows = stored.elements // atoms.size(innermost)
+        return stored.elements, rows, atoms.of(stored) - {innermost}
 
 
 class GroupMaker:
@@ -231,7 +251,9 @@ class GroupMaker:
         again, arithmetic = self._done_at_places(group)
         own += again
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
-        return self._machine.kernel_cost(group.moved, own, group.repeated(atoms, arithmetic), count)
+        repeated = group.repeated(atoms, arithmetic)
+        alone = group.one_by_one(atoms) * (self._machine.lanes - 1)
+        return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
 
     def _spread(self, group: Group) -> Spread | Refusal:
         cut = self._machine.cuts and not self._is_of_rows(group)

@@ -89,6 +89,9 @@ class Machine:
     functions: int = 1
     """How many times the instructions that costly functions of float32 are said to be they take."""
 
+    lanes: int = 1
+    """Numbers of which a vector takes as long as one alone."""
+
     wide: int = _WIDE
     """How many times longer costly functions take of float64 than of float32."""
 
@@ -103,19 +106,24 @@ class Machine:
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
 
-    def kernel_cost(self, moved: int, own: int, repeated: int, rows: int | None = None) -> int:
+    def kernel_cost(
+        self, moved: int, own: int, repeated: int, rows: int | None = None, *, alone: int = 0
+    ) -> int:
         """The cost, in bytes, of one kernel: its launch, and the bytes it moves or, if that takes
         longer, the arithmetic it does meanwhile.
 
         `own` counts instructions that are done once for each element they make, `repeated` those
         done more often: even where these are hidden, they use power and registers. `rows` is given
-        where rows are swept more than once: few of them leave most processors idle.
+        where rows are swept more than once: few of them leave most processors idle. `alone` are
+        those that wait for each other, and are not hidden.
         """
         if rows is not None and 0 < self.processors_of_a_row * rows < self.busy_processors:
             moved = moved * self.busy_processors // (self.processors_of_a_row * rows)
         arithmetic = (own + repeated) // self.operations_per_byte
         hidden = repeated // (self.operations_per_byte * self.hidden)
-        return self.launch_bytes + max(moved, arithmetic) + hidden
+        return (
+            self.launch_bytes + max(moved, arithmetic) + hidden + alone // self.operations_per_byte
+        )
 
 
 GPU = Machine(
@@ -143,6 +151,7 @@ PROCESSOR = Machine(
     most_costly_in_pieces=3000,
     most_loads_in_pieces=768,
     functions=3,
+    lanes=16,
     wide=8,
     gathered=32,
     few_columns=8,

@@ -65,3 +65,12 @@ def test_a_processor_makes_waves_of_positions_once_for_all_heads(words: int, ker
     fd = defined(build, heads, angles)
     assert len(fd.plan([heads, angles], target="cpu").kernels) == kernels
     assert len(fd.plan([heads, angles], target="cuda:sm_90").kernels) == 1
+
+
+@pytest.mark.parametrize(("rows", "kernels"), [(65_536, 2), (512, 1)])
+def test_a_processor_makes_functions_of_rows_in_vectors(rows: int, kernels: int):
+    """In the kernel of short rows, each would be one number's."""
+    states, steps = torch.randn(rows, 8), torch.randn(rows, 1)
+    fd = defined(lambda fd, x, step: x * fd.ops.exp(step), states, steps)
+    assert len(fd.plan([states, steps], target="cpu").kernels) == kernels
+    assert len(fd.plan([states, steps], target="cuda:sm_90").kernels) == 1
