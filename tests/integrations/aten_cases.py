@@ -301,6 +301,10 @@ CASES = [
 
 REFUSED = [
     (case(aten.erfinv.default, f(3).to(torch.complex64)), "takes bool, integer, floating"),
+    (case(aten.cumsum.default, z(3), 0), "it is of complex numbers"),
+    (case(aten.cumprod.default, f(3), 0, dtype=torch.complex64), "it is of complex numbers"),
+    (case(aten.prod.default, z(3)), "it is of complex numbers"),
+    (case(aten.prod.dim_int, z(3, 4), 1), "it is of complex numbers"),
     (case(aten.sort.default, f(3)), "the table has no row"),
     (case(aten.mul.Tensor, f(3).to_sparse(), 2.0), "layout is torch.sparse_coo"),
     (

@@ -11,6 +11,7 @@ from torch.fx import Node
 from fuser.frontend.handles import Handle
 from fuser.integrations.aten.moves import along
 from fuser.integrations.aten.row import Lower, Row, row
+from fuser.integrations.fx_types import tensor_of
 from fuser.integrations.lowering import Lowering
 from fuser.ir.dtypes import DataType
 
@@ -53,6 +54,12 @@ def _whole_correction(node: Any, **given: Any) -> str | None:
     if isinstance(less, Node):
         return "correction is not known before the call"
     return None if less is None or less == int(less) else f"correction={less} is no whole number"
+
+
+def _made_of_complex(node: Node, **given: Any) -> str | None:
+    """A definition would have torch run it too, by more calls."""
+    complex_ = tensor_of(given["self"]).is_complex() or tensor_of(node).is_complex()
+    return "it is of complex numbers" if complex_ else None
 
 
 def _place(name: str) -> Lower:
@@ -106,8 +113,8 @@ def _topk(b: Lowering, self: Any, k: int, dim: int, largest: bool, sorted: bool)
 ROWS: tuple[Row, ...] = (
     row(_aten.sum.default, _reduced("sum")),
     row(_aten.sum.dim_IntList, _reduced("sum")),
-    row(_aten.prod.default, _reduced("prod")),
-    row(_aten.prod.dim_int, _reduced("prod")),
+    row(_aten.prod.default, _reduced("prod"), refuse=_made_of_complex),
+    row(_aten.prod.dim_int, _reduced("prod"), refuse=_made_of_complex),
     row(_aten.mean.default, _reduced("mean")),
     row(_aten.mean.dim, _reduced("mean")),
     row(_aten.amax.default, _reduced("max")),
@@ -126,8 +133,8 @@ ROWS: tuple[Row, ...] = (
     row(_aten.argmin.default, _place("argmin")),
     row(_aten.max.dim, _extreme("max")),
     row(_aten.min.dim, _extreme("min")),
-    row(_aten.cumsum.default, _scanned("cumsum")),
-    row(_aten.cumprod.default, _scanned("cumprod")),
+    row(_aten.cumsum.default, _scanned("cumsum"), refuse=_made_of_complex),
+    row(_aten.cumprod.default, _scanned("cumprod"), refuse=_made_of_complex),
     row(_aten.cummax.default, _running_extreme("cummax", "ge")),
     row(_aten.cummin.default, _running_extreme("cummin", "le")),
     row(_aten.topk.default, _topk),
