@@ -130,6 +130,8 @@ class _Rewrite:
         self._may_copy = may_copy
         self._emit = Emitter(fusion)
         self._replaced: dict[Value, Value] = {}
+        self._bases: dict[Value, Value] = {}
+        """By a value whose memory an output has: in which one's it is now."""
         self._followed = 0
 
     def run(self) -> Fusion:
@@ -186,10 +188,11 @@ class _Rewrite:
         old, new = self._old[out], self._new[change] if is_value else self._new.result(change, out)
         if not alike(old, new, seen):
             return False
-        if seen is Seen.MEMORY and old.base != new.base:
+        if seen is Seen.MEMORY and new.base not in (old.base, self._bases.get(old.base)):
             if old.base in self._inputs or new.base in self._shared:
                 return False
             self._shared.add(new.base)
+            self._bases[old.base] = new.base  # what shared the one may share the other
         return True
 
     @cached_property

@@ -13,6 +13,7 @@ T4 = fd.ops.reshape(T3, new_shape=[3, 8, 4])
 T5 = fd.ops.slice(T4, start_indices=[1, 0, 0], end_indices=[2, 8, 2])
 ->
 T4 = fd.ops.cat([...], dim=0)                    of reshapes to Float[1, 8, 4]
+T3 = fd.ops.reshape(T4, new_shape=[24, 4])       for whoever reads that
 T5 = fd.ops.slice(fd.ops.reshape(T1, ...), start_indices=[0, 0, 0], end_indices=[1, 8, 2])
 
 So kernels never pad or concatenate what has no elements, and what is stacked is a dimension of its
@@ -43,24 +44,58 @@ from fuser.passes.rewrite import Emitter, rewrite
 def simplify_resizes(fusion: Fusion) -> Fusion:
     """`fusion` without pads that add nothing, and without what has no elements in its pads and
     concatenations."""
-    return rewrite(fusion, _simpler, may_copy=True)
+    return rewrite(fusion, _Simplifier(fusion).simpler, may_copy=True)
 
 
-def _simpler(statement: Statement, emit: Emitter) -> Operation | Value | None:
-    op, out = statement.op, statement.outs[0]
-    if isinstance(op, Pad | Cat) and out.elements == 0:
-        return Full(out.shape, emit.add(Constant(0, DataType.Int)), out.dtype)
-    match op:
-        case Pad():
-            return _padded(op, out)
-        case Cat():
-            return _joined(op)
-        case View():
-            return _stacked(op, out, emit)
-        case Slice():
-            return _part(op, emit)
-        case _:
-            return None
+class _Simplifier:
+    """The rules, and what they know of concatenations."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        cats: dict[Value, Cat] = {}
+        self._stacks: dict[Value, tuple[int, ...]] = {}
+        """As what shape a concatenation is seen in which its parts are numbered."""
+        for statement in fusion.statements:
+            op, out = statement.op, statement.outs[0]
+            if isinstance(op, Cat):
+                cats[out] = op
+            elif (
+                isinstance(op, View) and op.arg in cats and _numbers_parts(cats[op.arg], out.shape)
+            ):
+                self._stacks[op.arg] = out.shape
+        self._cats: dict[Value, Cat] = {}
+        """The concatenations so far, of what their operands have become: some are views now."""
+
+    def simpler(self, statement: Statement, emit: Emitter) -> Operation | Value | None:
+        """A rule of `rewrite`."""
+        op, out = statement.op, statement.outs[0]
+        if isinstance(op, Pad | Cat) and out.elements == 0:
+            return Full(out.shape, emit.add(Constant(0, DataType.Int)), out.dtype)
+        match op:
+            case Pad():
+                return _padded(op, out)
+            case Cat():
+                self._cats[out] = op
+                return self._joined(op, out, emit)
+            case View():
+                return _seen_before(op, out, emit)
+            case Slice():
+                made = emit.producer(op.arg)
+                whole = made if isinstance(made, Cat) else self._cats.get(op.arg)
+                return None if whole is None else _part(op, whole, emit)
+            case _:
+                return None
+
+    def _joined(self, op: Cat, out: Value, emit: Emitter) -> Operation | Value | None:
+        """Without what has no elements; and if it is seen with its parts numbered, made so."""
+        args = tuple(arg for arg in op.args if arg.elements)
+        if len(args) == 1:
+            return args[0]
+        shape = self._stacks.get(out)
+        if shape is None:
+            return None if args == op.args else Cat(args, op.dim)
+        one = (*shape[: op.dim], 1, *shape[op.dim + 1 :])
+        parts = tuple(emit.add(View(part, one)) for part in args)
+        return View(emit.add(Cat(parts, op.dim)), out.shape)
 
 
 def _padded(op: Pad, out: Value) -> Operation | Value | None:
@@ -77,34 +112,21 @@ def _padded(op: Pad, out: Value) -> Operation | Value | None:
     return Slice(op.arg, starts, ends, (1,) * len(starts))
 
 
-def _joined(op: Cat) -> Operation | Value | None:
-    args = tuple(arg for arg in op.args if arg.elements)
-    if len(args) == 1:
-        return args[0]
-    return None if args == op.args else Cat(args, op.dim)
+def _numbers_parts(op: Cat, shape: tuple[int, ...]) -> bool:
+    """Whether a view of this shape numbers the parts of a concatenation along a dimension."""
+    first, dim = op.args[0].shape, op.dim
+    alike = all(part.shape == first for part in op.args)
+    return alike and shape == (*first[:dim], len(op.args), *first[dim:])
 
 
-def _stacked(op: View, out: Value, emit: Emitter) -> Operation | Value | None:
-    """A view in which the parts of a concatenation are along a dimension of their own."""
-    whole = emit.producer(op.arg)
-    if not isinstance(whole, Cat):
-        return None
-    dim, parts = whole.dim, whole.args
-    size = parts[0].shape[dim]
-    shape = op.arg.shape
-    if any(part.shape[dim] != size for part in parts):
-        return None
-    if out.shape != (*shape[:dim], len(parts), size, *shape[dim + 1 :]):
-        return None
-    one = (*shape[:dim], 1, size, *shape[dim + 1 :])
-    return Cat(tuple(emit.add(View(part, one)) for part in parts), dim)
+def _seen_before(op: View, out: Value, emit: Emitter) -> Value | None:
+    """What a view is of, if it sees that as it was before another view."""
+    made = emit.producer(op.arg)
+    return made.arg if isinstance(made, View) and made.arg.shape == out.shape else None
 
 
-def _part(op: Slice, emit: Emitter) -> Operation | Value | None:
+def _part(op: Slice, whole: Cat, emit: Emitter) -> Operation | Value | None:
     """A slice of one part of a concatenation."""
-    whole = emit.producer(op.arg)
-    if not isinstance(whole, Cat):
-        return None
     dim = whole.dim
     starts = list(map(min, static(op.starts), op.arg.shape))
     ends = list(map(min, static(op.ends), op.arg.shape))

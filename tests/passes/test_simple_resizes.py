@@ -84,6 +84,22 @@ def test_what_is_stacked_is_a_dimension_of_its_own():
     assert names(rewritten(simplify_resizes, draft)) == ["reshape", "reshape", "cat"]
 
 
+def test_what_is_stacked_is_made_once_where_it_is_seen_flat_too():
+    draft = Draft()
+    parts = tuple(draft.tensor(torch.randn(4, 3)) for _ in range(3))
+    flat = draft.add(Cat(parts, 0))
+    rows = draft.add(View(flat, (3, 4, 3)))
+    draft.out(draft.pointwise("neg", draft.add(Slice(flat, (4, 0), (8, 2), (1, 1)))))
+    draft.out(flat)
+    draft.out(draft.pointwise("neg", draft.add(Slice(rows, (0, 1, 0), (1, 4, 3), (1, 1, 1)))))
+    draft.out(rows)
+    after = rewritten(simplify_resizes, draft)
+    assert sorted(names(after)) == ["cat", "neg", "neg", *["reshape"] * 4, "slice", "slice"]
+    made = {statement.out: statement.op for statement in after.statements}
+    sliced = [op.arg for op in made.values() if isinstance(op, Slice)]
+    assert not any(isinstance(made.get(value), Cat) for value in sliced)
+
+
 @pytest.mark.parametrize("shape", [(4, 2, 3), (2, 2, 2, 3), (24,)])
 def test_other_views_of_a_concatenation_stay(shape: tuple[int, ...]):
     draft = Draft()

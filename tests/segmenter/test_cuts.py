@@ -175,6 +175,26 @@ def test_steps_that_are_all_kept_are_one_kernel_of_a_processor() -> None:
     assert len(on_processor(fusion, GPU).segments) > 1
 
 
+def test_steps_that_are_kept_flat_and_read_as_rows_are_one_kernel() -> None:
+    """As where a recurrence is differentiated: each step's gradient, and what all of them make."""
+    x = torch.randn(8, 4096)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        rows = [
+            fd.ops.reshape(fd.ops.slice(given, [n, 0], [n + 1, 4096]), [4096]) for n in range(8)
+        ]
+        found = rows[:1]
+        for row in rows[1:]:
+            found.append(row + found[-1] * 0.95)
+        flat = fd.ops.cat(found, 0)
+        steps = fd.ops.reshape(flat, [8, 4096])
+        before = fd.ops.pad(fd.ops.slice(steps * 0.99, [0, 0], [7, 4096]), [0, 0, 1, 0])
+        fd.add_output(flat)
+        fd.add_output(fd.ops.neg(steps) + before)
+    fd.validate([x], target="cpu")
+    assert len(fd.plan([x], target="cpu").kernels) == 1
+
+
 def test_a_kernel_has_no_more_functions_in_its_pieces_than_compilers_take() -> None:
     few = dataclasses.replace(PROCESSOR, most_costly_in_pieces=200)
     segmented = on_processor(steps(SIZE), few)
