@@ -58,10 +58,10 @@ class _Simplifier:
             op, out = statement.op, statement.outs[0]
             if isinstance(op, Cat):
                 cats[out] = op
-            elif (
-                isinstance(op, View) and op.arg in cats and _numbers_parts(cats[op.arg], out.shape)
-            ):
-                self._stacks[op.arg] = out.shape
+            if isinstance(op, View):
+                whole = cats.get(op.arg)
+                if whole is not None and _numbers_parts(whole, out.shape):
+                    self._stacks[op.arg] = out.shape
         self._cats: dict[Value, Cat] = {}
         """The concatenations so far, of what their operands have become: some are views now."""
 

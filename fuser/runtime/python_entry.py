@@ -37,7 +37,6 @@ double PyFloat_AsDouble(PyObject*);
 double PyComplex_RealAsDouble(PyObject*);
 double PyComplex_ImagAsDouble(PyObject*);
 int PyObject_IsTrue(PyObject*);
-
 }}
 
 struct PyAddress {{
@@ -84,6 +83,10 @@ _FLOAT = "PyFloat_AsDouble({0})"
 _PARTS = "PyParts{{PyComplex_RealAsDouble({0}), PyComplex_ImagAsDouble({0})}}"
 _TRUTH = "PyObject_IsTrue({0}) > 0"
 
+_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, *(ctypes.c_void_p,) * 3)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+
 
 def entry_text(source: KernelSource) -> str:
     """The text of the function, behind the kernel's. It takes addresses, scalars and sizes, then
@@ -103,10 +106,8 @@ def entry_text(source: KernelSource) -> str:
 
 def entry(library: ctypes.CDLL, name: str) -> Launcher:
     """The function of a loaded library, which stays loaded."""
-    made = ctypes.pythonapi.PyCFunction_NewEx
-    made.restype, made.argtypes = ctypes.py_object, (ctypes.c_void_p,) * 3
     method = ctypes.addressof(ctypes.c_char.in_dll(library, f"{name}_method"))
-    return cast("Launcher", made(method, None, None))
+    return cast("Launcher", _new_function(method, None, None))
 
 
 def _read(argument: Argument) -> str:
