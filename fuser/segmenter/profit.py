@@ -84,7 +84,7 @@ class Machine:
     162 exponentials in a loop."""
 
     most_loads_in_pieces: int = 1 << 62
-    """Loads of all pieces together: each may have an argument of its own, and a call has 1024."""
+    """Loads of all pieces together, each of which may have an argument of its own."""
 
     functions: int = 1
     """How many times the instructions that costly functions of float32 are said to be they take."""
@@ -159,8 +159,7 @@ PROCESSOR = Machine(
 )
 """Cores with 12 GB/s and 100 Gop/s each; to start and join two takes 10 us. They share few long
 rows. Functions of float64 take 3 to 17 times as long as those of float32. Of points, what does not
-fit registers is in the first cache, and a tensor is an argument or six of the 1024 that a call
-has."""
+fit registers is in the first cache."""
 
 
 def operation_cost(op: Operation, machine: Machine) -> int:
