@@ -299,6 +299,6 @@ class Grouping:
     def _loss(self, saved: int, joined: Group) -> Refusal | None:
         if saved >= 0:
             return None
-        if joined.repeated(self.operations.atoms):
+        if joined.repeated(self.operations.atoms, self.machine):
             return Refusal(f"recomputation would cost {-saved} bytes' worth more")
         return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")

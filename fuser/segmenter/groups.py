@@ -8,20 +8,27 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuser.ir.nodes import Pointwise, Scatter, Statement, Value
-from fuser.ir.pointwise import COSTLY
 from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.cuts import Cuts, joints
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import ALL, Places, Spread
-from fuser.segmenter.profit import MOST_PARTS, Limits, Machine, operation_cost, size_in_text
+from fuser.segmenter.profit import (
+    MOST_PARTS,
+    Limits,
+    Machine,
+    is_costly,
+    operation_cost,
+    repeated_cost,
+    size_in_text,
+)
 from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
 
-Arithmetic = Counter[tuple[int, AtomSet, int]]
-"""The cost of operations by the number of elements they make, the atoms these are indexed by, and
-the share of the domain they are done for."""
+Arithmetic = Counter[tuple[int, AtomSet, int, bool]]
+"""The cost of operations by the number of elements they make, the atoms these are indexed by, the
+share of the domain they are done for, and whether they are costly functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class Group:
         shapes = {tuple(size for size in value.shape if size != 1) for value in self.stores}
         return shapes.pop() if len(shapes) == 1 else None
 
-    def repeated(self, atoms: Atoms, arithmetic: Arithmetic | None = None) -> int:
+    def repeated(self, atoms: Atoms, machine: Machine, arithmetic: Arithmetic | None = None) -> int:
         """Instructions done more often than there are elements; `arithmetic` if it is done for
         parts of the domain only.
 
@@ -65,20 +72,23 @@ class Group:
             return 0
         count, rows, along_rows = points
         found = 0
-        for (elements, held, share), cost in (arithmetic or self.arithmetic).items():
+        for (elements, held, share, costly), cost in (arithmetic or self.arithmetic).items():
             done = (rows if held <= along_rows else count) * share // ALL
-            found += cost * (done - elements) if 1 < elements < done else 0
+            times = machine.functions if costly else 1
+            found += cost * times * (done - elements) if 1 < elements < done else 0
         return found
 
-    def one_by_one(self, atoms: Atoms) -> int:
-        """Instructions of costly functions for one number after the other: of what is the same all
-        along the innermost axis, there are no vectors."""
+    def one_by_one(self, atoms: Atoms, machine: Machine) -> int:
+        """Instructions that costly functions take more for one number after the other: of what is
+        the same all along the innermost axis, there are no vectors."""
         points = self._points(atoms) if self.rows is None else None
         if points is None:
             return 0
         _, _, along_rows = points
-        costs = ((n, cost) for (n, held, _), cost in self.arithmetic.items() if held <= along_rows)
-        return sum(cost * elements for elements, cost in costs if cost >= COSTLY and elements > 1)
+        found = 0
+        for (elements, held, _, costly), cost in self.arithmetic.items():
+            found += cost * elements if costly and elements > 1 and held <= along_rows else 0
+        return found * machine.functions * (machine.lanes - 1)
 
     def _points(self, atoms: Atoms) -> tuple[int, int, AtomSet] | None:
         """How many points are stored, in how many rows along the innermost axis, and the atoms that
@@ -251,8 +261,8 @@ class GroupMaker:
         again, arithmetic = self._done_at_places(group)
         own += again
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
-        repeated = group.repeated(atoms, arithmetic)
-        alone = group.one_by_one(atoms) * (self._machine.lanes - 1)
+        repeated = group.repeated(atoms, self._machine, arithmetic)
+        alone = group.one_by_one(atoms, self._machine)
         return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
 
     def _spread(self, group: Group) -> Spread | Refusal:
@@ -278,13 +288,14 @@ class GroupMaker:
         op, outs = self.operations.nodes[member].op, self.operations.nodes[member].outs
         indexed_by = frozenset[int]().union(*map(self.operations.atoms.of, outs))
         made = max(out.elements for out in outs)
-        return Counter({(made, indexed_by, share): operation_cost(op, self._machine)})
+        cost = operation_cost(op, self._machine)
+        return Counter({(made, indexed_by, share, is_costly(op)): cost})
 
     def _done_again(self, member: int, numbers: set[int]) -> int:
         statement = self.operations.nodes[member]
         value = max(statement.outs, key=lambda out: out.elements)
         again = self._places.elements(numbers, value) - value.elements
-        return max(again, 0) * operation_cost(statement.op, self._machine)
+        return max(again, 0) * repeated_cost(statement.op, self._machine)
 
     def _chosen(self, group: Group, rows: Rows) -> int:
         """Elements that a group chooses along its rows, by pads and concatenations, where these are

@@ -87,7 +87,8 @@ class Machine:
     """Loads of all pieces together, each of which may have an argument of its own."""
 
     functions: int = 1
-    """How many times the instructions that costly functions of float32 are said to be they take."""
+    """How many times longer costly functions take than their instructions, where they are done more
+    often than there are elements: once for each, memory is waited for meanwhile."""
 
     lanes: int = 1
     """Numbers of which a vector takes as long as one alone."""
@@ -148,7 +149,7 @@ PROCESSOR = Machine(
     cuts=True,
     most_pieces=256,
     most_in_pieces=2048,
-    most_costly_in_pieces=3000,
+    most_costly_in_pieces=1000,
     most_loads_in_pieces=768,
     functions=3,
     lanes=16,
@@ -175,11 +176,21 @@ def operation_cost(op: Operation, machine: Machine) -> int:
     if not isinstance(op, Pointwise):
         return 1
     cost = TABLE[op.op].cost
-    of_integers = all(value.dtype.is_integral for value in operands(op))
-    cost *= 1 if cost < COSTLY or of_integers else machine.functions
     if op.op in _OF_POSITIONS or not _reads_wide(op):
         return cost
-    return cost * (_WIDE if cost < COSTLY or of_integers else machine.wide)
+    return cost * (machine.wide if is_costly(op) else _WIDE)
+
+
+def is_costly(op: Operation) -> bool:
+    """Whether an operation is a function of many instructions, of floats."""
+    if not isinstance(op, Pointwise) or TABLE[op.op].cost < COSTLY:
+        return False
+    return not all(value.dtype.is_integral for value in operands(op))
+
+
+def repeated_cost(op: Operation, machine: Machine) -> int:
+    """`operation_cost` where it is done more often than there are elements."""
+    return operation_cost(op, machine) * (machine.functions if is_costly(op) else 1)
 
 
 def size_in_text(op: Operation, machine: Machine) -> int:

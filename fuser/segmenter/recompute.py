@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fuser.ir.nodes import Pointwise, Value
 from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.grouping import Grouping
-from fuser.segmenter.profit import operation_cost
+from fuser.segmenter.profit import repeated_cost
 from fuser.segmenter.traffic import bytes_read, bytes_written
 
 MAX_REPEATED = 8
@@ -123,7 +123,7 @@ class Recomputation:
             asked = isinstance(op, Pointwise) and op.op == "segment_set"
             if not isinstance(op, POINT_OPERATIONS) or asked:
                 return None
-            made[node] = operation_cost(op, self._machine)
+            made[node] = repeated_cost(op, self._machine)
             if len(made) > MAX_REPEATED:
                 return None
             pending += [read.value for read in self._operations.reads[node]]

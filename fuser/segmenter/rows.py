@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value, operands
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
-from fuser.segmenter.profit import Machine, operation_cost
+from fuser.segmenter.profit import Machine, repeated_cost
 
 MAX_EPILOGUE = 1 << 16
 """Elements that one block may be left to finish after all rows are done."""
@@ -190,7 +190,7 @@ class _Walk:
                 return refusal
         elif running:
             self._running.update(statement.outs)
-        self._count(out, operation_cost(op, self._machine))
+        self._count(out, repeated_cost(op, self._machine))
         return None
 
     def _check_row_bound(self, out: Value, own: list[Read], final: list[Read]) -> Refusal | None:
@@ -260,7 +260,7 @@ class _Walk:
                 f"{outs[0]} is reduced to {self._words(kept)}, while others are reduced to "
                 f"{self._words(self._kept)}"
             )
-        self._count(op.arg, operation_cost(op, self._machine))
+        self._count(op.arg, repeated_cost(op, self._machine))
         return None
 
     def _check_store(self, value: Value) -> Refusal | None:
