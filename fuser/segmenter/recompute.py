@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fuser.ir.nodes import Pointwise, Value
+from fuser.ir.nodes import Operation, Pointwise, Value
 from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.grouping import Grouping
-from fuser.segmenter.profit import repeated_cost
+from fuser.segmenter.profit import operation_cost, repeated_cost
 from fuser.segmenter.traffic import bytes_read, bytes_written
 
 MAX_REPEATED = 8
@@ -31,7 +31,8 @@ Loads = dict[Value, int]
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How to make a value again: from what is in memory, by how many instructions an element.
+    """How to make a value again: from what is in memory, by how many instructions an element;
+    `repeated` ones where that is done more often than it has elements.
 
     `small` are sources that have to be stored for it.
     """
@@ -39,6 +40,7 @@ class _Recipe:
     sources: tuple[Value, ...]
     small: tuple[Value, ...]
     instructions: int
+    repeated: int
 
 
 class Recomputation:
@@ -83,8 +85,10 @@ class Recomputation:
             if len(loads) + len(self.stores[key]) > self._machine.of_rows.tensors:
                 return
             saved += self._bytes(self.loads[key]) - self._bytes(loads)
-            instructions = recipe.instructions * self._points(key, value)
-            saved -= instructions // self._machine.operations_per_byte
+            points = self._points(key, value)
+            once = points <= value.elements
+            instructions = recipe.instructions if once else recipe.repeated
+            saved -= instructions * points // self._machine.operations_per_byte
         if saved <= 0:
             return
         for key, loads in changed.items():
@@ -108,7 +112,7 @@ class Recomputation:
         """The operations that lead to a value from memory; None if too many or too costly."""
         sources: dict[Value, None] = {}
         small: dict[Value, None] = {}
-        made: dict[int, int] = {}
+        made: dict[int, Operation] = {}
         pending = [value]
         while pending:
             wanted = pending.pop()
@@ -123,11 +127,13 @@ class Recomputation:
             asked = isinstance(op, Pointwise) and op.op == "segment_set"
             if not isinstance(op, POINT_OPERATIONS) or asked:
                 return None
-            made[node] = repeated_cost(op, self._machine)
+            made[node] = op
             if len(made) > MAX_REPEATED:
                 return None
             pending += [read.value for read in self._operations.reads[node]]
-        return _Recipe(tuple(sources), tuple(small), sum(made.values()))
+        once = sum(operation_cost(op, self._machine) for op in made.values())
+        repeated = sum(repeated_cost(op, self._machine) for op in made.values())
+        return _Recipe(tuple(sources), tuple(small), once, repeated)
 
     def _with_sources(self, key: int, value: Value, recipe: _Recipe) -> Loads:
         """What a group loads if it makes a value itself."""

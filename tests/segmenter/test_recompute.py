@@ -70,3 +70,14 @@ def test_a_row_is_not_made_again_for_every_element():
         fd.add_output(fd.ops.add(row, matrix))
     inputs = [torch.empty(1, 4096, device="meta"), torch.empty(16384, 4096, device="meta")]
     assert not made_again(segment_for(fd.fusion, inputs))
+
+
+def test_a_processor_makes_a_function_again_where_that_is_not_more_often():
+    # Of each element once, while memory is waited for, it takes no longer than to read it.
+    x = torch.randn(1024, 1024)
+    with FusionDefinition() as fd:
+        y = fd.ops.sigmoid(fd.from_pytorch(x))
+        for dim in (1, 0):
+            fd.add_output(y - fd.ops.max(y, [dim], keepdim=True))
+    plan = fd.plan([x], target="cpu")
+    assert [kernel.operations for kernel in plan.kernels] == [("sigmoid", "max", "sub")] * 2
