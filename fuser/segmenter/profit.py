@@ -122,9 +122,8 @@ class Machine:
             moved = moved * self.busy_processors // (self.processors_of_a_row * rows)
         arithmetic = (own + repeated) // self.operations_per_byte
         hidden = repeated // (self.operations_per_byte * self.hidden)
-        return (
-            self.launch_bytes + max(moved, arithmetic) + hidden + alone // self.operations_per_byte
-        )
+        waited = alone // self.operations_per_byte
+        return self.launch_bytes + max(moved, arithmetic) + hidden + waited
 
 
 GPU = Machine(
