@@ -236,6 +236,16 @@ extern "C" void pairs_{name}(const float* x, const float* y, float* out, long lo
 #pragma omp simd
   for (long long i = 0; i < count; ++i) out[i] = {name}(x[i], y[i]);  // {name}
 }}
+extern "C" void of_one_{name}(const float* x, const float* y, float* out, long long count) {{
+  const float same = x[0];
+#pragma omp simd
+  for (long long i = 0; i < count; ++i) out[i] = {name}(same, y[i]);  // {name} of one
+}}
+extern "C" void by_one_{name}(const float* x, const float* y, float* out, long long count) {{
+  const float same = y[0];
+#pragma omp simd
+  for (long long i = 0; i < count; ++i) out[i] = {name}(x[i], same);  // {name} by one
+}}
 """
 
 CONVERSIONS = """
@@ -433,7 +443,7 @@ def test_loops_over_float32_functions_are_vectorized(vector_loops: Built) -> Non
         for number, line in enumerate(source, 1)
         if line.startswith("  for (") and "// " in line
     }
-    assert len(loops) == len(BOUNDS) + len(PAIRED) + 2 * len(STORED)
+    assert len(loops) == len(BOUNDS) + 3 * len(PAIRED) + 2 * len(STORED)
     assert [name for name, number in loops.items() if number not in vectorized] == []
 
 

@@ -526,9 +526,12 @@ FUSER_DEVICE float pow(float x, float y) {
   const double finite = v.exponent + s * polynomial(s * s, 2.8853900817778495, 0.9617966941149784,
                                                     0.5770779418046217, 0.4122093148172235,
                                                     0.31990293700764094, 0.2829421291398564);
+  // What depends on one argument alone is a mask, not a truth value: where it is the same in all
+  // lanes, g++ makes no vectors of choices by one.
+  const int64 zero = -int64(a == 0.0f), endless = -int64(a == __builtin_inff());
   // Finite, so that the power 0 of 0 and of infinity is 1; as y is, so that all powers of 1 are.
-  const double special = a == 0.0f ? -1e300 : a < __builtin_inff() ? finite : 1e300;
-  const double log2_a = a != a ? double(a) : special;
+  const double special = double_of((zero & bits_of(-1e300)) | (endless & bits_of(1e300)));
+  const double log2_a = double_of(bits_of(special) | (~(zero | endless) & bits_of(finite)));
   const double limit = 3.4028234663852886e38;
   double exponent = y;
   exponent = exponent > limit ? limit : exponent;
@@ -545,15 +548,14 @@ FUSER_DEVICE float pow(float x, float y) {
                                             1.5196113821744237e-05);
   const float power = float(value * double_of((bits_of(shifted) << 52) + (1023LL << 52)));
 
-  // What depends on y alone is a mask, not a truth value: where y is the same in all lanes, g++ makes
-  // no vectors of choices by one.
   const int32 whole = -int32(__builtin_floorf(y) == y);
   const int32 odd = whole & -int32(__builtin_floorf(0.5f * y) != 0.5f * y);
-  const int32 none = -int32(y == 0.0f);
-  const float least = float_of(whole & bits_of(-__builtin_inff()));
-  const float real = x < least && a < __builtin_inff() ? __builtin_nanf("") : power;
-  const float result = float_of(bits_of(real) | (odd & bits_of(x) & bits_of(-0.0f)));
-  return float_of((none & bits_of(1.0f)) | (~none & bits_of(x == 1.0f ? 1.0f : result)));
+  const int32 none = -int32(y == 0.0f) | -int32(x == 1.0f);
+  const int32 complex = ~whole & -int32(x < 0.0f) & -int32(a < __builtin_inff());
+  const int32 sign = odd & bits_of(x) & bits_of(-0.0f);
+  const int32 nan = (complex | -int32(x != x)) & bits_of(__builtin_nanf(""));
+  const int32 result = bits_of(power) | sign | nan;
+  return float_of((none & bits_of(1.0f)) | (~none & result));
 }
 
 // -- error functions ------------------------------------------------------------------------------
