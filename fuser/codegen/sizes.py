@@ -8,8 +8,10 @@ from fuser.codegen.kernel_source import Size
 from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.index import Axis, Clamped, Index, Quotient, Remainder, Term
 
-SHORT_STEP = 8
-"""The longest step of vector lanes through memory that is a number of the text."""
+PERMUTED_STEPS = (2, 3, 4, 8)
+"""Steps of vector lanes through memory that are numbers of the text. g++ 12 permutes no others, and
+makes no vectors at all of a loop that reads or writes neighbours a step of 5 or 6 apart that it
+knows; where it does not know the step, it moves one element at a time."""
 
 
 class Sizes:
@@ -46,8 +48,8 @@ class Sizes:
         return self._names[axis]
 
     def in_lanes(self, axis: Axis) -> None:
-        """From now on, short steps along an axis are numbers of the text: a compiler then moves
-        whole vectors and permutes them, instead of one element at a time."""
+        """From now on, steps along an axis that a compiler permutes are numbers of the text: it moves
+        whole vectors then, instead of one element at a time."""
         self._lanes.add(axis)
 
     def extent(self, axis: Axis) -> str:
@@ -85,7 +87,7 @@ class Sizes:
 
         Accesses of one tensor share the numbers that are equal: of a stencil, the strides."""
         parts = [self._product(term, coefficient, owner) for term, coefficient in index.terms]
-        step = next((step for term, step in index.terms if self._is_short(term, step)), 1)
+        step = next((step for term, step in index.terms if self._is_permuted(term, step)), 1)
         base = self._base(index.constant, step, owner)
         if base:
             parts.append(self.parameter(f"{owner}_offset", base))
@@ -115,14 +117,14 @@ class Sizes:
             name = f"{term.name}[lane]" if term.name in self.lane_arrays else term.name
         if coefficient in (1, -1):
             return name if coefficient == 1 else f"-{name}"
-        if self._is_short(term, coefficient):
+        if self._is_permuted(term, coefficient):
             return f"{name} * {coefficient}"
         nested = self._nested(term, coefficient) if isinstance(term, Axis) else None
         return f"{name} * {nested or self._stride(name, coefficient, owner)}"
 
-    def _is_short(self, term: Term, coefficient: int) -> bool:
+    def _is_permuted(self, term: Term, coefficient: int) -> bool:
         """Whether a coefficient is a number of the text."""
-        return isinstance(term, Axis) and term in self._lanes and 1 < coefficient <= SHORT_STEP
+        return isinstance(term, Axis) and term in self._lanes and coefficient in PERMUTED_STEPS
 
     def _nested(self, axis: Axis, coefficient: int) -> str | None:
         """The stride of an axis of a row-major tensor: the product of the extents inside it."""

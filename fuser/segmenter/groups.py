@@ -78,16 +78,22 @@ class Group:
             found += cost * times * (done - elements) if 1 < elements < done else 0
         return found
 
-    def one_by_one(self, atoms: Atoms, machine: Machine) -> int:
+    def one_by_one(
+        self, atoms: Atoms, machine: Machine, arithmetic: Arithmetic | None = None
+    ) -> int:
         """Instructions that costly functions take more for one number after the other: of what is
-        the same all along the innermost axis, there are no vectors."""
+        the same all along the innermost axis, there are no vectors, but where that is so short, or
+        cut into pieces so short, that neighbours along another axis are side by side.
+        """
         points = self._points(atoms) if self.rows is None else None
         if points is None:
             return 0
-        _, _, along_rows = points
+        count, _, along_rows = points
         found = 0
-        for (elements, held, _, costly), cost in self.arithmetic.items():
-            found += cost * elements if costly and elements > 1 and held <= along_rows else 0
+        for (elements, held, share, costly), cost in (arithmetic or self.arithmetic).items():
+            long = count * share // ALL >= machine.few_columns * elements
+            is_alike = held <= along_rows and long
+            found += cost * elements if costly and elements > 1 and is_alike else 0
         return found * machine.functions * (machine.lanes - 1)
 
     def _points(self, atoms: Atoms) -> tuple[int, int, AtomSet] | None:
@@ -262,7 +268,7 @@ class GroupMaker:
         own += again
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
         repeated = group.repeated(atoms, self._machine, arithmetic)
-        alone = group.one_by_one(atoms, self._machine)
+        alone = group.one_by_one(atoms, self._machine, arithmetic)
         return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
 
     def _spread(self, group: Group) -> Spread | Refusal:

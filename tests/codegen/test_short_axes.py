@@ -31,6 +31,21 @@ def rotated_in_pairs(fd: FusionDefinition, x: Handle) -> Handle:
     return fd.ops.cat(pairs, 2)
 
 
+def put_side_by_side(fd: FusionDefinition, x: Handle, count: int) -> Handle:
+    """`count` functions of each element, neighbours in memory."""
+    made = [fd.ops.exp(x * (number / count)) for number in range(count)]
+    return fd.ops.cat([fd.ops.broadcast(y, [False, False, True]) for y in made], 2)
+
+
+def taken_apart(fd: FusionDefinition, x: Handle, count: int) -> list[Handle]:
+    """A function of each of `count` neighbours."""
+    y = fd.ops.reshape(fd.ops.slice(x, [0, 0], [ROWS // count * count, COLUMNS]), [-1, count])
+    ends = [(number, number + 1) for number in range(count)]
+    return [
+        fd.ops.squeeze(fd.ops.exp(fd.ops.slice(y, [0, a], [y.size(0), b])), [1]) for a, b in ends
+    ]
+
+
 def biased(fd: FusionDefinition, x: Handle) -> Handle:
     bias = fd.ops.slice(x, [0, 0], [1, 8], [1, 1])
     y = fd.ops.reshape(x, [ROWS, -1, 8])
@@ -104,6 +119,11 @@ CASES: dict[str, Define] = {
     "repeated in pairs": repeated_in_pairs,
     "interleaved": interleaved,
     "rotated in pairs": rotated_in_pairs,
+    "five side by side": lambda fd, x: put_side_by_side(fd, x, 5),
+    "six side by side": lambda fd, x: put_side_by_side(fd, x, 6),
+    "nine side by side": lambda fd, x: put_side_by_side(fd, x, 9),
+    "five taken apart": lambda fd, x: taken_apart(fd, x, 5),
+    "six taken apart": lambda fd, x: taken_apart(fd, x, 6),
     "biased": biased,
     "pooled": pooled,
     "softmax of pairs": lambda fd, x: softmax_of(fd, x, [-1, 2], 1),
