@@ -48,8 +48,8 @@ class Sizes:
         return self._names[axis]
 
     def in_lanes(self, axis: Axis) -> None:
-        """From now on, steps along an axis that a compiler permutes are numbers of the text: it moves
-        whole vectors then, instead of one element at a time."""
+        """From now on, steps along an axis that a compiler permutes are numbers of the text: it
+        moves whole vectors then, instead of one element at a time."""
         self._lanes.add(axis)
 
     def extent(self, axis: Axis) -> str:

@@ -187,7 +187,7 @@ class CpuRowParameters:
 
     # -- what is kept and asked for ------------------------------------------------------------
 
-    kept_bytes: int = 1 << 19
+    kept_bytes: int = PROCESSOR.kept_row
     """The most bytes that are kept of one row between sweeps: they are on a thread's stack."""
 
     cached_bytes: int = 3 << 18
@@ -248,6 +248,10 @@ class CpuRowParameters:
 
     whole_row: int = PROCESSOR.few_columns
     """The most elements of a row that one lane does in turn: as many as the segmenter counts on."""
+
+    whole_window: int = 32
+    """As `whole_row`, where a row is swept along several short axes: of windows of 3 by 3, lanes
+    along the 3 took 30 times as long."""
 
     whole_rows: int = 16
     """How many neighbouring rows that takes: they are in its vectors' other lanes."""

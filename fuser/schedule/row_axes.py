@@ -34,19 +34,25 @@ def turned_axes(body: RowBody, axes: Iterable[Axis]) -> RowBody:
     return dataclasses.replace(body, stages=stages)
 
 
+_MOST_LANES = 32
+"""Of a warp; vectors have fewer."""
+
+
 def lanes_across_rows(body: RowBody, at_once: int = 1) -> bool:
     """Whether neighbouring rows, and not neighbouring elements of a row, are next in memory.
 
     Lanes go where fewer accesses are of elements apart, and of two such ways, where more elements
-    are consecutive. Lanes across rows may have so many neighbours of a row `at_once`, in one
-    access.
+    are consecutive; of windows that slide by one element, where more lanes have an element. Lanes
+    across rows may have so many neighbours of a row `at_once`, in one access.
     """
     if not body.rows:
         return False
     steps = _Steps(body)
-    apart, consecutive = [0, 0], [0, 0]
+    apart, consecutive, lanes = [0, 0], [0, 0], [0, 0]
     for sweep in body.swept:
         ways = sweep.axes[-1], body.rows[-1]
+        for way, axis in enumerate(ways):
+            lanes[way] += min(axis.extent, _MOST_LANES)
         for at in (*(access.at for access in sweep.accesses), *(f.at for f in sweep.folds)):
             walked = steps.of(at)
             elements = point_count([a for a in (*body.rows, *sweep.axes) if a in walked])
@@ -55,7 +61,7 @@ def lanes_across_rows(body: RowBody, at_once: int = 1) -> bool:
                 are_together = walked.get(ways[0]) == 1  # neighbours of a row
                 accesses = ceil_div(point_count(sweep.axes), at_once if are_together else 1)
                 apart[way] += accesses * (walked.get(axis, 0) > 1)
-    along, across = zip(apart, (-count for count in consecutive), strict=True)
+    along, across = ((apart[way], -consecutive[way], -lanes[way]) for way in range(2))
     return across < along
 
 

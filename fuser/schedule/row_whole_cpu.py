@@ -14,6 +14,7 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis
+from fuser.schedule.interleave import SHORTEST_VECTOR
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import Fold, RowBody
 from fuser.schedule.row_folds_cpu import in_own_type, widened_blocks
@@ -41,8 +42,8 @@ def as_whole(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
 
 def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     """Why neighbours along the innermost axis of rows are not done by a lane each."""
-    inner, most = body.rows[-1], parameters.whole_row
-    longest = body.longest
+    inner, near = body.rows[-1], parameters.whole_row
+    longest, most = body.longest, parameters.whole_window if _is_window(body) else near
     if longest > most:
         return Refusal(f"a row has {longest} elements, more than {most}")
     if inner.extent < parameters.whole_rows:
@@ -55,7 +56,7 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     if not all(isinstance(node, Load | Let | CheckedIndex | Running) for node in body.code):
         return Refusal("a row is more than straight-line code")
     touched = ((*sweep.accesses, *sweep.folds) for sweep in body.stages)
-    if not all(_is_near(each, inner, most) for each in itertools.chain.from_iterable(touched)):
+    if not all(_is_near(each, inner, near) for each in itertools.chain.from_iterable(touched)):
         return Refusal("neighbouring rows are not near each other in memory")
     return None
 
@@ -73,6 +74,13 @@ def whole_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     nodes = (*swept, *widened_blocks(body, parameters.row_block, outer, side_by_side=inner))
     blocks = Loop(inner, Binding.BLOCKS, nodes, parameters.block)
     return nested(outer, Binding.PARALLEL, (blocks,))
+
+
+def _is_window(body: RowBody) -> bool:
+    """Whether all that is swept has several axes, too short for vectors along them."""
+    return all(
+        len(sweep.axes) > 1 and sweep.axes[-1].extent < SHORTEST_VECTOR for sweep in body.swept
+    )
 
 
 def _is_near(access: Load | Store | Fold, inner: Axis, most: int) -> bool:

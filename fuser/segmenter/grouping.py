@@ -78,6 +78,10 @@ class Grouping:
         """The operations of a group, as a person reads them."""
         return self._maker.names(self.groups[key])
 
+    def times_read(self, key: int, value: Value) -> int:
+        """How often a group reads elements of a value that another makes."""
+        return self._maker.times_read(self.groups[key], value)
+
     def _enqueue(self, first_node: int, second_node: int) -> None:
         """Queue a pair of nodes by what merging their groups would save."""
         first, second = self._group_of[first_node], self._group_of[second_node]
@@ -299,6 +303,7 @@ class Grouping:
     def _loss(self, saved: int, joined: Group) -> Refusal | None:
         if saved >= 0:
             return None
-        if joined.repeated(self.operations.atoms, self.machine):
+        again = joined.rows is not None and joined.rows.made_again
+        if again or joined.repeated(self.operations.atoms, self.machine):
             return Refusal(f"recomputation would cost {-saved} bytes' worth more")
         return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")

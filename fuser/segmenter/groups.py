@@ -91,7 +91,7 @@ class Group:
         count, _, along_rows = points
         found = 0
         for (elements, held, share, costly), cost in (arithmetic or self.arithmetic).items():
-            long = count * share // ALL >= machine.few_columns * elements
+            long = 2 * (count * share // ALL) >= machine.lanes * elements
             is_alike = held <= along_rows and long
             found += cost * elements if costly and elements > 1 and is_alike else 0
         return found * machine.functions * (machine.lanes - 1)
@@ -124,7 +124,7 @@ class GroupMaker:
         self.readers: dict[Value, list[int]] = {}
         """The nodes that read each value."""
         self._singles: dict[int, Group] = {}
-        self._at_places: dict[tuple[int, ...], tuple[int, Arithmetic | None]] = {}
+        self._at_places: dict[tuple[int, ...], tuple[Mapping[int, int], Arithmetic | None]] = {}
         """By members: see `_done_at_places`. Each group is priced with all its neighbours."""
         for index, reads in enumerate(operations.reads):
             for read in reads:
@@ -265,9 +265,10 @@ class GroupMaker:
         count = atoms.elements(rows.kept) if rows is not None and few else None
         own = sum(cost * elements for (elements, *_), cost in group.arithmetic.items())
         again, arithmetic = self._done_at_places(group)
-        own += again
+        own += sum(again.values())
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
         repeated = group.repeated(atoms, self._machine, arithmetic)
+        repeated += 0 if rows is None else self._in_later_sweeps(rows, again)
         alone = group.one_by_one(atoms, self._machine, arithmetic)
         return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
 
@@ -275,20 +276,37 @@ class GroupMaker:
         cut = self._machine.cuts and not self._is_of_rows(group)
         return self._places.of(group.members, cut=cut)
 
-    def _done_at_places(self, group: Group) -> tuple[int, Arithmetic | None]:
-        """Instructions for what a group computes at more than one place; and its arithmetic, if
-        what it is done for is known of each operation."""
+    def _done_at_places(self, group: Group) -> tuple[Mapping[int, int], Arithmetic | None]:
+        """Instructions for what a group computes at more than one place, by member; and its
+        arithmetic, if what it is done for is known of each operation."""
         if not self._places.are_several(group.members):
-            return 0, None
+            return {}, None
         if group.members not in self._at_places:
             spread = self._spread(group)
             at_places = spread.computed.items() if isinstance(spread, Spread) else ()
-            again = sum(self._done_again(member, at) for member, at in at_places if len(at) > 1)
+            again = {
+                member: self._done_again(member, at) for member, at in at_places if len(at) > 1
+            }
             arithmetic: Arithmetic = Counter()
             for member, at in at_places if self._machine.cuts else ():
                 arithmetic += self._arithmetic(member, self._places.share(at))
             self._at_places[group.members] = again, arithmetic or None
         return self._at_places[group.members]
+
+    def times_read(self, group: Group, value: Value) -> int:
+        """How often a group reads the elements of a value that it does not make: at each of its
+        places, and in two sweeps where both make what follows from it."""
+        readers = {member for member in self.readers.get(value, ()) if member in group.members}
+        sweeps = 2 if group.rows is not None and readers & group.rows.made_again else 1
+        reads = (read for reader in readers for read in self.operations.reads[reader])
+        paths = {path for read in reads if read.value is value for path in read.paths}
+        elements = value.elements
+        if len(paths) > 1 or self._places.are_several(group.members):
+            spread = self._spread(group)
+            loaded = spread.loaded if isinstance(spread, Spread) else ()
+            places = [number for read, number in loaded if read is value]
+            elements = max(elements, self._places.elements(places, value))
+        return elements * sweeps
 
     def _arithmetic(self, member: int, share: int) -> Arithmetic:
         op, outs = self.operations.nodes[member].op, self.operations.nodes[member].outs
@@ -302,6 +320,15 @@ class GroupMaker:
         value = max(statement.outs, key=lambda out: out.elements)
         again = self._places.elements(numbers, value) - value.elements
         return max(again, 0) * repeated_cost(statement.op, self._machine)
+
+    def _in_later_sweeps(self, rows: Rows, at_places: Mapping[int, int]) -> int:
+        """Instructions for what a later sweep makes again, at each of its places."""
+        found = 0
+        for member in rows.made_again:
+            statement = self.operations.nodes[member]
+            found += repeated_cost(statement.op, self._machine) * statement.outs[0].elements
+            found += at_places.get(member, 0)
+        return found
 
     def _chosen(self, group: Group, rows: Rows) -> int:
         """Elements that a group chooses along its rows, by pads and concatenations, where these are

@@ -103,6 +103,10 @@ class Machine:
     rounds_in_software: bool = False
     """Whether a conversion to Half or 8 bits is many integer instructions."""
 
+    kept_row: int = 1 << 20
+    """Bytes of the longest row that is kept between its sweeps; what is folded of a longer one is
+    made again."""
+
     few_columns: int = 0
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
@@ -154,6 +158,7 @@ PROCESSOR = Machine(
     lanes=16,
     wide=8,
     gathered=32,
+    kept_row=1 << 19,
     few_columns=8,
     rounds_in_software=True,
 )

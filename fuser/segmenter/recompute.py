@@ -145,13 +145,16 @@ class Recomputation:
         return loads
 
     def _points(self, key: int, value: Value) -> int:
-        """How often a group would make a value: at every point of its domain, or once a row."""
+        """How often a group would make elements of a value: at every point of its domain, or once a
+        row, at each of the places where it reads it."""
         group, atoms = self._grouping.groups[key], self._operations.atoms
-        if value.elements == 1:
+        if value.elements <= 1:
             return 0
         if group.rows is not None:
-            return atoms.elements(atoms.of(value) | group.rows.kept)
-        return max(value.elements, *(stored.elements for stored in group.stores))
+            points = atoms.elements(atoms.of(value) | group.rows.kept)
+        else:
+            points = max(value.elements, *(stored.elements for stored in group.stores))
+        return points * self._grouping.times_read(key, value) // value.elements
 
     def _crosses(self, value: Value) -> bool:
         return self._operations.node_of(value) is not None and value not in self._stored

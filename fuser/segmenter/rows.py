@@ -37,11 +37,13 @@ class Rows:
 
     `swept_again` tells that some value of a whole row depends on a row value, so that a row cannot
     be shared out freely; `repeated` is the number of instructions done again for every row.
+    `made_again` are the operations that are done in an earlier sweep and in a later one.
     """
 
     kept: AtomSet
     swept_again: bool
     repeated: int
+    made_again: frozenset[int] = frozenset()
 
 
 def find_rows(
@@ -157,7 +159,29 @@ class _Walk:
                 if swept == along and kept not in (NONE, along):
                     return Refusal(f"{out} keeps a part of the dimension along which others scan")
             self._swept_again |= self._has_other_sweeps(members)
-        return Rows(self._kept, self._swept_again, self._repeated)
+        made_again = self._made_again(members, inside) if self._swept_again else frozenset[int]()
+        return Rows(self._kept, self._swept_again, self._repeated, made_again)
+
+    def _made_again(self, members: Sequence[int], inside: frozenset[int]) -> frozenset[int]:
+        """What is made in two sweeps of a row that is too long to be kept, or the only one, and
+        shared out: what its reductions follow from, and so do later sweeps."""
+        operations = self._operations
+        folded, read_late, again = set[int](), set[int](), set[int]()
+        for member in reversed(members):
+            statement = operations.nodes[member]
+            out = statement.outs[0]
+            in_row = self._atoms.of(out) - self._kept
+            is_late = out in self._row_bound and bool(in_row)
+            before = {operations.node_of(read.value) for read in operations.reads[member]} & inside
+            if isinstance(statement.op, Reduce) or member in folded:
+                folded |= before
+            if is_late or (member in read_late and out not in self._row_bound):
+                read_late |= before
+            kept_bytes = self._atoms.elements(in_row) * out.dtype.itemsize
+            is_kept = bool(self._kept) and kept_bytes <= self._machine.kept_row
+            if in_row and not is_kept and not is_late and member in folded & read_late:
+                again.add(member)
+        return frozenset(again)
 
     def _has_other_sweeps(self, members: Sequence[int]) -> bool:
         """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""

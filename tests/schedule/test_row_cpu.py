@@ -401,6 +401,20 @@ def test_strips_that_are_swept_again_stay_in_the_cache(elements: int, rows: int)
     assert {node.count for node in found(across, Lanes)} == {rows}
 
 
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [(3, "a row a lane"), (7, "lanes across rows"), (100, "lanes along rows")],
+)
+def test_windows_that_slide_by_one_element_are_lanes_beside_each_other(window: int, words: str):
+    """Their elements are next in memory, and so are windows: the longer axis fills more lanes."""
+    image = torch.randn(2, 130, 160)
+    windows = image.unfold(1, window, 1).unfold(2, window, 1)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.max(fd.from_pytorch(windows), [3, 4]))
+    fd.validate([windows])
+    assert nest(lambda fd, x: fd.ops.max(x, [3, 4]), windows).mapping == f"cpu rows, {words}"
+
+
 def test_strips_that_are_swept_once_are_long():
     across = nest(lambda fd, x: fd.ops.sum(x, [0]), empty(1000, 5000))
     assert {node.count for node in found(across, Lanes)} == {2048}

@@ -74,3 +74,21 @@ def test_a_processor_makes_functions_of_rows_in_vectors(rows: int, kernels: int)
     fd = defined(lambda fd, x, step: x * fd.ops.exp(step), states, steps)
     assert len(fd.plan([states, steps], target="cpu").kernels) == kernels
     assert len(fd.plan([states, steps], target="cuda:sm_90").kernels) == 1
+
+
+def test_what_only_row_sweeps_twice_is_not_made_at_many_places_twice():
+    """A polynomial of 25 neighbours each, once for the largest sum, and once to compare with it."""
+    x = torch.rand(300, 300)
+
+    def build(fd: FusionDefinition, x: Handle) -> Handle:
+        made = (x * x + 1.0) * (x - 0.5)
+        places = [(a, b) for a in range(5) for b in range(5)]
+        parts = [fd.ops.slice(made, [a, b], [a + 296, b + 296]) for a, b in places]
+        total = sum(parts[1:], parts[0])
+        return fd.ops.where(total > fd.ops.max(total, [0, 1]) * 0.5, total, 0.0)
+
+    fd = defined(build, x)
+    plan = fd.plan([x], target="cpu")
+    assert len(plan.kernels) == 2
+    assert "recomputation would cost" in str(plan)
+    fd.validate([x])
