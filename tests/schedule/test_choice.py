@@ -59,7 +59,7 @@ def scale_gradient(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
 
 CASES = [
     (softmax, [(1000, 8)], "a row a lane", []),
-    (group_norm, [(2, 900, 128)], "columns of rows that alternate", ["more than 8"]),
+    (group_norm, [(2, 900, 128)], "columns of rows that alternate", ["more than 32"]),
     (down, [(2048, 256)], "columns of lines", ["more than 8", "short pieces"]),
     (
         down,
