@@ -4,6 +4,7 @@ that.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
@@ -13,6 +14,9 @@ from fuser.ir.random_numbers import COST
 
 _WIDE = 3
 """A vector has half as many numbers of 64 bits, and takes several instructions to convert them."""
+
+_LINE = 64
+"""Neighbours that are read as a line, whatever is chosen."""
 
 MOST_PARTS = 4
 """Parts of a row that are swept one after the other; more would be too much text."""
@@ -97,8 +101,8 @@ class Machine:
     """How many times longer costly functions take of float64 than of float32."""
 
     gathered: int = 1
-    """Instructions for an element that a gather reads: its index is checked, and it is loaded by
-    itself, where neighbours are a vector."""
+    """Instructions for an element that a gather reads by itself: its index is checked, and it is
+    loaded, where neighbours are a vector."""
 
     rounds_in_software: bool = False
     """Whether a conversion to Half or 8 bits is many integer instructions."""
@@ -170,7 +174,7 @@ fit registers is in the first cache."""
 def operation_cost(op: Operation, machine: Machine) -> int:
     """Instructions for one element, roughly. A position is a coordinate, which is there anyway."""
     if isinstance(op, Gather):
-        return machine.gathered
+        return 1 if _reads_lines(op) else machine.gathered
     if isinstance(op, Iota):
         return 0
     if isinstance(op, Random):
@@ -216,6 +220,12 @@ _ROUNDINGS = {
 
 _OF_POSITIONS = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge"})
 """What, of positions, is a coordinate too, or is compared in 32 bits."""
+
+
+def _reads_lines(op: Gather) -> bool:
+    """Whether an index chooses whole lines of neighbours, which are read as they lie."""
+    one_index = op.mode in ("index_select", "select")
+    return one_index and math.prod(op.arg.shape[op.dim + 1 :]) >= _LINE
 
 
 def _reads_wide(op: Pointwise | Cast) -> bool:

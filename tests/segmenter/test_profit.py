@@ -92,3 +92,17 @@ def test_what_only_row_sweeps_twice_is_not_made_at_many_places_twice():
     assert len(plan.kernels) == 2
     assert "recomputation would cost" in str(plan)
     fd.validate([x])
+
+
+def test_columns_are_chosen_of_the_lines_that_an_index_chooses():
+    """Lines are read as they lie, so that nothing is gained by storing them first."""
+    image = torch.rand(6, 384, 384)
+    at = [torch.randint(0, 384, (224,)) for _ in range(3)]
+
+    def build(fd: FusionDefinition, x: Handle, *at: Handle) -> Handle:
+        lines = fd.ops.index_select(x, at[0], 1)
+        return fd.ops.index_select(lines, at[1], 2) + fd.ops.index_select(lines, at[2], 2)
+
+    fd = defined(build, image, *at)
+    assert len(fd.plan([image, *at], target="cpu").kernels) == 1
+    fd.validate([image, *at])
