@@ -249,8 +249,8 @@ class KernelPrinter(ABC, Generic[Around]):
         self.out.line(f"const {self.expressions.type(dtype)} {name} = {source};")
 
     def _arguments(self) -> tuple[Argument, ...]:
-        read = (value for value in self.segment.loads if not self.segment.is_scattered_into(value))
-        loads = [Pointer(value) for value in read]
+        read = dict.fromkeys(self.segment.addressed_as.values())
+        loads = [Pointer(value) for value in read if not self.segment.is_scattered_into(value)]
         stores = [Pointer(value) for value in self.segment.stores]
         scalars = [Scalar(value) for value in self._scalars()]
         return (*loads, *stores, *self.workspaces, *scalars, *self.sizes.parameters)

@@ -13,6 +13,9 @@ PERMUTED_STEPS = (2, 3, 4, 8)
 makes no vectors at all of a loop that reads or writes neighbours a step of 5 or 6 apart that it
 knows; where it does not know the step, it moves one element at a time."""
 
+NEAR = 16
+"""Elements between accesses of one tensor, up to which these are a number of the text."""
+
 
 class Sizes:
     """The size parameters of one kernel, in the order of their first use."""
@@ -33,6 +36,8 @@ class Sizes:
         """Variables that hold one number a lane."""
         self.has_pieces = False
         """Whether axes are those of several pieces, not one inside the other."""
+        self._bases: dict[str, list[int]] = {}
+        """By owner, what its accesses count from."""
         self._lanes: set[Axis] = set()
         """Axes whose neighbours are in vector lanes."""
 
@@ -87,24 +92,33 @@ class Sizes:
 
         Accesses of one tensor share the numbers that are equal: of a stencil, the strides."""
         parts = [self._product(term, coefficient, owner) for term, coefficient in index.terms]
-        step = next((step for term, step in index.terms if self._is_permuted(term, step)), 1)
-        base = self._base(index.constant, step, owner)
+        base = self._base(index, owner)
         if base:
             parts.append(self.parameter(f"{owner}_offset", base))
         if index.constant != base:
             parts.append(str(index.constant - base))
         return " + ".join(parts).replace("+ -", "- ") or "0"
 
-    def _base(self, constant: int, step: int, owner: str) -> int:
-        """What an access of lanes `step` apart counts from: what another counts from, if that is
-        less than two steps before. How far apart they are is a number of the text then, by which
-        compilers see that both store to one vector."""
+    def _base(self, index: Index, owner: str) -> int:
+        """What an access counts from: what another of the tensor does, if that is near. How far
+        apart they are is a number of the text then: of lanes that take steps, compilers see that
+        both store to one vector, and of a stencil, that one address serves many loads.
+
+        Neighbours along the outer axes are never near, so that the text is that of any size.
+        """
+        constant, bases = index.constant, self._bases.setdefault(owner, [])
+        step = next((step for term, step in index.terms if self._is_permuted(term, step)), 1)
         if step > 1:
-            offsets = (s.number for s in self._parameters.values() if _is_offset(s.name, owner))
-            for base in (0, *offsets):
-                if 0 <= constant - base < 2 * step:
-                    return base
-        return constant - constant % step
+            near = [base for base in (0, *bases) if 0 <= constant - base < 2 * step]
+        else:
+            room = min(
+                (abs(factor) // 2 for _, factor in index.terms if abs(factor) > 1), default=NEAR
+            )
+            near = [base for base in bases if abs(constant - base) <= min(room, NEAR)]
+        if near:
+            return near[0]
+        bases.append(constant - constant % step)
+        return bases[-1]
 
     def _product(self, term: Term, coefficient: int, owner: str) -> str:
         if isinstance(term, Clamped):
@@ -164,7 +178,3 @@ class Sizes:
         if coefficient == 1:
             return text
         return f"({text}) * {self.parameter(f'{owner}_factor_{self._divisors}', coefficient)}"
-
-
-def _is_offset(name: str, owner: str) -> bool:
-    return name == f"{owner}_offset" or name.startswith(f"{owner}_offset_")

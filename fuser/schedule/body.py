@@ -120,7 +120,7 @@ class _Tracer(Emitter):
         for at in self._wanted.get(value, {}):
             name = self.name(value, at)
             if value.is_tensor:
-                self._loads.append(Load(name, value, self._address(value, at)))
+                self._loads.append(self._load(value, at))
             self._wanted[value][at] = Ref(name, value.dtype)
 
     def add(self, let: Let, is_tensor: bool) -> None:

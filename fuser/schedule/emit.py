@@ -55,6 +55,7 @@ class Emitter(ABC):
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
+        self._addressed_as = segment.addressed_as
         self._fusion = segment.fusion
         self._definitions = segment.fusion.definitions()
         self._prologue: list[Let] = []
@@ -205,6 +206,10 @@ class Emitter(ABC):
         """Where an element lies in memory."""
         memory = self._segment.memory[value]
         return linear(at, memory.strides, memory.offset)
+
+    def _load(self, value: Value, at: Coordinates) -> Load:
+        """The load of an element that lies in memory."""
+        return Load(self.name(value, at), self._addressed_as[value], self._address(value, at))
 
     def _store(self, value: Value, at: Coordinates) -> Store:
         """The store of an element made before."""

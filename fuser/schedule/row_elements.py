@@ -96,7 +96,7 @@ class Elements(Emitter):
         if statement is None:
             name = self.name(value, at)
             if value.is_tensor:
-                self._target.append(Load(name, value, self._address(value, at)))
+                self._target.append(self._load(value, at))
             return Ref(name, value.dtype)
         match statement.op:
             case CheckIndex(arg, size, operation):

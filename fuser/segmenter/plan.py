@@ -37,6 +37,21 @@ class Segment:
         return self.fusion.output_values
 
     @property
+    def addressed_as(self) -> dict[Value, Value]:
+        """For each value that it reads, the one of the same type in its buffer that reaches
+        furthest: slices of one tensor are read from one address."""
+        furthest = dict[object, Value]()
+        beside = {value: self._read_beside(value) for value in self.loads}
+        for value in sorted(beside, key=lambda value: self.memory[value].last_offset):
+            furthest[beside[value]] = value
+        return {value: furthest[others] for value, others in beside.items()}
+
+    def _read_beside(self, value: Value) -> object:
+        """What others that are read from its address have in common with a value."""
+        scattered_into = value if self.is_scattered_into(value) else None
+        return self.memory[value].base, value.dtype, scattered_into
+
+    @property
     def overwritten(self) -> frozenset[Value]:
         """The buffers that it reads and stores to as well."""
         read = {self.memory[value].base for value in self.loads}
