@@ -6,7 +6,7 @@ through.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -78,6 +78,11 @@ class OperationGraph:
     def node_of(self, value: Value) -> int | None:
         """The node that makes a value; None for one that is free."""
         return None if value in self.free else self.maker.get(value)
+
+    def addresses(self, values: Iterable[Value]) -> int:
+        """From how many a kernel reads values: those that lie in one buffer have one."""
+        free = self.free
+        return len({(free[v].base if v in free else v, v.dtype) for v in values})
 
 
 def runs_in_kernel(statement: Statement) -> bool:

@@ -225,7 +225,8 @@ class GroupMaker:
         return refusal or replace(group, rows=rows)
 
     def _too_large(self, group: Group) -> Refusal | None:
-        tensors, most = len(group.stores) + len(group.loads), self._limits(group).tensors
+        read, most = self.operations.addresses(group.loads), self._limits(group).tensors
+        tensors = len(group.stores) + read
         if tensors > most:
             return Refusal(f"{tensors} tensors are more than the {most} of one kernel")
         if group.size > self._machine.most_operations:

@@ -82,7 +82,8 @@ class Recomputation:
             saved += self._bytes(self.loads[maker]) + self._machine.launch_bytes
         changed = {key: self._with_sources(key, value, recipe) for key in readers}
         for key, loads in changed.items():
-            if len(loads) + len(self.stores[key]) > self._machine.of_rows.tensors:
+            read = self._operations.addresses(loads)
+            if read + len(self.stores[key]) > self._machine.of_rows.tensors:
                 return
             saved += self._bytes(self.loads[key]) - self._bytes(loads)
             points = self._points(key, value)

@@ -1,4 +1,4 @@
-"""What reads one tensor at several places: from one address, near ones at a distance of the text."""
+"""Accesses of one tensor at several places: from one address, at a distance of the text if near."""
 
 from __future__ import annotations
 
