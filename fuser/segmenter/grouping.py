@@ -78,9 +78,13 @@ class Grouping:
         """The operations of a group, as a person reads them."""
         return self._maker.names(self.groups[key])
 
-    def times_read(self, key: int, value: Value) -> int:
+    def elements_read(self, key: int, value: Value) -> int:
         """How often a group reads elements of a value that another makes."""
-        return self._maker.times_read(self.groups[key], value)
+        return self._maker.elements_read(self.groups[key], value)
+
+    def hides(self, key: int) -> int:
+        """Instructions for which a group has time while memory is waited for."""
+        return self._maker.hides(self.groups[key])
 
     def _enqueue(self, first_node: int, second_node: int) -> None:
         """Queue a pair of nodes by what merging their groups would save."""

@@ -264,14 +264,26 @@ class GroupMaker:
         rows, atoms = group.rows, self.operations.atoms
         few = rows is not None and rows.swept_again
         count = atoms.elements(rows.kept) if rows is not None and few else None
+        own, repeated = self._instructions(group)
+        _, arithmetic = self._done_at_places(group)
+        alone = group.one_by_one(atoms, self._machine, arithmetic)
+        return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
+
+    def hides(self, group: Group) -> int:
+        """Instructions for which a group has time while memory is waited for, beside its own."""
+        meanwhile = group.moved * self._machine.operations_per_byte
+        return max(meanwhile - sum(self._instructions(group)), 0)
+
+    def _instructions(self, group: Group) -> tuple[int, int]:
+        """Those that are done once for each element they make, and those done more often."""
+        rows = group.rows
         own = sum(cost * elements for (elements, *_), cost in group.arithmetic.items())
         again, arithmetic = self._done_at_places(group)
         own += sum(again.values())
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
-        repeated = group.repeated(atoms, self._machine, arithmetic)
+        repeated = group.repeated(self.operations.atoms, self._machine, arithmetic)
         repeated += 0 if rows is None else self._in_later_sweeps(rows, again)
-        alone = group.one_by_one(atoms, self._machine, arithmetic)
-        return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
+        return own, repeated
 
     def _spread(self, group: Group) -> Spread | Refusal:
         cut = self._machine.cuts and not self._is_of_rows(group)
@@ -294,7 +306,7 @@ class GroupMaker:
             self._at_places[group.members] = again, arithmetic or None
         return self._at_places[group.members]
 
-    def times_read(self, group: Group, value: Value) -> int:
+    def elements_read(self, group: Group, value: Value) -> int:
         """How often a group reads the elements of a value that it does not make: at each of its
         places, and in two sweeps where both make what follows from it."""
         readers = {member for member in self.readers.get(value, ()) if member in group.members}

@@ -74,7 +74,7 @@ class Recomputation:
         """Make a value again where it is read, if that costs less than storing it."""
         recipe = self._recipe(value)
         maker, readers = self._key(value), list(self._readers[value])
-        if recipe is None or not readers:
+        if recipe is None or not readers or not value.elements:
             return
         free = self._operations.free
         saved = bytes_written([value], free) - bytes_written(recipe.small, free)
@@ -89,7 +89,9 @@ class Recomputation:
             points = self._points(key, value)
             once = points <= value.elements
             instructions = recipe.instructions if once else recipe.repeated
-            saved -= instructions * points // self._machine.operations_per_byte
+            at_places = max(self._grouping.elements_read(key, value) - points, 0)
+            waited = max(instructions * at_places - self._grouping.hides(key), 0)
+            saved -= (instructions * points + waited) // self._machine.operations_per_byte
         if saved <= 0:
             return
         for key, loads in changed.items():
@@ -146,16 +148,13 @@ class Recomputation:
         return loads
 
     def _points(self, key: int, value: Value) -> int:
-        """How often a group would make elements of a value: at every point of its domain, or once a
-        row, at each of the places where it reads it."""
+        """How often a group would make a value: at every point of its domain, or once a row."""
         group, atoms = self._grouping.groups[key], self._operations.atoms
-        if value.elements <= 1:
+        if value.elements == 1:
             return 0
         if group.rows is not None:
-            points = atoms.elements(atoms.of(value) | group.rows.kept)
-        else:
-            points = max(value.elements, *(stored.elements for stored in group.stores))
-        return points * self._grouping.times_read(key, value) // value.elements
+            return atoms.elements(atoms.of(value) | group.rows.kept)
+        return max(value.elements, *(stored.elements for stored in group.stores))
 
     def _crosses(self, value: Value) -> bool:
         return self._operations.node_of(value) is not None and value not in self._stored
