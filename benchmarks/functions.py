@@ -32,6 +32,7 @@ from case import tensors
 from checks import WrongResultError, error
 from function_cases import FUNCTIONS, Drawn, Function
 from harness import OURS, Call, Measured, alternate, machine, options, report
+from image_cases import IMAGES
 from model_cases import compiled_by, coverage
 from step_cases import STEPS
 
@@ -131,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     facts, rows = machine(), list[Row]()
     # so that inductor's backward may be run more than once
     with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        for case in (*FUNCTIONS, *STEPS):
+        for case in (*FUNCTIONS, *STEPS, *IMAGES):
             if given.only in case.name:
                 for row in rows_of(case, given.rounds):
                     rows.append(row)

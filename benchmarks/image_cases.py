@@ -1,0 +1,82 @@
+"""Functions of images and signals: windows, filters, colors and sizes."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+from function_cases import Function, normal
+
+
+def largest_of_windows(image: torch.Tensor) -> torch.Tensor:
+    """Dilation: the largest of the 3 by 3 around each pixel of [images, height, width]."""
+    return image.unfold(1, 3, 1).unfold(2, 3, 1).amax((-1, -2))
+
+
+def spread_of_windows(image: torch.Tensor) -> torch.Tensor:
+    """The variance of the 5 by 5 around each pixel of [images, height, width]."""
+    return image.unfold(1, 5, 1).unfold(2, 5, 1).var((-1, -2))
+
+
+def corners(image: torch.Tensor) -> torch.Tensor:
+    """Harris: where the slopes of the 5 by 5 around a pixel of [height, width] differ, if they do
+    so nearly as much as anywhere."""
+    across = image[1:-1, 2:] - image[1:-1, :-2]
+    down = image[2:, 1:-1] - image[:-2, 1:-1]
+    height, width = (size - 4 for size in across.shape)
+
+    def around(slopes: torch.Tensor) -> torch.Tensor:
+        parts = [slopes[i : i + height, j : j + width] for i in range(5) for j in range(5)]
+        return sum(parts[1:], parts[0]) / 25
+
+    a, b, c = around(across * across), around(down * down), around(across * down)
+    response = a * b - c * c - 0.05 * (a + b) ** 2
+    return torch.where(response > 0.01 * response.max(), response, 0.0)
+
+
+def colored(light: torch.Tensor, blue: torch.Tensor, red: torch.Tensor) -> torch.Tensor:
+    """RGB of YUV 4:2:0, bytes: [height, width, 3] of [height, width] and two of half the size."""
+
+    def doubled(plane: torch.Tensor) -> torch.Tensor:
+        return plane.float().repeat_interleave(2, 0).repeat_interleave(2, 1) - 128
+
+    y, u, v = 1.164 * (light.float() - 16), doubled(blue), doubled(red)
+    parts = [y + 1.596 * v, y - 0.392 * u - 0.813 * v, y + 2.017 * u]
+    return torch.stack(parts, -1).clamp(0, 255)
+
+
+def shrunk(image: torch.Tensor) -> torch.Tensor:
+    """Images of 224 by 224, of mean 0 and variance 1."""
+    small = F.interpolate(image, size=(224, 224), mode="bilinear", align_corners=False)
+    return (small - 0.45) / 0.22
+
+
+def filtered(signal: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
+    """A filter of 31 taps along [signals, samples]."""
+    samples = signal.shape[1] - 30
+    parts = [taps[n] * signal[:, n : n + samples] for n in range(31)]
+    return sum(parts[1:], parts[0])
+
+
+def decaying(scores: torch.Tensor) -> torch.Tensor:
+    """RetNet: scores [batch, heads, words, words], less of words that are further back."""
+    words, heads = torch.arange(float(scores.shape[-1])), torch.arange(float(scores.shape[1]))
+    back = words[:, None] - words
+    kept = (1 - 2.0 ** (-5 - heads))[:, None, None] ** back.clamp(min=0)
+    weighted = scores * torch.where(back >= 0, kept, 0.0)
+    return weighted / weighted.sum(-1, keepdim=True).abs().clamp(min=1)
+
+
+def frame() -> tuple[torch.Tensor, ...]:
+    sizes = (512, 768), (256, 384), (256, 384)
+    return tuple(torch.randint(0, 256, size, dtype=torch.uint8) for size in sizes)
+
+
+IMAGES = (
+    Function("largest of 3x3", largest_of_windows, normal((8, 300, 300)), trained=False),
+    Function("variance of 5x5", spread_of_windows, normal((8, 300, 300)), trained=False),
+    Function("corners", corners, normal((600, 600)), trained=False),
+    Function("YUV to RGB", colored, frame, trained=False),
+    Function("shrunk images", shrunk, normal((4, 3, 384, 384))),
+    Function("31 taps", filtered, normal((64, 8192), (31,)), trained=False),
+    Function("decay of words", decaying, normal((4, 4, 256, 256))),
+)
