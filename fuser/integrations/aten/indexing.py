@@ -137,15 +137,15 @@ def _index_put(
     if is_choice(self, indices, values, accumulate):
         return put_where(b, self, indices, values, accumulate)
     x = b.exact(self)
+    value = b.ops.cast(b.tensor(values), b.dtype)
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    if len(dims) == 1 and dims[0] > 0 and b.tensor(indices[dims[0]]).ndim == 1:
+        return _put_along(b, x, dims[0], indices[dims[0]], value, accumulate)
     found = _indexed(b, x, indices, "index_put", wraps=accumulate)
     rank, before, others = found.place.ndim, found.before, found.others
-    value = b.ops.cast(b.tensor(values), b.dtype)
     at = b.sizes(found.place)
     whole = [*others[:before], *at, *others[before:]]
-    if value.ndim < len(whole):
-        new = len(whole) - value.ndim
-        value = b.ops.broadcast(value, [dim < new for dim in range(len(whole))])
-    value = b.ops.expand(value, whole) if whole else value
+    value = _expanded(b, value, whole)
     if before:
         order = [*range(before, before + rank), *range(before), *range(before + rank, len(whole))]
         value = b.ops.permute(value, order)
@@ -153,6 +153,30 @@ def _index_put(
     value = b.ops.reshape(value, [b.product(at), *others]) if rank != 1 else value
     written = _written(b, found.rows, place, value, accumulate)
     return _back(b, written, x, found.order)
+
+
+def _put_along(
+    b: Lowering, x: Handle, dim: int, index: Any, value: Handle, accumulate: bool
+) -> Handle:
+    """Slices along a dimension behind others, which need not be in front of them for it."""
+    sizes = b.sizes(x)
+    place = _counted(b, index, sizes[dim], "index_put", checked=True)
+    whole = [*sizes[:dim], *b.sizes(place), *sizes[dim + 1 :]]
+    value = _expanded(b, value, whole)
+    if accumulate:
+        return b.ops.index_add(x, place, value, dim)
+    place = b.ops.broadcast(place, [other != dim for other in range(x.ndim)])
+    return b.ops.scatter(x, b.ops.expand(place, whole), value, dim)
+
+
+def _expanded(b: Lowering, value: Handle, sizes: list[int | Handle]) -> Handle:
+    """A value under sizes that it is broadcast to."""
+    if not sizes:
+        return value
+    new = len(sizes) - value.ndim
+    if new:
+        value = b.ops.broadcast(value, [dim < new for dim in range(len(sizes))])
+    return b.ops.expand(value, sizes)
 
 
 def _written(b: Lowering, rows: Handle, place: Handle, value: Handle, accumulate: bool) -> Handle:
