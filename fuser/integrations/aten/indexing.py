@@ -119,8 +119,20 @@ _RELABELLED = (
 )
 
 
+def _one_behind(b: Lowering, indices: Sequence[Any]) -> int | None:
+    """The one dimension that is indexed, by a list of places, if others are before it: it need not
+    come in front of them."""
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    one = len(dims) == 1 and dims[0] > 0 and b.tensor(indices[dims[0]]).ndim == 1
+    return dims[0] if one else None
+
+
 def _index(b: Lowering, self: Any, indices: Sequence[Any]) -> Handle:
     x = b.tensor(self)
+    dim = _one_behind(b, indices)
+    if dim is not None:
+        place = _counted(b, indices[dim], b.sizes(x)[dim], "index", checked=False)
+        return b.ops.index_select(x, place, dim)
     found = _indexed(b, x, indices, "index")
     read = _rows_at(b, found.rows, found.place)
     rank, before = found.place.ndim, found.before
@@ -138,9 +150,9 @@ def _index_put(
         return put_where(b, self, indices, values, accumulate)
     x = b.exact(self)
     value = b.ops.cast(b.tensor(values), b.dtype)
-    dims = [dim for dim, index in enumerate(indices) if index is not None]
-    if len(dims) == 1 and dims[0] > 0 and b.tensor(indices[dims[0]]).ndim == 1:
-        return _put_along(b, x, dims[0], indices[dims[0]], value, accumulate)
+    dim = _one_behind(b, indices)
+    if dim is not None:
+        return _put_along(b, x, dim, indices[dim], value, accumulate)
     found = _indexed(b, x, indices, "index_put", wraps=accumulate)
     rank, before, others = found.place.ndim, found.before, found.others
     at = b.sizes(found.place)
