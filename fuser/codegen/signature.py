@@ -18,6 +18,8 @@ def kernel_header(segment: Segment, nest: LoopNest) -> str:
     for value in segment.stores:
         base = segment.memory[value].base
         lines += [f"{value} is stored where {base} lies"] if base is not value else []
+    for value, other in segment.addressed_as.items():
+        lines += [f"{value} is read where {other} lies"] if other is not value else []
     facts = [
         f"{nest.name}: {segment.bytes_read} bytes read, {segment.bytes_written} written",
         f"ends here: {segment.reason}",

@@ -104,17 +104,16 @@ class Sizes:
         apart they are is a number of the text then: of lanes that take steps, compilers see that
         both store to one vector, and of a stencil, that one address serves many loads.
 
-        Neighbours along the outer axes are never near, so that the text is that of any size.
+        Only what overlaps along the innermost axis is near, not halves of a row, nor rows: how far
+        these lie apart follows from sizes.
         """
         constant, bases = index.constant, self._bases.setdefault(owner, [])
         step = next((step for term, step in index.terms if self._is_permuted(term, step)), 1)
         if step > 1:
             near = [base for base in (0, *bases) if 0 <= constant - base < 2 * step]
         else:
-            room = min(
-                (abs(factor) // 2 for _, factor in index.terms if abs(factor) > 1), default=NEAR
-            )
-            near = [base for base in bases if abs(constant - base) <= min(room, NEAR)]
+            room = _overlap(index)
+            near = [base for base in bases if abs(constant - base) < room]
         if near:
             return near[0]
         bases.append(constant - constant % step)
@@ -178,3 +177,11 @@ class Sizes:
         if coefficient == 1:
             return text
         return f"({text}) * {self.parameter(f'{owner}_factor_{self._divisors}', coefficient)}"
+
+
+def _overlap(index: Index) -> int:
+    """How far from an access another is that does not overlap it along the innermost axis, or is
+    rather in another row; no more than what is near."""
+    extents = [t.extent for t, step in index.terms if isinstance(t, Axis) and abs(step) == 1]
+    half_rows = [abs(step) // 2 for _, step in index.terms if abs(step) > 1]
+    return min([NEAR + 1, max(extents, default=NEAR + 1), *half_rows])

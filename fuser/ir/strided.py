@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
     Broadcast,
     Cast,
@@ -56,6 +57,15 @@ class Strided:
             return 0
         spans = zip(self.shape, self.strides, strict=True)
         return self.offset + sum((size - 1) * stride for size, stride in spans)
+
+
+Address = tuple[Value, DataType]
+"""A buffer, and as what type it is read: what lies in one is read from one address."""
+
+
+def address_of(value: Value, memory: Mapping[Value, Strided]) -> Address:
+    """Where a value is read from, whether it lies in `memory` or has a buffer of its own."""
+    return memory[value].base if value in memory else value, value.dtype
 
 
 def row_major(value: Value) -> Strided:

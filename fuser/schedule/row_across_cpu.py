@@ -105,14 +105,16 @@ def _strip_rows(body: RowBody, parameters: CpuRowParameters, unit: int) -> int:
     """How many rows a strip has at most, so that what several sweeps read of it stays in a core's
     own cache."""
     inner = body.rows[-1]
-    sweeps: Counter[Value] = Counter()
-    swept: dict[Value, int] = {}
+    sweeps: Counter[tuple[Value, int]] = Counter()
+    swept: dict[tuple[Value, int], int] = {}
     for sweep in body.stages:
-        read = {load.tensor for load in sweep.loads if load.at.coefficient(inner)}
+        # Slices of a tensor have one address.
+        loads = [load for load in sweep.loads if load.at.coefficient(inner)]
+        read = {(load.tensor, load.at.constant) for load in loads}
         sweeps.update(read)
-        swept.update((tensor, point_count(sweep.axes)) for tensor in read)
-    again = [tensor for tensor, count in sweeps.items() if count > 1]
-    of_row = sum(swept[tensor] * tensor.dtype.itemsize for tensor in again)
+        swept.update((slice_, point_count(sweep.axes)) for slice_ in read)
+    again = [slice_ for slice_, count in sweeps.items() if count > 1]
+    of_row = sum(swept[tensor, at] * tensor.dtype.itemsize for tensor, at in again)
     rows, fewest = parameters.strip, max(unit, parameters.shortest_strip)
     while rows // 2 >= fewest and rows * of_row > parameters.strip_bytes:
         rows //= 2

@@ -10,6 +10,9 @@ from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.index import Axis, Index, Variable, of_axis
 from fuser.schedule.row_body import RowBody, Sweep, indices_in, indices_of, names_in
 
+_MOST_LANES = 32
+"""Of a warp; vectors have fewer."""
+
 
 def arrange_rows(body: RowBody) -> RowBody:
     """`body` with its rows and the axes of every sweep from the slowest to the fastest, merged."""
@@ -32,10 +35,6 @@ def turned_axes(body: RowBody, axes: Iterable[Axis]) -> RowBody:
     turned = {axis: Index(axis.extent - 1) + of_axis(axis) * -1 for axis in axes}
     stages = tuple(replace_axes(stage, turned) for stage in body.stages)
     return dataclasses.replace(body, stages=stages)
-
-
-_MOST_LANES = 32
-"""Of a warp; vectors have fewer."""
 
 
 def lanes_across_rows(body: RowBody, at_once: int = 1) -> bool:

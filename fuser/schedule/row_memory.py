@@ -122,7 +122,7 @@ def _soon_after(
     for sums of words of one tensor, and only of more than caches hold: nothing else is faster by
     it."""
     loads = _placed(sweep)
-    of_one = len({load.tensor for load in loads}) == 1
+    of_one = len({(load.tensor, load.at.constant) for load in loads}) == 1
     if sweep.stores or not of_one or any(is_extreme(fold.operation) for fold in sweep.folds):
         return
     load, points = loads[0], point_count(sweep.axes)

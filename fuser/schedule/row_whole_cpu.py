@@ -42,8 +42,8 @@ def as_whole(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
 
 def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     """Why neighbours along the innermost axis of rows are not done by a lane each."""
-    inner, near = body.rows[-1], parameters.whole_row
-    longest, most = body.longest, parameters.whole_window if _is_window(body) else near
+    inner, longest = body.rows[-1], body.longest
+    most = parameters.whole_window if _is_window(body) else parameters.whole_row
     if longest > most:
         return Refusal(f"a row has {longest} elements, more than {most}")
     if inner.extent < parameters.whole_rows:
@@ -56,7 +56,10 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     if not all(isinstance(node, Load | Let | CheckedIndex | Running) for node in body.code):
         return Refusal("a row is more than straight-line code")
     touched = ((*sweep.accesses, *sweep.folds) for sweep in body.stages)
-    if not all(_is_near(each, inner, near) for each in itertools.chain.from_iterable(touched)):
+    if not all(
+        _is_near(each, inner, parameters.whole_row)
+        for each in itertools.chain.from_iterable(touched)
+    ):
         return Refusal("neighbouring rows are not near each other in memory")
     return None
 

@@ -30,7 +30,7 @@ from fuser.ir.nodes import (
     Value,
     operands,
 )
-from fuser.ir.strided import Strided, is_metadata
+from fuser.ir.strided import Strided, address_of, is_metadata
 from fuser.segmenter.atoms import NONE, Atoms, AtomSet
 from fuser.segmenter.moves import Path, moves_of
 
@@ -79,10 +79,9 @@ class OperationGraph:
         """The node that makes a value; None for one that is free."""
         return None if value in self.free else self.maker.get(value)
 
-    def addresses(self, values: Iterable[Value]) -> int:
-        """From how many a kernel reads values: those that lie in one buffer have one."""
-        free = self.free
-        return len({(free[v].base if v in free else v, v.dtype) for v in values})
+    def address_count(self, values: Iterable[Value]) -> int:
+        """From how many addresses a kernel reads values."""
+        return len({address_of(value, self.free) for value in values})
 
 
 def runs_in_kernel(statement: Statement) -> bool:

@@ -307,7 +307,8 @@ class Grouping:
     def _loss(self, saved: int, joined: Group) -> Refusal | None:
         if saved >= 0:
             return None
-        again = joined.rows is not None and joined.rows.made_again
+        swept_twice = joined.rows.swept_twice if joined.rows is not None else ()
+        again = any(self.operations.node_of(value) in joined.members for value in swept_twice)
         if again or joined.repeated(self.operations.atoms, self.machine):
             return Refusal(f"recomputation would cost {-saved} bytes' worth more")
         return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")

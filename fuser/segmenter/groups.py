@@ -91,8 +91,8 @@ class Group:
         count, _, along_rows = points
         found = 0
         for (elements, held, share, costly), cost in (arithmetic or self.arithmetic).items():
-            long = 2 * (count * share // ALL) >= machine.lanes * elements
-            is_alike = held <= along_rows and long
+            fills_half_a_vector = 2 * (count * share // ALL) >= machine.lanes * elements
+            is_alike = held <= along_rows and fills_half_a_vector
             found += cost * elements if costly and elements > 1 and is_alike else 0
         return found * machine.functions * (machine.lanes - 1)
 
@@ -225,7 +225,7 @@ class GroupMaker:
         return refusal or replace(group, rows=rows)
 
     def _too_large(self, group: Group) -> Refusal | None:
-        read, most = self.operations.addresses(group.loads), self._limits(group).tensors
+        read, most = self.operations.address_count(group.loads), self._limits(group).tensors
         tensors = len(group.stores) + read
         if tensors > most:
             return Refusal(f"{tensors} tensors are more than the {most} of one kernel")
@@ -282,7 +282,7 @@ class GroupMaker:
         own += sum(again.values())
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
         repeated = group.repeated(self.operations.atoms, self._machine, arithmetic)
-        repeated += 0 if rows is None else self._in_later_sweeps(rows, again)
+        repeated += 0 if rows is None else self._in_later_sweeps(group.members, rows, again)
         return own, repeated
 
     def _spread(self, group: Group) -> Spread | Refusal:
@@ -310,7 +310,7 @@ class GroupMaker:
         """How often a group reads the elements of a value that it does not make: at each of its
         places, and in two sweeps where both make what follows from it."""
         readers = {member for member in self.readers.get(value, ()) if member in group.members}
-        sweeps = 2 if group.rows is not None and readers & group.rows.made_again else 1
+        sweeps = 2 if group.rows is not None and value in group.rows.swept_twice else 1
         reads = (read for reader in readers for read in self.operations.reads[reader])
         paths = {path for read in reads if read.value is value for path in read.paths}
         elements = value.elements
@@ -334,13 +334,17 @@ class GroupMaker:
         again = self._places.elements(numbers, value) - value.elements
         return max(again, 0) * repeated_cost(statement.op, self._machine)
 
-    def _in_later_sweeps(self, rows: Rows, at_places: Mapping[int, int]) -> int:
+    def _in_later_sweeps(
+        self, members: Sequence[int], rows: Rows, at_places: Mapping[int, int]
+    ) -> int:
         """Instructions for what a later sweep makes again, at each of its places."""
-        found = 0
-        for member in rows.made_again:
-            statement = self.operations.nodes[member]
-            found += repeated_cost(statement.op, self._machine) * statement.outs[0].elements
-            found += at_places.get(member, 0)
+        found, inside = 0, frozenset(members)
+        for value in rows.swept_twice:
+            member = self.operations.node_of(value)
+            if member in inside:
+                op = self.operations.nodes[member].op
+                found += repeated_cost(op, self._machine) * value.elements
+                found += at_places.get(member, 0)
         return found
 
     def _chosen(self, group: Group, rows: Rows) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Fusion, Value
-from fuser.ir.strided import Strided
+from fuser.ir.strided import Address, Strided, address_of
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.profit import Machine
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_read, elements_written
@@ -38,18 +38,16 @@ class Segment:
 
     @property
     def addressed_as(self) -> dict[Value, Value]:
-        """For each value that it reads, the one of the same type in its buffer that reaches
-        furthest: slices of one tensor are read from one address."""
-        furthest = dict[object, Value]()
-        beside = {value: self._read_beside(value) for value in self.loads}
-        for value in sorted(beside, key=lambda value: self.memory[value].last_offset):
-            furthest[beside[value]] = value
-        return {value: furthest[others] for value, others in beside.items()}
-
-    def _read_beside(self, value: Value) -> object:
-        """What others that are read from its address have in common with a value."""
-        scattered_into = value if self.is_scattered_into(value) else None
-        return self.memory[value].base, value.dtype, scattered_into
+        """For each value that it reads, one from whose address it is read: slices of a tensor have
+        one, that of the slice which reaches furthest, as far as which memory may be touched. What
+        is scattered into has its own."""
+        furthest = dict[Address, Value]()
+        own = [value for value in self.loads if self.is_scattered_into(value)]
+        read = [value for value in self.loads if value not in own]
+        for value in sorted(read, key=lambda value: self.memory[value].last_offset):
+            furthest[address_of(value, self.memory)] = value
+        others = {value: furthest[address_of(value, self.memory)] for value in read}
+        return {value: others.get(value, value) for value in self.loads}
 
     @property
     def overwritten(self) -> frozenset[Value]:

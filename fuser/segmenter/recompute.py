@@ -57,6 +57,8 @@ class Recomputation:
         for key, loads in self.loads.items():
             for value in loads:
                 self._readers.setdefault(value, {})[key] = None
+        self._hidden: dict[int, int] = {}
+        """By group: instructions of what it makes again while it waits for memory."""
         self.log: list[str] = []
 
     def run(self) -> None:
@@ -81,8 +83,9 @@ class Recomputation:
         if list(self.stores[maker]) == [value] and not recipe.small:
             saved += self._bytes(self.loads[maker]) + self._machine.launch_bytes
         changed = {key: self._with_sources(key, value, recipe) for key in readers}
+        hidden = dict[int, int]()
         for key, loads in changed.items():
-            read = self._operations.addresses(loads)
+            read = self._operations.address_count(loads)
             if read + len(self.stores[key]) > self._machine.of_rows.tensors:
                 return
             saved += self._bytes(self.loads[key]) - self._bytes(loads)
@@ -90,11 +93,13 @@ class Recomputation:
             once = points <= value.elements
             instructions = recipe.instructions if once else recipe.repeated
             at_places = max(self._grouping.elements_read(key, value) - points, 0)
-            waited = max(instructions * at_places - self._grouping.hides(key), 0)
+            hidden[key] = min(instructions * at_places, self._hides(key))
+            waited = instructions * at_places - hidden[key]
             saved -= (instructions * points + waited) // self._machine.operations_per_byte
         if saved <= 0:
             return
         for key, loads in changed.items():
+            self._hidden[key] = self._hidden.get(key, 0) + hidden[key]
             self._set_loads(key, loads)
         for small in recipe.small:
             self.stores[self._key(small)][small] = None
@@ -155,6 +160,10 @@ class Recomputation:
         if group.rows is not None:
             return atoms.elements(atoms.of(value) | group.rows.kept)
         return max(value.elements, *(stored.elements for stored in group.stores))
+
+    def _hides(self, key: int) -> int:
+        """Instructions for which a group still has time while it waits for memory."""
+        return max(self._grouping.hides(key) - self._hidden.get(key, 0), 0)
 
     def _crosses(self, value: Value) -> bool:
         return self._operations.node_of(value) is not None and value not in self._stored

@@ -37,13 +37,14 @@ class Rows:
 
     `swept_again` tells that some value of a whole row depends on a row value, so that a row cannot
     be shared out freely; `repeated` is the number of instructions done again for every row.
-    `made_again` are the operations that are done in an earlier sweep and in a later one.
+    `swept_twice` are the values that an earlier sweep folds and a later one needs, of rows too long
+    to be kept between them.
     """
 
     kept: AtomSet
     swept_again: bool
     repeated: int
-    made_again: frozenset[int] = frozenset()
+    swept_twice: frozenset[Value] = frozenset()
 
 
 def find_rows(
@@ -159,29 +160,31 @@ class _Walk:
                 if swept == along and kept not in (NONE, along):
                     return Refusal(f"{out} keeps a part of the dimension along which others scan")
             self._swept_again |= self._has_other_sweeps(members)
-        made_again = self._made_again(members, inside) if self._swept_again else frozenset[int]()
-        return Rows(self._kept, self._swept_again, self._repeated, made_again)
+        swept_twice = self._swept_twice(members) if self._swept_again else frozenset[Value]()
+        return Rows(self._kept, self._swept_again, self._repeated, swept_twice)
 
-    def _made_again(self, members: Sequence[int], inside: frozenset[int]) -> frozenset[int]:
-        """What is made in two sweeps of a row that is too long to be kept, or the only one, and
-        shared out: what its reductions follow from, and so do later sweeps."""
-        operations = self._operations
-        folded, read_late, again = set[int](), set[int](), set[int]()
+    def _swept_twice(self, members: Sequence[int]) -> frozenset[Value]:
+        """What reductions follow from, and later sweeps of the row too, so that both make or read
+        it. A row that several processors share is not kept, nor is one of too many bytes."""
+        folded, late = set[Value](), set[Value]()
         for member in reversed(members):
-            statement = operations.nodes[member]
+            statement = self._operations.nodes[member]
             out = statement.outs[0]
-            in_row = self._atoms.of(out) - self._kept
-            is_late = out in self._row_bound and bool(in_row)
-            before = {operations.node_of(read.value) for read in operations.reads[member]} & inside
-            if isinstance(statement.op, Reduce) or member in folded:
-                folded |= before
-            if is_late or (member in read_late and out not in self._row_bound):
-                read_late |= before
-            kept_bytes = self._atoms.elements(in_row) * out.dtype.itemsize
-            is_kept = bool(self._kept) and kept_bytes <= self._machine.kept_row
-            if in_row and not is_kept and not is_late and member in folded & read_late:
-                again.add(member)
-        return frozenset(again)
+            read = {read.value for read in self._operations.reads[member]}
+            if isinstance(statement.op, Reduce) or out in folded:
+                folded |= read
+            depends = out in self._row_bound
+            if (depends and not self._atoms.of(out) <= self._kept) or (out in late and not depends):
+                late |= read
+        return frozenset(value for value in folded & late if not self._is_kept(value))
+
+    def _is_kept(self, value: Value) -> bool:
+        """Whether there is room for a value of a row between its sweeps, or it is made late."""
+        in_row = self._atoms.of(value) - self._kept
+        if not in_row or value in self._row_bound:
+            return True
+        nbytes = self._atoms.elements(in_row) * value.dtype.itemsize
+        return bool(self._kept) and nbytes <= self._machine.kept_row
 
     def _has_other_sweeps(self, members: Sequence[int]) -> bool:
         """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""

@@ -66,3 +66,25 @@ def test_halves_of_a_tensor_that_is_updated_are_read_before() -> None:
         fd.add_output(fd.ops.cat([both, both], 1), alias_input=given)
     fd.execute([x])
     torch.testing.assert_close(x, torch.cat([expected, expected], 1))
+
+
+@TARGETS
+def test_the_text_of_halves_and_of_rows_is_that_of_any_size(target: str) -> None:
+    """They lie as far apart as they are long, which is no number of the text, however short."""
+
+    def halves(fd: FusionDefinition, x: Handle, rows: int, half: int) -> Handle:
+        parts = [fd.ops.slice(x, [0, at], [rows, at + half]) for at in (0, half)]
+        return parts[0] * parts[1]
+
+    def two_rows(fd: FusionDefinition, x: Handle, rows: int, half: int) -> Handle:
+        parts = [fd.ops.slice(x, [at, 0], [at + 1, 2 * half]) for at in (0, 1)]
+        return parts[0] + parts[1]
+
+    for define in (halves, two_rows):
+        texts = set[str]()
+        for half in (9, 11, 13):
+            x = torch.randn(64, 2 * half)
+            fd = defined(lambda fd, x, d=define, n=half: d(fd, x, 64, n), x)
+            fd.validate([x], target=target if target == "cpu" else "emulator")
+            texts.add(only_kernel(fd, [x], target).code)
+        assert len(texts) == 1

@@ -172,7 +172,7 @@ def _put_along(
 ) -> Handle:
     """Slices along a dimension behind others, which need not be in front of them for it."""
     sizes = b.sizes(x)
-    place = _counted(b, index, sizes[dim], "index_put", checked=True)
+    place = _counted(b, index, sizes[dim], "index_put", checked=False)
     whole = [*sizes[:dim], *b.sizes(place), *sizes[dim + 1 :]]
     value = _expanded(b, value, whole)
     if accumulate:
