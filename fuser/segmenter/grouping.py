@@ -308,7 +308,7 @@ class Grouping:
         if saved >= 0:
             return None
         swept_twice = joined.rows.swept_twice if joined.rows is not None else ()
-        again = any(self.operations.node_of(value) in joined.members for value in swept_twice)
+        again = set(joined.members) & set(map(self.operations.node_of, swept_twice))
         if again or joined.repeated(self.operations.atoms, self.machine):
             return Refusal(f"recomputation would cost {-saved} bytes' worth more")
         return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")

@@ -307,8 +307,8 @@ class GroupMaker:
         return self._at_places[group.members]
 
     def elements_read(self, group: Group, value: Value) -> int:
-        """How often a group reads the elements of a value that it does not make: at each of its
-        places, and in two sweeps where both make what follows from it."""
+        """How often a group reads elements of a value that it does not make: at each of its places,
+        and in both sweeps of a row that is not kept."""
         readers = {member for member in self.readers.get(value, ()) if member in group.members}
         sweeps = 2 if group.rows is not None and value in group.rows.swept_twice else 1
         reads = (read for reader in readers for read in self.operations.reads[reader])

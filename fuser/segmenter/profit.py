@@ -16,7 +16,7 @@ _WIDE = 3
 """A vector has half as many numbers of 64 bits, and takes several instructions to convert them."""
 
 _LINE = 64
-"""Neighbours that are read as a line, whatever is chosen."""
+"""The least elements beside each other that are read as a line, whatever is chosen."""
 
 MOST_PARTS = 4
 """Parts of a row that are swept one after the other; more would be too much text."""
@@ -223,7 +223,8 @@ _OF_POSITIONS = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "
 
 
 def _reads_lines(op: Gather) -> bool:
-    """Whether an index chooses whole lines of neighbours, which are read as they lie."""
+    """Whether an index chooses whole lines of neighbours, which are read as they lie: as they do
+    where dimensions are in the order of memory."""
     one_index = op.mode in ("index_select", "select")
     return one_index and math.prod(op.arg.shape[op.dim + 1 :]) >= _LINE
 

@@ -174,11 +174,7 @@ def _put_along(
     sizes = b.sizes(x)
     place = _counted(b, index, sizes[dim], "index_put", checked=False)
     whole = [*sizes[:dim], *b.sizes(place), *sizes[dim + 1 :]]
-    value = _expanded(b, value, whole)
-    if accumulate:
-        return b.ops.index_add(x, place, value, dim)
-    place = b.ops.broadcast(place, [other != dim for other in range(x.ndim)])
-    return b.ops.scatter(x, b.ops.expand(place, whole), value, dim)
+    return _written(b, x, place, _expanded(b, value, whole), accumulate, dim)
 
 
 def _expanded(b: Lowering, value: Handle, sizes: list[int | Handle]) -> Handle:
@@ -191,13 +187,18 @@ def _expanded(b: Lowering, value: Handle, sizes: list[int | Handle]) -> Handle:
     return b.ops.expand(value, sizes)
 
 
-def _written(b: Lowering, rows: Handle, place: Handle, value: Handle, accumulate: bool) -> Handle:
+def _written(
+    b: Lowering, x: Handle, place: Handle, value: Handle, accumulate: bool, dim: int = 0
+) -> Handle:
+    """`x` with slices of a value at places along a dimension; only along the first may they be
+    negative and added."""
     if accumulate:
-        return b.ops.index_put_accumulate(rows, place, value)
+        add = b.ops.index_add
+        return add(x, place, value, dim) if dim else b.ops.index_put_accumulate(x, place, value)
     if value.ndim > 1:
-        place = b.ops.broadcast(place, [dim > 0 for dim in range(value.ndim)])
+        place = b.ops.broadcast(place, [other != dim for other in range(value.ndim)])
         place = b.ops.expand(place, b.sizes(value))
-    return b.ops.scatter(rows, place, value, 0)
+    return b.ops.scatter(x, place, value, dim)
 
 
 def _back(b: Lowering, rows: Handle, x: Handle, order: list[int]) -> Handle:
