@@ -121,11 +121,12 @@ def _soon_after(
     """Where rows follow each other in memory, or are so long that their ends do not matter. Only
     for sums of words of one tensor, and only of more than caches hold: nothing else is faster by
     it."""
-    loads = _placed(sweep)
-    of_one = len({(load.tensor, load.at.constant) for load in loads}) == 1
-    if sweep.stores or not of_one or any(is_extreme(fold.operation) for fold in sweep.folds):
+    loads, points = _placed(sweep), point_count(sweep.axes)
+    if not loads or sweep.stores or any(is_extreme(fold.operation) for fold in sweep.folds):
         return
-    load, points = loads[0], point_count(sweep.axes)
+    load, places = loads[0], [load.at.constant for load in loads]
+    if len({load.tensor for load in loads}) > 1 or max(places) - min(places) >= points:
+        return
     size = load.dtype.itemsize
     is_long = points * size >= 4 * parameters.ahead_bytes
     if size >= _WORD and (is_long or (rows and load.at.coefficient(rows[-1]) == points)):
