@@ -110,14 +110,15 @@ class Sizes:
         constant, bases = index.constant, self._bases.setdefault(owner, [])
         step = next((step for term, step in index.terms if self._is_permuted(term, step)), 1)
         if step > 1:
-            near = [base for base in (0, *bases) if 0 <= constant - base < 2 * step]
+            near = (base for base in (0, *bases) if 0 <= constant - base < 2 * step)
         else:
             room = _overlap(index)
-            near = [base for base in bases if abs(constant - base) < room]
-        if near:
-            return near[0]
-        bases.append(constant - constant % step)
-        return bases[-1]
+            near = (base for base in bases if abs(constant - base) < room)
+        found = next(near, None)
+        if found is None:
+            found = constant - constant % step
+            bases.append(found)
+        return found
 
     def _product(self, term: Term, coefficient: int, owner: str) -> str:
         if isinstance(term, Clamped):

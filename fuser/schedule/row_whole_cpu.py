@@ -8,7 +8,6 @@ Nothing is kept in memory between sweeps, and what two of them compute is comput
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
@@ -55,11 +54,8 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
         return Refusal(f"a row would be more than {statements} statements")
     if not all(isinstance(node, Load | Let | CheckedIndex | Running) for node in body.code):
         return Refusal("a row is more than straight-line code")
-    touched = ((*sweep.accesses, *sweep.folds) for sweep in body.stages)
-    if not all(
-        _is_near(each, inner, parameters.whole_row)
-        for each in itertools.chain.from_iterable(touched)
-    ):
+    touched = (each for sweep in body.stages for each in (*sweep.accesses, *sweep.folds))
+    if not all(_is_near(each, inner, parameters.whole_row) for each in touched):
         return Refusal("neighbouring rows are not near each other in memory")
     return None
 

@@ -264,21 +264,22 @@ class GroupMaker:
         rows, atoms = group.rows, self.operations.atoms
         few = rows is not None and rows.swept_again
         count = atoms.elements(rows.kept) if rows is not None and few else None
-        own, repeated = self._instructions(group)
-        _, arithmetic = self._done_at_places(group)
+        again, arithmetic = self._done_at_places(group)
+        own, repeated = self._instructions(group, again, arithmetic)
         alone = group.one_by_one(atoms, self._machine, arithmetic)
         return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
 
     def hides(self, group: Group) -> int:
         """Instructions for which a group has time while memory is waited for, beside its own."""
         meanwhile = group.moved * self._machine.operations_per_byte
-        return max(meanwhile - sum(self._instructions(group)), 0)
+        return max(meanwhile - sum(self._instructions(group, *self._done_at_places(group))), 0)
 
-    def _instructions(self, group: Group) -> tuple[int, int]:
+    def _instructions(
+        self, group: Group, again: Mapping[int, int], arithmetic: Arithmetic | None
+    ) -> tuple[int, int]:
         """Those that are done once for each element they make, and those done more often."""
         rows = group.rows
         own = sum(cost * elements for (elements, *_), cost in group.arithmetic.items())
-        again, arithmetic = self._done_at_places(group)
         own += sum(again.values())
         own += 0 if rows is None else self._chosen(group, rows) * self._machine.chosen_in_rows
         repeated = group.repeated(self.operations.atoms, self._machine, arithmetic)

@@ -76,7 +76,7 @@ def test_a_processor_makes_functions_of_rows_in_vectors(rows: int, kernels: int)
     assert len(fd.plan([states, steps], target="cuda:sm_90").kernels) == 1
 
 
-def test_what_only_row_sweeps_twice_is_not_made_at_many_places_twice():
+def test_what_the_only_row_sweeps_twice_is_not_made_at_many_places_twice():
     """A polynomial of 25 neighbours each, once for the largest sum, and once to compare with it."""
     x = torch.rand(300, 300)
 
