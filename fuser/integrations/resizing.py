@@ -109,7 +109,8 @@ def _resizes(node: Node) -> tuple[Node, str, tuple[Resize, ...]] | None:
         return None
     align = bool(options["align_corners"])
     dims = range(before.dim() - 1, 1, -1)
-    made = (Resize(d, before.shape[d], after.shape[d], scales[d - 2], align) for d in dims)
+    # Where sizes are open, one that is known is a symbolic number still.
+    made = (Resize(d, int(before.shape[d]), int(after.shape[d]), scales[d - 2], align) for d in dims)
     return image, mode, tuple(made)
 
 

@@ -120,3 +120,14 @@ def annotate(module: torch.fx.GraphModule, x: torch.Tensor) -> None:
     image.meta["example_value"] = x
     for call in calls:
         call.meta["example_value"] = F.interpolate(x, **call.kwargs)
+
+
+def test_sizes_that_a_later_line_makes_known() -> None:
+    """They are symbols where the image is resized, and one number when the graph is compiled."""
+
+    def changed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return F.interpolate(x, size=7, mode="linear"), x.reshape(-1, 4) + 1
+
+    x = torch.randn(6, 2, 4)
+    found = torch.compile(changed, backend="fuser", dynamic=True)(x)
+    torch.testing.assert_close(found, changed(x))
