@@ -3,6 +3,7 @@
 bernoulli(x, p)                   rand() < p
 masked_scatter(x, mask, source)   where(mask, source[how many the mask has chosen before], x)
 take(x, i), put(x, i, s)          x as one dimension, read and written at an index
+roll(x, n)                        the last n elements, then the others
 scatter_reduce(x, i, s, "mean")   sums over counts, each a scatter that adds
 weight norm, and backwards        sums along rows
 eye(n, m)                         where a range of n equals one of m
@@ -48,6 +49,24 @@ def put(
         return NotImplemented
     places, values = [index.reshape(-1)], source.reshape(-1)
     return _aten.index_put(x.reshape(-1), places, values, accumulate).view(x.shape)
+
+
+def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
+    """What was at a place of `x` comes `shift` places later in the dimension, or from its begin on.
+    By torch's decomposition it is read at an index that is divided for each element."""
+    if not dims:
+        return roll(x.reshape(-1), shifts, [0]).view(x.shape)
+    rolled = x
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        if is_static(size) and (not size or not shift % size):
+            continue
+        last = size - shift % size
+        parts = [torch.narrow(rolled, dim, last, size - last), torch.narrow(rolled, dim, 0, last)]
+        rolled = torch.cat(parts, dim)
+    if rolled is x:
+        return rolled.clone(memory_format=torch.contiguous_format)
+    return rolled if len(dims) == 1 else rolled.contiguous()
 
 
 # -- masks ---------------------------------------------------------------------------------------
@@ -177,6 +196,7 @@ COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.bernoulli.Tensor: bernoulli,
     _aten.take.default: take,
     _aten.put.default: put,
+    _aten.roll.default: roll,
     _aten.masked_scatter.default: masked_scatter,
     _aten.masked_scatter_backward.default: masked_scatter_backward,
     _aten.scatter_reduce.two: scatter_reduce,

@@ -110,7 +110,9 @@ def _resizes(node: Node) -> tuple[Node, str, tuple[Resize, ...]] | None:
     align = bool(options["align_corners"])
     dims = range(before.dim() - 1, 1, -1)
     # Where sizes are open, one that is known is a symbolic number still.
-    made = (Resize(d, int(before.shape[d]), int(after.shape[d]), scales[d - 2], align) for d in dims)
+    made = (
+        Resize(d, int(before.shape[d]), int(after.shape[d]), scales[d - 2], align) for d in dims
+    )
     return image, mode, tuple(made)
 
 

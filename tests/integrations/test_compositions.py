@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -116,3 +117,33 @@ def test_unit_matrices(sizes: tuple[int, ...]) -> None:
     """Of 256 to 65535 rows, torch's ranges would be of 16 bits, which it has none of."""
     assert_fused(lambda x: x * torch.eye(*sizes), torch.ones(sizes[0], sizes[-1]))
     assert_fused(lambda x: torch.eye(*sizes, dtype=torch.int32) + x, torch.tensor(2))
+
+
+@pytest.mark.parametrize("columns", [5, 70_000])
+@pytest.mark.parametrize(
+    ("shifts", "dims"),
+    [(2, 0), (-1, 1), (9, 1), (0, 0), ((1, -2), (0, 1)), ((1, 1), (1, 1)), (3, ()), (-4, ())],
+)
+def test_rolled_elements_are_read_where_they_are(columns: int, shifts: Any, dims: Any) -> None:
+    """At no index, however many there are; and they lie as torch's."""
+
+    def rolled(x: torch.Tensor) -> torch.Tensor:
+        return torch.roll(x, shifts, dims)
+
+    x = torch.arange(3.0 * columns).view(3, columns)
+    for given in (x, x.view(columns, 3).t()):
+        assert rolled(given).stride() == torch.compile(rolled, backend="fuser")(given).stride()
+        assert_fused(lambda x: rolled(x * 2) + 1, given)
+    assert_fused(lambda x: rolled(x * 2) + 1, x[:, :0])
+    parts = [part for report in dynamo.reports() for part in report.partitions]
+    operations = {
+        name for part in parts for kernel in part.plan().kernels for name in kernel.operations
+    }
+    assert "index_select" not in operations
+
+
+def test_rolls_of_open_sizes() -> None:
+    compiled = torch.compile(lambda x: x.roll((3, -1), (0, 1)) * 2, backend="fuser", dynamic=True)
+    for sizes in ((4, 6), (7, 9), (3, 5), (2, 8)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(compiled(x), x.roll((3, -1), (0, 1)) * 2)
