@@ -865,35 +865,6 @@ FUSER_DEVICE float lgamma(float x) {
   return __builtin_isinf(x) ? __builtin_inff() : x == 1 || x == 2 ? 0.0f : found;
 }
 
-//@ without_multiples: FUSER_DEVICE
-// x less a whole number of times y `scale`, a power of two: as often as it fits, or once more or less,
-// for |x| < 2^28 y `scale`. The product has at most 53 bits.
-FUSER_DEVICE double without_multiples(double x, double y, double reciprocal, double scale) {
-  return x - __builtin_trunc(x * (reciprocal * (1.0 / scale))) * (y * scale);
-}
-
-//@ fmod(float): FUSER_DEVICE, without_multiples
-// Exact: what is left at each step is a multiple of a last place of which it has fewer than 2^53. The
-// first is beyond any quotient.
-FUSER_DEVICE float fmod(float dividend, float divisor) {
-  const double x = __builtin_fabsf(dividend), y = __builtin_fabsf(divisor), reciprocal = 1.0 / y;
-  double rest = x;
-  rest = without_multiples(rest, y, reciprocal, 0x1p252);
-  rest = without_multiples(rest, y, reciprocal, 0x1p224);
-  rest = without_multiples(rest, y, reciprocal, 0x1p196);
-  rest = without_multiples(rest, y, reciprocal, 0x1p168);
-  rest = without_multiples(rest, y, reciprocal, 0x1p140);
-  rest = without_multiples(rest, y, reciprocal, 0x1p112);
-  rest = without_multiples(rest, y, reciprocal, 0x1p84);
-  rest = without_multiples(rest, y, reciprocal, 0x1p56);
-  rest = without_multiples(rest, y, reciprocal, 0x1p28);
-  rest = without_multiples(rest, y, reciprocal, 0x1p0);
-  rest = rest < 0.0 ? rest + y : rest;
-  rest = rest >= y ? rest - y : rest;
-  const bool is_whole = (x < __builtin_inf()) & (y == __builtin_inf());
-  return __builtin_copysignf(float(is_whole ? x : rest), dividend);
-}
-
 //@ nextafter(float): FUSER_DEVICE
 FUSER_DEVICE float nextafter(float x, float y) { return __builtin_nextafterf(x, y); }
 
@@ -920,9 +891,6 @@ FUSER_DEVICE double sqrt(double x) { return __builtin_sqrt(x); }
 
 //@ lgamma(double): FUSER_DEVICE
 FUSER_DEVICE double lgamma(double x) { return __builtin_lgamma(x); }
-
-//@ fmod(double): FUSER_DEVICE
-FUSER_DEVICE double fmod(double x, double y) { return __builtin_fmod(x, y); }
 
 //@ nextafter(double): FUSER_DEVICE
 FUSER_DEVICE double nextafter(double x, double y) { return __builtin_nextafter(x, y); }
