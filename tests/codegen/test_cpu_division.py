@@ -205,6 +205,7 @@ LOOPS: dict[str, Callable[[FusionDefinition, Handle, Handle], Handle]] = {
     "floor by a number": lambda fd, x, y: fd.ops.floor_divide(x, 3),
     "rest by a number": lambda fd, x, y: fd.ops.remainder(x, 7),
     "cut by a number": lambda fd, x, y: fd.ops.div(x, 1000),
+    "cut rest by a number": lambda fd, x, y: fd.ops.fmod(x, 3),
     "floor": lambda fd, x, y: fd.ops.floor_divide(x, y),
     "rest": lambda fd, x, y: fd.ops.fmod(x, y),
     "rest of the divisor's sign": lambda fd, x, y: fd.ops.remainder(x, y),
@@ -213,11 +214,9 @@ INTEGERS_OF_32 = (DataType.Int16, DataType.Int32)
 IN_VECTORS = [
     *((name, dtype) for name in LOOPS for dtype in INTEGERS_OF_32),
     *((name, DataType.Int) for name in LOOPS if "number" in name),
-    *(
-        (name, DataType.Float)
-        for name in ("floor by a number", "rest by a number", "floor", "rest")
-    ),
+    *((name, DataType.Float) for name in LOOPS if name != "cut by a number"),
     ("rest by a number", DataType.Double),
+    ("cut rest by a number", DataType.Double),
 ]
 
 

@@ -49,13 +49,13 @@ FUSER_DEVICE auto real_quotient(T x, T y) {
 // Rounds toward zero. x / 0 is 0, and the least integer over -1 wraps: neither traps.
 template <class T>
 FUSER_DEVICE T trunc_div(T x, T y) {
-  if (__builtin_constant_p(y) && y > T(0)) {
-    const T below = floor_of_known(x, y);
-    return T(below + T(x < 0 && T(below * y) != x));
-  }
   if constexpr (sizeof(T) <= sizeof(int32)) {
-    return T(int32(real_quotient(x, y)));
+    return __builtin_constant_p(y) && y > T(0) ? T(x / y) : T(int32(real_quotient(x, y)));
   } else {
+    if (__builtin_constant_p(y) && y > T(0)) {
+      const T below = floor_of_known(x, y);
+      return below + ((x < 0) & (below * y != x));
+    }
     const bool negate = y == T(-1);
     const T quotient = T(x / (y == 0 || negate ? T(1) : y));
     return y == 0 ? T(0) : negate ? T(T(0) - x) : quotient;
