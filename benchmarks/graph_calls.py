@@ -2,10 +2,10 @@
 
     python benchmarks/graph_calls.py [--rounds 15] [--no-save]
 
-Steps of a narrow GPT-2 and of its AdamW, and one graph of open sizes that is called with twelve
-sizes in turn: by fuser, whose graphs check their inputs once; by the same with the checks of each
-partition's call ("checked"); by inductor; in eager. Medians over alternating rounds of 50 calls, on
-two pinned threads.
+Steps of a narrow GPT-2 and of its AdamW, one graph of open sizes that is called with twelve sizes
+in turn, and attention that writes a word's key and value into caches of 4,096: by fuser, whose
+graphs check their inputs once; by the same with the checks of each partition's call ("checked"); by
+inductor; in eager. Medians over alternating rounds of 50 calls, on two pinned threads.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
 from harness import OURS, Call, alternate, machine, options, report
 from model_cases import MODELS, call_of, compiled_by
 
@@ -91,6 +92,32 @@ def open_sizes() -> dict[str, Call]:
     return {backend: call_by(backend) for backend in BACKENDS}
 
 
+def decoding() -> dict[str, Call]:
+    """Attention of one word to all, whose key and value are written into caches, by backend."""
+
+    def attend(
+        keys: torch.Tensor, values: torch.Tensor, word: torch.Tensor, at: torch.Tensor
+    ) -> torch.Tensor:
+        query, key, value = word.chunk(3, -1)
+        keys.index_copy_(2, at, key * key.square().mean(-1, keepdim=True).rsqrt())
+        values.index_copy_(2, at, value)
+        return F.scaled_dot_product_attention(query, keys, values)
+
+    word, at = torch.randn(1, 16, 1, 3 * 64), torch.tensor([7])
+
+    def call_by(backend: str) -> Call:
+        run = compiled_by(backend, attend)
+        keys, values = (torch.zeros(1, 16, 4096, 64) for _ in range(2))
+
+        def call() -> None:
+            with torch.no_grad():
+                run(keys, values, word, at)
+
+        return call
+
+    return {backend: call_by(backend) for backend in BACKENDS}
+
+
 def row(name: str, steps: dict[str, Call], rounds: int) -> list[str]:
     calls = {backend: _many(step, checked=False) for backend, step in steps.items()}
     calls["checked"] = _many(steps[OURS], checked=True)
@@ -116,6 +143,7 @@ def main() -> None:
     for name, new in (("AdamW", False), ("AdamW, new gradients", True)):
         rows.append(row(name, optimizer_step(new), given.rounds))
     rows.append(row("open sizes", open_sizes(), given.rounds))
+    rows.append(row("decoding", decoding(), given.rounds))
     report("graph-calls-cpu", facts, HEAD, rows, keep=not given.no_save)
 
 

@@ -43,6 +43,7 @@ from fuser.integrations.product_rows import align_rows
 from fuser.integrations.repeated import merge_repeated
 from fuser.integrations.resizing import separate_resizes
 from fuser.integrations.support import support
+from fuser.integrations.updates import update_in_place
 from fuser.integrations.writes import with_writes
 from fuser.runtime.target_name import resolve_target
 
@@ -145,6 +146,7 @@ def compile_graph(
     graph = module.graph
     rewrite_graph(graph)
     merge_repeated(graph)
+    update_in_place(graph)
     name_conjugates(graph)
     describe_kept_states(graph)
     onednn = how.options.products == "fastest"

@@ -7,6 +7,7 @@ other there. A graph without a backward is rewritten by the same rules.
     full_like(x, 0)                                        -> full(sizes of x, 0)
     clone(x), where that copies what lies the same         -> x
     copy(y, x), which has no element of y                  -> x, or a copy that lies as y
+    slice(x, 0, 0, ...), which has all of x                -> x
     slice_scatter(y, x, ...), which has no element of y    -> x, or a copy that lies as y
     as_strided(x, ...), all of x in its order              -> view(x)
     as_strided_scatter(y, x, ...), all of y in its order   -> view(x)
@@ -143,6 +144,14 @@ def _copy(node: Node) -> Node | None:
     return _instead(node, cast("Node", node.args[1]))
 
 
+def _slice(node: Node) -> Node | None:
+    """What all of is shown: tracing leaves such slices out only where sizes are known."""
+    source = cast("Node", node.args[0])
+    old, new = tensor_of(source), tensor_of(node)
+    alike = same_numbers(old.shape, new.shape) and same_numbers(old.stride(), new.stride())
+    return source if alike and not needs_memory(node, source) else None
+
+
 def _slice_scatter(node: Node) -> Node | None:
     """What is written, where that is to all places: `x[:, at] = y` writes to all of the first
     dimension, whose size may be open. Places compared with sizes would be a gather."""
@@ -258,6 +267,7 @@ _RULES: Mapping[Any, Rule] = {
     _aten.clone.default: _clone,
     _aten.copy.default: _copy,
     _aten.full_like.default: _full_like,
+    _aten.slice.Tensor: _slice,
     _aten.slice_scatter.default: _slice_scatter,
     _aten.as_strided.default: _as_strided,
     _aten.as_strided_scatter.default: _as_strided_scatter,

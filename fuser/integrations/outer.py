@@ -18,6 +18,7 @@ from fuser.integrations.partition import Partition
 from fuser.integrations.products import product_of
 from fuser.integrations.readers import base_of, views_of
 from fuser.integrations.support import Role, Support
+from fuser.integrations.updates import PUT, put
 
 Unit = Node | Partition
 
@@ -54,6 +55,8 @@ def outer_module(
             made[unit] = graph.node_copy(unit, made.__getitem__)
             if roles[unit].role is Role.PRODUCT:
                 made[unit].target = product_of(unit, onednn=onednn)
+            elif unit.target is PUT:
+                made[unit].target = put
     merge_views(graph, seen)
     return GraphModule(module, graph)
 
@@ -76,8 +79,9 @@ def in_order(roots: Sequence[Node], parts: Sequence[Partition]) -> Sequence[Unit
             return [unit_of.get(node, node) for node in unit.inputs]
         before: list[Unit] = [unit_of.get(node, node) for node in unit.all_input_nodes]
         if is_write(unit):  # what reads the old value, or a view of it that torch makes
-            shown = views_of(base_of(unit.all_input_nodes[0]))
-            before += [part for node in shown for part in reading.get(node, ())]
+            shown, new = views_of(base_of(unit.all_input_nodes[0])), views_of(unit)
+            old = (node for node in shown if node not in new)
+            before += [part for node in old for part in reading.get(node, ())]
         return before
 
     ordered: dict[Unit, None] = {}
