@@ -13,7 +13,7 @@ help:
 	@echo "make test             install, then run every test, of many parameters not all combinations"
 	@echo "make test-all         run every test with all combinations of its parameters"
 	@echo "make test-sanitizers  run the emulated CUDA kernels under address and thread sanitizers"
-	@echo "make fuzz             20,000 random fusions on the processor, 3,000 emulated"
+	@echo "make fuzz             20,000 random fusions on the processor, 3,000 emulated, 1,000 programs"
 	@echo "make bench-cpu        compare with eager and torch.compile, into benchmarks/results/"
 	@echo "make gpu              everything that needs a GPU: tests, benchmarks, memory checker"
 	@echo "make lint typecheck   what continuous integration checks beside the tests"

@@ -1,8 +1,10 @@
 """Very many random fusions beside the oracle.
 
-    make fuzz                                          20,000 on the processor, 3,000 emulated
+    make fuzz                                          20,000 on the processor, 3,000 emulated,
+                                                       and 1,000 programs under torch.compile
     python -m tests.fuzz --target cpu --count 500 --seed 7000
     python -m tests.fuzz --target emulator --replay 7012
+    python -m tests.fuzz --target torch.compile        programs: `compiled_programs.py`
 
 Every fusion follows from its seed alone, and seeds count up. They are run in batches, each by a
 process of its own: a kernel that crashes or never ends is a failure like any other. Of a fusion
@@ -35,7 +37,7 @@ from fuser.pipeline import Executor
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import ThreadOrder
 from fuser.schedule import CpuParameters, CpuRowParameters, ProcessorParameters
-from tests import strategies
+from tests import compiled_programs, strategies
 from tests.mapped_by import THREADED, THREADED_PAST_CACHE, map_by
 from tests.random_values import LARGE, SMALL, Scale
 from tests.row_places import PLACES, placed
@@ -50,7 +52,8 @@ from tests.strategies import (
     drawn,
 )
 
-COUNTS = {"cpu": 20_000, "emulator": 3_000}
+COMPILED = "torch.compile"
+COUNTS = {"cpu": 20_000, "emulator": 3_000, COMPILED: 1_000}
 BATCH = 100
 LEAST, MOST = 6, 30
 """How many operations are drawn; those that nothing fits are left out."""
@@ -154,6 +157,8 @@ def mapped(target: str, seed: int) -> Iterator[None]:
 
 def check(target: str, seed: int) -> str:
     """Empty if the fusion of a seed gives the oracle's numbers; else what fails, as a script."""
+    if target == COMPILED:
+        return compiled_programs.check(seed)
     definition = definition_of(seed)
     with FusionDefinition() as fd:
         definition.build(fd)
@@ -275,8 +280,8 @@ def fuzz(target: str, count: int, first: int, jobs: int) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     as_written = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
-    parser.add_argument("--target", choices=list(COUNTS), help="by default both")
-    parser.add_argument("--count", type=int, help="fusions; by default 20000 and 3000")
+    parser.add_argument("--target", choices=list(COUNTS), help="by default all")
+    parser.add_argument("--count", type=int, help="by default 20000, 3000 and 1000")
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="batches at a time")
     parser.add_argument("--replay", type=int, metavar="SEED", help="one, in this process")

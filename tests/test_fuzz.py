@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +17,14 @@ from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.runtime.backend import CpuBackend
 from fuser.runtime.executor import Runner
-from tests import fuzz, random_row_steps, random_steps
+from tests import compiled_programs, fuzz, random_row_steps, random_steps
+from tests.program_patterns import STATEMENTS, VALUES
+from tests.random_programs import Line, Program, program_of
 from tests.random_values import LARGE, SMALL
 from tests.smaller import Inputs, smallest
 
 
-@pytest.mark.parametrize(("target", "count"), [("cpu", 12), ("emulator", 8)])
+@pytest.mark.parametrize(("target", "count"), [("cpu", 12), ("emulator", 8), (fuzz.COMPILED, 6)])
 def test_new_fusions_agree_with_the_oracle(target: str, count: int):
     first = random.randrange(1 << 40)  # what fails names its seed
     assert fuzz.replay(target, range(first, first + count)) == 0
@@ -28,6 +33,56 @@ def test_new_fusions_agree_with_the_oracle(target: str, count: int):
 def test_a_seed_is_one_fusion():
     first, second, other = (repr(fuzz.definition_of(seed)) for seed in (7, 7, 8))
     assert first == second != other
+
+
+def test_a_seed_is_one_program():
+    first, second, other = (program_of(seed) for seed in (7, 7, 8))
+    assert first.text == second.text != other.text
+    for ours, theirs in zip(first.inputs, second.inputs, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+        assert ours.stride() == theirs.stride()
+
+
+SIZES = ((2, 4, 6, 8), (2, 4, 6), (8, 8), (6, 3), (16,))
+DTYPES = (torch.float32, torch.int64, torch.bool)
+
+
+@pytest.mark.parametrize("pattern", sorted({*VALUES, *STATEMENTS}))
+def test_a_pattern_is_a_line_that_eager_computes(pattern: str):
+    """None is there in vain."""
+    numbers = [torch.linspace(-3, 3, math.prod(sizes)).view(sizes) for sizes in SIZES]
+    inputs = tuple(x.to(dtype) for dtype in DTYPES for x in numbers)
+    empty = Program((), (), inputs, trained=False)
+    values = empty.values()
+    assert values
+    lines = (Line(random.Random(seed), values).drawn(pattern) for seed in range(2000))
+    programs = (dataclasses.replace(empty, lines=(line,)) for line in filter(None, lines))
+    assert any(program.values() is not None for program in programs)
+
+
+def test_what_compiled_programs_do_otherwise_is_found(monkeypatch: pytest.MonkeyPatch):
+    x = torch.linspace(-1, 1, 12).view(3, 4)
+    program = Program(("t0 = a.sin()", "a.mul_(2)", "t2 = t0 + a"), ("t2",), (x,), trained=False)
+    assert compiled_programs.failure(program, None) == ""
+    compiled = compiled_programs.compiled
+
+    def wrong(program: Program, backend: str, dynamic: bool | None) -> Callable[..., object]:
+        function = compiled(program, backend, dynamic)
+        by = 1e-3 * (backend == "fuser")
+        return lambda *given: tuple(result + by for result in function(*given))
+
+    monkeypatch.setattr(compiled_programs, "compiled", wrong)
+    assert compiled_programs.failure(program, None).startswith("numbers: ")
+
+
+def test_smaller_programs_have_fewer_lines_or_results():
+    x = torch.ones(3)
+    program = Program(("t0 = a + 1", "t1 = t0 * 2", "t2 = a.sin()"), ("t1", "t2"), (x,), True)
+    smaller = list(compiled_programs.parts(program))
+    assert not smaller[0].trained
+    assert [part.returned for part in smaller[1:3]] == [("t1",), ("t2",)]
+    assert all(len(part.lines) == 2 for part in smaller[3:])
+    assert smaller[-1].values() is None  # t0 is read
 
 
 def test_every_family_takes_part():

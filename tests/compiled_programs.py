@@ -1,0 +1,263 @@
+"""Random programs of torch's functions under `torch.compile`, beside eager.
+
+Results, gradients and what inputs are afterwards are compared in three calls, so that also the
+calls that check nothing are. Numbers may differ by some roundings, and by what eager's move where
+its inputs do by a few: a program may round, compare, and take differences.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+import torch
+
+from fuser.integrations import dynamo
+from tests.random_programs import Inputs, Program, Values, fresh, program_of
+
+CALLS = 3
+"""The third is one that checks nothing."""
+MOVED = 3
+"""How often inputs are moved."""
+ROUNDINGS = 32
+"""By how many roundings of the largest element results may differ."""
+MOVES = 16
+"""By how many times what moved inputs make of them."""
+OPEN_SIZES = 4
+"""Of so many seeds, one is compiled with sizes that are open, and called with two."""
+
+Results = Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What eager makes of some inputs, of which the first `returned` are results, and by how much
+    each may differ; the largest rounding of any value is `rounding`."""
+
+    results: Results
+    returned: int
+    allowed: Sequence[float]
+    rounding: float
+
+
+def check(seed: int) -> str:
+    """Empty if the program of a seed does what eager does; else the smallest part that does not."""
+    program, dynamic = program_of(seed), seed % OPEN_SIZES == 0 or None
+    what = failure(program, dynamic)
+    if not what:
+        return ""
+    kind = what.split()[0]
+    found = True
+    while found:
+        found = False
+        for part in parts(program):
+            if failure(part, dynamic).startswith(kind):
+                program, found = part, True
+                break
+    given = "\n".join(
+        f"# {name}: {x.dtype} {tuple(x.shape)}, strides {x.stride()}"
+        for name, x in zip(program.names, program.inputs, strict=True)
+    )
+    how = "".join([", open sizes" if dynamic else "", ", trained" if program.trained else ""])
+    return f"{given}{how}\n{program.text}# {failure(program, dynamic) or what}\n"
+
+
+def failure(program: Program, dynamic: bool | None) -> str:
+    """How the compiled program differs from eager; empty where eager refuses it."""
+    with _quietly():
+        return next(filter(None, _failures(program, dynamic)), "")
+
+
+def _failures(program: Program, dynamic: bool | None) -> Iterator[str]:
+    torch.compiler.reset()
+    run_compiled = compiled(program, "fuser", dynamic)
+    for inputs in _cases(program, dynamic):
+        expected = _expected(replace(program, inputs=inputs))
+        if expected is None:
+            return
+        for _ in range(CALLS):
+            what = _difference(run_compiled, program, inputs, expected)
+            if what and _as_traced(program, inputs, dynamic, run_compiled, expected):
+                what = ""
+            yield what
+
+
+def compiled(program: Program, backend: str, dynamic: bool | None) -> Callable[..., Any]:
+    return torch.compile(program.function(), backend=backend, dynamic=dynamic)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _cases(program: Program, dynamic: bool | None) -> Iterator[tuple[torch.Tensor, ...]]:
+    yield program.inputs
+    if dynamic:
+        yield tuple(_larger(x) for x in program.inputs)
+        yield program.inputs
+
+
+def _larger(x: torch.Tensor) -> torch.Tensor:
+    """A tensor that lies as another one, with one more element in each dimension of several."""
+    order = sorted(range(x.dim()), key=lambda dim: -x.stride(dim))
+    laid = [x.shape[dim] + (x.shape[dim] > 1) for dim in order]
+    made = torch.randn(laid, generator=torch.Generator().manual_seed(3))
+    made = made if x.is_floating_point() else made.abs() * 3
+    return made.to(x.dtype).permute([order.index(dim) for dim in range(x.dim())])
+
+
+def _as_traced(
+    program: Program,
+    inputs: Inputs,
+    dynamic: bool | None,
+    run_compiled: Callable[..., Any],
+    expected: Expected,
+) -> bool:
+    """Whether a difference is one that tracing makes: of operations in place on elements that
+    overlap, and of how results lie."""
+    traced = compiled(program, "aot_eager", dynamic)
+    try:
+        results, _ = run(traced, inputs, trained=program.trained)
+    except Exception:
+        return True
+    return not _difference(run_compiled, program, inputs, replace(expected, results=results))
+
+
+def run(
+    function: Callable[..., Any], inputs: Inputs, *, trained: bool
+) -> tuple[list[torch.Tensor], int]:
+    """Results, then gradients, or the inputs as they are afterwards; and how many results."""
+    torch.manual_seed(0)
+    given = fresh(inputs, trained=trained)
+    outputs: tuple[torch.Tensor, ...] = function(*given)
+    made = [x.detach() for x in outputs]
+    if not trained:
+        return [*made, *(x.clone() for x in given)], len(outputs)
+    losses = [_weighted(x) for x in outputs if x.requires_grad]
+    floats = [x for x in given if x.requires_grad]
+    if losses and floats:
+        total = torch.stack(losses).sum()
+        found = torch.autograd.grad(total, floats, allow_unused=True)
+        zeros = map(torch.zeros_like, floats)
+        made += [zero if x is None else x for x, zero in zip(found, zeros, strict=True)]
+    return made, len(outputs)
+
+
+def _weighted(x: torch.Tensor) -> torch.Tensor:
+    weights = torch.linspace(-1, 2, x.numel(), dtype=torch.float64).view(x.shape)
+    return (x * weights.to(x.dtype)).sum().double()
+
+
+# -- comparison ----------------------------------------------------------------------------------
+
+
+def _expected(program: Program) -> Expected | None:
+    values = program.values()
+    if values is None:
+        return None
+    try:
+        results, returned = run(program.function(), program.inputs, trained=program.trained)
+    except RuntimeError:  # no gradient of what was written to
+        return None
+    rounding = _rounding(values)
+    largest = max(float(x.detach().double().abs().max()) for x in values.values())
+    moves = [rounding * largest / 8] * len(results)
+    for seed in range(MOVED):
+        inputs = [_moved(x, rounding, seed) for x in program.inputs]
+        moved, _ = run(program.function(), inputs, trained=program.trained)
+        moves = [
+            max(most, _apart(*pair)) for most, *pair in zip(moves, results, moved, strict=True)
+        ]
+    return Expected(results, returned, [MOVES * each for each in moves], rounding)
+
+
+def _rounding(values: Values) -> float:
+    """The largest rounding of any value."""
+    floats = [x.dtype for x in values.values() if x.is_floating_point()]
+    return max([torch.finfo(dtype).eps for dtype in floats], default=2.0**-23)
+
+
+def _moved(x: torch.Tensor, rounding: float, seed: int) -> torch.Tensor:
+    if not x.is_floating_point():
+        return x
+    by = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)) * 2 * rounding
+    return torch.empty_like(x).copy_(x * (1 + by.double()))
+
+
+def _apart(x: torch.Tensor, y: torch.Tensor) -> float:
+    if x.shape != y.shape:
+        return float("inf")
+    return float((x.double() - y.double()).abs().max()) if x.numel() else 0.0
+
+
+def _difference(
+    function: Callable[..., Any], program: Program, inputs: Inputs, expected: Expected
+) -> str:
+    try:
+        results, _ = run(function, inputs, trained=program.trained)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:1500]}"
+    pairs = zip(expected.results, results, expected.allowed, strict=True)
+    for number, (old, new, allowed) in enumerate(pairs):
+        lies = number < expected.returned
+        what = _different(old, new, allowed, expected.rounding, lies=lies)
+        if what:
+            return f"{what} (result {number})"
+    return ""
+
+
+def _different(
+    old: torch.Tensor, new: torch.Tensor, allowed: float, rounding: float, *, lies: bool
+) -> str:
+    if (old.shape, old.dtype) != (new.shape, new.dtype):
+        return f"form: {new.dtype} {tuple(new.shape)}, not {old.dtype} {tuple(old.shape)}"
+    if lies and _strides(old) != _strides(new):
+        return f"strides: {new.stride()}, not {old.stride()}, of {tuple(old.shape)}"
+    if not old.numel() or not torch.isfinite(old.double()).all():
+        return ""
+    most = ROUNDINGS * rounding * float(old.double().abs().max()) + allowed
+    if _apart(old, new) <= most:
+        return ""
+    at = int((old.double() - new.double()).abs().nan_to_num(torch.inf).argmax())
+    found, wanted = new.flatten()[at].item(), old.flatten()[at].item()
+    return f"numbers: {found}, not {wanted} to {most:.1e}, element {at}"
+
+
+def _strides(x: torch.Tensor) -> list[int]:
+    """Those of dimensions of several elements, if no two elements lie at one place."""
+    strides = [stride for size, stride in zip(x.shape, x.stride(), strict=True) if size > 1]
+    return strides if x.is_contiguous() or all(strides) else []
+
+
+# -- smaller programs ----------------------------------------------------------------------------
+
+
+def parts(program: Program) -> Iterator[Program]:
+    """Programs that compute less; some may not be any."""
+    if program.trained:
+        yield replace(program, trained=False)
+    if len(program.returned) > 1:
+        for name in program.returned:
+            yield replace(program, returned=(name,))
+    for number in reversed(range(len(program.lines))):
+        lines = program.lines[:number] + program.lines[number + 1 :]
+        if _made_by(program.lines[number]) not in program.returned:
+            yield replace(program, lines=lines)
+        elif number and (before := _made_by(program.lines[number - 1])):
+            yield replace(program, lines=lines, returned=(before,))
+
+
+def _made_by(line: str) -> str:
+    """The name that a line gives a value; empty if it changes one."""
+    name = line.partition(" = ")[0]
+    return name if name.isalnum() else ""
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without torch's warnings; what fails is an error, not left to torch."""
+    strict = mock.patch.dict("os.environ", {"FUSER_STRICT": "1"})
+    with strict, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dynamo.clear_reports()
+        yield
