@@ -215,8 +215,7 @@ IN_VECTORS = [
     *((name, dtype) for name in LOOPS for dtype in INTEGERS_OF_32),
     *((name, DataType.Int) for name in LOOPS if "number" in name),
     *((name, DataType.Float) for name in LOOPS if name != "cut by a number"),
-    ("rest by a number", DataType.Double),
-    ("cut rest by a number", DataType.Double),
+    *((name, DataType.Double) for name in LOOPS if name != "cut by a number"),
 ]
 
 

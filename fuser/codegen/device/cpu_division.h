@@ -127,18 +127,47 @@ FUSER_DEVICE float fmod(float dividend, float divisor) {
   return __builtin_copysignf(float(is_whole ? x : rest), dividend);
 }
 
-//@ fmod(double): FUSER_DEVICE, rest_of_multiples
-// Exact. In vectors by a known divisor that is neither small nor large: of others, scales overflow.
-FUSER_DEVICE double fmod(double dividend, double divisor) {
-  if (rest_bits == 50 && __builtin_constant_p(divisor)) {
-    const double x = __builtin_fabs(dividend), y = __builtin_fabs(divisor);
-    if (y > 0x1p-20 && y < 0x1p20) {
-      const double rest = rest_of_multiples<first_scale(1044)>(x, y, 1.0 / y);
-      return __builtin_copysign(rest < 0.0 ? rest + y : rest, dividend);
-    }
+//@ fmod(double): FUSER_DEVICE
+// Exact. g++ calls a function of a vector in place of libm's of a number, as the vector ABI of x86-64
+// names it: for quotients below 2^52 what is left is one product away, which is not rounded. (That of
+// two numbers may be rounded up to a whole one, never down from it.) libm has the others, and is slow.
+#if defined(__x86_64__) && defined(__FMA__) && !defined(__clang__)
+extern "C" __attribute__((simd("notinbranch"), const)) double fmod_in_vectors(double x, double y)
+    __asm__("fmod");
+template <class Vector>
+FUSER_DEVICE Vector fmod_of_vectors(Vector dividend, Vector divisor) {
+  constexpr int count = sizeof(Vector) / sizeof(double);
+  double rests[count];
+  bool beyond = false;
+  for (int lane = 0; lane < count; ++lane) {
+    const double x = __builtin_fabs(dividend[lane]), y = __builtin_fabs(divisor[lane]);
+    const double often = __builtin_trunc(x / y), rest = __builtin_fma(-often, y, x);
+    rests[lane] = __builtin_copysign(rest < 0.0 ? rest + y : rest, dividend[lane]);
+    beyond |= !((often < 0x1p52) & (y < __builtin_inf()));
   }
-  return __builtin_fmod(dividend, divisor);
+  for (int lane = 0; beyond && lane < count; ++lane) {
+    rests[lane] = __builtin_fmod(dividend[lane], divisor[lane]);
+  }
+  Vector results;
+  __builtin_memcpy(&results, rests, sizeof(results));
+  return results;
 }
+#define FUSER_VECTOR_FMOD(name, bytes)                                                      \
+  typedef double name##_vector __attribute__((vector_size(bytes)));                         \
+  extern "C" __attribute__((visibility("hidden"))) name##_vector name##vv_fmod(             \
+      name##_vector x, name##_vector y) {                                                   \
+    return fmod_of_vectors(x, y);                                                           \
+  }
+FUSER_VECTOR_FMOD(_ZGVbN2, 16)
+FUSER_VECTOR_FMOD(_ZGVcN4, 32)
+FUSER_VECTOR_FMOD(_ZGVdN4, 32)
+#if defined(__AVX512F__)
+FUSER_VECTOR_FMOD(_ZGVeN8, 64)
+#endif
+FUSER_DEVICE double fmod(double x, double y) { return fmod_in_vectors(x, y); }
+#else
+FUSER_DEVICE double fmod(double x, double y) { return __builtin_fmod(x, y); }
+#endif
 
 //@ floor_div(float): FUSER_DEVICE
 // The floor of the exact quotient: 1 / 0.1 is 10, but 0.1, which is a little more than a tenth, is in
