@@ -309,9 +309,9 @@ class GroupMaker:
 
     def elements_read(self, group: Group, value: Value) -> int:
         """How often a group reads elements of a value that it does not make: at each of its places,
-        and in both sweeps of a row that is not kept."""
+        and in each sweep of a row that is not kept."""
         readers = {member for member in self.readers.get(value, ()) if member in group.members}
-        sweeps = 2 if group.rows is not None and value in group.rows.swept_twice else 1
+        sweeps = 1 + (group.rows.swept_twice.get(value, 0) if group.rows is not None else 0)
         reads = (read for reader in readers for read in self.operations.reads[reader])
         paths = {path for read in reads if read.value is value for path in read.paths}
         elements = value.elements
@@ -338,14 +338,15 @@ class GroupMaker:
     def _in_later_sweeps(
         self, members: Sequence[int], rows: Rows, at_places: Mapping[int, int]
     ) -> int:
-        """Instructions for what a later sweep makes again, at each of its places."""
+        """Instructions for what later sweeps make again, at each of its places."""
         found, inside = 0, frozenset(members)
-        for value in rows.swept_twice:
+        for value, more in rows.swept_twice.items():
             member = self.operations.node_of(value)
             if member in inside:
                 op = self.operations.nodes[member].op
-                found += repeated_cost(op, self._machine) * value.elements
-                found += at_places.get(member, 0)
+                longer = self._machine.in_strips if rows.in_strips and is_costly(op) else 1
+                found += repeated_cost(op, self._machine) * value.elements * more * longer
+                found += at_places.get(member, 0) * more
         return found
 
     def _chosen(self, group: Group, rows: Rows) -> int:

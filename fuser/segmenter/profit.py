@@ -100,6 +100,10 @@ class Machine:
     wide: int = _WIDE
     """How many times longer costly functions take of float64 than of float32."""
 
+    in_strips: int = 1
+    """How many times longer costly functions take in strips of columns, which have none for all
+    lanes at once, where a later sweep makes them again."""
+
     gathered: int = 1
     """Instructions for an element that a gather reads by itself: its index is checked, and it is
     loaded, where neighbours are a vector."""
@@ -161,6 +165,7 @@ PROCESSOR = Machine(
     functions=3,
     lanes=16,
     wide=8,
+    in_strips=2,
     gathered=32,
     kept_row=1 << 19,
     few_columns=8,

@@ -93,8 +93,9 @@ class Recomputation:
             once = points <= value.elements
             instructions = recipe.instructions if once else recipe.repeated
             at_places = max(self._grouping.elements_read(key, value) - points, 0)
-            hidden[key] = min(instructions * at_places, self._hides(key))
-            waited = instructions * at_places - hidden[key]
+            again = recipe.repeated * at_places
+            hidden[key] = min(again, self._hides(key))
+            waited = again - hidden[key]
             saved -= (instructions * points + waited) // self._machine.operations_per_byte
         if saved <= 0:
             return

@@ -12,8 +12,8 @@ from it is computed at the very end, by whoever is last, and is no row's busines
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, Value, operands
 from fuser.segmenter.atoms import NONE, AtomSet
@@ -38,13 +38,15 @@ class Rows:
     `swept_again` tells that some value of a whole row depends on a row value, so that a row cannot
     be shared out freely; `repeated` is the number of instructions done again for every row.
     `swept_twice` are the values that an earlier sweep folds and a later one needs, of rows too long
-    to be kept between them.
+    to be kept between them, or columns, with how many later sweeps need them.
     """
 
     kept: AtomSet
     swept_again: bool
     repeated: int
-    swept_twice: frozenset[Value] = frozenset()
+    swept_twice: Mapping[Value, int] = field(default_factory=dict[Value, int])
+    in_strips: bool = False
+    """Whether rows are columns in memory, of which many are swept side by side."""
 
 
 def find_rows(
@@ -60,8 +62,10 @@ def find_rows(
     if not reductions and not scans:
         return None
     furthest, refusal = -1, None
+    last = _last_atoms(operations, [*reductions, *scans])
     for kept in _candidates(operations, [*reductions, *scans], machine):
-        walk = _Walk(operations, kept, machine)
+        in_strips = machine.folds_in_strips and not kept.isdisjoint(last)
+        walk = _Walk(operations, kept, machine, in_strips)
         found = walk.run(members, stores)
         if isinstance(found, Rows):
             return found
@@ -87,8 +91,7 @@ def _candidates(
     if len(distinct) == 1 and atoms.elements(distinct[0]) > machine.few_columns:
         return distinct
     largest = _largest(operations, members)
-    factors = [factor for factor in atoms.factors(largest) if factor]
-    last = frozenset(factors[-1][-1:]) if factors else NONE
+    last = _last_atoms(operations, members)
 
     def are_columns(kept: AtomSet) -> bool:
         return not kept.isdisjoint(last)
@@ -110,6 +113,13 @@ def _candidates(
     return sorted(dict.fromkeys((*distinct, *complements)), key=rank)
 
 
+def _last_atoms(operations: OperationGraph, members: Sequence[int]) -> AtomSet:
+    """The atoms of neighbours in memory, in the largest tensor."""
+    largest = _largest(operations, members)
+    factors = [factor for factor in operations.atoms.factors(largest) if factor]
+    return frozenset(factors[-1][-1:]) if factors else NONE
+
+
 def _largest(operations: OperationGraph, members: Sequence[int]) -> Value:
     """The largest tensor that these read or make."""
     atoms, nodes = operations.atoms, [operations.nodes[member] for member in members]
@@ -121,9 +131,12 @@ def _largest(operations: OperationGraph, members: Sequence[int]) -> Value:
 class _Walk:
     """One walk over a group, for one guess at its rows."""
 
-    def __init__(self, operations: OperationGraph, kept: AtomSet, machine: Machine) -> None:
+    def __init__(
+        self, operations: OperationGraph, kept: AtomSet, machine: Machine, in_strips: bool
+    ) -> None:
         self._operations = operations
         self._machine = machine
+        self._in_strips = in_strips
         self._atoms = operations.atoms
         self._kept = kept
         self._row_bound: set[Value] = set()
@@ -160,23 +173,31 @@ class _Walk:
                 if swept == along and kept not in (NONE, along):
                     return Refusal(f"{out} keeps a part of the dimension along which others scan")
             self._swept_again |= self._has_other_sweeps(members)
-        swept_twice = self._swept_twice(members) if self._swept_again else frozenset[Value]()
-        return Rows(self._kept, self._swept_again, self._repeated, swept_twice)
+        swept_twice = self._swept_twice(members) if self._swept_again else dict[Value, int]()
+        return Rows(self._kept, self._swept_again, self._repeated, swept_twice, self._in_strips)
 
-    def _swept_twice(self, members: Sequence[int]) -> frozenset[Value]:
-        """What reductions follow from, and later sweeps of the row too, so that both make or read
+    def _swept_twice(self, members: Sequence[int]) -> Mapping[Value, int]:
+        """What reductions follow from, and later sweeps of the row too, so that each makes or reads
         it. A row that several processors share is not kept, nor is one of too many bytes."""
-        folded, late = set[Value](), set[Value]()
+        sweep: dict[Value, int] = {}
+        for member in members:  # the first sweep that can make it; of a row value, that reads it
+            statement = self._operations.nodes[member]
+            first = max((sweep.get(r.value, 0) for r in self._operations.reads[member]), default=0)
+            sweep |= dict.fromkeys(statement.outs, first + isinstance(statement.op, Reduce))
+        needed: dict[Value, set[int]] = {}
         for member in reversed(members):
             statement = self._operations.nodes[member]
             out = statement.outs[0]
-            read = {read.value for read in self._operations.reads[member]}
-            if isinstance(statement.op, Reduce) or out in folded:
-                folded |= read
-            depends = out in self._row_bound
-            if (depends and not self._atoms.of(out) <= self._kept) or (out in late and not depends):
-                late |= read
-        return frozenset(value for value in folded & late if not self._is_kept(value))
+            if isinstance(statement.op, Reduce):
+                sweeps = {sweep[out] - 1}
+            elif self._atoms.of(out) <= self._kept:
+                continue
+            else:
+                sweeps = needed.get(out) or {sweep[out]}
+            for read in self._operations.reads[member]:
+                needed.setdefault(read.value, set()).update(sweeps)
+        several = {value: len(sweeps) - 1 for value, sweeps in needed.items() if len(sweeps) > 1}
+        return {value: more for value, more in several.items() if not self._is_kept(value)}
 
     def _is_kept(self, value: Value) -> bool:
         """Whether there is room for a value of a row between its sweeps, or it is made late."""
@@ -184,7 +205,7 @@ class _Walk:
         if not in_row or value in self._row_bound:
             return True
         nbytes = self._atoms.elements(in_row) * value.dtype.itemsize
-        return bool(self._kept) and nbytes <= self._machine.kept_row
+        return bool(self._kept) and not self._in_strips and nbytes <= self._machine.kept_row
 
     def _has_other_sweeps(self, members: Sequence[int]) -> bool:
         """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""

@@ -81,3 +81,17 @@ def test_a_processor_makes_a_function_again_where_that_is_not_more_often():
             fd.add_output(y - fd.ops.max(y, [dim], keepdim=True))
     plan = fd.plan([x], target="cpu")
     assert [kernel.operations for kernel in plan.kernels] == [("sigmoid", "max", "sub")] * 2
+
+
+def test_a_function_is_stored_that_columns_would_make_in_each_of_three_sweeps():
+    """Rows keep what they have made for their next sweep; of columns, nothing is kept."""
+    x = torch.randn(768, 512)
+    found: list[list[tuple[str, ...]]] = []
+    for dim in (0, 1):
+        with FusionDefinition() as fd:
+            y = fd.ops.log1p(fd.ops.exp(fd.from_pytorch(x)))
+            y = fd.ops.exp(y - fd.ops.max(y, [dim], keepdim=True))
+            fd.add_output(y / fd.ops.sum(y, [dim], keepdim=True))
+        found.append([kernel.operations for kernel in fd.plan([x], target="cpu").kernels])
+    normalized = ("max", "sub", "exp", "sum", "truediv")
+    assert found == [[("exp", "log1p"), normalized], [("exp", "log1p", *normalized)]]
