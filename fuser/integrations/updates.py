@@ -30,12 +30,21 @@ from fuser.integrations.readers import base_of, is_returned
 _aten: Any = torch.ops.aten
 
 Number = int | Node
-Place = tuple[Number, Number, Number, Number]
-"""A dimension, where in it a slice begins and ends, and its step; of one place, which is no
-dimension of what is written, the step is 0."""
+Place = tuple[int, tuple[Number, ...]]
+"""A view, by its number in `_VIEWS`, and its arguments."""
 
 Path = tuple[Place, ...]
 """A view of a tensor, one place after the other."""
+
+_VIEWS = (_aten.slice.Tensor, _aten.select.int, _aten.diagonal.default)
+_SCATTERS = (
+    *(_aten.slice_scatter.default, _aten.select_scatter.default),
+    _aten.diagonal_scatter.default,
+)
+"""What writes to each of these views."""
+
+_ARGUMENTS = (("dim", "start", "end", "step"), ("dim", "index"), ("offset", "dim1", "dim2"))
+_END = 2**63 - 1
 
 _LIBRARY: Any = Library("fuser", "DEF")
 _LIBRARY.define("put(Tensor(a!) x, Tensor[] values, SymInt[] places) -> Tensor(a!)")
@@ -44,22 +53,17 @@ _LIBRARY.define("put(Tensor(a!) x, Tensor[] values, SymInt[] places) -> Tensor(a
 def put(x: torch.Tensor, values: Sequence[torch.Tensor], places: Sequence[int]) -> torch.Tensor:
     """`x` with each of `values` written to a view of it.
 
-    `places` has for each value how many places lead to its view, and four numbers for each.
+    `places` has for each value how many places lead to its view, and for each the number of a view
+    and its arguments.
     """
-    at = 0
+    numbers = iter(places)
     for value in values:
-        view, count = x, places[at]
-        at += 1
-        for _ in range(count):
-            view = _viewed(view, places[at : at + 4])
-            at += 4
+        view = x
+        for _ in range(next(numbers)):
+            kind = next(numbers)
+            view = _VIEWS[kind](view, *(next(numbers) for _ in _ARGUMENTS[kind]))
         view.copy_(value)
     return x
-
-
-def _viewed(x: torch.Tensor, place: Sequence[int]) -> torch.Tensor:
-    dim, begin, end, step = place
-    return _aten.slice.Tensor(x, dim, begin, end, step) if step else x.select(dim, begin)
 
 
 _LIBRARY.impl("put", put, "CompositeExplicitAutograd")
@@ -70,6 +74,8 @@ _IN_PLACE: dict[Any, Any] = {
     _aten._unsafe_index_put.default: _aten.index_put_.default,
     _aten.scatter.src: _aten.scatter_.src,
     _aten.scatter.value: _aten.scatter_.value,
+    _aten.scatter_add.default: _aten.scatter_add_.default,
+    _aten.index_add.default: _aten.index_add_.default,
 }
 UPDATES = frozenset({PUT, *_IN_PLACE.values()})
 """What a graph's inputs are updated by."""
@@ -135,7 +141,7 @@ def _call(into: Node, value: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]
 
 
 def _flat(path: Path) -> list[Number]:
-    return [number for place in path for number in place]
+    return [number for kind, arguments in path for number in (kind, *arguments)]
 
 
 def _is_few(node: Node, into: Node) -> bool:
@@ -146,9 +152,9 @@ def _writes(value: Node, state: Node, path: Path) -> list[tuple[Path, Node]] | N
     """What is written where, so that `state` at a path is `value`; None if that is all of it."""
     if _is_at(value, state, path):
         return []
-    place = _place(value)
-    if place is None or value.target not in _SCATTERS:
+    if value.target not in _SCATTERS:
         return None
+    place = _place(value)
     whole, source = cast("tuple[Node, Node]", value.args[:2])
     before = _writes(whole, state, path)
     if before is None:
@@ -170,25 +176,16 @@ def _is_at(value: Node, state: Node, path: Path) -> bool:
     return value is state
 
 
-def _place(node: Node) -> Place | None:
-    """Where a view shows its operand, or a scatter writes to it; None where that is not known."""
-    if node.target not in _VIEWS and node.target not in _SCATTERS:
-        return None
-    given = arguments(node)
-    one = "index" in given
-    names = ("dim", "index") if one else ("dim", "start", "end", "step")
-    found = [given[name] for name in names]
-    if one:
-        found += [0, 0]
-    else:
-        found[1] = 0 if found[1] is None else found[1]
-        found[2] = _END if found[2] is None else found[2]
-    return cast("Place", tuple(found))
-
-
-_END = 2**63 - 1
-_VIEWS = frozenset({_aten.slice.Tensor, _aten.select.int})
-_SCATTERS = frozenset({_aten.slice_scatter.default, _aten.select_scatter.default})
+def _place(node: Node) -> Place:
+    """Where a view shows its operand, or a scatter writes to it."""
+    kind = (_VIEWS if node.target in _VIEWS else _SCATTERS).index(node.target)
+    given = {"start": None, "end": None, **arguments(node)}
+    ends = {"start": 0, "end": _END}
+    numbers = (given[name] for name in _ARGUMENTS[kind])
+    return kind, tuple(
+        ends.get(name, 0) if number is None else number
+        for name, number in zip(_ARGUMENTS[kind], numbers, strict=True)
+    )
 
 
 def _live(graph: Graph, value: Node, gone: Sequence[Node], given: Sequence[Node]) -> set[Node]:

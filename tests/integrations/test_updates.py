@@ -110,7 +110,23 @@ def scattered(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x.cos()
 
 
+def of_a_diagonal(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x[:, :, 1:].diagonal(1, 1, 2).mul_(2)
+    return x + y
+
+
+def added_at_an_index(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.index_add_(1, torch.tensor([4]), y * 2)
+    return x.sin()
+
+
+def added(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.scatter_add_(1, torch.full((2, 1, 8), 5), y + x[:, :1])
+    return x.cos()
+
+
 IN_PLACE = [
+    *(of_a_diagonal, added_at_an_index, added),
     *(at_places, at_an_index, of_a_slice, of_one_place, of_some, of_itself, of_two_parts),
     *(of_parts_that_overlap, of_another_type, of_one_number, scattered),
 ]
