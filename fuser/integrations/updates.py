@@ -15,6 +15,7 @@ afterwards: what does has to lead to what is written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from torch.fx.node import map_arg
 from torch.library import Library
 
 from fuser.integrations.aten.row import arguments
-from fuser.integrations.fx_types import all_read_by, is_view, is_write, tensor_of
+from fuser.integrations.fx_types import all_read_by, hints, is_view, is_write, meta_of, tensor_of
 from fuser.integrations.readers import base_of, is_returned
 
 _aten: Any = torch.ops.aten
@@ -130,8 +131,7 @@ def _call(into: Node, value: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]
     """What writes to `into` what `value` has otherwise; None if that is most of it, or unknown."""
     if value.target in _IN_PLACE and value.args[0] is into:
         args, kwargs = value.args, dict(value.kwargs)
-        written = [a for a in value.args[1:] if isinstance(a, Node)]
-        few = all(_is_few(node, into) for node in written)
+        few = all(_is_few(given, into) for given in value.args[1:])
         return (_IN_PLACE[value.target], args, kwargs) if few else None
     writes = _writes(value, into, ())
     if not writes:
@@ -144,8 +144,12 @@ def _flat(path: Path) -> list[Number]:
     return [number for kind, arguments in path for number in (kind, *arguments)]
 
 
-def _is_few(node: Node, into: Node) -> bool:
-    return bool(tensor_of(node).numel() * _LEAST_SHARE <= tensor_of(into).numel())
+def _is_few(given: Any, into: Node) -> bool:
+    written = meta_of(given) if isinstance(given, Node) else None
+    if not isinstance(written, torch.Tensor):
+        return True
+    few, whole = (math.prod(hints(tensor.shape)) for tensor in (written, tensor_of(into)))
+    return few * _LEAST_SHARE <= whole
 
 
 def _writes(value: Node, state: Node, path: Path) -> list[tuple[Path, Node]] | None:

@@ -159,6 +159,19 @@ def test_places_may_be_known_at_the_call_only(made: list[object]) -> None:
     assert made
 
 
+def test_a_number_may_be_known_at_the_call_only(made: list[object]) -> None:
+    def step(x: torch.Tensor, number: float) -> torch.Tensor:
+        x.scatter_(1, torch.full((2, 1, 8), 5), number)
+        return x * 2
+
+    ours, theirs = cache(), cache()
+    compiled = torch.compile(step, backend="fuser", dynamic=True)
+    for number in (0.5, 1.5, 2.5):
+        torch.testing.assert_close(compiled(ours, number), step(theirs, number))
+        torch.testing.assert_close(ours, theirs)
+    assert made
+
+
 def test_attention_reads_the_cache_itself(made: list[object]) -> None:
     def decode(k: torch.Tensor, v: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         k[:, :, 3:4], v[:, :, 3:4] = x * 2, x + 1
