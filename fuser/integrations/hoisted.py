@@ -27,7 +27,7 @@ from fuser.integrations.graph_text import Forward, GraphWriter
 from fuser.integrations.outer_views import Alias
 from fuser.integrations.partition_call import PartitionCall
 from fuser.integrations.products import PooledProduct
-from fuser.integrations.updates import UPDATES
+from fuser.integrations.updates import WRITES
 from fuser.runtime.buffers import laid_out
 from fuser.runtime.call import alignment, is_traced
 from fuser.runtime.overlaps import are_apart, overlapping
@@ -55,7 +55,7 @@ def _may_be_hoisted(graph: Graph) -> bool:
     """Whether the inputs' sizes say all that partitions read, and torch writes numbers only."""
     read = [node for call in graph.nodes if _is_checked(call) for node in call.all_input_nodes]
     writes = (node.target for node in graph.nodes if is_write(node))
-    numbers = all(target is torch.ops.aten.copy_.default or target in UPDATES for target in writes)
+    numbers = all(target in WRITES for target in writes)
     return bool(read) and all(map(_follows, read)) and numbers
 
 

@@ -20,7 +20,7 @@ from fuser.integrations.aten import TABLE, Kind
 from fuser.integrations.fx_types import meta_of, tensors_of
 from fuser.integrations.lowering import Lowering
 from fuser.integrations.pools import refusal as pool_refusal
-from fuser.integrations.updates import UPDATES
+from fuser.integrations.updates import WRITES
 from fuser.ir import dtypes
 
 
@@ -112,7 +112,7 @@ def _support(node: Node, found: Mapping[Node, Support], trials: Trials) -> Suppo
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     if name in PRODUCTS:
         return Support(Role.PRODUCT)
-    if node.target is _aten.copy_.default or node.target in UPDATES or name in _ALLOCATIONS:
+    if node.target in WRITES or name in _ALLOCATIONS:
         return Support(Role.HOST)
     reason = _refusal(node, found, trials)
     if reason is not None:

@@ -79,7 +79,9 @@ _IN_PLACE: dict[Any, Any] = {
     _aten.index_add.default: _aten.index_add_.default,
 }
 UPDATES = frozenset({PUT, *_IN_PLACE.values()})
-"""What a graph's inputs are updated by."""
+"""What parts of a graph's inputs are updated by."""
+WRITES = UPDATES | {_aten.copy_.default}
+"""What gives inputs numbers, and changes nothing else of them."""
 
 _LEAST_SHARE = 4
 """Of what has more elements than a quarter of the input, kernels write all of it."""
@@ -113,7 +115,7 @@ def _update(graph: Graph, copy: Node, into: Node, value: Node) -> None:
     read_before = all_read_by(given)
     if any(base_of(node) is into for node in given):
         return  # what is written would change what is to be written
-    live = _live(graph, value, [copy], given)
+    live = _live(graph, value, copy, given)
     for node in _states(value):
         for reader in _reading(node):
             before = node is into and reader in read_before
@@ -192,13 +194,11 @@ def _place(node: Node) -> Place:
     )
 
 
-def _live(graph: Graph, value: Node, gone: Sequence[Node], given: Sequence[Node]) -> set[Node]:
-    """What is still needed where `value` is made of what is `given`, and `gone` are gone."""
-    found: set[Node] = set(given)
-    pending: list[Node] = list(given)
-    for node in graph.nodes:
-        if node not in gone and (node.op == "output" or is_write(node)):
-            pending.append(node)
+def _live(graph: Graph, value: Node, copy: Node, given: Sequence[Node]) -> set[Node]:
+    """What is still needed where `value` is made of what is `given`, and is not copied."""
+    found = set[Node]()
+    ends = (node for node in graph.nodes if node.op == "output" or is_write(node))
+    pending = [*given, *(node for node in ends if node is not copy)]
     while pending:
         node = pending.pop()
         found.add(node)

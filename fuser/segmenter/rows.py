@@ -46,7 +46,7 @@ class Rows:
     repeated: int
     swept_twice: Mapping[Value, int] = field(default_factory=dict[Value, int])
     in_strips: bool = False
-    """Whether rows are columns in memory, of which many are swept side by side."""
+    """Of rows that are swept again: whether they are columns in memory, many side by side."""
 
 
 def find_rows(
@@ -62,10 +62,8 @@ def find_rows(
     if not reductions and not scans:
         return None
     furthest, refusal = -1, None
-    last = _last_atoms(operations, [*reductions, *scans])
     for kept in _candidates(operations, [*reductions, *scans], machine):
-        in_strips = machine.folds_in_strips and not kept.isdisjoint(last)
-        walk = _Walk(operations, kept, machine, in_strips)
+        walk = _Walk(operations, kept, machine)
         found = walk.run(members, stores)
         if isinstance(found, Rows):
             return found
@@ -131,12 +129,9 @@ def _largest(operations: OperationGraph, members: Sequence[int]) -> Value:
 class _Walk:
     """One walk over a group, for one guess at its rows."""
 
-    def __init__(
-        self, operations: OperationGraph, kept: AtomSet, machine: Machine, in_strips: bool
-    ) -> None:
+    def __init__(self, operations: OperationGraph, kept: AtomSet, machine: Machine) -> None:
         self._operations = operations
         self._machine = machine
-        self._in_strips = in_strips
         self._atoms = operations.atoms
         self._kept = kept
         self._row_bound: set[Value] = set()
@@ -173,10 +168,21 @@ class _Walk:
                 if swept == along and kept not in (NONE, along):
                     return Refusal(f"{out} keeps a part of the dimension along which others scan")
             self._swept_again |= self._has_other_sweeps(members)
-        swept_twice = self._swept_twice(members) if self._swept_again else dict[Value, int]()
-        return Rows(self._kept, self._swept_again, self._repeated, swept_twice, self._in_strips)
+        if not self._swept_again:
+            return Rows(self._kept, swept_again=False, repeated=self._repeated)
+        in_strips = self._are_in_strips(members)
+        swept_twice = self._swept_twice(members, in_strips)
+        return Rows(self._kept, self._swept_again, self._repeated, swept_twice, in_strips)
 
-    def _swept_twice(self, members: Sequence[int]) -> Mapping[Value, int]:
+    def _are_in_strips(self, members: Sequence[int]) -> bool:
+        """Whether rows are columns in memory, of which many are swept side by side."""
+        if not self._machine.folds_in_strips:
+            return False
+        nodes, scanned = self._operations.nodes, self._operations.scanned
+        folding = [m for m in members if isinstance(nodes[m].op, Reduce) or m in scanned]
+        return not self._kept.isdisjoint(_last_atoms(self._operations, folding))
+
+    def _swept_twice(self, members: Sequence[int], in_strips: bool) -> Mapping[Value, int]:
         """What reductions follow from, and later sweeps of the row too, so that each makes or reads
         it. A row that several processors share is not kept, nor is one of too many bytes."""
         sweep: dict[Value, int] = {}
@@ -197,15 +203,15 @@ class _Walk:
             for read in self._operations.reads[member]:
                 needed.setdefault(read.value, set()).update(sweeps)
         several = {value: len(sweeps) - 1 for value, sweeps in needed.items() if len(sweeps) > 1}
-        return {value: more for value, more in several.items() if not self._is_kept(value)}
+        return {v: more for v, more in several.items() if not self._is_kept(v, in_strips)}
 
-    def _is_kept(self, value: Value) -> bool:
+    def _is_kept(self, value: Value, in_strips: bool) -> bool:
         """Whether there is room for a value of a row between its sweeps, or it is made late."""
         in_row = self._atoms.of(value) - self._kept
         if not in_row or value in self._row_bound:
             return True
         nbytes = self._atoms.elements(in_row) * value.dtype.itemsize
-        return bool(self._kept) and not self._in_strips and nbytes <= self._machine.kept_row
+        return bool(self._kept) and not in_strips and nbytes <= self._machine.kept_row
 
     def _has_other_sweeps(self, members: Sequence[int]) -> bool:
         """Whether a row is swept elsewhere than along the scan, so that it cannot be shared out."""

@@ -24,8 +24,6 @@ from tests.vector_notes import assert_vectorized, needs_notes
 COMPILER = find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
-WITHOUT_NATIVE = tuple(flag for flag in cpu.FLAGS if flag != "-march=native")
-
 INTEGERS = {
     "unsigned char": torch.uint8,
     "signed char": torch.int8,
