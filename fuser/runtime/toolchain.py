@@ -19,6 +19,9 @@ from fuser.runtime.shared_library import new_stem
 _CANDIDATES = ("g++", "clang++", "c++")
 _WITHOUT_LANGUAGE_LIBRARIES = ("-nodefaultlibs", "-lm", "-lgcc")
 _C = "-lc"
+_GENTLER = (("-fno-tree-slp-vectorize",), ("-O1",))
+"""Options that are added where a compiler fails, one set after another: some crash in an
+optimization (g++ 12 in that of straight lines to vectors), or run out of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +55,17 @@ class Compiler:
     ) -> None:
         """Compile `source` to the shared library `library`; `linked` are options for the linker.
 
-        Raises CompilationError with the compiler's messages and the path of the source, and
+        Where the compiler fails it is asked again, for less. Raises CompilationError with the compiler's messages and the path of the source, and
         CompilerError where nothing can be compiled with these flags.
         """
         try:
             _shared_library(self, source, library, flags, linked)
         except CompilationError:
             _check_compiles(self, flags, linked)
-            raise
+            if not any(
+                _compiles(self, source, library, (*flags, *fewer), linked) for fewer in _GENTLER
+            ):
+                raise
 
     def image(self, source: Path, flags: tuple[str, ...], linked: tuple[str, ...] = ()) -> bytes:
         """The bytes of the shared library that `source` compiles to.
@@ -160,6 +166,20 @@ def _shared_library(
     if done.returncode != 0 or not library.exists():
         log = done.stderr or f"it ended with {done.returncode}, and wrote nothing"
         raise CompilationError(compiler=compiler.name, source=str(source), log=log)
+
+
+def _compiles(
+    compiler: Compiler,
+    source: Path,
+    library: Path,
+    flags: tuple[str, ...],
+    linked: tuple[str, ...],
+) -> bool:
+    try:
+        _shared_library(compiler, source, library, flags, linked)
+    except CompilationError:
+        return False
+    return True
 
 
 def _compile_loop(compiler: Compiler, flags: tuple[str, ...], linked: tuple[str, ...]) -> None:

@@ -6,7 +6,25 @@ from collections import Counter
 from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import CheckIndex, Gather, Reduce, Scan, Scatter, Statement, Value
+from fuser.ir.nodes import (
+    Broadcast,
+    Cast,
+    CheckIndex,
+    Expand,
+    Flip,
+    Gather,
+    Permute,
+    Pointwise,
+    Reduce,
+    Scan,
+    Scatter,
+    Slice,
+    Squeeze,
+    Statement,
+    StrideOrder,
+    Value,
+    View,
+)
 from fuser.schedule.coordinates import Coordinates, pull, shrunk
 from fuser.schedule.emit import Emitter, scalar_operands
 from fuser.schedule.expressions import Expression, Ref
@@ -33,6 +51,21 @@ Key = tuple[Value | Variable, Coordinates]
 _NO_PLACE = -1
 """What the index of a scatter is where it is out of range: nothing is written then, also where
 places are compared with it."""
+
+
+_OF_ELEMENTS_ALONE = (
+    Pointwise,
+    Cast,
+    View,
+    Permute,
+    Broadcast,
+    Expand,
+    Squeeze,
+    Slice,
+    Flip,
+    StrideOrder,
+)
+"""Operations whose elements are made of the operands' elements alone, wherever they are."""
 
 
 class Elements(Emitter):
@@ -145,10 +178,14 @@ class Elements(Emitter):
         return Ref(check.name, DataType.Int)
 
     def _lasts(self, key: Key) -> bool:
-        """Whether an element is the same all along the row."""
+        """Whether an element is the same all along the row: by its place, or as all that it is made
+        of is."""
         value, at = key
         if isinstance(value, Variable):
             return self._gathers[value][1] in self._known
+        return self._is_of_row(at) or self._is_made_of_known(value, at)
+
+    def _is_of_row(self, at: Coordinates) -> bool:
         return all(
             term.path[0] in self._kept
             if isinstance(term, Axis)
@@ -156,6 +193,13 @@ class Elements(Emitter):
             for index in at
             for term in terms_in(index)
         )
+
+    def _is_made_of_known(self, value: Value, at: Coordinates) -> bool:
+        statement = self._definitions.get(value)
+        if statement is None or not isinstance(statement.op, _OF_ELEMENTS_ALONE):
+            return False
+        reads = self.reads(statement, at)
+        return bool(reads) and all(read in self._known for read in reads)
 
     # -- what emission needs -----------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ class ScatterTracer(Elements):
         out, held = self._out, Ref(kept.name, kept.dtype)
         result = Let(out.name, out.dtype, convert(held, out.dtype))
         rounds = held.dtype is not out.dtype
-        self._known[out, self._natural(out)] = Ref(out.name, out.dtype) if rounds else held
+        self._swept[out, self._natural(out)] = Ref(out.name, out.dtype) if rounds else held
         stores: list[Store] = []
         for value in self._segment.stores:
             at = self._natural(value)

@@ -112,6 +112,26 @@ def test_what_does_not_compile_for_its_own_sake_says_where_it_is() -> None:
     assert Path(str(e.value.fields["source"])).read_text() == TEXT
 
 
+@NEEDS_A_COMPILER
+@pytest.mark.parametrize("without", ["-fno-tree-slp-vectorize", "-O1"])
+def test_a_compiler_that_crashes_in_an_optimization_is_asked_for_less(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: str
+) -> None:
+    assert OURS is not None
+    crashing = wrapper(tmp_path / "crashing")
+    crashing.write_text(
+        f"""#!/bin/sh
+case "$*" in *answer*) case "$*" in *{without}*) ;; *)
+  echo "internal compiler error: Segmentation fault" >&2; exit 1
+esac esac
+exec "$@"
+"""
+    )
+    compiler = named(monkeypatch, f"{crashing} {OURS.command[0]}")
+    assert compiler is not None
+    assert compiler.image_of_text(TEXT, "answer", ("-O3", "-DANSWER=42"))
+
+
 @pytest.mark.parametrize("target", ["cpu", "emulator"])
 def test_cxx_is_named_where_a_target_needs_a_compiler(
     monkeypatch: pytest.MonkeyPatch, target: str

@@ -8,7 +8,7 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_statements import Running
-from fuser.schedule.statements import CheckedIndex, Load
+from fuser.schedule.statements import CheckedIndex, Let, Load
 from tests.schedule.rows import body_of, drawn, softmax
 
 X = torch.randn(8, 6)
@@ -30,6 +30,29 @@ def test_what_is_the_same_all_along_a_row_is_made_before_its_sweep() -> None:
         "sweep 6: load T0, mul; T5 = fold maximum",
         "once: store T5",
     ]
+
+
+def test_what_is_made_of_what_lasts_lasts_too() -> None:
+    def define(fd: FusionDefinition, x: Handle, scale: Handle) -> Handle:
+        wide = fd.ops.broadcast_in_dim(fd.ops.neg(scale), [8, 6], [0])
+        return fd.ops.max(x * fd.ops.exp(wide), [1])
+
+    assert drawn(body_of(define, X, torch.randn(8))) == [
+        "rows 8",
+        "once: load T1, neg, exp",
+        "sweep 6: load T0, mul; T7 = fold maximum",
+        "once: store T7",
+    ]
+
+
+def test_an_index_that_is_the_same_all_along_a_row_is_checked_once() -> None:
+    def define(fd: FusionDefinition, x: Handle, places: Handle) -> Handle:
+        row = fd.ops.broadcast_in_dim(fd.ops.neg(places), [8, 6], [0])
+        return fd.ops.max(fd.ops.gather(x, row, 0), [1])
+
+    once, sweep, _ = body_of(define, X, PLACES).sweeps
+    assert [type(node) for node in once.code] == [Load, Let, CheckedIndex]
+    assert [type(node) for node in sweep.code] == [Load]
 
 
 def test_a_later_sweep_makes_again_what_a_point_needs_but_not_what_the_row_has() -> None:

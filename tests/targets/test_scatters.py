@@ -263,6 +263,23 @@ def test_computed_indices_gathered_sources_and_views(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_sums_times_a_number_of_their_row(target: str) -> None:
+    """The product is made at every column, though the number is gathered once a row."""
+
+    def define(
+        fd: FusionDefinition, index: Handle, source: Handle, scales: Handle, at: Handle
+    ) -> tuple[Handle, Handle]:
+        zeros = fd.ops.full([7, 40], 0.0, DataType.Float)
+        sums = fd.ops.index_put_accumulate(zeros, index, source)
+        scale = fd.ops.index_select(scales, at, dim=0)
+        return sums, fd.ops.mul(sums, fd.ops.broadcast(scale, [False, True]))
+
+    index, at = indices((30,), 0, 7), indices((7,), 0, 5)
+    inputs = [index, numbers((30, 40), torch.float32), numbers((5,), torch.float32, 1), at]
+    agrees(defined(define, *inputs), inputs, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_scatters_one_after_the_other_and_data_that_is_read_again(target: str) -> None:
     x, at, v = torch.randn(5, 20), indices((30,), 0, 5), torch.randn(30, 20)
 
