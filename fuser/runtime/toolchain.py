@@ -55,8 +55,9 @@ class Compiler:
     ) -> None:
         """Compile `source` to the shared library `library`; `linked` are options for the linker.
 
-        Where the compiler fails it is asked again, for less. Raises CompilationError with the compiler's messages and the path of the source, and
-        CompilerError where nothing can be compiled with these flags.
+        Where the compiler fails it is asked again, for less. Raises CompilationError with the
+        compiler's first messages and the path of the source, and CompilerError where nothing can be
+        compiled with these flags.
         """
         try:
             _shared_library(self, source, library, flags, linked)
