@@ -155,6 +155,9 @@ class Index(_Nested):
 
 
 ZERO = Index()
+LEAST_ROW = 16
+"""Elements of a row that is worth a loop of its own, where an axis is no whole number of them: of
+shorter ones, a vector has parts of several."""
 _LANE = -1
 """Tells lanes of an axis from the inner half that another piece of the domain may split off it."""
 
@@ -216,6 +219,9 @@ def divide(index: Index, divisor: int) -> tuple[Index, Index]:
     low, high = remainder.bounds()
     if low >= 0 and high < divisor:
         return quotient, remainder
+    nearest = _by_nearest_multiples(index, divisor)
+    if nearest is not None:
+        return nearest
     common = math.gcd(divisor, *part.values())
     reduced, left = divmod(rest, common)
     scaled = Index(reduced, tuple((t, c // common) for t, c in part.items()))
@@ -226,6 +232,19 @@ def divide(index: Index, divisor: int) -> tuple[Index, Index]:
         quotient + index_of(Quotient(scaled, inner)) + Index(-below),
         index_of(Remainder(scaled, inner)) * common + Index(left),
     )
+
+
+def _by_nearest_multiples(index: Index, divisor: int) -> tuple[Index, Index] | None:
+    """(index // divisor, index % divisor) where coefficients are near multiples of the divisor, and
+    what is left stays within a row: of 10i + j, (i, i + j) of rows of 9, if i + j is below 9."""
+    whole = {t: (2 * c + divisor) // (2 * divisor) for t, c in index.terms}
+    constant, rest = divmod(index.constant, divisor)
+    left = {t: c - whole[t] * divisor for t, c in index.terms}
+    remainder = Index(rest, tuple((t, c) for t, c in left.items() if c))
+    low, high = remainder.bounds()
+    if low < 0 or high >= divisor:
+        return None
+    return Index(constant, tuple((t, c) for t, c in whole.items() if c)), remainder
 
 
 def clamp(index: Index, extent: int) -> Index:
@@ -258,6 +277,13 @@ def clean_cut(index: Index) -> tuple[Axis, int] | None:
         if found is not None:
             return found
     return None
+
+
+def ragged_cut(index: Index) -> tuple[Axis, tuple[int, ...]] | None:
+    """An axis that is divided by itself, and where to cut it so that a division in `index` goes
+    away: where the first whole row of the divisor begins, and where the last one ends."""
+    divisions = (t for t in terms_in(index) if isinstance(t, Quotient | Remainder))
+    return next(filter(None, (_whole_rows(t.of, t.divisor) for t in divisions)), None)
 
 
 def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
@@ -329,6 +355,19 @@ def _cut(of: Index, divisor: int) -> tuple[Axis, int] | None:
         if inner < term.extent and term.extent % inner == 0:
             return term, inner
     return None
+
+
+def _whole_rows(of: Index, divisor: int) -> tuple[Axis, tuple[int, ...]] | None:
+    if len(of.terms) != 1:
+        return None
+    ((axis, step),) = of.terms
+    if not isinstance(axis, Axis) or step < 0 or divisor % step or of.constant % step:
+        return None
+    row = divisor // step
+    first = -(of.constant // step) % row
+    last = first + (axis.extent - first) // row * row
+    inside = tuple(point for point in sorted({first, last}) if 0 < point < axis.extent)
+    return (axis, inside) if row >= LEAST_ROW and inside else None
 
 
 def _rejoin(constant: int, terms: dict[Term, int]) -> Index | None:

@@ -6,7 +6,11 @@
 
 An axis is cut at the places that decide a clamp or a selection, the outermost axis first, so that
 all of what lies outside of an operand is one piece. A piece's axes are its own: without the clamp,
-some walk as one that did not before, and then divisions may go away by a clean cut.
+some walk as one that did not before, and then divisions may go away by a clean cut. Where a view
+divides an axis by what is no divisor of its extent, the last row is cut off, which is no whole one:
+
+    for i < 100: out[i] = i % 8 ? x[i / 8 * 7 + i % 8 - 1] : 0          8 columns, one of a pad
+->  for i < 12: for j < 8: out[8 * i + j] = ..., and for i < 4: out[96 + i] = ...
 """
 
 from __future__ import annotations
@@ -18,7 +22,16 @@ from typing import TypeVar
 
 from fuser.schedule.axes import coalesce, replace_axes
 from fuser.schedule.body import Body
-from fuser.schedule.index import Axis, Clamped, Index, clean_cut, compose, of_axis, terms_in
+from fuser.schedule.index import (
+    Axis,
+    Clamped,
+    Index,
+    clean_cut,
+    compose,
+    of_axis,
+    ragged_cut,
+    terms_in,
+)
 from fuser.schedule.resolve import comparisons, resolve
 from fuser.schedule.statements import Let
 
@@ -71,9 +84,15 @@ def _cut(piece: Body) -> list[Body]:
         if points := next(cuts, None):
             if len(found) > _FEW and len(every := [points, *cuts]) > _FEW:
                 points = [_middle(every)]
-            spans = itertools.pairwise([0, *points, axis.extent])
-            return [refined(part_of(piece, axis, *part)) for part in enumerate(spans)]
-    return []
+            return _parts(piece, axis, points)
+    ragged = next(filter(None, map(ragged_cut, piece.indices())), None)
+    return [] if ragged is None else _parts(piece, *ragged)
+
+
+def _parts(piece: Body, axis: Axis, points: Sequence[int]) -> list[Body]:
+    """A piece cut at some points of an axis."""
+    spans = itertools.pairwise([0, *points, axis.extent])
+    return [refined(part_of(piece, axis, *part)) for part in enumerate(spans)]
 
 
 _FEW = 64

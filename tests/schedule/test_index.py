@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuser.schedule.index import (
+    LEAST_ROW,
     ZERO,
     Axis,
     Index,
@@ -19,6 +20,7 @@ from fuser.schedule.index import (
     divide,
     linear,
     of_axis,
+    ragged_cut,
     substitute,
     total,
     unravel,
@@ -188,6 +190,40 @@ def test_a_view_and_its_memory_undo_each_other():
     quotient, remainder = divide(of_axis(Axis((0,), 50)) * 3, 7)
     assert quotient * 7 + remainder == of_axis(Axis((0,), 50)) * 3
     assert (quotient * 14 + remainder * 2) == of_axis(Axis((0,), 50)) * 6
+
+
+def test_steps_that_are_nearly_rows_go_on_within_them():
+    # 10i + j, in rows of 9, is element i + j of row i, as long as there are so many
+    i, j = map(of_axis, AXES[1:])
+    assert divide(i * 10 + j, 9) == (i, i + j)
+    assert divide(i * 8 + j + Index(12), 9) == (i + Index(1), j + i * -1 + Index(3))
+    assert any(isinstance(term, Remainder) for term, _ in divide(i * 10 + j, 7)[1].terms)
+
+
+@given(
+    extent=st.integers(LEAST_ROW, 90),
+    row=st.integers(LEAST_ROW, 30),
+    step=st.integers(1, 3),
+    shift=st.integers(0, 70),
+)
+def test_a_ragged_axis_is_cut_into_whole_rows_and_what_is_beside(
+    extent: int, row: int, step: int, shift: int
+):
+    axis = Axis((0,), extent)
+    place = of_axis(axis) * step + Index(shift * step)
+    quotient, _ = divide(place, row * step)
+    found = ragged_cut(quotient)
+    points = () if found is None else found[1]
+    for start, end in itertools.pairwise([0, *points, extent]):
+        rows = {(at + shift) // row for at in range(start, end)}
+        whole = (start + shift) % row == 0 and (end - start) % row == 0
+        assert len(rows) == 1 or whole
+
+
+def test_short_rows_and_sums_of_axes_are_not_cut():
+    axis, other = Axis((0,), 100), Axis((1,), 7)
+    for place, row in ((of_axis(axis), LEAST_ROW - 1), (of_axis(axis) + of_axis(other), 30)):
+        assert ragged_cut(divide(place, row)[0]) is None
 
 
 def test_an_axis_of_one_element_is_zero():

@@ -89,6 +89,19 @@ def test_without_a_clamp_axes_walk_as_one_and_divisions_go_away():
     assert all(map(is_plain, parts))
 
 
+def test_an_axis_that_a_view_divides_is_cut_into_its_whole_rows_and_a_part_of_one():
+    """A relative shift: rows of 32 + 1 elements, seen as rows of 32."""
+
+    def build(fd: FusionDefinition, x: Handle) -> Handle:
+        turned = fd.ops.reshape(fd.ops.pad(x, [0, 1]), [2, 33, 32])
+        return fd.ops.slice(turned, [0, 0, 0], [2, 20, 32]) * 2.0
+
+    parts = cut(build, torch.randn(2, 32, 32))  # 20 * 32 elements are 19 rows of 33, and 13
+    assert extents(parts) == [[2, 19, 32], [2, 19], [2, 13]]
+    assert reads(parts) == [["T0"], [], ["T0"]]
+    assert all(map(is_plain, parts))
+
+
 def test_several_axes_are_cut_where_one_of_them_decides_but_for_one_element():
     # a pad of a flattened operand, seen as rows of 4: 6 elements of fill are one row and a half
     def build(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
