@@ -290,8 +290,8 @@ class _Walk:
         for read in running:
             if read.misplaced:
                 return Refusal(f"{out} needs {read.value} at other places than it is scanned")
-            made = self._atoms.of(out)
-            if not isinstance(op, Reduce) and made != self._atoms.of(read.value):
+            swept = self._atoms.of(op.arg if isinstance(op, Reduce) else out)
+            if swept != self._atoms.of(read.value):
                 return Refusal(f"{out} needs each element of {read.value}, a scan, several times")
         return None
 

@@ -61,6 +61,15 @@ def test_a_scan_is_not_made_again_for_every_row():
     assert "a scan, several times" in refusals(segmented)
 
 
+def test_nor_for_every_element_that_is_folded_of_it():
+    # [cumsum] | [broadcast expand sum]
+    d = Definition((6, 8))
+    wide = d.ops.broadcast_in_dim(d.ops.cumsum(d.handles[0], 1), [6, 3, 8], [0, 2])
+    segmented = d.segment(d.ops.sum(wide, [0, 1, 2]))
+    assert kernels(segmented) == ["cumsum", "broadcast expand sum"]
+    assert "a scan, several times" in refusals(segmented)
+
+
 def test_a_scan_of_one_element_is_that_element():
     # [exp cumsum exp], of points
     d = Definition((6, 1))

@@ -236,6 +236,16 @@ def test_what_is_around_a_scan_shares_its_kernel(name: str, target: str):
 
 
 @TARGETS
+@pytest.mark.parametrize("dims", [[0, 1, 2], [1, 2]])
+def test_each_element_is_scanned_once_however_often_it_is_folded(dims: list[int], target: str):
+    def define(fd: FusionDefinition, x: Handle) -> Handle:
+        sums = fd.ops.broadcast_in_dim(fd.ops.cumprod(x, 1), [12, 3, 9], [0, 2])
+        return fd.ops.mean(sums, dims=dims)
+
+    run(define, near_one((12, 9), torch.float32), target=target, kernels=2)
+
+
+@TARGETS
 def test_a_scanned_dimension_may_be_two_in_memory(target: str):
     x, y = (
         near_one((9, 25, 12), torch.float32).transpose(1, 2),
