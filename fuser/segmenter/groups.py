@@ -350,15 +350,22 @@ class GroupMaker:
         return found
 
     def _chosen(self, group: Group, rows: Rows) -> int:
-        """Elements that a group chooses along its rows, by pads and concatenations, where these are
-        not a few long parts, swept one after the other."""
-        nodes = (self.operations.nodes[member] for member in group.members)
-        choosing = [(n, _ends(n)) for n in nodes if not self._changing(n) <= rows.kept]
-        ends = sorted({end for _, own in choosing for end in own})
+        """Elements that a group chooses along its rows, by pads and concatenations, at each place
+        where it does, if these are not a few long parts, swept one after the other."""
+        nodes = self.operations.nodes
+        choosing = [m for m in group.members if not self._changing(nodes[m]) <= rows.kept]
+        own = {member: _ends(nodes[member]) for member in choosing}
+        ends = sorted({end for of_node in own.values() for end in of_node})
         parts = [end - start for start, end in itertools.pairwise(ends)]
         shortest = min(parts, default=0)
         swept = len(parts) <= MOST_PARTS and shortest >= self._machine.shortest_part
-        return sum(n.out.elements for n, own in choosing if not (own and swept))
+        chosen = [member for member in choosing if not (own[member] and swept)]
+        return sum(self._places_of(group, m) * nodes[m].out.elements for m in chosen)
+
+    def _places_of(self, group: Group, member: int) -> int:
+        """At how many places a group computes a node of it."""
+        spread = self._spread(group) if self._places.are_several(group.members) else None
+        return len(spread.computed[member]) if isinstance(spread, Spread) else 1
 
     def _changing(self, statement: Statement) -> AtomSet:
         """The atoms along which a pad or a concatenation reads now this, now that."""

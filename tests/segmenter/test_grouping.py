@@ -1,5 +1,7 @@
 """Which operations share a kernel. Pictures: [a b] is one kernel, `x | y` a boundary."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -261,6 +263,21 @@ def test_parts_are_those_of_all_pads_of_a_row(width: int, kernels: int):
         fd.add_output(both - fd.ops.mean(both, [1], keepdim=True))
     fusion = lower_reductions(concrete(fd.fusion, [x, y]))
     assert len(segment(fusion, memory_of(fusion, [x, y]), PROCESSOR).segments) == kernels
+
+
+@pytest.mark.parametrize(("reach", "kernels"), [(0, 1), (1, 2)])
+def test_a_pad_along_a_row_is_priced_at_each_place_where_it_is_read(reach: int, kernels: int):
+    # [mean sub pad] -> T | [nine neighbours]; without a pad, [all]
+    x = torch.randn(8, 64, 56)
+    with FusionDefinition() as fd:
+        given = fd.from_pytorch(x)
+        wide = fd.ops.pad(given - fd.ops.mean(given, [1, 2], keepdim=True), [reach] * 4)
+        total = given
+        for down, along in itertools.product(range(2 * reach + 1), repeat=2):
+            total = total + fd.ops.slice(wide, [0, down, along], [8, down + 64, along + 56])
+        fd.add_output(total)
+    fusion = lower_reductions(concrete(fd.fusion, [x]))
+    assert len(segment(fusion, memory_of(fusion, [x]), PROCESSOR).segments) == kernels
 
 
 @pytest.mark.parametrize(
