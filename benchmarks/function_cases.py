@@ -210,6 +210,29 @@ def short_convolution(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return F.silu(parts[0] + parts[1] + parts[2] + parts[3])
 
 
+def skewed(scores: torch.Tensor) -> torch.Tensor:
+    """Longformer: each row one element further to the right than the row before."""
+    batch, rows, columns = scores.shape
+    padded = F.pad(scores * 0.125, (0, rows + 1))
+    flat = padded.view(batch, -1)[:, :-rows]
+    return flat.view(batch, rows, columns + rows)[:, :, :-1].relu()
+
+
+def relative_shift(scores: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Transformer-XL: each row one element further to the left than the row before."""
+    batch, rows, columns = scores.shape
+    padded = F.pad(scores + bias, (1, 0)).view(batch, columns + 1, rows)
+    return padded[:, 1:].view(batch, rows, columns) * 0.125
+
+
+def rolled_series(x: torch.Tensor) -> torch.Tensor:
+    return x - torch.roll(x, 1000)
+
+
+def softmax_of_columns(x: torch.Tensor) -> torch.Tensor:
+    return F.softplus(x).softmax(0)
+
+
 def maxout(x: torch.Tensor) -> torch.Tensor:
     return torch.amax(x.view(len(x), -1, 2), -1)
 
@@ -253,6 +276,12 @@ def average_pool(x: torch.Tensor) -> torch.Tensor:
 
 def reflected(x: torch.Tensor) -> torch.Tensor:
     return F.pad(x, (2, 2, 2, 2), mode="reflect") * 2
+
+
+def mixed_by_pools(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """PoolFormer: the mean of neighbours, of images that are normalized before."""
+    normal = F.group_norm(x, 1, weight, bias)
+    return x + F.avg_pool2d(normal, 3, 1, 1, count_include_pad=False) - normal
 
 
 def squeeze_excite(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
@@ -398,6 +427,10 @@ FUNCTIONS = (
     Function("time embedding", time_embedding, lambda: (torch.rand(8192) * 1000,)),
     Function("token shift", token_shift, normal((8, 512, 768), (768,))),
     Function("short convolution", short_convolution, normal((8, 512, 768), (4, 768))),
+    Function("skewed scores", skewed, normal((24, 512, 512))),
+    Function("relative shift", relative_shift, normal((24, 512, 512), (512,))),
+    Function("roll of a series", rolled_series, normal((4_000_000,))),
+    Function("softmax of columns", softmax_of_columns, normal((2048, 1024))),
     Function("maxout", maxout, normal((4096, 1024))),
     Function("patches", patches, normal((16, 3, 224, 224))),
     Function("pixel shuffle", shuffled, normal((8, 64, 64, 64))),
@@ -408,6 +441,7 @@ FUNCTIONS = (
     Function("max pool 3x3", wide_max_pool, normal((16, 64, 56, 56))),
     Function("average pool", average_pool, normal((16, 64, 56, 56))),
     Function("reflected pad", reflected, normal((16, 32, 56, 56))),
+    Function("mixed by pools", mixed_by_pools, normal((8, 64, 56, 56), (64,), (64,))),
     Function("squeeze, excite", squeeze_excite, normal((16, 128, 28, 28), (16, 128))),
     Function("silu, then pool", pooled_silu, normal((32, 64, 56, 56))),
     Function("windows of a roll", rolled, normal((16, 56, 56, 96))),

@@ -26,11 +26,13 @@ from fuser.schedule.index import (
     Axis,
     Clamped,
     Index,
+    Quotient,
     clean_cut,
     compose,
     of_axis,
     ragged_cut,
     terms_in,
+    total,
 )
 from fuser.schedule.resolve import comparisons, resolve
 from fuser.schedule.statements import Let
@@ -109,12 +111,21 @@ def _middle(cuts: Sequence[Sequence[int]]) -> int:
 def thresholds(lets: Iterable[Let], indices: Iterable[Index]) -> Iterator[tuple[Index, int]]:
     """The indices on which something depends, each with a number: whether it is less."""
     for comparison in comparisons(lets).values():
-        yield comparison.index, comparison.threshold
+        yield _undivided(comparison.index, comparison.threshold)
     for index in indices:
         for term in terms_in(index):
             if isinstance(term, Clamped):
-                yield term.of, 0
-                yield term.of, term.extent
+                yield _undivided(term.of, 0)
+                yield _undivided(term.of, term.extent)
+
+
+def _undivided(index: Index, threshold: int) -> tuple[Index, int]:
+    """A threshold of what is divided: y + x // d is below n where d * y + x is below d * n."""
+    for term, factor in index.terms:
+        if isinstance(term, Quotient) and factor == 1:
+            whole = total([(index.without(term), term.divisor), (term.of, 1)])
+            return _undivided(whole, threshold * term.divisor)
+    return index, threshold
 
 
 def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:

@@ -113,12 +113,24 @@ def test_several_axes_are_cut_where_one_of_them_decides_but_for_one_element():
     assert reads(parts) == [["T1"], ["T1"], ["T0", "T1"], ["T0", "T1"]]
 
 
-def test_where_no_axis_decides_the_clamp_stays():
-    def build(fd: FusionDefinition, x: Handle) -> Handle:
-        turned = fd.ops.permute(fd.ops.pad(x, [0, 1]), [1, 0])  # [4, 6] -> [7, 4], seen as [4, 7]
-        return fd.ops.reshape(turned, [4, 7]) * 2.0
+def test_what_is_divided_is_cut_where_the_quotient_decides():
+    """The gradient of a relative shift: rows of 5, of which the first 4 elements are a pad's."""
 
-    parts = cut(build, torch.randn(4, 6))
+    def build(fd: FusionDefinition, x: Handle) -> Handle:
+        turned = fd.ops.reshape(fd.ops.pad(x, [0, 0, 1, 0]), [2, 4, 5])
+        return fd.ops.slice(turned, [0, 0, 1], [2, 4, 5]) * 2.0
+
+    parts = cut(build, torch.randn(2, 4, 4))
+    assert extents(parts) == [[2, 3], [2], [2, 3, 4]]
+    assert reads(parts) == [[], ["T0"], ["T0"]]
+    assert all(map(is_plain, parts))
+
+
+def test_where_no_axis_decides_the_clamp_stays():
+    def build(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+        return fd.ops.reshape(fd.ops.pad(x, [0, 1]), [7, 4]) * y  # [4, 7] seen as [7, 4]
+
+    parts = cut(build, torch.randn(4, 6), torch.randn(4, 7).t())
     clamps = [t for p in parts for i in p.indices() for q in affine_parts(i) for t, _ in q.terms]
     assert any(isinstance(term, Clamped) for term in clamps)
 
