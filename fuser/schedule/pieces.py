@@ -9,8 +9,8 @@ all of what lies outside of an operand is one piece. A piece's axes are its own:
 some walk as one that did not before, and then divisions may go away by a clean cut. Where a view
 divides an axis by what is no divisor of its extent, the last row is cut off, which is no whole one:
 
-    for i < 100: out[i] = i % 8 ? x[i / 8 * 7 + i % 8 - 1] : 0          8 columns, one of a pad
-->  for i < 12: for j < 8: out[8 * i + j] = ..., and for i < 4: out[96 + i] = ...
+    for i < 100: out[i] = i % 32 ? x[i / 32 * 31 + i % 32 - 1] : 0      32 columns, one of a pad
+->  for i < 3: for j < 32: out[32 * i + j] = ..., and for i < 4: out[96 + i] = ...
 """
 
 from __future__ import annotations
