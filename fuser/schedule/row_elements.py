@@ -7,23 +7,17 @@ from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
-    Broadcast,
     Cast,
     CheckIndex,
-    Expand,
-    Flip,
     Gather,
-    Permute,
+    MetadataOperation,
     Pointwise,
     Reduce,
     Scan,
     Scatter,
-    Slice,
-    Squeeze,
     Statement,
     StrideOrder,
     Value,
-    View,
 )
 from fuser.schedule.coordinates import Coordinates, pull, shrunk
 from fuser.schedule.emit import Emitter, scalar_operands
@@ -53,18 +47,7 @@ _NO_PLACE = -1
 places are compared with it."""
 
 
-_OF_ELEMENTS_ALONE = (
-    Pointwise,
-    Cast,
-    View,
-    Permute,
-    Broadcast,
-    Expand,
-    Squeeze,
-    Slice,
-    Flip,
-    StrideOrder,
-)
+_OF_ELEMENTS_ALONE = Pointwise | Cast | StrideOrder | MetadataOperation
 """Operations whose elements are made of the operands' elements alone, wherever they are."""
 
 

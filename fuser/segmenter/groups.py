@@ -12,7 +12,7 @@ from fuser.ir.printer import operation_name
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.cuts import Cuts, joints
 from fuser.segmenter.graph import OperationGraph
-from fuser.segmenter.places import ALL, Places, Spread
+from fuser.segmenter.places import ALL, HERE, Places, Spread
 from fuser.segmenter.profit import (
     MOST_PARTS,
     Limits,
@@ -360,12 +360,10 @@ class GroupMaker:
         shortest = min(parts, default=0)
         swept = len(parts) <= MOST_PARTS and shortest >= self._machine.shortest_part
         chosen = [member for member in choosing if not (own[member] and swept)]
-        return sum(self._places_of(group, m) * nodes[m].out.elements for m in chosen)
-
-    def _places_of(self, group: Group, member: int) -> int:
-        """At how many places a group computes a node of it."""
-        spread = self._spread(group) if self._places.are_several(group.members) else None
-        return len(spread.computed[member]) if isinstance(spread, Spread) else 1
+        several = bool(chosen) and self._places.are_several(group.members)
+        spread = self._spread(group) if several else None
+        places = spread.computed if isinstance(spread, Spread) else dict[int, set[int]]()
+        return sum(len(places.get(m, {HERE})) * nodes[m].out.elements for m in chosen)
 
     def _changing(self, statement: Statement) -> AtomSet:
         """The atoms along which a pad or a concatenation reads now this, now that."""
