@@ -200,12 +200,16 @@ class Cat:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Reads `arg` at `index` along `dim`; mode: index_select, gather, take_along_axis or select."""
+    """Reads `arg` at `index` along `dim`; mode: index_select, gather, take_along_axis or select.
+
+    `in_range`: every index is 0 or more, and below the size. A pass says so, and nobody checks.
+    """
 
     mode: str
     arg: Value
     index: Value
     dim: int
+    in_range: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from fuser.passes.empty_values import fill_empty_values
 from fuser.passes.few_elements import fold_few_elements
 from fuser.passes.gather_above_pointwise import move_gathers_up
 from fuser.passes.known_choices import take_known_choices
+from fuser.passes.known_indices import mark_known_indices
 from fuser.passes.lone_elements import take_lone_elements
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.passes.one_hot_sums import take_one_hot_sums
@@ -64,7 +65,8 @@ PASSES: tuple[Pass, ...] = (
     *_SIMPLIFY,
     # For what was composed past.
     remove_dead_code,
-    # Last: it marks operations, and those that passes add are not.
+    # Last: they mark operations, and those that passes add are not.
+    mark_known_indices,
     make_compared_alike,
 )
 

@@ -26,7 +26,7 @@ from fuser.schedule.expressions import (
     Ref,
     SizeValue,
 )
-from fuser.schedule.index import Index, variables_of
+from fuser.schedule.index import Index
 from fuser.schedule.row_body import AnySweep, Code, without_dead_code
 from fuser.schedule.row_statements import Keep
 from fuser.schedule.statements import CheckedIndex, Let
@@ -48,18 +48,16 @@ def resolve(sweep: AnySweep) -> AnySweep:
 
 
 def with_known(sweep: AnySweep, known: Mapping[str, Expression], lets: Iterable[Let]) -> AnySweep:
-    """A sweep that reads what is `known` of names, and makes the others by these `lets`."""
+    """A sweep that reads what is `known` of names, and makes the others by these `lets`. Indices,
+    of any sweep, still read what is known by its name."""
     left = {let.name: let for let in lets}
-    indexing = {variable.name for at in sweep.indices() for variable in variables_of(at)}
     code: list[Code] = []
     for node in sweep.code:
         match node:
             case Let() if node.name in left:
                 code.append(left[node.name])
-            case Let() if node.name in indexing:
-                code.append(dataclasses.replace(node, expression=known[node.name]))
             case Let():
-                pass
+                code.append(dataclasses.replace(node, expression=known[node.name]))
             case CheckedIndex():
                 code.append(dataclasses.replace(node, value=replaced(node.value, known)))
             case Keep(source=source) if source is not None or node.name in known:

@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 
 from fuser.ir.pointwise import COSTLY
 from fuser.schedule.counts import arithmetic, point_count
+from fuser.schedule.index import variables_of
 from fuser.schedule.row_body import (
     Code,
     Fold,
@@ -26,7 +27,7 @@ from fuser.schedule.row_body import (
     without_dead_code,
 )
 from fuser.schedule.row_statements import Keep, Kept
-from fuser.schedule.statements import CheckedIndex, Let, Load, Store
+from fuser.schedule.statements import Let, Load, Store
 
 Made = Let | Load
 
@@ -68,8 +69,8 @@ def _is_costly(node: Made, sweep: Sweep) -> bool:
     """Whether keeping a value costs less than making it: what is gathered along a row is put
     together from elements all over memory."""
     if isinstance(node, Load) and node.drawn is None:
-        chosen = {code.name for code in sweep.code if isinstance(code, CheckedIndex)}
-        return not chosen.isdisjoint(names_in((node,)))
+        made = {code.name for code in sweep.code}
+        return any(variable.name in made for variable in variables_of(node.at))
     return arithmetic([node]) >= COSTLY
 
 

@@ -20,7 +20,7 @@ from fuser.ir.nodes import (
     Value,
 )
 from fuser.schedule.coordinates import Coordinates, pull, shrunk
-from fuser.schedule.emit import Emitter, scalar_operands
+from fuser.schedule.emit import Emitter, convert, scalar_operands
 from fuser.schedule.expressions import Expression, Ref
 from fuser.schedule.folds import SCANS
 from fuser.schedule.index import (
@@ -148,6 +148,9 @@ class Elements(Emitter):
         assert isinstance(index, Value)
         wraps = op.mode in ("select", "take_along_axis", "index_put_accumulate")
         value = self.get(index, at)
+        if isinstance(op, Gather) and op.in_range:
+            self._target.append(Let(variable.name, DataType.Int, convert(value, DataType.Int)))
+            return Ref(variable.name, DataType.Int)
         outside = _NO_PLACE if isinstance(op, Scatter) else 0
         return self._checked(
             CheckedIndex(variable.name, value, variable.extent, op.mode, wraps, outside=outside)

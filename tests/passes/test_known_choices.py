@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import interpret
-from fuser.ir.nodes import Broadcast, Full, Pointwise, Reduce
+from fuser.ir.nodes import Broadcast, Cast, Full, Pointwise, Reduce
 from fuser.passes.known_choices import take_known_choices
 from tests.passes.rewriting import Draft, names, rewritten
 from tests.passes.test_ranges import ranges_of
@@ -93,3 +93,44 @@ def test_statements_with_several_results_stay() -> None:
         Reduce("var_mean", draft.tensor(torch.randn(4, 8)), (1,), correction=0)
     )
     assert len(take_known_choices(draft.out(*results).fusion).statements) == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "numbers", "is_known"),
+    [
+        ("clamp", (0, 7), True),
+        ("clamp", (-3, 9), True),
+        ("clamp", (1, 7), False),
+        ("clamp", (0, 6), False),
+        ("maximum", (0,), True),
+        ("maximum", (1,), False),
+        ("minimum", (7,), True),
+        ("minimum", (6,), False),
+        ("remainder", (8,), True),
+        ("remainder", (7,), False),
+        ("fmod", (8,), True),
+        ("abs", (), True),
+        ("relu", (), True),
+    ],
+)
+def test_what_changes_no_number_within_the_bounds_is_left_out(
+    op: str, numbers: tuple[int, ...], is_known: bool
+) -> None:
+    draft = Draft()
+    made = draft.pointwise(op, draft.range(8), *map(draft.number, numbers))
+    after = rewritten(take_known_choices, draft.out(draft.pointwise("neg", made)))
+    assert names(after) == (["iota", "neg"] if is_known else ["iota", op, "neg"])
+
+
+def test_a_limit_that_wraps_around_in_the_type_is_none() -> None:
+    draft = Draft()
+    at = draft.add(Cast(draft.range(8), DataType.Int32))
+    made = draft.pointwise("minimum", at, draft.number(2**32 + 3))
+    rewritten(take_known_choices, draft.out(draft.pointwise("neg", made)))
+
+
+def test_zeros_of_floats_stay_what_they_are() -> None:
+    draft = Draft()
+    zeros = draft.pointwise("neg", draft.add(Cast(draft.range(1), DataType.Float)))
+    made = draft.pointwise("maximum", zeros, draft.number(0))
+    assert names(rewritten(take_known_choices, draft.out(made), bits=True))[-1] == "maximum"

@@ -142,6 +142,18 @@ def test_rows_that_other_pieces_read_are_not_updated() -> None:
     torch.testing.assert_close(x, expected)
 
 
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+def test_rows_chosen_by_indices_that_are_known_to_be_in_range(target: str) -> None:
+    """Once a row, what its index is has another name, and every sweep reads by its own."""
+    kept, at, table = torch.rand(3, 2) < 0.5, torch.tensor([1, 2, 3]), torch.randn(2, 2)
+    with FusionDefinition() as fd:
+        places = fd.ops.remainder(fd.from_pytorch(at), 2)
+        rows = fd.from_pytorch(table)
+        chosen = fd.ops.where(fd.from_pytorch(kept), fd.ops.index_select(rows, places, 0), 0.0)
+        fd.add_output(fd.ops.cat([chosen, rows], 0))
+    fd.validate([at, table, kept], target=target)
+
+
 def resized(fd: FusionDefinition, x: Handle, others: list[Handle], draw: random.Random) -> Handle:
     """`x`, a pad or a concatenation along some of its dimensions."""
     rank = x.ndim
