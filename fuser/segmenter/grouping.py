@@ -309,6 +309,7 @@ class Grouping:
             return None
         swept_twice = joined.rows.swept_twice if joined.rows is not None else ()
         again = set(joined.members) & set(map(self.operations.node_of, swept_twice))
-        if again or joined.repeated(self.operations.atoms, self.machine):
-            return Refusal(f"recomputation would cost {-saved} bytes' worth more")
-        return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")
+        again = again or joined.repeated(self.operations.atoms, self.machine)
+        if self._maker.has_few_rows(joined) and not again:
+            return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")
+        return Refusal(f"recomputation would cost {-saved} bytes' worth more")

@@ -126,6 +126,8 @@ class GroupMaker:
         self._singles: dict[int, Group] = {}
         self._at_places: dict[tuple[int, ...], tuple[Mapping[int, int], Arithmetic | None]] = {}
         """By members: see `_done_at_places`. Each group is priced with all its neighbours."""
+        self._last_spread: tuple[tuple[int, ...], Spread | Refusal] = (), Spread({}, ())
+        """Of the members asked for last: a group is checked, then priced."""
         for index, reads in enumerate(operations.reads):
             for read in reads:
                 self.readers.setdefault(read.value, []).append(index)
@@ -261,13 +263,22 @@ class GroupMaker:
 
     def cost(self, group: Group) -> int:
         """The cost of a group as one kernel, in bytes."""
-        rows, atoms = group.rows, self.operations.atoms
-        few = rows is not None and rows.swept_again
-        count = atoms.elements(rows.kept) if rows is not None and few else None
+        atoms, count = self.operations.atoms, self._rows_swept_again(group)
         again, arithmetic = self._done_at_places(group)
         own, repeated = self._instructions(group, again, arithmetic)
         alone = group.one_by_one(atoms, self._machine, arithmetic)
         return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
+
+    def has_few_rows(self, group: Group) -> bool:
+        """Whether a group has rows that it sweeps more than once, too few to keep all busy."""
+        rows = self._rows_swept_again(group)
+        return rows is not None and self._machine.are_few(rows)
+
+    def _rows_swept_again(self, group: Group) -> int | None:
+        rows = group.rows
+        if rows is None or not rows.swept_again:
+            return None
+        return self.operations.atoms.elements(rows.kept)
 
     def hides(self, group: Group) -> int:
         """Instructions for which a group has time while memory is waited for, beside its own."""
@@ -287,8 +298,12 @@ class GroupMaker:
         return own, repeated
 
     def _spread(self, group: Group) -> Spread | Refusal:
-        cut = self._machine.cuts and not self._is_of_rows(group)
-        return self._places.of(group.members, cut=cut)
+        members, spread = self._last_spread
+        if members != group.members:
+            cut = self._machine.cuts and not self._is_of_rows(group)
+            spread = self._places.of(group.members, cut=cut)
+            self._last_spread = group.members, spread
+        return spread
 
     def _done_at_places(self, group: Group) -> tuple[Mapping[int, int], Arithmetic | None]:
         """Instructions for what a group computes at more than one place, by member; and its

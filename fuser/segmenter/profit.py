@@ -105,8 +105,10 @@ class Machine:
     lanes at once, where a later sweep makes them again."""
 
     gathered: int = 1
-    """Instructions for an element that a gather reads by itself: its index is checked, and it is
-    loaded, where neighbours are a vector."""
+    """Instructions for an element that a gather reads by itself, where neighbours are a vector."""
+
+    checked: int = 0
+    """Instructions more where its index is not known to be in range."""
 
     rounds_in_software: bool = False
     """Whether a conversion to Half or 8 bits is many integer instructions."""
@@ -119,6 +121,10 @@ class Machine:
     """The most elements of a row that are done one after the other, while neighbouring rows are
     side by side: what folds such rows into each other does so row by row."""
 
+    def are_few(self, rows: int) -> bool:
+        """Whether rows that are swept more than once leave processors idle."""
+        return 0 < self.processors_of_a_row * rows < self.busy_processors
+
     def kernel_cost(
         self, moved: int, own: int, repeated: int, rows: int | None = None, *, alone: int = 0
     ) -> int:
@@ -130,7 +136,7 @@ class Machine:
         where rows are swept more than once: few of them leave most processors idle. `alone` are
         those that wait for each other, and are not hidden.
         """
-        if rows is not None and 0 < self.processors_of_a_row * rows < self.busy_processors:
+        if rows is not None and self.are_few(rows):
             moved = moved * self.busy_processors // (self.processors_of_a_row * rows)
         arithmetic = (own + repeated) // self.operations_per_byte
         hidden = repeated // (self.operations_per_byte * self.hidden)
@@ -166,7 +172,8 @@ PROCESSOR = Machine(
     lanes=16,
     wide=8,
     in_strips=2,
-    gathered=32,
+    gathered=20,
+    checked=12,
     kept_row=1 << 19,
     few_columns=8,
     rounds_in_software=True,
@@ -179,7 +186,8 @@ fit registers is in the first cache."""
 def operation_cost(op: Operation, machine: Machine) -> int:
     """Instructions for one element, roughly. A position is a coordinate, which is there anyway."""
     if isinstance(op, Gather):
-        return 1 if _reads_lines(op) else machine.gathered
+        alone = machine.gathered + (0 if op.in_range else machine.checked)
+        return 1 if _reads_lines(op) else alone
     if isinstance(op, Iota):
         return 0
     if isinstance(op, Random):
