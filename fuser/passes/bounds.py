@@ -120,8 +120,10 @@ class KnownBounds:
                 return _joined(map(self.of, op.args))
             case Reduce() | Scan():
                 return self._of_many(op, number, out.dtype)
-            case Extern("argsort" | "topk", (Value() as arg, *_)) if out.dtype is DataType.Int:
-                return Bounds(0, max(arg.elements - 1, 0))
+            case Extern("argsort", (Value(shape=shape),), (int(dim), *_)):
+                return _places(shape, dim)
+            case Extern("topk", (Value(shape=shape),), (_, int(dim), *_)) if number == 1:
+                return _places(shape, dim)
             case _ if isinstance(op, _CHOOSES):
                 return self.of(op.arg)
             case _:
@@ -149,12 +151,10 @@ class KnownBounds:
     def _of_pointwise(self, op: Pointwise, dtype: DataType) -> Bounds | None:
         args = self.of_operands(op)
         if op.op == "where":
-            condition, *both = args
-            return _joined(
-                both
-                if condition is None
-                else both[1 - int(condition.high) : 2 - int(condition.low)]
-            )
+            condition, *chosen = args
+            if condition is not None:
+                chosen = chosen[1 - int(condition.high) : 2 - int(condition.low)]
+            return _joined(chosen)
         known = [arg for arg in args if arg is not None]
         if len(known) < len(args):
             return None
@@ -294,6 +294,11 @@ def _at_corners(function: Two, x: Bounds, y: Bounds) -> Bounds:
     corners = itertools.product((x.low, x.high), (y.low, y.high))
     found = [function(*corner) for corner in corners]
     return Bounds(min(found), max(found))
+
+
+def _places(shape: tuple[int, ...], dim: int) -> Bounds:
+    """The bounds of places along a dimension; one without dimensions is a row of one."""
+    return Bounds(0, max((shape or (1,))[dim] - 1, 0))
 
 
 def _joined(parts: Iterable[Bounds | None]) -> Bounds | None:

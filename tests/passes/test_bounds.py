@@ -198,12 +198,14 @@ def test_what_moves_elements_keeps_bounds() -> None:
     padded = draft.add(Pad(part, ((1, 1), (0, 0)), draft.number(-3)))
     joined = draft.add(Cat((padded, draft.add(Full((1, 2), draft.number(90), DataType.Int))), 0))
     read = draft.add(Gather("gather", joined, draft.tensor(torch.zeros(2, 2).long()), 0))
-    order = draft.add(Extern("argsort", (read,), (0, False, False)))
+    order = draft.add(Extern("argsort", (read,), (1, False, False)))
+    _, picked = draft.builder.add(Extern("topk", (padded,), (2, 0, True, False)))
     bounds = bounds_of(draft)
-    assert [bounds.of(value) for value in (part, padded, read, order)] == [
+    assert [bounds.of(value) for value in (part, padded, read, order, picked)] == [
         Bounds(5, 16),
         Bounds(-3, 16),
         Bounds(-3, 90),
+        Bounds(0, 1),
         Bounds(0, 3),
     ]
 
