@@ -18,6 +18,7 @@ from fuser.segmenter.profit import (
     Limits,
     Machine,
     is_costly,
+    is_divided,
     operation_cost,
     repeated_cost,
     size_in_text,
@@ -26,9 +27,9 @@ from fuser.segmenter.rows import Refusal, Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
 
-Arithmetic = Counter[tuple[int, AtomSet, int, bool]]
+Arithmetic = Counter[tuple[int, AtomSet, int, bool, bool]]
 """The cost of operations by the number of elements they make, the atoms these are indexed by, the
-share of the domain they are done for, and whether they are costly functions."""
+share of the domain they are done for, and whether they are costly functions, or divisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,22 @@ class Group:
             return 0
         count, rows, along_rows = points
         found = 0
-        for (elements, held, share, costly), cost in (arithmetic or self.arithmetic).items():
+        for (elements, held, share, costly, _), cost in (arithmetic or self.arithmetic).items():
             done = (rows if held <= along_rows else count) * share // ALL
             times = machine.functions if costly else 1
             found += cost * times * (done - elements) if 1 < elements < done else 0
+        return found
+
+    def divided(self, operations: OperationGraph, arithmetic: Arithmetic | None = None) -> int:
+        """Instructions of divisions that are done again at every point of what is stored: of what
+        is another number for each element that is innermost in memory."""
+        points = self._points(operations.atoms) if self.rows is None else None
+        if points is None:
+            return 0
+        count, found, innermost = points[0], 0, self._innermost_in_memory(operations)
+        for (elements, held, share, _, divides), cost in (arithmetic or self.arithmetic).items():
+            done = count * share // ALL if innermost in held else 0
+            found += cost * (done - elements) if divides and 1 < elements < done else 0
         return found
 
     def one_by_one(
@@ -90,7 +103,7 @@ class Group:
             return 0
         count, _, along_rows = points
         found = 0
-        for (elements, held, share, costly), cost in (arithmetic or self.arithmetic).items():
+        for (elements, held, share, costly, _), cost in (arithmetic or self.arithmetic).items():
             fills_half_a_vector = 2 * (count * share // ALL) >= machine.lanes * elements
             is_alike = held <= along_rows and fills_half_a_vector
             found += cost * elements if costly and elements > 1 and is_alike else 0
@@ -108,6 +121,19 @@ class Group:
         innermost = dims[-1][-1]
         rows = stored.elements // atoms.size(innermost)
         return stored.elements, rows, atoms.of(stored) - {innermost}
+
+    def _innermost_in_memory(self, operations: OperationGraph) -> int:
+        """The innermost atom of what is stored, in the order of memory if an input has the same
+        dimensions: channels of images may be the last there."""
+        stored = max(self.stores, key=lambda value: value.elements)
+        dims = operations.atoms.factors(stored)
+        steps = [tuple(range(len(dims), 0, -1))]
+        for value in self.loads:
+            memory = operations.free.get(value)
+            if memory is not None and operations.atoms.factors(value) == dims:
+                steps.append(tuple(map(abs, memory.strides)))
+        _, innermost = min((step, dim) for step, dim in zip(steps[-1], dims, strict=True) if dim)
+        return innermost[-1]
 
 
 class GroupMaker:
@@ -263,10 +289,11 @@ class GroupMaker:
 
     def cost(self, group: Group) -> int:
         """The cost of a group as one kernel, in bytes."""
-        atoms, count = self.operations.atoms, self._rows_swept_again(group)
+        count = self._rows_swept_again(group)
         again, arithmetic = self._done_at_places(group)
         own, repeated = self._instructions(group, again, arithmetic)
-        alone = group.one_by_one(atoms, self._machine, arithmetic)
+        alone = group.one_by_one(self.operations.atoms, self._machine, arithmetic)
+        alone += group.divided(self.operations, arithmetic) if self._machine.divides else 0
         return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
 
     def has_few_rows(self, group: Group) -> bool:
@@ -342,7 +369,7 @@ class GroupMaker:
         indexed_by = frozenset[int]().union(*map(self.operations.atoms.of, outs))
         made = max(out.elements for out in outs)
         cost = operation_cost(op, self._machine)
-        return Counter({(made, indexed_by, share, is_costly(op)): cost})
+        return Counter({(made, indexed_by, share, is_costly(op), is_divided(op)): cost})
 
     def _done_again(self, member: int, numbers: set[int]) -> int:
         statement = self.operations.nodes[member]

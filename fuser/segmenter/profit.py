@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fuser.ir.dtypes import DataType
+from fuser.ir.dtypes import Category, DataType
 from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, operands
 from fuser.ir.pointwise import COSTLY, TABLE
 from fuser.ir.random_numbers import COST
@@ -100,6 +100,10 @@ class Machine:
     wide: int = _WIDE
     """How many times longer costly functions take of float64 than of float32."""
 
+    divides: bool = False
+    """Whether divisions and roots that are done more often than there are elements are not hidden:
+    what is in the cache is there sooner."""
+
     in_strips: int = 1
     """How many times longer costly functions take in strips of columns, which have none for all
     lanes at once, where a later sweep makes them again."""
@@ -174,6 +178,7 @@ PROCESSOR = Machine(
     in_strips=2,
     gathered=20,
     checked=12,
+    divides=True,
     kept_row=1 << 19,
     few_columns=8,
     rounds_in_software=True,
@@ -209,6 +214,16 @@ def is_costly(op: Operation) -> bool:
     return not all(value.dtype.is_integral for value in operands(op))
 
 
+def is_divided(op: Operation) -> bool:
+    """Whether an operation divides floats or takes a root of them: one unit of a processor does
+    so, for some lanes after others, whatever else is done meanwhile."""
+    return isinstance(op, Pointwise) and op.op in _DIVISIONS and not _of_whole_numbers(op)
+
+
+def _of_whole_numbers(op: Pointwise) -> bool:
+    return op.op == "div" and all(arg.dtype.category is not Category.FLOAT for arg in op.args)
+
+
 def repeated_cost(op: Operation, machine: Machine) -> int:
     """`operation_cost` where it is done more often than there are elements."""
     return operation_cost(op, machine) * (machine.functions if is_costly(op) else 1)
@@ -233,6 +248,9 @@ _ROUNDINGS = {
 
 _OF_POSITIONS = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge"})
 """What, of positions, is a coordinate too, or is compared in 32 bits."""
+
+
+_DIVISIONS = frozenset({"div", "reciprocal", "rsqrt", "sqrt", "truediv"})
 
 
 def _reads_lines(op: Gather) -> bool:

@@ -106,3 +106,16 @@ def test_columns_are_chosen_of_the_lines_that_an_index_chooses():
     fd = defined(build, image, *at)
     assert len(fd.plan([image, *at], target="cpu").kernels) == 1
     fd.validate([image, *at])
+
+
+@pytest.mark.parametrize(("images", "last", "kernels"), [(4, True, 2), (1, True, 1), (4, False, 1)])
+def test_a_processor_divides_once_a_channel(images: int, last: bool, kernels: int):
+    """Where channels are innermost, it would be for every pixel; else it is once for each row."""
+    form = torch.channels_last if last else torch.contiguous_format
+    x = torch.randn(images, 64, 56, 56).to(memory_format=form)
+    variance = torch.rand(64, 1, 1)
+    fd = defined(lambda fd, x, v: fd.ops.relu(x * fd.ops.rsqrt(v + 1e-5)), x, variance)
+    given = [x, variance]
+    assert len(fd.plan(given, target="cpu").kernels) == kernels
+    assert len(fd.plan(given, target="cuda:sm_90").kernels) == 1
+    fd.validate(given)
