@@ -218,17 +218,15 @@ _SHIFTS: dict[str, Two] = {
 }
 """Monotone in each operand, where all places are ones of 64."""
 
-_DECIDED: dict[str, Callable[[Bounds, Bounds], bool]] = {
-    "eq": lambda x, y: x.low == x.high == y.low == y.high,
-    "ge": lambda x, y: x.low >= y.high,
-    "gt": lambda x, y: x.low > y.high,
-    "le": lambda x, y: x.high <= y.low,
-    "lt": lambda x, y: x.high < y.low,
-    "ne": lambda x, y: x.high < y.low or y.high < x.low,
+DECIDED: dict[str, Callable[[Number, Number], bool | None]] = {
+    "eq": lambda low, high: True if low == high == 0 else False if low > 0 or high < 0 else None,
+    "ne": lambda low, high: False if low == high == 0 else True if low > 0 or high < 0 else None,
+    "lt": lambda low, high: True if high < 0 else False if low >= 0 else None,
+    "le": lambda low, high: True if high <= 0 else False if low > 0 else None,
+    "gt": lambda low, high: True if low > 0 else False if high <= 0 else None,
+    "ge": lambda low, high: True if low >= 0 else False if high < 0 else None,
 }
-"""Whether a comparison is true of all elements."""
-
-_OPPOSITE = {"eq": "ne", "ge": "lt", "gt": "le", "le": "gt", "lt": "ge", "ne": "eq"}
+"""What a comparison comes to by the bounds of the difference, if that is the same everywhere."""
 
 
 def _of_operation(op: str, dtype: DataType, args: list[Bounds]) -> Bounds | None:
@@ -258,8 +256,9 @@ def _of_one(op: str, dtype: DataType, x: Bounds) -> Bounds | None:
 def _of_two(op: str, dtype: DataType, x: Bounds, y: Bounds) -> Bounds | None:
     if op in _TWO:
         return _at_corners(_TWO[op], x, y)
-    if op in _DECIDED:
-        return Bounds(_DECIDED[op](x, y), not _DECIDED[_OPPOSITE[op]](x, y))
+    if op in DECIDED:
+        outcome = DECIDED[op](x.low - y.high, x.high - y.low)
+        return None if outcome is None else Bounds(outcome, outcome)
     if op in _OF_TRUTH and dtype is DataType.Bool and x.within(0, 1) and y.within(0, 1):
         return _at_corners(_OF_TRUTH[op], x, y)
     if op == "bitwise_and" and max(x.low, y.low) >= 0:

@@ -32,6 +32,7 @@ from fuser.ir.nodes import (
     View,
     static,
 )
+from fuser.passes.bounds import DECIDED
 from fuser.passes.linear import Linear
 
 
@@ -128,16 +129,6 @@ _FOLLOWED = (
     | Flip
 )
 
-_DECIDED: dict[str, Callable[[int, int], bool | None]] = {
-    "eq": lambda low, high: True if low == high == 0 else False if low > 0 or high < 0 else None,
-    "ne": lambda low, high: False if low == high == 0 else True if low > 0 or high < 0 else None,
-    "lt": lambda low, high: True if high < 0 else False if low >= 0 else None,
-    "le": lambda low, high: True if high <= 0 else False if low > 0 else None,
-    "gt": lambda low, high: True if low > 0 else False if high <= 0 else None,
-    "ge": lambda low, high: True if low >= 0 else False if high < 0 else None,
-}
-"""What a comparison comes to by the bounds of the difference, if that is the same everywhere."""
-
 Lookup = Callable[[Value], Linear | None]
 
 
@@ -197,7 +188,7 @@ def _relabelled(
 def _arithmetic(op: Pointwise, shape: tuple[int, ...], known: Lookup) -> Linear | None:
     """Sums, differences and multiples, and comparisons that come out the same everywhere; None
     where an operand loses bits as it is converted."""
-    if op.op not in ("add", "sub", "mul", "neg", "set", *_DECIDED):
+    if op.op not in ("add", "sub", "mul", "neg", "set", *DECIDED):
         return None
     args: list[Linear] = []
     for arg, dtype in zip(op.args, signature(op).args, strict=True):
@@ -218,8 +209,8 @@ def _arithmetic(op: Pointwise, shape: tuple[int, ...], known: Lookup) -> Linear 
             return x.times(y.offset)
         case "mul", [x, y] if not any(x.steps):
             return y.times(x.offset)
-        case compared, [x, y] if compared in _DECIDED:
-            chosen = _DECIDED[compared](*x.plus(y.times(-1)).bounds(shape))
+        case compared, [x, y] if compared in DECIDED:
+            chosen = DECIDED[compared](*x.plus(y.times(-1)).bounds(shape))
             return None if chosen is None else Linear(int(chosen), (0,) * len(shape))
         case _:
             return None

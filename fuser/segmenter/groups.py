@@ -127,12 +127,12 @@ class Group:
         dimensions: channels of images may be the last there."""
         stored = max(self.stores, key=lambda value: value.elements)
         dims = operations.atoms.factors(stored)
-        steps = [tuple(range(len(dims), 0, -1))]
+        steps: Sequence[int] = range(len(dims), 0, -1)
         for value in self.loads:
             memory = operations.free.get(value)
             if memory is not None and operations.atoms.factors(value) == dims:
-                steps.append(tuple(map(abs, memory.strides)))
-        _, innermost = min((step, dim) for step, dim in zip(steps[-1], dims, strict=True) if dim)
+                steps = [abs(step) for step in memory.strides]
+        _, innermost = min((step, dim) for step, dim in zip(steps, dims, strict=True) if dim)
         return innermost[-1]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fuser.ir.dtypes import Category, DataType
+from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, operands
 from fuser.ir.pointwise import COSTLY, TABLE
 from fuser.ir.random_numbers import COST
@@ -211,17 +211,19 @@ def is_costly(op: Operation) -> bool:
     """Whether an operation is a function of many instructions, of floats."""
     if not isinstance(op, Pointwise) or TABLE[op.op].cost < COSTLY:
         return False
-    return not all(value.dtype.is_integral for value in operands(op))
+    return not _of_whole_numbers(op)
 
 
 def is_divided(op: Operation) -> bool:
     """Whether an operation divides floats or takes a root of them: one unit of a processor does
     so, for some lanes after others, whatever else is done meanwhile."""
-    return isinstance(op, Pointwise) and op.op in _DIVISIONS and not _of_whole_numbers(op)
+    if not isinstance(op, Pointwise) or op.op not in _DIVISIONS:
+        return False
+    return op.op != "div" or not _of_whole_numbers(op)
 
 
 def _of_whole_numbers(op: Pointwise) -> bool:
-    return op.op == "div" and all(arg.dtype.category is not Category.FLOAT for arg in op.args)
+    return all(value.dtype.is_integral for value in operands(op))
 
 
 def repeated_cost(op: Operation, machine: Machine) -> int:
@@ -249,8 +251,8 @@ _ROUNDINGS = {
 _OF_POSITIONS = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge"})
 """What, of positions, is a coordinate too, or is compared in 32 bits."""
 
-
 _DIVISIONS = frozenset({"div", "reciprocal", "rsqrt", "sqrt", "truediv"})
+"""What divides, or takes a root; a "div" of whole numbers is another function."""
 
 
 def _reads_lines(op: Gather) -> bool:
