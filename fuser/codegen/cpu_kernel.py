@@ -192,7 +192,9 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         sizes, no vectors are gathered, nor made of the loop around them."""
         dtype = load.dtype
         is_narrow = dtype.is_floating and dtype.itemsize < _WORD
-        if is_narrow and any(v.name in self._made for v in variables_of(load.at)):
+        computed = self._made.intersection(v.name for v in variables_of(load.at))
+        self.expressions.reads_at(computed)
+        if is_narrow and computed:
             return f"{self.expressions.use('gathered')}({load.tensor}_in, {at})"
         return super().read(load, at)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import assert_never
 
 import numpy as np
@@ -60,7 +60,7 @@ class ExpressionPrinter:
         """Truth values that are several together, by name."""
         self.compares_choices = False
         """Whether something has been compared that depends on a choice, here or in a function, or
-        truth values were combined one after the other."""
+        truth values were combined one after the other, or a place is read that a choice tells."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
@@ -138,6 +138,10 @@ class ExpressionPrinter:
         else:
             self._chosen.discard(name)
         return text
+
+    def reads_at(self, names: Iterable[str]) -> None:
+        """Note that an element is read at a place that these names tell."""
+        self.compares_choices |= not self._chosen.isdisjoint(names)
 
     def _depends_on_choice(self, expression: Expression) -> bool:
         match expression:

@@ -45,7 +45,7 @@ def index_in_range(kernel: Kernel, node: CheckedIndex) -> str:
 
 def given_index(kernel: Kernel, node: CheckedIndex) -> str:
     """What a check is told of an index: its value, the size, and whether it wraps."""
-    value = kernel.expressions.print(convert(node.value, DataType.Int), node.name)
+    value = kernel.expressions.let(node.name, convert(node.value, DataType.Int))
     return f"{value}, {range_of_index(kernel, node)}"
 
 

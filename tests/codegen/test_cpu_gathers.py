@@ -188,3 +188,18 @@ def test_loops_that_gather_narrow_numbers_are_vectors(
     define: Callable[..., Handle], dtype: torch.dtype, tmp_path: Path
 ) -> None:
     assert_vectorized(validated(define, torch.randn(2000).to(dtype)), tmp_path)
+
+
+@needs_notes
+def test_places_that_are_chosen_are_read_in_vectors(tmp_path: Path) -> None:
+    """Of a place that is 0 where it was below, g++ would make a branch: a read at a known one."""
+    image = torch.randn(6, 40, 90)
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        x = fd.from_pytorch(image)
+        middles = (ops.cast(ops.iota(50), DataType.Float) + 0.5) * 1.75 - 0.5
+        at = ops.cast(ops.maximum(middles, 0.0), DataType.Int)
+        one, next_one = ops.index_select(x, at, 2), ops.index_select(x, at + 1, 2)
+        fd.add_output(one + (next_one - one) * (middles - at))
+    fd.validate([image])
+    assert_vectorized(only_kernel(fd, [image]), tmp_path)
