@@ -18,6 +18,7 @@ from fuser.passes.known_choices import take_known_choices
 from fuser.passes.known_indices import mark_known_indices
 from fuser.passes.lone_elements import take_lone_elements
 from fuser.passes.lower_reductions import lower_reductions
+from fuser.passes.narrow_integers import narrow_integers
 from fuser.passes.one_hot_sums import take_one_hot_sums
 from fuser.passes.range_gather import slice_range_gathers
 from fuser.passes.range_scatter import pad_range_scatters
@@ -67,6 +68,9 @@ PASSES: tuple[Pass, ...] = (
     remove_dead_code,
     # Last: they mark operations, and those that passes add are not.
     mark_known_indices,
+    # After what tells which gathers may read any integer; then nothing reads the wide ones.
+    narrow_integers,
+    remove_dead_code,
     make_compared_alike,
 )
 

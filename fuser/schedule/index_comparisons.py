@@ -180,10 +180,12 @@ class _Comparisons:
         return [node]
 
     def _converted(self, operand: Expression) -> tuple[list[Let], Expression]:
-        """An operand that becomes floating, from 32 bits; any other as it is."""
+        """An operand that becomes floating, or is to have 32 bits, from 32 bits; any other as it
+        is."""
         match operand:
-            case Convert(of, dtype) if dtype.is_floating and (narrow := self._side(of)) is not None:
-                return narrow[0], Convert(narrow[1], dtype)
+            case Convert(of, dtype) if dtype.is_floating or dtype is _INT32:
+                narrow = self._side(of)
+                return ([], operand) if narrow is None else (narrow[0], convert(narrow[1], dtype))
             case _:
                 return [], operand
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref
-from fuser.schedule.index import Axis, Index, Term, Variable, variables_of
+from fuser.schedule.index import Index, Term, Variable, index_of, rewrite, variables_of
 from fuser.schedule.resolve import replaced
 from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 
@@ -67,10 +67,18 @@ class StraightLine:
 
     def _place(self, at: Index) -> Index:
         """An index by the names of the last point."""
-        if not variables_of(at):
-            return at
-        known = {name: made.name for name, made in self._known.items() if isinstance(made, Ref)}
-        return _renamed(at, known)
+        return rewrite(at, self._renamed) if variables_of(at) else at
+
+    def _renamed(self, term: Term) -> Index | None:
+        """What stands for a variable; None for another term."""
+        known = self._known.get(term.name) if isinstance(term, Variable) else None
+        match known:
+            case Ref():
+                return index_of(dataclasses.replace(term, name=known.name))
+            case Literal(int() as place):
+                return Index(place)
+            case _:
+                return None
 
     def _named(self, node: Line, dtype: DataType) -> Ref:
         nameless = dataclasses.replace(node, name="")
@@ -88,15 +96,3 @@ class StraightLine:
         self._names.add(own)
         return own
 
-
-def _renamed(index: Index, names: Mapping[str, str]) -> Index:
-    """`index` with variables by other names."""
-
-    def term_renamed(term: Term) -> Term:
-        if isinstance(term, Axis):
-            return term
-        if isinstance(term, Variable):
-            return dataclasses.replace(term, name=names.get(term.name, term.name))
-        return dataclasses.replace(term, of=_renamed(term.of, names))
-
-    return Index(index.constant, tuple((term_renamed(t), step) for t, step in index.terms))

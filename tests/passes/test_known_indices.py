@@ -72,3 +72,17 @@ def test_kernels_check_what_is_not_known(size: int) -> None:
     else:
         (found,) = fd.execute([table, at])
         assert torch.equal(found, -table[at.long()])
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulator"])
+@pytest.mark.parametrize("length", [5, 40])
+def test_places_along_rows_are_those_of_each_element(length: int, target: str) -> None:
+    """Short rows are made without a loop, where each place is a number of the text."""
+    table, x = torch.randn(length + 2), torch.randn(40, length)
+    with FusionDefinition() as fd:
+        row = fd.ops.iota(length, dtype=DataType.Int)
+        at = fd.ops.reshape(fd.ops.broadcast_in_dim(row, [40, length], [1]), [40 * length])
+        chosen = fd.ops.index_select(fd.from_pytorch(table), fd.ops.clamp(at, 0, length + 1), 0)
+        fd.add_output(fd.ops.reshape(chosen, [40, length]) * fd.from_pytorch(x))
+    (found,) = fd.execute([table, x], target=target)
+    torch.testing.assert_close(found, table[:length] * x)

@@ -6,7 +6,7 @@ from fuser import DataType
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule.expressions import Call, Literal, Ref
-from fuser.schedule.index import Index
+from fuser.schedule.index import Index, Variable, index_of
 from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.straight_line import StraightLine
 
@@ -45,3 +45,12 @@ def test_a_name_that_stands_for_a_number_needs_no_statement() -> None:
     line.let("T2", DataType.Float, Literal(0.5, DataType.Float))
     assert not line.code
     assert line.read(Ref("T2", DataType.Float)) == Literal(0.5, DataType.Float)
+
+
+def test_a_place_that_a_name_tells_is_that_of_its_point() -> None:
+    line, table = StraightLine(), Value(2, TensorType(DataType.Float, (8,)))
+    at = index_of(Variable("T2_index", 8)) * 3
+    for place in (2, 1):
+        known = Let("T2_index", DataType.Int, Literal(place, DataType.Int))
+        line.add([known, Load("T2", table, at)], ())
+    assert [node.at for node in line.code if isinstance(node, Load)] == [Index(6), Index(3)]
