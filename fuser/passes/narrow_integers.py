@@ -9,9 +9,9 @@ T6 = fd.ops.add(T5, S2)                               S2: 1, Int32
 T4 = fd.ops.index_select(T0, T6, dim=2)
 
 Vectors hold twice as many, processors convert floats to them at once, and GPUs compute with 64 bits
-in parts. It is done where nothing reads 64 bits: an output is as wide as it was. What is linear in
-coordinates stays as it is, and so do its sums with other numbers that are compared for equality:
-kernels know the one as an index, and compare the numbers with what the other side has more.
+in parts. It is done where something reads 32 bits, or nothing 64; what does reads a conversion.
+What is linear in coordinates stays as it is: kernels know it as an index. So do its sums with
+others that are compared for equality: kernels compare the others with a difference of indices.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _EQUALITIES = frozenset({"eq", "ne"})
 
 def narrow_integers(fusion: Fusion) -> Fusion:
     """`fusion` with such integers in 32 bits."""
-    narrow = _read_in_32_bits(fusion)
+    narrow = _of_32_bits(fusion)
     made: dict[Value, Value] = {}
 
     def in_32_bits(value: Value, dtype: DataType, emit: Emitter) -> Value:
@@ -66,22 +66,26 @@ def narrow_integers(fusion: Fusion) -> Fusion:
             return emit.cast(value, DataType.Int32)
         return converted_scalar(value, DataType.Int32, emit)
 
-    def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
-        op = statement.op
-        is_narrow = not narrow.isdisjoint(statement.outs)
-        if not is_narrow and made.keys().isdisjoint(operands(op)):
-            return None
-        if isinstance(op, Pointwise) and (is_narrow or op.op in COMPARISONS):
+    def narrowed(op: Operation, emit: Emitter) -> Operation:
+        if isinstance(op, Pointwise):
             pairs = zip(op.args, signature(op).args, strict=True)
-            op = dataclasses.replace(op, args=tuple(in_32_bits(*pair, emit) for pair in pairs))
-        elif isinstance(op, Cast) and is_narrow:
-            op = dataclasses.replace(op, dtype=DataType.Int32)
-        else:
-            op = map_operands(op, lambda value: made.get(value, value))
-        if not is_narrow:
-            return op
-        made[statement.out] = emit.add(op)
-        return emit.add(Cast(made[statement.out], DataType.Int))
+            return dataclasses.replace(op, args=tuple(in_32_bits(*pair, emit) for pair in pairs))
+        if isinstance(op, Cast):
+            return dataclasses.replace(op, dtype=DataType.Int32)
+        return map_operands(op, lambda value: made.get(value, value))
+
+    def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
+        op, out = statement.op, statement.outs[0]
+        if out in narrow and out.dtype is DataType.Int:
+            made[out] = emit.add(narrowed(op, emit))
+            return emit.add(Cast(made[out], DataType.Int))
+        read = made.keys() & operands(op)
+        if read and out in narrow:
+            return narrowed(op, emit)
+        read = read.difference(_wide_operands(op))
+        if not read:
+            return None
+        return map_operands(op, lambda value: made[value] if value in read else value)
 
     return rewrite(fusion, rule)
 
@@ -109,28 +113,40 @@ class _Known:
         return self.is_linear(value) and self._ranges.number(value) is None
 
 
-def _read_in_32_bits(fusion: Fusion) -> set[Value]:
-    """What can be made in 32 bits, and is read by nothing that needs more."""
+def _of_32_bits(fusion: Fusion) -> set[Value]:
+    """What is made of numbers in 32 bits: such numbers, if they are read so or at least not in 64,
+    and comparisons."""
     known = _Known(fusion)
-    narrow, wide, equated = set[Value](), set(fusion.output_values), set[Value]()
+    made, equated = set[Value](), set[Value]()
+    wide, narrow = set(fusion.output_values), set[Value]()
     for statement in reversed(fusion.statements):
         op, out = statement.op, statement.outs[0]
         read = list(_wide_operands(op))
         adds = out in equated and _adds(op)
         if adds or (isinstance(op, Pointwise) and op.op in _EQUALITIES):
             equated.update(read)
-        of_32_bits = all(map(known.fits, read))
-        keeps = out in wide or known.is_linear(out) or (adds and any(map(known.is_place, read)))
-        if of_32_bits and _can_be_narrow(op, out) and known.fits(out) and not keeps:
-            narrow.add(out)
-        elif not (of_32_bits and isinstance(op, Pointwise) and op.op in COMPARISONS):
+        keeps = known.is_linear(out) or (adds and any(map(known.is_place, read)))
+        is_narrow = _can_be_narrow(op, out) and known.fits(out) and not keeps
+        is_wanted = out in narrow or out not in wide
+        if (_compares(op) or (is_narrow and is_wanted)) and all(map(known.fits, read)):
+            made.add(out)
+            narrow.update(operands(op))
+        else:
             wide.update(read)
-    return narrow
+            narrow.update(set(operands(op)).difference(read))
+    return made
 
 
 def _adds(op: Operation) -> bool:
     """Whether an operation makes sums, or moves them."""
     return isinstance(op, MetadataOperation) or (isinstance(op, Pointwise) and op.op in _SUMS)
+
+
+def _compares(op: Operation) -> bool:
+    """Whether an operation compares integers of 64 bits."""
+    if not (isinstance(op, Pointwise) and op.op in COMPARISONS):
+        return False
+    return signature(op).args[0] is DataType.Int
 
 
 def _can_be_narrow(op: Operation, out: Value) -> bool:

@@ -95,4 +95,3 @@ class StraightLine:
             own = f"{name}_at_{number}"
         self._names.add(own)
         return own
-
