@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
+from tests.random_places import COMPUTED_PLACES
 from tests.random_resizes import RESIZES
 from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS, SCATTERS
 from tests.random_scans import SCANS
@@ -40,6 +41,7 @@ from tests.random_values import (
 )
 
 __all__ = [
+    "COMPUTED_PLACES",
     "DTYPES",
     "FACTORIES",
     "GATHERS",

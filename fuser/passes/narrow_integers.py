@@ -17,7 +17,7 @@ others that are compared for equality: kernels compare the others with a differe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.infer import signature
@@ -56,38 +56,44 @@ _EQUALITIES = frozenset({"eq", "ne"})
 
 def narrow_integers(fusion: Fusion) -> Fusion:
     """`fusion` with such integers in 32 bits."""
-    narrow = _of_32_bits(fusion)
+    of_32_bits = _of_32_bits(fusion)
     made: dict[Value, Value] = {}
 
-    def in_32_bits(value: Value, dtype: DataType, emit: Emitter) -> Value:
-        if value in made or dtype is not DataType.Int:
-            return made.get(value, value)
+    def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
+        op, out = statement.op, statement.outs[0]
+        # What a rewrite adds is not there where it would have changed the strides of an output.
+        short = {value: made[value] for value in operands(op) if value in made}
+        short = {value: by for value, by in short.items() if emit.producer(by) is not None}
+        if out in of_32_bits and out.dtype is DataType.Int:
+            made[out] = emit.add(_in_32_bits(op, short, emit))
+            return emit.add(Cast(made[out], DataType.Int))
+        if short and out in of_32_bits:
+            return _in_32_bits(op, short, emit)
+        for value in _wide_operands(op):
+            short.pop(value, None)
+        return map_operands(op, lambda value: short.get(value, value)) if short else None
+
+    return rewrite(fusion, rule)
+
+
+def _in_32_bits(op: Operation, short: Mapping[Value, Value], emit: Emitter) -> Operation:
+    """An operation on what stands for operands in 32 bits, and on others converted to those."""
+
+    def converted(value: Value, dtype: DataType) -> Value:
+        if value in short or dtype is not DataType.Int:
+            return short.get(value, value)
         if value.is_tensor:
             return emit.cast(value, DataType.Int32)
         return converted_scalar(value, DataType.Int32, emit)
 
-    def narrowed(op: Operation, emit: Emitter) -> Operation:
-        if isinstance(op, Pointwise):
-            pairs = zip(op.args, signature(op).args, strict=True)
-            return dataclasses.replace(op, args=tuple(in_32_bits(*pair, emit) for pair in pairs))
-        if isinstance(op, Cast):
+    match op:
+        case Pointwise(args=args):
+            pairs = zip(args, signature(op).args, strict=True)
+            return dataclasses.replace(op, args=tuple(converted(*pair) for pair in pairs))
+        case Cast():
             return dataclasses.replace(op, dtype=DataType.Int32)
-        return map_operands(op, lambda value: made.get(value, value))
-
-    def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
-        op, out = statement.op, statement.outs[0]
-        if out in narrow and out.dtype is DataType.Int:
-            made[out] = emit.add(narrowed(op, emit))
-            return emit.add(Cast(made[out], DataType.Int))
-        read = made.keys() & operands(op)
-        if read and out in narrow:
-            return narrowed(op, emit)
-        read = read.difference(_wide_operands(op))
-        if not read:
-            return None
-        return map_operands(op, lambda value: made[value] if value in read else value)
-
-    return rewrite(fusion, rule)
+        case _:
+            return map_operands(op, lambda value: converted(value, value.dtype))
 
 
 class _Known:

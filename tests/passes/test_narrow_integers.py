@@ -9,7 +9,7 @@ import torch
 
 from fuser import FusionDefinition
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cast, Fusion, Gather, Permute, Value
+from fuser.ir.nodes import Broadcast, Cast, Expand, Fusion, Gather, Permute, Value
 from fuser.passes.known_indices import mark_known_indices
 from fuser.passes.narrow_integers import narrow_integers
 from tests.definitions import only_kernel
@@ -88,6 +88,17 @@ def test_of_two_readers_one_may_read_64_bits() -> None:
     gather = next(s.op for s in after.statements if isinstance(s.op, Gather))
     assert isinstance(gather.index, Value)
     assert (gather.index.dtype, after.output_values[0].dtype) == (INT32, INT)
+
+
+def test_an_output_that_lies_as_its_operand_does_is_left() -> None:
+    """A conversion would have strides of its own."""
+    draft = Draft()
+    at = draft.pointwise("remainder", of_bytes(draft), draft.number(8))
+    y = draft.add(Expand(draft.add(Broadcast(at, (True, False, False))), (4, 2, 3)))
+    table = draft.tensor(torch.randn(8, 2, 3))
+    draft.out(y, draft.add(Gather("gather", table, y, 0)))
+    after = rewritten(narrow, draft)
+    assert [value.dtype for value in after.output_values] == [INT, FLOAT]
 
 
 def test_relabelled_elements_have_32_bits() -> None:

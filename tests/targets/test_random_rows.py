@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from fuser.schedule import CpuRowParameters
 from tests.mapped_by import THREADED, map_by
 from tests.strategies import (
+    COMPUTED_PLACES,
     FACTORIES,
     GATHERS,
     LOGARITHMS,
@@ -27,7 +28,7 @@ from tests.strategies import (
 from tests.targets.test_random_fusions import check
 
 MORE = 50 if os.environ.get("FUSER_LONG") == "1" else 1
-ROWS = (*LOGARITHMS, *REDUCTIONS, *NORMALIZATIONS, *GATHERS, *SCANS)
+ROWS = (*LOGARITHMS, *REDUCTIONS, *NORMALIZATIONS, *GATHERS, *COMPUTED_PLACES, *SCANS)
 CHECKS = list(HealthCheck)
 
 
