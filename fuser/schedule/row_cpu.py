@@ -37,6 +37,7 @@ from fuser.schedule.row_body import RowBody, rewrite_alike
 from fuser.schedule.row_facts import use_facts
 from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_groups_cpu import as_alternating
+from fuser.schedule.row_invariants import indices_before_loops
 from fuser.schedule.row_lines_cpu import as_lines, lines
 from fuser.schedule.row_memory import cost
 from fuser.schedule.row_nan import drop_repeated_nan
@@ -178,10 +179,11 @@ def _loops(piece: _Mapped, ways: Ways) -> tuple[Node, ...]:
     mapping, body = piece.mapping, piece.body
     mapped = mapping.loops(body, ways)
     if mapping.has_regions:
-        return mapped
+        return indices_before_loops(mapped)
     partials = tuple(map(thread_partial, body.folds_over_rows))
     mapped = (*mapped, *widened_blocks(body, 1))
-    return (Region(partials, mapped, _epilogue(body), threaded=piece.shared),)
+    region = Region(partials, mapped, _epilogue(body), threaded=piece.shared)
+    return indices_before_loops((region,))
 
 
 def _epilogue(body: RowBody) -> tuple[Node, ...]:

@@ -80,15 +80,15 @@ class Group:
         return found
 
     def divided(self, operations: OperationGraph, arithmetic: Arithmetic | None = None) -> int:
-        """Instructions of divisions that are done again at every point of what is stored: of what
-        is another number for each element that is innermost in memory."""
+        """Instructions of divisions and costly functions that are done again at every point of what
+        is stored: of what is another number for each element that is innermost in memory."""
         points = self._points(operations.atoms) if self.rows is None else None
         if points is None:
             return 0
-        count, found, innermost = points[0], 0, self._innermost_in_memory(operations)
-        for (elements, held, share, _, divides), cost in (arithmetic or self.arithmetic).items():
-            done = count * share // ALL if innermost in held else 0
-            found += cost * (done - elements) if divides and 1 < elements < done else 0
+        count, found, along_rows = points[0], 0, self._along_rows_in_memory(operations)
+        for (elements, held, share, *slow), cost in (arithmetic or self.arithmetic).items():
+            done = 0 if held <= along_rows else count * share // ALL
+            found += cost * (done - elements) if any(slow) and 1 < elements < done else 0
         return found
 
     def one_by_one(
@@ -122,9 +122,9 @@ class Group:
         rows = stored.elements // atoms.size(innermost)
         return stored.elements, rows, atoms.of(stored) - {innermost}
 
-    def _innermost_in_memory(self, operations: OperationGraph) -> int:
-        """The innermost atom of what is stored, in the order of memory if an input has the same
-        dimensions: channels of images may be the last there."""
+    def _along_rows_in_memory(self, operations: OperationGraph) -> AtomSet:
+        """The atoms of what is stored but for the innermost, in the order of memory if an input has
+        the same dimensions: channels of images may be the last there."""
         stored = max(self.stores, key=lambda value: value.elements)
         dims = operations.atoms.factors(stored)
         steps: Sequence[int] = range(len(dims), 0, -1)
@@ -133,7 +133,7 @@ class Group:
             if memory is not None and operations.atoms.factors(value) == dims:
                 steps = [abs(step) for step in memory.strides]
         _, innermost = min((step, dim) for step, dim in zip(steps, dims, strict=True) if dim)
-        return innermost[-1]
+        return operations.atoms.of(stored) - {innermost[-1]}
 
 
 class GroupMaker:

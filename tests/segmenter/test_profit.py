@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.segmenter import GPU, PROCESSOR
 from tests.definitions import defined
@@ -42,9 +42,14 @@ def test_cores_share_few_rows():
     assert PROCESSOR.kernel_cost(1000, 0, 0, rows=1) == PROCESSOR.kernel_cost(1000, 0, 0)
 
 
-@pytest.mark.parametrize(("dtype", "kernels"), [(torch.float64, 2), (torch.float32, 1)], ids=str)
-def test_functions_of_float64_are_not_made_again_for_each_row(dtype: torch.dtype, kernels: int):
-    rows, exponents = torch.randn(400, 128, dtype=dtype), torch.rand(1, 128, dtype=dtype)
+@pytest.mark.parametrize(
+    ("dtype", "count", "kernels"),
+    [(torch.float64, 60, 2), (torch.float32, 60, 1), (torch.float32, 400, 2)],
+    ids=str,
+)
+def test_functions_are_not_made_again_for_each_row(dtype: torch.dtype, count: int, kernels: int):
+    """Of float64, they take longer; of few rows, a launch does."""
+    rows, exponents = torch.randn(count, 128, dtype=dtype), torch.rand(1, 128, dtype=dtype)
 
     def build(fd: FusionDefinition, x: Handle, power: Handle) -> Handle:
         return x / fd.ops.pow(2.0, power)
@@ -119,3 +124,17 @@ def test_a_processor_divides_once_a_channel(images: int, last: bool, kernels: in
     assert len(fd.plan(given, target="cpu").kernels) == kernels
     assert len(fd.plan(given, target="cuda:sm_90").kernels) == 1
     fd.validate(given)
+
+
+def test_a_window_is_made_once_for_all_frames():
+    """Its numbers are a slice: of what they are along, the frames have no dimension."""
+    frames = torch.randn(30, 800, 16)
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        waves = ops.cos(ops.cast(ops.iota(17), DataType.Float) * 0.39)
+        window = ops.slice(0.5 - 0.5 * waves, [0], [16])
+        fd.add_output(fd.from_pytorch(frames) * ops.broadcast_in_dim(window, [30, 800, 16], [2]))
+    fd.validate([frames])
+    kernels = fd.plan([frames], target="cpu").kernels
+    assert ["cos" in kernel.operations for kernel in kernels] == [True, False]
+    assert len(fd.plan([frames], target="cuda:sm_90").kernels) == 1
