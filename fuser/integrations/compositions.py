@@ -4,6 +4,7 @@ bernoulli(x, p)                   rand() < p
 masked_scatter(x, mask, source)   where(mask, source[how many the mask has chosen before], x)
 take(x, i), put(x, i, s)          x as one dimension, read and written at an index
 roll(x, n)                        the last n elements, then the others
+unfold backward                   the k-th strides of all windows, k strides later
 scatter_reduce(x, i, s, "mean")   sums over counts, each a scatter that adds
 weight norm, and backwards        sums along rows
 eye(n, m)                         where a range of n equals one of m
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 
 from fuser.integrations.fx_types import is_static
+from fuser.integrations.image_windows import MOST_ELEMENTS, widened
 
 _aten: Any = torch.ops.aten
 
@@ -67,6 +69,30 @@ def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> to
     if rolled is x:
         return rolled.clone(memory_format=torch.contiguous_format)
     return rolled if len(dims) == 1 else rolled.contiguous()
+
+
+def unfold_backward(
+    grad: torch.Tensor, sizes: Sequence[int], dim: int, size: int, step: int
+) -> torch.Tensor:
+    """The gradient of what windows of `size` were taken from, `step` apart along `dim`: an element
+    has a few of them, and what is its gradient in the k-th before the last lies k steps later. By
+    torch's decomposition it is added up at an index for each element of each window."""
+    if not sizes or not all(map(is_static, (*grad.shape, *sizes))):
+        return NotImplemented
+    dim %= len(sizes)
+    windows, others = grad.shape[dim], [0, 0] * (len(sizes) - 1 - dim)
+    step = step if windows > 1 else size
+    strides = -(-size // step)
+    if strides > MOST_ELEMENTS:
+        return NotImplemented
+    wide = widened(grad).movedim(-1, dim + 1)
+    wide = _aten.constant_pad_nd(wide, [*others, 0, strides * step - size])
+    parts: list[torch.Tensor] = []
+    for number in range(strides):
+        part = torch.narrow(wide, dim + 1, number * step, step).flatten(dim, dim + 1)
+        behind = sizes[dim] - (number + windows) * step
+        parts.append(_aten.constant_pad_nd(part, [*others, number * step, behind]))
+    return sum(parts[1:], parts[0]).to(grad.dtype).contiguous()
 
 
 # -- masks ---------------------------------------------------------------------------------------
@@ -197,6 +223,7 @@ COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _aten.take.default: take,
     _aten.put.default: put,
     _aten.roll.default: roll,
+    _aten.unfold_backward.default: unfold_backward,
     _aten.masked_scatter.default: masked_scatter,
     _aten.masked_scatter_backward.default: masked_scatter_backward,
     _aten.scatter_reduce.two: scatter_reduce,

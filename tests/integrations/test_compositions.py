@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -140,6 +141,38 @@ def test_rolled_elements_are_read_where_they_are(columns: int, shifts: Any, dims
         name for part in parts for kernel in part.plan().kernels for name in kernel.operations
     }
     assert "index_select" not in operations
+
+
+@pytest.mark.parametrize("shape", [(3, 29), (29,), (2, 29, 5)])
+@pytest.mark.parametrize(
+    ("size", "step"), [(8, 4), (5, 2), (7, 7), (3, 5), (6, 1), (27, 1), (29, 1)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_windows_give_back_their_strides(
+    shape: tuple[int, ...], size: int, step: int, dtype: torch.dtype
+) -> None:
+    """An element is in several windows, or, between them, in none."""
+    dim = shape.index(29) - len(shape)
+
+    def framed(x: torch.Tensor) -> torch.Tensor:
+        return x.unfold(dim, size, step).float().sin() * 2
+
+    x = torch.linspace(-1, 1, math.prod(shape)).view(shape).to(dtype)
+    gradients: list[torch.Tensor] = []
+    dynamo.clear_reports()
+    for run in (framed, torch.compile(framed, backend="fuser")):
+        given = x.detach().clone().requires_grad_()
+        y = run(given)
+        weights = torch.linspace(-1, 1, y.numel()).view(y.shape)
+        gradients += torch.autograd.grad((y * weights).sum(), given)
+    expected, found = gradients
+    assert found.stride() == expected.stride()
+    rounding = 1e-5 if dtype is torch.float32 else 3e-2
+    torch.testing.assert_close(found, expected, rtol=rounding, atol=rounding)
+    _, backward = dynamo.reports()
+    assert (backward.percent == 100.0) == (size != 27), "of 27 to an element, torch's operation"
+    kernels = [kernel for part in backward.partitions for kernel in part.plan().kernels]
+    assert not any("index_add" in kernel.operations for kernel in kernels)
 
 
 def test_rolls_of_open_sizes() -> None:
