@@ -50,6 +50,35 @@ def shrunk(image: torch.Tensor) -> torch.Tensor:
     return (small - 0.45) / 0.22
 
 
+def shrunk_to_nearest(image: torch.Tensor) -> torch.Tensor:
+    """Images of 224 by 224 of their nearest pixels, of mean 0 and variance 1."""
+    return (F.interpolate(image, size=(224, 224), mode="nearest") - 0.45) / 0.22
+
+
+def small_patches(image: torch.Tensor) -> torch.Tensor:
+    """Diffusion transformers: patches of 4 by 4, [images, patches, pixels and channels]."""
+    images, channels, height, width = image.shape
+    tiled = image.view(images, channels, height // 4, 4, width // 4, 4)
+    return tiled.permute(0, 2, 4, 3, 5, 1).reshape(images, -1, 16 * channels) * 2 - 1
+
+
+def mixed_up(image: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """Mixup: each image, and a little of another one."""
+    return 0.7 * image + 0.3 * image[order]
+
+
+def inferred(
+    x: torch.Tensor, mean: torch.Tensor, var: torch.Tensor, gain: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    """Batch norm at inference, of channels that are innermost in memory."""
+    return F.batch_norm(x.permute(0, 3, 1, 2), mean, var.exp(), gain, bias).relu()
+
+
+def windowed(signal: torch.Tensor) -> torch.Tensor:
+    """Overlapping frames of [signals, samples], each times a window."""
+    return signal.unfold(-1, 64, 32) * torch.hann_window(64)
+
+
 def filtered(signal: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
     """A filter of 31 taps along [signals, samples]."""
     samples = signal.shape[1] - 30
@@ -79,4 +108,14 @@ IMAGES = (
     Function("shrunk images", shrunk, normal((4, 3, 384, 384))),
     Function("31 taps", filtered, normal((64, 8192), (31,)), trained=False),
     Function("decay of words", decaying, normal((4, 4, 256, 256))),
+    Function("shrunk to nearest", shrunk_to_nearest, normal((4, 3, 384, 384))),
+    Function("small patches", small_patches, normal((8, 3, 224, 224))),
+    Function("mixup", mixed_up, lambda: (torch.randn(32, 3, 112, 112), torch.randperm(32))),
+    Function(
+        "batch norm, inferred",
+        inferred,
+        normal((4, 56, 56, 64), (64,), (64,), (64,), (64,)),
+        trained=False,
+    ),
+    Function("frames", windowed, normal((30, 20_000))),
 )

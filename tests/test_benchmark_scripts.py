@@ -132,6 +132,7 @@ def test_a_function_has_a_row_for_each_step(
     case = function_cases.Function("small", softplus, function_cases.normal((3, 5)))
     monkeypatch.setattr(functions, "FUNCTIONS", (case,))
     monkeypatch.setattr(functions, "STEPS", ())
+    monkeypatch.setattr(functions, "IMAGES", ())
     monkeypatch.setattr(functions, "PEERS", ("eager",))  # inductor takes long
     monkeypatch.setattr(functions, "HEAD", [name for name in functions.HEAD if "ind" not in name])
     functions.main(["--rounds", "1", "--no-save"])

@@ -91,6 +91,13 @@ class CpuParameters:
     """The most neighbouring elements that one iteration does where the innermost axes are short: a
     loop over an axis of 2 to 8 elements made no vectors."""
 
+    turned_in_turn: int = 64
+    """The most elements that one iteration does of two short axes where memory is turned: a tile of
+    4 by 3, moved by 2 by 2, takes three times as long."""
+
+    turned_line: int = 4
+    """The most along the shorter of these: of 7 by 7, a tile takes two thirds as long."""
+
     interleaved_costly: int = 300
     """The most instructions of costly functions in them: compilers take time by the square of that,
     1 s over 16 sines, 3 s over 32, 10 s over 64; and beside these little is gained."""

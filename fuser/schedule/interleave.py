@@ -21,6 +21,7 @@ from fuser.schedule.index import Axis
 from fuser.schedule.pieces import part_of, refined
 from fuser.schedule.statements import Load
 from fuser.schedule.straight_line import StraightLine
+from fuser.schedule.tiling import Turned
 from fuser.schedule.vectors import step_along
 
 SHORTEST_VECTOR = 8
@@ -32,7 +33,7 @@ def interleaved(parts: Sequence[Body], parameters: CpuParameters) -> list[Body]:
     groups: list[list[Body]] = []
     most = parameters.interleaved
     for part in parts:
-        units = _units(part, _most(part, parameters))
+        units = _units(part, _most(part, parameters, most))
         if groups and _fit(groups[-1][-1], units[0], most) and len(groups[-1] + units) <= most:
             groups[-1] += units
         else:
@@ -44,6 +45,18 @@ def together(body: Body, most: int) -> Body:
     """A body with the elements of its innermost axes one after the other, if these are at most so
     many; itself, if they are more."""
     return _side_by_side(_units(body, most))
+
+
+def in_turn_where_short(turned: Turned, part: Body, parameters: CpuParameters) -> Body | None:
+    """A body whose memory is turned, with the elements of both axes one after the other: the pixels
+    of a patch, whose channels become the innermost. None if these are too many."""
+    along, across = turned.along.extent, turned.across.extent
+    most = _most(part, parameters, parameters.turned_in_turn)
+    if min(along, across) > parameters.turned_line or along * across > most:
+        return None
+    axes = (*turned.outer, turned.along, turned.across)
+    done = together(dataclasses.replace(part, axes=axes), along * across)
+    return None if turned.along in done.axes else done
 
 
 def _units(part: Body, most: int) -> list[Body]:
@@ -75,12 +88,12 @@ def _is_vector(part: Body, most: int) -> bool:
     )
 
 
-def _most(part: Body, parameters: CpuParameters) -> int:
-    """How many of its elements may be one body."""
+def _most(part: Body, parameters: CpuParameters, most: int) -> int:
+    """How many of its elements may be one body, of at most so many."""
     statements = max(len(part.code), 1)
     costly = max(costly_arithmetic(part.lets), 1)
     return min(
-        parameters.interleaved,
+        most,
         parameters.processor.most_statements // statements,
         parameters.interleaved_costly // costly,
     )

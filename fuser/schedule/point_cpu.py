@@ -17,7 +17,7 @@ from fuser.schedule.cpu_parameters import CpuParameters
 from fuser.schedule.in_place import points_refusal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.index_comparisons import points_in_32_bits
-from fuser.schedule.interleave import interleaved
+from fuser.schedule.interleave import in_turn_where_short, interleaved
 from fuser.schedule.invariants import with_invariants_before
 from fuser.schedule.joined_pieces import joined
 from fuser.schedule.lane_calls import gains_by_chunks
@@ -97,14 +97,17 @@ def schedule_cpu(segment: Segment, parameters: CpuParameters) -> LoopNest:
 
 
 def _turned(parts: Sequence[Body], way: _Way) -> tuple[list[_Tiles], list[Body], list[Body]]:
-    """The parts where memory is turned, in tiles or taken apart to planes, and the others."""
+    """The parts where memory is turned, in tiles or without: blocks of few elements, or taken apart
+    to planes; and the others."""
     tiles, planes, others = list[_Tiles](), list[Body](), list[Body]()
     for part in parts:
         turned = find_turned(part) if way.may_repeat else None
-        apart = _taken_apart(part, turned, way.parameters) if turned is not None else None
         if turned is None:
             others.append(part)
-        elif apart is not None:
+            continue
+        without = in_turn_where_short(turned, part, way.parameters)
+        apart = [without] if without else _taken_apart(part, turned, way.parameters)
+        if apart is not None:
             planes += apart
         else:
             tiles.append(_in_tiles(with_columns(turned), way))

@@ -127,3 +127,35 @@ def test_random_numbers_are_not_cut_from_their_blocks(most: int) -> None:
 
     (part,) = together(define, X, most=most)
     assert [axis.extent for axis in part.axes] == [64, 2]
+
+
+def patches(side: int, channels: int, compute: Callable[[Handle], Handle]) -> str:
+    """How patches are made of an image: of [channels, rows, their pixels, columns, theirs], the
+    channels become the innermost."""
+    image = torch.randn(channels, 6, 2, 3, side)
+    with FusionDefinition() as fd:
+        turned = fd.ops.permute(compute(fd.from_pytorch(image)), [1, 3, 2, 4, 0])
+        fd.add_output(fd.ops.reshape(turned, [18, 2 * side * channels]))
+    fd.validate([image])
+    (kernel,) = fd.plan([image], target="cpu").kernels
+    return kernel.mapping
+
+
+@pytest.mark.parametrize(
+    ("side", "channels", "in_turn"),
+    [(4, 3, True), (2, 2, True), (16, 3, True), (16, 4, True), (17, 4, False), (7, 7, False)],
+)
+def test_pixels_of_patches_are_done_in_turn(side: int, channels: int, in_turn: bool) -> None:
+    """The gain is of few channels; of more elements, or of two axes that are not as short, tiles
+    are made."""
+    mapping = patches(side, channels, lambda x: x * 2.0)
+    assert ("tiles of" in mapping) == (not in_turn)
+
+
+def test_of_long_bodies_tiles_are_made() -> None:
+    def long(x: Handle) -> Handle:
+        for number in range(10):
+            x = x * 1.5 + (x - float(number)) * x
+        return x
+
+    assert "tiles of" in patches(16, 4, long)
