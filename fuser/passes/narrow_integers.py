@@ -56,6 +56,9 @@ _EQUALITIES = frozenset({"eq", "ne"})
 
 def narrow_integers(fusion: Fusion) -> Fusion:
     """`fusion` with such integers in 32 bits."""
+    made_wide = (out for s in fusion.statements for out in s.outs if out.dtype is DataType.Int)
+    if not any(out.is_tensor for out in made_wide):
+        return fusion
     of_32_bits = _of_32_bits(fusion)
     made: dict[Value, Value] = {}
 

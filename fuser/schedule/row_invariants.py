@@ -17,13 +17,29 @@ from fuser.schedule.bindings import Binding
 from fuser.schedule.index import Axis, terms_in, variables_of
 from fuser.schedule.loop_tree import IfPastCache, Loop, Node, Piece, Region, every_node
 from fuser.schedule.row_body import indices_in, names_in, nodes_read
-from fuser.schedule.statements import CheckedIndex, Let, Load
+from fuser.schedule.row_statements import Accumulate, Carry, Finish, Keep, Kept, Running
+from fuser.schedule.statements import (
+    CheckedIndex,
+    LaneCall,
+    Lanes,
+    Let,
+    Load,
+    Prefetch,
+    Store,
+)
 
 _OUTER = (Binding.PARALLEL, Binding.SERIAL, Binding.JOINED)
 """Loops that have one iteration after the other, with room for what is found before others."""
 
 _INNER = (Binding.SIMD, Binding.ROUNDS, Binding.SWEEP, Binding.CHUNKS, Binding.JOINED)
 """Loops over elements."""
+
+_OF_PARTS = Accumulate | Finish
+_FOLLOWED = (
+    *(Load, Let, CheckedIndex, Store, Prefetch, Loop, Lanes, LaneCall),
+    *(Keep, Kept, Running, Carry, Accumulate, Finish),
+)
+"""What loops may do of which it is known what they give other values."""
 
 Movable = Load | Let | CheckedIndex
 
@@ -79,9 +95,9 @@ def _indices(loop: Loop) -> tuple[Movable, ...]:
         return same.setdefault(node.name, node) == node
 
     for node in inside:
-        if is_same(node):
-            continue
-        if (name := getattr(node, "name", None)) is not None:
+        if not isinstance(node, _FOLLOWED):
+            return ()
+        if not is_same(node) and (name := _made_by(node)) is not None:
             changing.add(name)
             same.pop(name, None)
     read = {
@@ -92,6 +108,11 @@ def _indices(loop: Loop) -> tuple[Movable, ...]:
     }
     checked = {name for name, node in same.items() if isinstance(node, CheckedIndex)}
     return nodes_read(tuple(same.values()), read | checked, reporting=False)
+
+
+def _made_by(node: Node) -> str | None:
+    """What a node gives another value."""
+    return node.partial.name if isinstance(node, _OF_PARTS) else getattr(node, "name", None)
 
 
 def _changes(node: Movable, axes: set[Axis], changing: set[str]) -> bool:

@@ -7,12 +7,59 @@ import re
 import pytest
 import torch
 
-from fuser import FusionDefinition
+from fuser import DataType, FusionDefinition
 from fuser.errors import IndexOutOfRangeError
 from fuser.ir.interpret import interpret
+from fuser.ir.nodes import Value
+from fuser.ir.types import TensorType
+from fuser.schedule.bindings import Binding
+from fuser.schedule.expressions import Literal, Ref
+from fuser.schedule.index import ZERO, Axis, Index, Variable, index_of, of_axis
+from fuser.schedule.loop_tree import Loop, Node
+from fuser.schedule.row_invariants import indices_before_loops
+from fuser.schedule.row_statements import Finish, Partial
+from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 from tests.definitions import only_kernel
 
 ROWS, COLUMNS = 12, 300
+
+OUTER, INNER = Axis((0,), ROWS), Axis((1,), COLUMNS)
+INDEX, TABLE, OUT = (
+    Value(number, TensorType(dtype, (ROWS, COLUMNS)))
+    for number, dtype in enumerate((DataType.Int, DataType.Float, DataType.Float))
+)
+
+
+def read_at(*given: Node, index: str = "T0") -> tuple[Node, ...]:
+    """Loops that read a table at a checked index, which is made of what is given."""
+    check = CheckedIndex(
+        "T1_index", Ref(index, DataType.Int), ROWS, "index_select", wraps=False, outside=0
+    )
+    at = index_of(Variable("T1_index", ROWS)) * COLUMNS + of_axis(INNER)
+    store = Store(OUT, of_axis(OUTER) * COLUMNS + of_axis(INNER), Ref("T1", DataType.Float))
+    inner = Loop(INNER, Binding.JOINED, (*given, check, Load("T1", TABLE, at), store))
+    (loop,) = indices_before_loops([Loop(OUTER, Binding.JOINED, (inner,))])
+    assert isinstance(loop, Loop)
+    return loop.body
+
+
+def test_what_an_index_is_made_of_goes_before_the_loop_too() -> None:
+    body = read_at(Load("T0", INDEX, of_axis(OUTER)))
+    assert [type(node) for node in body] == [Load, CheckedIndex, Loop]
+
+
+@pytest.mark.parametrize("at", [of_axis(INNER), of_axis(OUTER) + of_axis(INNER) * 2])
+def test_an_index_of_each_element_stays(at: Index) -> None:
+    assert [type(node) for node in read_at(Load("T0", INDEX, at))] == [Loop]
+
+
+def test_an_index_of_what_is_finished_in_the_loop_stays() -> None:
+    fill = Literal(0, DataType.Int)
+    partial = Partial("T0", DataType.Int, DataType.Int, "add", ROWS, fill)
+    assert [type(node) for node in read_at(Finish(partial, of_axis(OUTER)))] == [Loop]
+    double = Let("T5", DataType.Int, Ref("T0", DataType.Int))
+    body = read_at(Finish(partial, ZERO), double, index="T5")
+    assert [type(node) for node in body] == [Loop]
 
 
 def mixed(index: torch.Tensor) -> tuple[FusionDefinition, list[torch.Tensor]]:
