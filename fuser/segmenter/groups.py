@@ -79,7 +79,7 @@ class Group:
             found += cost * times * (done - elements) if 1 < elements < done else 0
         return found
 
-    def divided(self, operations: OperationGraph, arithmetic: Arithmetic | None = None) -> int:
+    def unhidden(self, operations: OperationGraph, arithmetic: Arithmetic | None = None) -> int:
         """Instructions of divisions and costly functions that are done again at every point of what
         is stored: of what is another number for each element that is innermost in memory."""
         points = self._points(operations.atoms) if self.rows is None else None
@@ -293,7 +293,7 @@ class GroupMaker:
         again, arithmetic = self._done_at_places(group)
         own, repeated = self._instructions(group, again, arithmetic)
         alone = group.one_by_one(self.operations.atoms, self._machine, arithmetic)
-        alone += group.divided(self.operations, arithmetic) if self._machine.divides else 0
+        alone += group.unhidden(self.operations, arithmetic) if self._machine.unhidden else 0
         return self._machine.kernel_cost(group.moved, own, repeated, count, alone=alone)
 
     def has_few_rows(self, group: Group) -> bool:

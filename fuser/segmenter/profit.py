@@ -100,9 +100,9 @@ class Machine:
     wide: int = _WIDE
     """How many times longer costly functions take of float64 than of float32."""
 
-    divides: bool = False
-    """Whether divisions and roots that are done more often than there are elements are not hidden:
-    what is in the cache is there sooner."""
+    unhidden: bool = False
+    """Whether divisions, roots and costly functions that are done more often than there are
+    elements are not hidden: what is in the cache is there sooner."""
 
     in_strips: int = 1
     """How many times longer costly functions take in strips of columns, which have none for all
@@ -178,7 +178,7 @@ PROCESSOR = Machine(
     in_strips=2,
     gathered=20,
     checked=12,
-    divides=True,
+    unhidden=True,
     kept_row=1 << 19,
     few_columns=8,
     rounds_in_software=True,
