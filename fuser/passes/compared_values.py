@@ -35,8 +35,8 @@ from fuser.ir.nodes import (
 from fuser.ir.pointwise import EXACT_ROWS
 
 _EXTREMES = ("max", "min", "cummax", "cummin")
-_EQUALITIES = ("eq", "ne")
-COMPARISONS = (*_EQUALITIES, "lt", "le", "gt", "ge")
+EQUALITIES = ("eq", "ne")
+COMPARISONS = (*EQUALITIES, "lt", "le", "gt", "ge")
 
 _Definitions = Mapping[Value, Statement]
 
@@ -79,7 +79,7 @@ def _is_exact(op: str, args: tuple[Value, ...], definitions: _Definitions) -> bo
     """Whether the outcome of a comparison shows how its operands are rounded."""
     if any(_extreme(arg, definitions) is not None for arg in args):
         return True
-    return op in _EQUALITIES and not any(_is_constant(arg, definitions) for arg in args)
+    return op in EQUALITIES and not any(_is_constant(arg, definitions) for arg in args)
 
 
 def _extreme(value: Value, definitions: _Definitions) -> Value | None:

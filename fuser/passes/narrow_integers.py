@@ -34,7 +34,7 @@ from fuser.ir.nodes import (
     operands,
 )
 from fuser.passes.bounds import KnownBounds
-from fuser.passes.compared_values import COMPARISONS
+from fuser.passes.compared_values import COMPARISONS, EQUALITIES
 from fuser.passes.constants import converted_scalar
 from fuser.passes.ranges import Ranges
 from fuser.passes.rewrite import Emitter, rewrite
@@ -51,7 +51,6 @@ _SAME_IN_32_BITS = frozenset(
 """Functions of integers that are, where neither operands nor results have more."""
 
 _SUMS = frozenset({"add", "sub", "neg"})
-_EQUALITIES = frozenset({"eq", "ne"})
 
 
 def narrow_integers(fusion: Fusion) -> Fusion:
@@ -132,7 +131,7 @@ def _of_32_bits(fusion: Fusion) -> set[Value]:
         op, out = statement.op, statement.outs[0]
         read = list(_wide_operands(op))
         adds = out in equated and _adds(op)
-        if adds or (isinstance(op, Pointwise) and op.op in _EQUALITIES):
+        if adds or (isinstance(op, Pointwise) and op.op in EQUALITIES):
             equated.update(read)
         keeps = known.is_linear(out) or (adds and any(map(known.is_place, read)))
         is_narrow = _can_be_narrow(op, out) and known.fits(out) and not keeps

@@ -13,7 +13,7 @@ from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Value
 from fuser.ir.types import TensorType
 from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import Literal, Ref
+from fuser.schedule.expressions import Convert, Expression, IndexValue, Literal, Ref
 from fuser.schedule.index import ZERO, Axis, Index, Variable, index_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_invariants import indices_before_loops
@@ -30,11 +30,12 @@ INDEX, TABLE, OUT = (
 )
 
 
-def read_at(*given: Node, index: str = "T0") -> tuple[Node, ...]:
+FOUND: Expression = Ref("T0", DataType.Int)
+
+
+def read_at(*given: Node, index: Expression = FOUND) -> tuple[Node, ...]:
     """Loops that read a table at a checked index, which is made of what is given."""
-    check = CheckedIndex(
-        "T1_index", Ref(index, DataType.Int), ROWS, "index_select", wraps=False, outside=0
-    )
+    check = CheckedIndex("T1_index", index, ROWS, "index_select", wraps=False, outside=0)
     at = index_of(Variable("T1_index", ROWS)) * COLUMNS + of_axis(INNER)
     store = Store(OUT, of_axis(OUTER) * COLUMNS + of_axis(INNER), Ref("T1", DataType.Float))
     inner = Loop(INNER, Binding.JOINED, (*given, check, Load("T1", TABLE, at), store))
@@ -53,12 +54,19 @@ def test_an_index_of_each_element_stays(at: Index) -> None:
     assert [type(node) for node in read_at(Load("T0", INDEX, at))] == [Loop]
 
 
+def test_an_index_that_is_computed_of_a_place_stays() -> None:
+    """Also where that is not all of what is computed, or of what is checked."""
+    place = Convert(IndexValue(of_axis(INNER), DataType.Int32), DataType.Int)
+    assert [type(node) for node in read_at(Let("T0", DataType.Int, place))] == [Loop]
+    assert [type(node) for node in read_at(index=place)] == [Loop]
+
+
 def test_an_index_of_what_is_finished_in_the_loop_stays() -> None:
     fill = Literal(0, DataType.Int)
     partial = Partial("T0", DataType.Int, DataType.Int, "add", ROWS, fill)
     assert [type(node) for node in read_at(Finish(partial, of_axis(OUTER)))] == [Loop]
     double = Let("T5", DataType.Int, Ref("T0", DataType.Int))
-    body = read_at(Finish(partial, ZERO), double, index="T5")
+    body = read_at(Finish(partial, ZERO), double, index=Ref("T5", DataType.Int))
     assert [type(node) for node in body] == [Loop]
 
 
