@@ -1,4 +1,4 @@
-"""Steps of random definitions that make rows, or scatter them: reductions, gathers, scatters."""
+"""Steps of random definitions that make rows, or choose of them: reductions, gathers."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def index_select(writer: Writer) -> None:
     others = math.prod(writer.shape(position)) // size
     if count * others > writer.scale.max_elements:
         return
-    index = _index(writer, writer.pick([(), (count,), (count,)]), size)
+    index = new_index(writer, writer.pick([(), (count,), (count,)]), size)
     writer.add(
         lambda fd, v: fd.ops.index_select(v[position], v[index], dim), writer.facts[position]
     )
@@ -233,7 +233,7 @@ def gather(writer: Writer) -> None:
     shape = [writer.draw(st.integers(min(1, n), n)) for n in writer.shape(position)]
     shape[dim] = writer.pick(writer.scale.counts)
     if math.prod(shape) <= writer.scale.max_count:
-        index = _index(writer, tuple(shape), size)
+        index = new_index(writer, tuple(shape), size)
         writer.add(lambda fd, v: fd.ops.gather(v[position], v[index], dim), writer.facts[position])
 
 
@@ -249,7 +249,7 @@ def take_along_axis(writer: Writer) -> None:
     ]
     shape[dim] = writer.pick(writer.scale.counts)
     if math.prod(shape) <= writer.scale.max_count:
-        index = _index(writer, tuple(shape), size, lowest=-size)
+        index = new_index(writer, tuple(shape), size, lowest=-size)
         writer.add(
             lambda fd, v: fd.ops.take_along_axis(v[position], v[index], dim),
             writer.facts[position],
@@ -276,7 +276,7 @@ def _gathered(writer: Writer) -> tuple[int, int, int] | None:
     return position, dim, size
 
 
-def _index(writer: Writer, shape: tuple[int, ...], size: int, lowest: int = 0) -> int:
+def new_index(writer: Writer, shape: tuple[int, ...], size: int, lowest: int = 0) -> int:
     """The position of an index below `size`: a new input, or made by the definition."""
     dtype = writer.pick(INTEGERS)
     count = math.prod(shape)
@@ -297,100 +297,6 @@ def _index(writer: Writer, shape: tuple[int, ...], size: int, lowest: int = 0) -
     return len(writer.handles) - 1
 
 
-# -- scatters ------------------------------------------------------------------------------------
-
-
-def scatter_add(writer: Writer) -> None:
-    """Elements added at an index, which may be the same along some dimensions; some meet."""
-    scattered = _scattered(writer)
-    if scattered is None:
-        return
-    position, source, dim, size = scattered
-    shape = writer.shape(position)
-    same = writer.draw(st.booleans())
-    sizes = tuple(1 if same and d != dim else n for d, n in enumerate(writer.shape(source)))
-    if math.prod(sizes) > writer.scale.max_count:
-        return
-    index = _index(writer, sizes, size)
-    whole = list(writer.shape(source))
-
-    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
-        at = fd.ops.expand(values[index], whole) if same else values[index]
-        return fd.ops.scatter_add(values[position], at, values[source], dim)
-
-    assert len(shape) == len(whole)
-    writer.add(step, _sum_of(writer, position, source))
-
-
-def index_add(writer: Writer) -> None:
-    """Slices added along a dimension; some meet."""
-    scattered = _scattered(writer)
-    if scattered is None:
-        return
-    position, source, dim, size = scattered
-    index = _index(writer, (writer.shape(source)[dim],), size)
-    writer.add(
-        lambda fd, v: fd.ops.index_add(v[position], v[index], v[source], dim),
-        _sum_of(writer, position, source),
-    )
-
-
-def index_put_accumulate(writer: Writer) -> None:
-    """Rows added at an index of one dimension, or of two; some count from the end."""
-    scattered = _scattered(writer, dim=0)
-    if scattered is None:
-        return
-    position, source, _, size = scattered
-    count, *rest = writer.shape(source)
-    split = count % 2 == 0 and writer.draw(st.booleans())
-    shape = (2, count // 2) if split else (count,)
-    index = _index(writer, shape, size, lowest=-size)
-
-    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
-        rows = fd.ops.reshape(values[source], [*shape, *rest]) if split else values[source]
-        return fd.ops.index_put_accumulate(values[position], values[index], rows)
-
-    writer.add(step, _sum_of(writer, position, source))
-
-
-def _scattered(writer: Writer, dim: int | None = None) -> tuple[int, int, int, int] | None:
-    """Data of exact numbers, and a source made of it that is shorter, or longer, along a dimension.
-
-    Sums of 16-bit numbers are rounded by torch after each addition, so these are left out.
-    """
-    position = writer.operand(
-        lambda h, k: (
-            0 not in h.value.shape
-            and len(h.value.shape) > 0
-            and k.exact
-            and h.dtype() in (DataType.Float, DataType.Double, *INTEGERS)
-        )
-    )
-    if position is None:
-        return None
-    shape = writer.shape(position)
-    along = writer.draw(st.integers(0, len(shape) - 1)) if dim is None else dim
-    others = math.prod(shape) // shape[along]
-    counts = [n for n in writer.scale.counts if n * others <= writer.scale.max_elements]
-    if not counts:
-        return None
-    count = writer.pick(counts)
-    picks = _index(writer, (count,), shape[along])
-    facts = writer.facts[position]
-    writer.add(lambda fd, v: fd.ops.index_select(v[position], v[picks], along), facts)
-    return position, len(writer.handles) - 1, along, shape[along]
-
-
-def _sum_of(writer: Writer, position: int, source: int) -> Known | None:
-    """The facts of data with all of a source added to one place."""
-    data, added = writer.facts[position], writer.facts[source]
-    assert data.bits is not None
-    assert added.bits is not None
-    bound = data.bound + added.bound * math.prod(writer.shape(source))
-    return known(bound, max(data.bits, added.bits))
-
-
 REDUCTIONS = (reduce_, reduce_, product, truth, variance, position_of_extreme)
 NORMALIZATIONS = (softmax, layernorm, beside_its_rows, several_times)
 GATHERS = (index_select, gather, take_along_axis, select)
-SCATTERS = (scatter_add, index_add, index_put_accumulate)

@@ -26,8 +26,9 @@ from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from tests.random_places import COMPUTED_PLACES
 from tests.random_resizes import RESIZES
-from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS, SCATTERS
+from tests.random_row_steps import GATHERS, NORMALIZATIONS, REDUCTIONS
 from tests.random_scans import SCANS
+from tests.random_scatters import SCATTERS
 from tests.random_steps import FACTORIES, LOGARITHMS, METADATA, NARROW, POINTWISE, SLICES
 from tests.random_values import (
     DTYPES,

@@ -17,7 +17,7 @@ from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.runtime.backend import CpuBackend
 from fuser.runtime.executor import Runner
-from tests import compiled_programs, fuzz, random_row_steps, random_steps
+from tests import compiled_programs, fuzz, random_row_steps, random_scatters, random_steps
 from tests.program_patterns import STATEMENTS, VALUES
 from tests.random_programs import Line, Program, program_of
 from tests.random_values import LARGE, SMALL
@@ -87,7 +87,7 @@ def test_smaller_programs_have_fewer_lines_or_results():
 
 def test_every_family_takes_part():
     steps = set(fuzz.every_step())
-    for module in (random_steps, random_row_steps):
+    for module in (random_steps, random_row_steps, random_scatters):
         for name, family in vars(module).items():
             if name.isupper() and isinstance(family, tuple) and all(map(callable, family)):
                 assert steps.issuperset(family), name

@@ -163,10 +163,10 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
                 self.fence()
 
     @contextmanager
-    def scope(self) -> Generator[None]:
+    def scope(self, head: str = "") -> Generator[None]:
         """Print, meanwhile, a block with names of its own."""
         known, counted = set(self.expressions.lane_arrays), self._threads_counted
-        with self.out.block(""):
+        with self.out.block(head):
             yield
         self.expressions.lane_arrays.intersection_update(known)
         self._threads_counted = counted

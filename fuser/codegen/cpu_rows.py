@@ -94,6 +94,8 @@ class CpuRowPrinter(CpuKernel):
                 cpu_scatter.unlisted_rows(self, node)
             case scatters.ListLoop():
                 cpu_scatter.each_point(self, node)
+            case scatters.IfBelow():
+                cpu_scatter.if_below(self, node)
             case (
                 rows.FinishPowers()
                 | scatters.WarpPoints()
@@ -204,6 +206,7 @@ def _streams(nodes: tuple[Node, ...]) -> bool:
                 Loop(body=body)
                 | scatters.IfListed(body=body)
                 | scatters.ListLoop(body=body)
+                | scatters.IfBelow(body=body)
                 | IfPastCache(body=body)
             ):
                 if _streams(body):

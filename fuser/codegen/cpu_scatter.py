@@ -15,6 +15,7 @@ from fuser.schedule.expressions import Ref
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.row_statements import KeepAt
 from fuser.schedule.scatter_nodes import (
+    IfBelow,
     IfListed,
     ListLoop,
     PointLists,
@@ -116,6 +117,15 @@ def each_point(kernel: CpuKernel, node: ListLoop) -> None:
             inside = f"listed + {ahead} < {name}_points_count ? listed + {ahead} : listed"
             kernel.out.line(f"const long long {node.later} = {name}_points[{inside}];")
         kernel.nodes(node.body)
+
+
+def if_below(kernel: CpuKernel, node: IfBelow) -> None:
+    """What is done with points of one tensor, and with those of others."""
+    end = kernel.sizes.parameter(f"{node.name}_end", node.end)
+    with kernel.scope(f"if ({node.name} < {end})"):
+        kernel.nodes(node.body)
+    with kernel.scope("else"):
+        kernel.nodes(node.otherwise)
 
 
 def _has_lists(nodes: tuple[Node, ...]) -> bool:

@@ -60,7 +60,8 @@ class ExpressionPrinter:
         """Truth values that are several together, by name."""
         self.compares_choices = False
         """Whether something has been compared that depends on a choice, here or in a function, or
-        truth values were combined one after the other, or a place is read that a choice tells."""
+        made an integer, or truth values were combined one after the other, or a place is read that
+        a choice tells."""
 
     def type(self, dtype: DataType) -> str:
         """The C type of `dtype`."""
@@ -164,6 +165,8 @@ class ExpressionPrinter:
         given = self.print(convert.of, owner)
         if convert.of.dtype.is_floating and _is_narrow_integer(convert.dtype):
             given = f"{self.type(DataType.Int32)}({given})"
+        elif convert.of.dtype.is_floating and convert.dtype.is_integral:
+            self.compares_choices |= self._depends_on_choice(convert.of)
         if convert.dtype.is_floating and self._is_compared(convert.of):
             wide = convert.dtype.compute
             yes, no = (self._literal(number, wide) for number in (1, 0))

@@ -86,8 +86,9 @@ class KernelSource:
     contracts: bool = True
     """Whether the compiler may round a product and a sum at once: see `rounding.py`."""
     compares_choices: bool = False
-    """Whether something is compared that depends on a choice, here or in a function, or truth
-    values are combined one after the other, or a place is read that a choice tells."""
+    """Whether something is compared that depends on a choice, here or in a function, or made an
+    integer, or truth values are combined one after the other, or a place is read that a choice
+    tells."""
     calls_in_lanes: bool = False
     """Whether functions of all lanes at once are called between loops over lanes."""
 

@@ -14,6 +14,7 @@ from fuser.passes.dead_code import remove_dead_code
 from fuser.passes.empty_values import fill_empty_values
 from fuser.passes.few_elements import fold_few_elements
 from fuser.passes.gather_above_pointwise import move_gathers_up
+from fuser.passes.joined_scatters import join_scatters
 from fuser.passes.known_choices import take_known_choices
 from fuser.passes.known_indices import mark_known_indices
 from fuser.passes.lone_elements import take_lone_elements
@@ -48,6 +49,8 @@ PASSES: tuple[Pass, ...] = (
     pad_range_scatters,
     # After ranges: a pad at a known place reads less than a comparison with every place.
     compare_in_scatters,
+    # After both: of what is left, each would be a kernel.
+    join_scatters,
     # After ranges: a slice reads no index, and moved up it would be a gather of each operand.
     move_gathers_up,
     # A variance is two sums, one after the other: what shares a kernel depends on it.

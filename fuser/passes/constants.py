@@ -6,10 +6,13 @@ import torch
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.interpret import evaluate
-from fuser.ir.nodes import Cast, Constant, Full, Pointwise, Value, scalar
+from fuser.ir.nodes import Cast, Constant, Full, MetadataOperation, Pointwise, Value, scalar
 from fuser.passes.rewrite import Emitter
 
 _CPU = torch.device("cpu")
+
+_STEPS = 8
+"""How far up zeros are looked for; constant folding has made most of them one operation."""
 
 
 def number_of(value: Value, emit: Emitter) -> Constant | None:
@@ -23,6 +26,20 @@ def number_of(value: Value, emit: Emitter) -> Constant | None:
             return converted(fill, op.dtype) if isinstance(fill, Constant) else None
         case _:
             return None
+
+
+def zero_in(value: Value, emit: Emitter) -> Constant | None:
+    """The zero that a tensor is full of."""
+    root = value
+    for _ in range(_STEPS):
+        op = emit.producer(root)
+        if not isinstance(op, MetadataOperation | Cast):
+            break
+        root = op.arg
+    number = number_of(root, emit)
+    if number is None or number.value != 0:
+        return None
+    return converted(number, value.dtype)
 
 
 def converted(number: Constant, dtype: DataType) -> Constant:

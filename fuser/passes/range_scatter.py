@@ -20,12 +20,10 @@ from fuser.ir.infer import infer
 from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import (
     Broadcast,
-    Cast,
     Constant,
     Flip,
     Full,
     Fusion,
-    MetadataOperation,
     Operation,
     Pad,
     Pointwise,
@@ -34,12 +32,9 @@ from fuser.ir.nodes import (
     Value,
     View,
 )
-from fuser.passes.constants import converted, number_of
+from fuser.passes.constants import zero_in
 from fuser.passes.ranges import Range, Ranges
 from fuser.passes.rewrite import Emitter, rewrite
-
-_STEPS = 8
-"""How far up zeros are looked for; constant folding has made most of them one operation."""
 
 
 def pad_range_scatters(fusion: Fusion) -> Fusion:
@@ -86,27 +81,13 @@ def _added(op: Scatter, places: Range, emit: Emitter) -> Operation | Value | Non
         source = emit.leading(source, op.index.shape)
     elif op.mode == "index_put_accumulate" and len(op.index.shape) != 1:
         source = emit.add(View(source, (places.count, *op.arg.shape[1:])))
-    zero = _zero(op.arg, emit)
+    zero = zero_in(op.arg, emit)
     if zero is not None:
         return _spread(op, source, places, emit.add(zero), emit)
     if infer(Pointwise("add", (op.arg, op.arg)))[0].dtype is not op.arg.dtype:
         return None
     fill = emit.add(Constant(zero_to_add(op.arg.dtype), op.arg.dtype))
     return Pointwise("add", (op.arg, _spread(op, source, places, fill, emit)))
-
-
-def _zero(value: Value, emit: Emitter) -> Constant | None:
-    """The zero that a tensor is full of."""
-    root = value
-    for _ in range(_STEPS):
-        op = emit.producer(root)
-        if not isinstance(op, MetadataOperation | Cast):
-            break
-        root = op.arg
-    number = number_of(root, emit)
-    if number is None or number.value != 0:
-        return None
-    return converted(number, value.dtype)
 
 
 def _spread(op: Scatter, source: Value, places: Range, fill: Value, emit: Emitter) -> Value:

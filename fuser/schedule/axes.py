@@ -62,7 +62,11 @@ def replace_axes(sweep: AnySweep, replaced: Mapping[Axis, Index]) -> AnySweep:
     """A sweep with axes replaced in every index."""
     if not replaced:
         return sweep
-    change = substitution(replaced)
+    return with_indices(sweep, substitution(replaced))
+
+
+def with_indices(sweep: AnySweep, change: Callable[[Index], Index]) -> AnySweep:
+    """A sweep with every index changed."""
     return dataclasses.replace(
         sweep,
         code=tuple(with_index(node, change) for node in sweep.code),

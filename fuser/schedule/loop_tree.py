@@ -119,6 +119,7 @@ ProcessorNode = (
     | scatters.UnlistedRows
     | IfPastCache
     | scatters.ListLoop
+    | scatters.IfBelow
 )
 """What only kernels of rows and scatters of a processor have."""
 
@@ -179,7 +180,7 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
                 yield from every_node((*node.body, *node.epilogue))
             case scatters.IfListed():
                 yield from every_node((*node.body, *node.otherwise, *node.one))
-            case IfPastCache():
+            case IfPastCache() | scatters.IfBelow():
                 yield from every_node((*node.body, *node.otherwise))
             case Share():
                 yield from every_node((*node.totals, *node.body))

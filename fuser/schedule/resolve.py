@@ -28,7 +28,7 @@ from fuser.schedule.expressions import (
 )
 from fuser.schedule.index import Index
 from fuser.schedule.row_body import AnySweep, Code, without_dead_code
-from fuser.schedule.row_statements import Keep
+from fuser.schedule.row_statements import Keep, KeepAt
 from fuser.schedule.statements import CheckedIndex, Let
 from fuser.schedule.zero_sums import is_unsigned, without_zero
 
@@ -60,6 +60,8 @@ def with_known(sweep: AnySweep, known: Mapping[str, Expression], lets: Iterable[
                 code.append(dataclasses.replace(node, expression=known[node.name]))
             case CheckedIndex():
                 code.append(dataclasses.replace(node, value=replaced(node.value, known)))
+            case KeepAt():
+                code.append(dataclasses.replace(node, source=replaced(node.source, known)))
             case Keep(source=source) if source is not None or node.name in known:
                 kept = replaced(source, known) if source is not None else known[node.name]
                 code.append(dataclasses.replace(node, source=kept))

@@ -21,7 +21,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import point_count
 from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref, SizeValue, leaves
 from fuser.schedule.index import ZERO, Axis, Index, variables_of
-from fuser.schedule.row_statements import Accumulate, Keep, Kept, RowTile, Running
+from fuser.schedule.row_statements import Accumulate, Keep, KeepAt, Kept, RowTile, Running
 from fuser.schedule.statements import CheckedIndex, Let, Load, Prefetch, Store, draws
 
 
@@ -42,7 +42,7 @@ class Fold:
     keeps_nan: bool = True
 
 
-Code = Load | Let | CheckedIndex | Keep | Kept | Running
+Code = Load | Let | CheckedIndex | Keep | KeepAt | Kept | Running
 AnyCode = TypeVar("AnyCode", bound=Code)
 AnySweep = TypeVar("AnySweep", bound="Sweep")
 
@@ -154,7 +154,7 @@ class RowBody:
 
 def as_lane(node: Code) -> Load | Let | CheckedIndex:
     """A node whose name is that of an array, of which it makes one lane."""
-    assert not isinstance(node, Keep | Kept | Running), "not an array of lanes"
+    assert not isinstance(node, Keep | KeepAt | Kept | Running), "not an array of lanes"
     return dataclasses.replace(node, in_lanes=True)
 
 
@@ -217,7 +217,7 @@ def without_dead_code(sweep: AnySweep) -> AnySweep:
 
 
 def _reports(node: Code) -> bool:
-    return isinstance(node, Keep) or (isinstance(node, CheckedIndex) and node.reports)
+    return isinstance(node, Keep | KeepAt) or (isinstance(node, CheckedIndex) and node.reports)
 
 
 def rewrite_alike(
@@ -260,6 +260,8 @@ def _read_by(node: Code | Fold | Store | Accumulate) -> tuple[Expression | None,
             return node.value, ZERO
         case Keep():
             return node.source or Ref(node.name, node.dtype), ZERO
+        case KeepAt():
+            return node.source, node.at
         case Kept():
             return None, ZERO
         case _:

@@ -10,14 +10,18 @@ clamped index is gathered, lane by lane; what a part reads is a run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from fuser.schedule.axes import replace_axes
-from fuser.schedule.index import Axis, Index, of_axis
+from fuser.schedule.axes import replace_axes, with_indices
+from fuser.schedule.index import Axis, Index, Variable, index_of, of_axis, rewrite
 from fuser.schedule.pieces import in_span, spans_along
 from fuser.schedule.resolve import resolve
-from fuser.schedule.row_body import Sweep
+from fuser.schedule.row_body import Code, Sweep
 from fuser.segmenter.profit import MOST_PARTS
+
+MOST_NUMBERED = 8
+"""Parts by a number: each is a branch with a loop of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,16 @@ class Part:
         return end - start
 
 
+@dataclass(frozen=True, slots=True)
+class PartByNumber:
+    """What is done `once`, and in a sweep, while a number is below `end`, and not in a part before
+    this one."""
+
+    end: int
+    once: tuple[Code, ...]
+    sweep: Sweep
+
+
 def parts_of(sweep: Sweep, shortest: int) -> list[Part]:
     """The parts of the innermost loop of a sweep; all of it if nothing is decided along it, or a
     part had fewer elements than `shortest`."""
@@ -51,6 +65,32 @@ def parts_of(sweep: Sweep, shortest: int) -> list[Part]:
     if not 1 < len(spans) <= MOST_PARTS or min(end - at for at, end in spans) < shortest:
         return [Part(sweep)]
     return [_part(sweep, inner, number, span) for number, span in enumerate(spans)]
+
+
+def parts_by(number: Variable, once: Sequence[Code], sweep: Sweep) -> list[PartByNumber]:
+    """What is done `once` and in a sweep, by a number that both read, such as that of a point; for
+    any number, if nothing depends on where it lies, or too much."""
+    axis = Axis((-1,), number.extent)
+    whole = replace(sweep, code=(*once, *sweep.code))
+    whole = with_indices(whole, lambda index: _renumbered(index, number, axis))
+    spans = spans_along(axis, whole.lets, whole.indices())
+    if not 1 < len(spans) <= MOST_NUMBERED:
+        return [PartByNumber(number.extent, tuple(once), sweep)]
+    names = {node.name for node in once}
+    parts: list[PartByNumber] = []
+    for at, span in enumerate(spans):
+        own, place = in_span(axis, at, span)
+        moved = resolve(replace_axes(whole, {axis: place}))
+        moved = replace_axes(moved, {own: index_of(number) + Index(-span[0])})
+        first = tuple(node for node in moved.code if node.name in names)
+        rest = tuple(node for node in moved.code if node.name not in names)
+        parts.append(PartByNumber(span[1], first, replace(moved, code=rest)))
+    return parts
+
+
+def _renumbered(index: Index, number: Variable, axis: Axis) -> Index:
+    """An index with an axis in place of a number."""
+    return rewrite(index, lambda term: of_axis(axis) if term == number else None)
 
 
 def _part(sweep: Sweep, axis: Axis, number: int, span: tuple[int, int]) -> Part:

@@ -10,6 +10,7 @@ A thread that makes a row sums its points in the first cache, and asks for what 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fuser.ir.dtypes import DataType
@@ -26,10 +27,12 @@ from fuser.schedule.loop_tree import Loop, Node, Region, every_node, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
+from fuser.schedule.row_parts import PartByNumber, parts_by, parts_of
 from fuser.schedule.row_statements import Kept, RowArray
 from fuser.schedule.scatter_elements import at_once, held_type, scatter_of
 from fuser.schedule.scatter_lists import ListBody, trace_lists
 from fuser.schedule.scatter_nodes import (
+    IfBelow,
     IfListed,
     ListLoop,
     PointLists,
@@ -113,7 +116,7 @@ def _rows(segment: Segment, body: ScatteredRows, parameters: CpuRowParameters) -
         *body.of_row,
         RowArray(kept.name, kept.dtype, kept.axes),
         *nested(outer, Binding.SERIAL, _swept(body.begun, parameters)),
-        *nested(body.added.axes, Binding.SERIAL, (*body.added.code, body.placed)),
+        *nested(body.added.axes[:-1], Binding.SERIAL, _point_by_point(body.added, parameters)),
         *nested(outer, Binding.SERIAL, _swept(body.last, parameters)),
     )
     axes = dict.fromkeys((*body.rows, *body.begun.axes, *body.added.axes))
@@ -129,6 +132,16 @@ def _rows(segment: Segment, body: ScatteredRows, parameters: CpuRowParameters) -
         mapping="cpu scatter, row by row",
         parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),
+    )
+
+
+def _point_by_point(sweep: Sweep, parameters: CpuRowParameters) -> tuple[Node, ...]:
+    """Loops over the innermost axis of points, in parts where they come from several tensors."""
+    if not sweep.axes:
+        return sweep.code
+    return tuple(
+        Loop(sweep.axes[-1], Binding.SERIAL, part.sweep.code, span=part.own_span)
+        for part in parts_of(sweep, parameters.shortest_part)
     )
 
 
@@ -208,15 +221,24 @@ class _ListedRows:
         columns = axis.extent // rows
         return (UnlistedRows(self.name, body.rows[0], axis, columns, (loop,)),)
 
+    def _by_point(self, parts: Sequence[PartByNumber]) -> tuple[Node, ...]:
+        """What is done of a point, by its number."""
+        first, *others = parts
+        nodes = (*first.once, *_swept(first.sweep, self.parameters))
+        if not others:
+            return nodes
+        return (IfBelow(self.body.point.name, first.end, nodes, self._by_point(others)),)
+
     def listed(self, which: WhichPoints, sweep: Sweep) -> ListLoop:
-        """A sweep for points of a row. They lie anywhere: those that come later are asked for."""
+        """A sweep for points of a row, which may come from several tensors. They lie anywhere:
+        those that come later are asked for."""
         point, inner = self.body.point, sweep.axes[-1]
         lanes = 1 << min(ASKED, inner.extent).bit_length() - 1
         later = Variable(f"{point.name}_later", point.extent)
         read = [load for load in consecutive(sweep) if load.at.coefficient(point)]
         if not read or which is WhichPoints.LAST or lanes == 1:
-            loops = _swept(sweep, self.parameters)
-            return ListLoop(self.name, point.name, which, (*self.body.of_point, *loops))
+            parts = parts_by(point, self.body.of_point, sweep)
+            return ListLoop(self.name, point.name, which, self._by_point(parts))
         asked: list[Prefetch] = []
         for load in read:
             terms = ((later if t == point else t, c) for t, c in load.at.terms)

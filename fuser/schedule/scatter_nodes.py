@@ -80,6 +80,17 @@ class ListLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class IfBelow:
+    """`body`, if the number of a point, `name`, is below `end`, else `otherwise`: points of one
+    tensor, and those of others."""
+
+    name: str
+    end: int
+    body: tuple[Node, ...]
+    otherwise: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WarpPoints:
     """Each warp of a GPU takes 32 of the points that `axes` number, and some columns of them.
 

@@ -27,14 +27,13 @@ from fuser.segmenter import Segment
 @dataclass(frozen=True, slots=True)
 class ScatteredRows:
     """What is done for each of `rows`: `of_row` once, `begun` and `last` for every element of it,
-    before its points and after, and `added` for every point, which is then `placed`."""
+    before its points and after, and `added` for every point, which is kept where it belongs."""
 
     prologue: tuple[Let, ...]
     rows: Axes
     of_row: tuple[Code, ...]
     begun: Sweep
     added: Sweep
-    placed: KeepAt
     last: Sweep
 
 
@@ -70,8 +69,7 @@ class _RowTracer(ScatterTracer):
             rows=tuple(axis for index in at[: op.dim] for axis in axes_of(index)),
             of_row=(*given.once, *source.once, *of_result),
             begun=Sweep(axes, (*given.each, keep)),
-            added=Sweep(axes_of(point), (*each, added)),
-            placed=placed,
+            added=Sweep(axes_of(point), (*each, added, placed)),
             last=last,
         )
         return _with_merged_rows(body)

@@ -90,9 +90,9 @@ def _added(body: ScatteredRows, lanes: int) -> tuple[Node, ...]:
     """What each point adds, some of them at once."""
     sweep = body.added
     if not sweep.axes:
-        return (*sweep.code, body.placed)
+        return sweep.code
     taken = neighbours(sweep, sweep.axes[-1], lanes, Vectors(lanes) if lanes > 1 else None)
-    each = Loop(taken.lane, Binding.LANES, (*taken.each.code, body.placed))
+    each = Loop(taken.lane, Binding.LANES, taken.each.code)
     return _shared_out(sweep, (*taken.once, each), lanes)
 
 

@@ -1,0 +1,133 @@
+"""Steps of random definitions that scatter."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import strategies as st
+
+from fuser import DataType, FusionDefinition
+from fuser.frontend.handles import Handle
+from tests.random_row_steps import new_index
+from tests.random_values import INTEGERS, Known, Writer, known
+
+
+def scatter_add(writer: Writer) -> None:
+    """Elements added at an index, which may be the same along some dimensions; some meet."""
+    scattered = _scattered(writer)
+    if scattered is None:
+        return
+    position, source, dim, size = scattered
+    shape = writer.shape(position)
+    same = writer.draw(st.booleans())
+    sizes = tuple(1 if same and d != dim else n for d, n in enumerate(writer.shape(source)))
+    if math.prod(sizes) > writer.scale.max_count:
+        return
+    index = new_index(writer, sizes, size)
+    whole = list(writer.shape(source))
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        at = fd.ops.expand(values[index], whole) if same else values[index]
+        return fd.ops.scatter_add(values[position], at, values[source], dim)
+
+    assert len(shape) == len(whole)
+    writer.add(step, _sum_of(writer, position, source))
+
+
+def index_add(writer: Writer) -> None:
+    """Slices added along a dimension; some meet."""
+    scattered = _scattered(writer)
+    if scattered is None:
+        return
+    position, source, dim, size = scattered
+    index = new_index(writer, (writer.shape(source)[dim],), size)
+    writer.add(
+        lambda fd, v: fd.ops.index_add(v[position], v[index], v[source], dim),
+        _sum_of(writer, position, source),
+    )
+
+
+def index_put_accumulate(writer: Writer) -> None:
+    """Rows added at an index of one dimension, or of two; some count from the end."""
+    scattered = _scattered(writer, dim=0)
+    if scattered is None:
+        return
+    position, source, _, size = scattered
+    count, *rest = writer.shape(source)
+    split = count % 2 == 0 and writer.draw(st.booleans())
+    shape = (2, count // 2) if split else (count,)
+    index = new_index(writer, shape, size, lowest=-size)
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        rows = fd.ops.reshape(values[source], [*shape, *rest]) if split else values[source]
+        return fd.ops.index_put_accumulate(values[position], values[index], rows)
+
+    writer.add(step, _sum_of(writer, position, source))
+
+
+def _scattered(writer: Writer, dim: int | None = None) -> tuple[int, int, int, int] | None:
+    """Data of exact numbers, and a source made of it that is shorter, or longer, along a dimension.
+
+    Sums of 16-bit numbers are rounded by torch after each addition, so these are left out.
+    """
+    position = writer.operand(
+        lambda h, k: (
+            0 not in h.value.shape
+            and len(h.value.shape) > 0
+            and k.exact
+            and h.dtype() in (DataType.Float, DataType.Double, *INTEGERS)
+        )
+    )
+    if position is None:
+        return None
+    shape = writer.shape(position)
+    along = writer.draw(st.integers(0, len(shape) - 1)) if dim is None else dim
+    others = math.prod(shape) // shape[along]
+    counts = [n for n in writer.scale.counts if n * others <= writer.scale.max_elements]
+    if not counts:
+        return None
+    count = writer.pick(counts)
+    picks = new_index(writer, (count,), shape[along])
+    facts = writer.facts[position]
+    writer.add(lambda fd, v: fd.ops.index_select(v[position], v[picks], along), facts)
+    return position, len(writer.handles) - 1, along, shape[along]
+
+
+def _sum_of(writer: Writer, position: int, source: int) -> Known | None:
+    """The facts of data with all of a source added to one place."""
+    data, added = writer.facts[position], writer.facts[source]
+    assert data.bits is not None
+    assert added.bits is not None
+    bound = data.bound + added.bound * math.prod(writer.shape(source))
+    return known(bound, max(data.bits, added.bits))
+
+
+def sum_of_scatters(writer: Writer) -> None:
+    """Slices, and multiples of them, added to zeros at indices of their own, and then together."""
+    scattered = _scattered(writer)
+    if scattered is None:
+        return
+    position, source, dim, size = scattered
+    count = writer.shape(source)[dim]
+    shape, dtype = list(writer.shape(position)), writer.dtype(position)
+    factors = [writer.pick((-1, 1, 2, 3)) for _ in range(writer.draw(st.integers(2, 5)))]
+    first = len(writer.handles)
+    for _ in factors:
+        new_index(writer, (count,), size)
+
+    def step(fd: FusionDefinition, values: list[Handle]) -> Handle:
+        zeros = fd.ops.full(shape, 0, dtype)
+        terms = [
+            fd.ops.index_add(zeros, values[first + n], values[source] * factor, dim)
+            for n, factor in enumerate(factors)
+        ]
+        while len(terms) > 1:
+            terms = [*terms[2:], terms[0] + terms[1]]
+        return terms[0]
+
+    facts, whole = writer.facts[source], math.prod(writer.shape(source))
+    bound = facts.bound * whole * sum(map(abs, factors))
+    writer.add(step, known(bound, facts.bits))
+
+
+SCATTERS = (scatter_add, index_add, index_put_accumulate, sum_of_scatters)
