@@ -62,7 +62,7 @@ def join_scatters(fusion: Fusion) -> Fusion:
 def _scatter(value: Value, once: AbstractSet[Value], emit: Emitter) -> Scatter | None:
     """The scatter into zeros that a term of a sum is; floats may have been made wider since."""
     made = emit.producer(value)
-    if isinstance(made, Cast) and made.arg.dtype.is_floating and value in once:
+    if isinstance(made, Cast) and value in once and _widens(made):
         value, made = made.arg, emit.producer(made.arg)
     if not isinstance(made, Scatter) or not made.adds or value not in once:
         return None
@@ -71,6 +71,12 @@ def _scatter(value: Value, once: AbstractSet[Value], emit: Emitter) -> Scatter |
         return None
     is_empty = 0 in (made.arg.elements, math.prod(made.points))
     return None if is_empty or zero_in(made.arg, emit) is None else made
+
+
+def _widens(cast: Cast) -> bool:
+    """Whether a cast keeps all floats as they are, and sums of them are no less exact after it."""
+    given, made = cast.arg.dtype, cast.dtype
+    return given.is_floating and made.is_floating and made.itemsize > given.itemsize
 
 
 @dataclass(frozen=True, slots=True)

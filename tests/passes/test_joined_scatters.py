@@ -130,6 +130,16 @@ def test_indices_of_two_types_become_the_wider_one():
     assert names(after) == ["full", "cast", "cat", "cat", "index_add"]
 
 
+@pytest.mark.parametrize("dtype", [DataType.Int, DataType.BFloat16])
+def test_numbers_are_added_before_they_lose_digits(dtype: DataType):
+    # cast(0.5 + 0.5 at one place, Int) is 1, of casts 0
+    draft = Draft()
+    data = zeros(draft, 3, 3)
+    terms = [draft.add(Cast(added(draft, data, 20, 0), dtype)) for _ in range(2)]
+    after = joined(draft.out(draft.pointwise("add", *terms)))
+    assert names(after).count("index_add") == 2
+
+
 @pytest.mark.parametrize("reason", ["read", "output", "data", "dim", "shape", "twice", "number"])
 def test_scatters_stay(reason: str):
     draft = Draft()
@@ -181,8 +191,9 @@ def test_random_sums_are_the_same(seed: int):
     while len(terms) > 1:
         rng.shuffle(terms)
         one, other = terms.pop(), terms.pop()
-        if dtype is DataType.BFloat16 and rng.random() < 0.5:
-            one, other = (draft.add(Cast(term, DataType.Float)) for term in (one, other))
+        if dtype is not DataType.Double and rng.random() < 0.5:
+            to = rng.choice([DataType.Float, DataType.Int, DataType.Double])
+            one, other = (draft.add(Cast(term, to)) for term in (one, other))
         total = draft.pointwise("add", one, other)
         terms.append(total if total.dtype is dtype else draft.add(Cast(total, dtype)))
         if rng.random() < 0.1:
