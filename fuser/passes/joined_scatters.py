@@ -47,14 +47,15 @@ def join_scatters(fusion: Fusion) -> Fusion:
     once = {value for value, by in uses.items() if len(by) == 1} - set(fusion.output_values)
 
     def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
-        op, out = statement.op, statement.out
+        op = statement.op
         if not isinstance(op, Pointwise) or op.op != "add" or len(set(op.args)) == 1:
             return None
         found = [_scatter(arg, once, emit) for arg in op.args]
         scatters = [scatter for scatter in found if scatter is not None]
-        if len(scatters) < 2 or any(scatter.arg.shape != out.shape for scatter in scatters):
+        shape, dtype = statement.out.shape, statement.out.dtype
+        if len(scatters) < 2 or any(scatter.arg.shape != shape for scatter in scatters):
             return None
-        return _joined(scatters, out.dtype, emit)
+        return _joined(scatters, dtype, emit)
 
     return rewrite(fusion, rule, may_copy=True)
 

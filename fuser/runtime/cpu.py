@@ -53,9 +53,9 @@ def flags(source: KernelSource) -> tuple[str, ...]:
     asked = (_WIDEST_COPIES, *([_GATHERS] if is_intel() else []))
     known = [option for option in asked if compiler is not None and compiler.takes(option)]
     separate = () if source.contracts else ("-ffp-contract=off",)
-    # Else a comparison of a choice is made where its outcome is known, as are an integer and what is
-    # read at a place, and what follows a comparison that is combined with others is left out where
-    # it is false: branches, and no vectors.
+    # Else a comparison of a choice is made where its outcome is known, as are an integer and what
+    # is read at a place, and what follows a comparison that is combined with others is left out
+    # where it is false: branches, and no vectors.
     # Elsewhere loops of functions would have to be without what that optimization brings.
     plain = ("-fno-tree-pre",) if source.compares_choices else ()
     # Else a loop that keeps lanes beside sums of them becomes two, and a call that copies memory:
