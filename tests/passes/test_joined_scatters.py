@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuser.ir.dtypes import DataType
-from fuser.ir.nodes import Cast, Cat, Full, Fusion, Scatter, Value
+from fuser.ir.nodes import Cast, Cat, Full, Fusion, Reduce, Scatter, Value
 from fuser.passes.joined_scatters import MOST_JOINED, join_scatters
 from tests.passes.rewriting import Draft, names, rewritten
 
@@ -199,3 +199,10 @@ def test_random_sums_are_the_same(seed: int):
         if rng.random() < 0.1:
             draft.out(one)
     joined(draft.out(*terms))
+
+
+def test_operations_of_several_results_are_no_sums():
+    draft = Draft()
+    x = draft.tensor(quarters(4, 5))
+    both = draft.builder.add(Reduce("var_mean", x, (1,), correction=0))
+    assert names(joined(draft.out(*both))) == ["var_mean"]
