@@ -84,13 +84,18 @@ SMALL_ROWS = CpuRowParameters(
     online_block=6,
     whole_rows=2,
     most_columns=40,
+    shortest_part=4,
+    placed_in_lanes=0,
+    indexed_in_lanes=0,
     most_scanned_columns=20,
     wide_line=6,
     fewest_lines=5,
     fewest_scanned_lines=3,
     scanned_bytes=48,
 )
-STREAMED_ROWS = CpuRowParameters(THREADED_PAST_CACHE, chunked_run=64, whole_row=0)
+STREAMED_ROWS = CpuRowParameters(
+    THREADED_PAST_CACHE, chunked_run=64, whole_row=0, placed_in_lanes=0
+)
 CPU_PARAMETERS: Sequence[tuple[CpuParameters, CpuRowParameters] | None] = (
     None,
     (CpuParameters(THREADED), SMALL_ROWS),

@@ -66,6 +66,13 @@ def over_lanes_of_chunk(kernel: CpuKernel, loop: Loop, chunk: Chunk) -> None:
         kernel.nodes(loop.body)
 
 
+def over_chunk_in_turn(kernel: CpuKernel, loop: Loop) -> None:
+    """The elements of a chunk, one after the other, but those that were done before."""
+    with kernel.out.block(f"for (int lane = done; lane < {loop.step}; ++lane)"):
+        kernel.out.line(f"const {kernel.index} {kernel.sizes.axis(loop.axis)} = first + lane;")
+        kernel.nodes(loop.body)
+
+
 def _read_in(loop: Loop) -> set[str]:
     """The names that are read in each lane."""
     return set(names_in(node for node in loop.body if isinstance(node, Let | Accumulate)))

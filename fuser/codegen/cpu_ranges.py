@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fuser.codegen.cpu_batches import over_batches, over_rows_of_batch
 from fuser.codegen.cpu_checks import side_by_side
-from fuser.codegen.cpu_chunks import over_chunks, over_lanes_of_chunk
+from fuser.codegen.cpu_chunks import over_chunk_in_turn, over_chunks, over_lanes_of_chunk
 from fuser.codegen.cpu_folds import much_is_joined
 from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_rounds import over_rounds
@@ -50,6 +50,8 @@ def _over_range(kernel: CpuKernel, loop: Loop) -> None:
             _in_turn(kernel, loop)
         case Binding.CHUNKS:
             over_chunks(kernel, loop)
+        case Binding.CHUNK_IN_TURN:
+            over_chunk_in_turn(kernel, loop)
         case Binding.SWEEP | Binding.ROUNDS:
             over_rounds(kernel, loop)
         case Binding.SCAN:

@@ -7,6 +7,7 @@ Of lists `L`, `L_rows` has the row of every point; the points of row r are eleme
 from __future__ import annotations
 
 from fuser.codegen.cpu_kernel import CpuKernel
+from fuser.codegen.indices import if_place_exists
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
@@ -54,7 +55,8 @@ def keep_at(kernel: CpuKernel, node: KeepAt) -> None:
     source = node.source
     if node.joins is not None:
         source = join(node.joins, Ref(element, node.dtype), source)
-    kernel.out.line(f"{element} = {kernel.expressions.print(source, node.name)};")
+    with if_place_exists(kernel, node.at):
+        kernel.out.line(f"{element} = {kernel.expressions.print(source, node.name)};")
 
 
 def make_lists(kernel: CpuKernel, node: PointLists) -> None:

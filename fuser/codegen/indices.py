@@ -22,7 +22,8 @@ def place_exists(kernel: Kernel, at: Index) -> str:
     nodes = every_node(kernel.nest.body) if found else ()
     checks = (node for node in nodes if isinstance(node, CheckedIndex))
     may_miss = {node.name for node in checks if node.outside < 0}
-    return " && ".join(f"{name} >= 0" for name in found if name in may_miss)
+    lane = dict.fromkeys(kernel.sizes.lane_arrays, "[lane]")
+    return " && ".join(f"{n}{lane.get(n, '')} >= 0" for n in found if n in may_miss)
 
 
 def if_place_exists(kernel: Kernel, at: Index) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ class Binding(Enum):
     SIMD = auto()  # vector lanes of a processor, as its compiler arranges them
     STREAM = auto()  # a row copied past the cache; the body is one load and one store
     CHUNKS = auto()  # `step` elements an iteration; the last chunk is moved back to end in range
+    CHUNK_IN_TURN = auto()  # the elements of a chunk that were not done before, in order
     BLOCK = auto()  # one iteration a thread block
     THREAD_Y = auto()  # blockDim.y iterations a thread block
     THREAD_X = auto()  # blockDim.x iterations a thread block, each of `step` elements

@@ -289,6 +289,15 @@ class CpuRowParameters:
     """Elements of a piece of a row, from which it is a row of its own. Shorter ones that are as
     long with those of other rows beside them are columns: group norms with channels last."""
 
+    # -- scatters ------------------------------------------------------------------------------
+
+    placed_in_lanes: int = 6
+    """Instructions from which what a point adds is made for several side by side, before they are
+    placed one after the other."""
+
+    indexed_in_lanes: int = 2
+    """Instructions from which their places are, too."""
+
     # -- parts of rows -------------------------------------------------------------------------
 
     shortest_part: int = PROCESSOR.shortest_part

@@ -28,7 +28,7 @@ from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Code, Sweep
 from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
 from fuser.schedule.row_parts import PartByNumber, parts_by, parts_of
-from fuser.schedule.row_statements import Kept, RowArray
+from fuser.schedule.row_statements import KeepAt, Kept, RowArray
 from fuser.schedule.scatter_elements import at_once, held_type, scatter_of
 from fuser.schedule.scatter_lists import ListBody, trace_lists
 from fuser.schedule.scatter_nodes import (
@@ -42,6 +42,7 @@ from fuser.schedule.scatter_nodes import (
 )
 from fuser.schedule.scatter_rows import ScatteredRows, trace_scattered_rows
 from fuser.schedule.scatter_trace import PointBody, trace_points
+from fuser.schedule.scatter_turns_cpu import placed_in_turn
 from fuser.schedule.statements import CheckedIndex, Prefetch
 from fuser.segmenter import Segment
 
@@ -80,7 +81,12 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
         # One thread's own loop, else threads would meet for each point.
         binding = Binding.SIMD if shared or in_blocks else Binding.SERIAL
         inside = nested(outer, Binding.SERIAL, (Loop(inner, binding, inside),))
-    nodes = nested(body.points, Binding.SERIAL, (*body.code, *inside))
+    if sweep.axes or not body.points:
+        nodes = nested(body.points, Binding.SERIAL, (*body.code, *inside))
+    else:
+        *outer, inner = body.points
+        loop = placed_in_turn(inner, (*body.code, *sweep.code), body.store, parameters)
+        nodes = nested(outer, Binding.SERIAL, (loop,))
     if shared:
         nodes = nested(body.outside, Binding.PARALLEL, nodes)
     elif in_blocks:
@@ -139,10 +145,12 @@ def _point_by_point(sweep: Sweep, parameters: CpuRowParameters) -> tuple[Node, .
     """Loops over the innermost axis of points, in parts where they come from several tensors."""
     if not sweep.axes:
         return sweep.code
-    return tuple(
-        Loop(sweep.axes[-1], Binding.SERIAL, part.sweep.code, span=part.own_span)
-        for part in parts_of(sweep, parameters.shortest_part)
-    )
+    loops: list[Loop] = []
+    for part in parts_of(sweep, parameters.shortest_part):
+        *code, placed = part.sweep.code
+        assert isinstance(placed, KeepAt), "what a point adds is kept last"
+        loops.append(placed_in_turn(sweep.axes[-1], code, placed, parameters, part.own_span))
+    return tuple(loops)
 
 
 # -- lists -----------------------------------------------------------------------------------------

@@ -49,17 +49,17 @@ def test_a_row_begins_with_the_data_adds_its_points_and_is_stored() -> None:
         [100],
     ]
     assert [type(node) for node in made.begun.code] == [Load, Keep]
-    assert [type(node) for node in made.added.code] == [Load, CheckedIndex, Load, Let]
+    assert [type(node) for node in made.added.code] == [Load, CheckedIndex, Load, Let, KeepAt]
     assert [type(node) for node in made.last.code] == [Kept, Let]
-    assert made.placed.joins == "add"
-    assert made.placed.source == Ref("T3_added", DataType.Double)
-    assert made.placed.at == Index(0, ((Variable("T3_index", 100), 1),))
+    source, at = Ref("T3_added", DataType.Double), Index(0, ((Variable("T3_index", 100), 1),))
+    assert made.added.code[-1] == KeepAt("T3_sum", DataType.Double, at, source, "add")
 
 
 def test_what_is_written_is_joined_to_nothing_and_as_wide_as_it_is() -> None:
-    made = body("written", 64)
-    assert made.placed.joins is None
-    assert made.placed.dtype is DataType.Float
+    placed = body("written", 64).added.code[-1]
+    assert isinstance(placed, KeepAt)
+    assert placed.joins is None
+    assert placed.dtype is DataType.Float
 
 
 def test_rows_that_follow_each_other_are_one_axis() -> None:
