@@ -6,12 +6,10 @@ sum of T0 [2, 1 << 24]
 
 from __future__ import annotations
 
-import dataclasses
-
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.loop_tree import Loop, Node, Region, nested
+from fuser.schedule.loop_tree import Node, nested
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_folds_cpu import wide
 from fuser.schedule.row_memory import ask_soon
@@ -20,11 +18,9 @@ from fuser.schedule.row_scans import scans_in_parts, totals_of, turned_with_scan
 from fuser.schedule.row_scans_cpu import scan_loop, shared_out
 from fuser.schedule.row_sweeps_cpu import (
     Ways,
-    block_of,
+    in_blocks,
     in_one_way,
-    joined_blocks,
     once_a_row,
-    partials_of,
     plain_loop,
     sweep_along,
 )
@@ -44,8 +40,7 @@ def as_alone(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
 
 
 def rows_alone(body: RowBody, ways: Ways) -> tuple[Node, ...]:
-    """Loops over rows, and in them over threads. Elements that are stored are never done again:
-    lanes would be moved back into another thread's block."""
+    """Loops over rows, and in them over threads."""
     body = ask_soon(turned_with_scans(body), ways.parameters)
 
     def loops(ways: Ways) -> tuple[Node, ...]:
@@ -62,24 +57,9 @@ def _stage(sweep: Sweep, ways: Ways) -> list[Node]:
     if sweep.scans:
         return [_scanned(sweep, ways.parameters)]
     if sweep.folds_of_row:
-        return [_folded(sweep, ways)]
+        return [in_blocks(sweep, ways, threaded=True)]
     loops = map(plain_loop, parts_of(sweep, ways.parameters.shortest_part))
     return [*nested(sweep.axes[:-1], Binding.PARALLEL, tuple(loops))]
-
-
-def _folded(sweep: Sweep, ways: Ways) -> Region:
-    """Each thread folds its blocks, then what the threads have is joined."""
-    *outer, inner = sweep.axes
-    if sweep.stores:
-        ways = dataclasses.replace(ways, may_repeat=False)
-    given, partials = ways.parameters, partials_of(sweep)
-    loops: list[Node] = []
-    for part in parts_of(sweep, given.shortest_part):
-        swept = block_of(part, partials, ways)
-        if part.span or inner.extent > given.block or not outer:
-            swept = (Loop(inner, Binding.BLOCKS, swept, given.block, span=part.span),)
-        loops += swept
-    return joined_blocks(partials, nested(outer, Binding.PARALLEL, tuple(loops)), threaded=True)
 
 
 def _scanned(sweep: Sweep, parameters: CpuRowParameters) -> Node:

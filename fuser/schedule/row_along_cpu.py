@@ -32,7 +32,7 @@ from fuser.schedule.row_scans_cpu import scan_loop, scanned_in_turn
 from fuser.schedule.row_statements import DrainRows, Keep, RowArray, RowOfTile, RowTile
 from fuser.schedule.row_sweeps_cpu import (
     Ways,
-    in_one_thread,
+    in_blocks,
     in_one_way,
     lanes_drawn,
     once_a_row,
@@ -128,7 +128,7 @@ def _stage(sweep: Sweep, ways: Ways) -> list[Node]:
     is_long = point_count(sweep.axes) > given.block
     widens = any(wide(fold) is not fold.dtype for fold in sweep.folds_of_row)
     if is_long and widens and inner.extent >= given.long_run:
-        return [in_one_thread(sweep, ways)]
+        return [in_blocks(sweep, ways, threaded=False)]
     kept = wide if is_long else in_own_type
     swept = sweep_along(sweep, ways, kept, parts=parts_of(sweep, given.shortest_part))
     return [IfPastCache(chunked, tuple(swept))] if chunked else swept

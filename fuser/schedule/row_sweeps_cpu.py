@@ -226,24 +226,22 @@ def plain_loop(part: Part) -> Loop:
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-def in_one_thread(sweep: Sweep, ways: Ways) -> Region:
-    """A long sweep: folded within a block in the type of the fold, over blocks in a wider one."""
+def in_blocks(sweep: Sweep, ways: Ways, *, threaded: bool) -> Region:
+    """A long sweep: folded within a block in the type of the fold, over blocks in a wider one; by
+    one thread, or by threads that each have some blocks, and then join what they have."""
     *outer, inner = sweep.axes
+    shared = threaded and not outer
+    if threaded and sweep.stores:  # lanes would be moved back into another thread's block
+        ways = dataclasses.replace(ways, may_repeat=False)
     given, partials = ways.parameters, partials_of(sweep)
     loops: list[Node] = []
     for part in parts_of(sweep, given.shortest_part):
         swept = block_of(part, partials, ways)
-        if part.span or inner.extent > given.block:
+        if part.span or inner.extent > given.block or shared:
             swept = (Loop(inner, Binding.BLOCKS, swept, given.block, span=part.span),)
         loops += swept
-    return joined_blocks(partials, nested(outer, Binding.SERIAL, tuple(loops)), threaded=False)
-
-
-def joined_blocks(
-    partials: tuple[Partial, ...], loops: tuple[Node, ...], *, threaded: bool
-) -> Region:
-    """Loops over blocks that are joined to `partials`, and what these come to."""
-    return Region(partials, loops, tuple(Finish(p, ZERO) for p in partials), threaded=threaded)
+    nodes = nested(outer, Binding.PARALLEL if threaded else Binding.SERIAL, tuple(loops))
+    return Region(partials, nodes, tuple(Finish(p, ZERO) for p in partials), threaded=threaded)
 
 
 def partials_of(sweep: Sweep) -> tuple[Partial, ...]:
