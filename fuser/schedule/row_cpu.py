@@ -70,21 +70,13 @@ class RowMapping:
     """Whether threads share out each row, so that they may share the only one."""
     has_regions: bool = False
     """Whether what threads fold is joined inside of its loops."""
-    tried_as: str = ""
-    """How it is called where it does not fit, if by other words."""
 
 
 MAPPINGS = (
     RowMapping("a row a lane", as_whole, whole_rows),
     RowMapping("columns of rows that alternate", as_alternating, across_rows, repeats=True),
     RowMapping("columns of lines", as_lines, lines, has_regions=True),
-    RowMapping(
-        "lanes along rows of tiles",
-        as_whole_tiles,
-        along_rows,
-        repeats=True,
-        tried_as="whole rows of tiles",
-    ),
+    RowMapping("lanes along whole rows of tiles", as_whole_tiles, along_rows, repeats=True),
     RowMapping("lanes across rows", as_across, across_rows),
     RowMapping(
         "lanes along rows, each shared out over threads", as_alone, rows_alone, shares_rows=True
@@ -171,7 +163,7 @@ def choose_mapping(
         found = mapping.fits(body, ways.parameters)
         return found if isinstance(found, Refusal) else (mapping, found)
 
-    return first_that_fits({m.tried_as or m.words: partial(tried, m) for m in MAPPINGS})
+    return first_that_fits({m.words: partial(tried, m) for m in MAPPINGS})
 
 
 def _loops(piece: _Mapped, ways: Ways) -> tuple[Node, ...]:

@@ -73,7 +73,7 @@ CASES = [
         "lanes along rows, each shared out over threads",
         ["short pieces", *["are next"], "make no tiles", "are next"],
     ),
-    (normed, [(4, 96, 64)], "lanes along rows of tiles", ["have several axes"]),
+    (normed, [(4, 96, 64)], "lanes along whole rows of tiles", ["have several axes"]),
     (scale_gradient, [(8, 64, 1024), (8, 1024, 64)], "lanes along rows of tiles", ["8 or more"]),
     (softmax, [(4096, 64)], "lanes along rows in batches", ["8 or more", "swept 3 times"]),
     (
