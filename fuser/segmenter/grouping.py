@@ -17,6 +17,7 @@ from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.neighbours import neighbouring_nodes
 from fuser.segmenter.order import MergeOrder
+from fuser.segmenter.prices import Prices
 from fuser.segmenter.profit import Machine
 from fuser.segmenter.rows import Refusal
 
@@ -41,6 +42,7 @@ class Grouping:
         self.machine = machine
         self.order = MergeOrder(operations.graph)
         self._maker = GroupMaker(operations, stored, machine)
+        self._prices = Prices(self._maker)
         self.log: list[str] = []
         numbers = range(len(operations.nodes))
         self.groups = {number: self._maker.single(number) for number in numbers}
@@ -84,7 +86,7 @@ class Grouping:
 
     def hides(self, key: int) -> int:
         """Instructions for which a group has time while memory is waited for."""
-        return self._maker.hides(self.groups[key])
+        return self._prices.hides(self.groups[key])
 
     def _enqueue(self, first_node: int, second_node: int) -> None:
         """Queue a pair of nodes by what merging their groups would save."""
@@ -192,7 +194,7 @@ class Grouping:
             if isinstance(checked, Refusal) or self._maker.boundary_asked_inside(checked):
                 return None
             changed[key] = checked
-        saved = sum(map(self._cost, changed)) - sum(map(self._maker.cost, changed.values()))
+        saved = sum(map(self._cost, changed)) - sum(map(self._prices.cost, changed.values()))
         return (changed, saved) if saved > 0 else None
 
     def _rename(self, old: int, new: int) -> None:
@@ -271,14 +273,14 @@ class Grouping:
 
     def _profit(self, first: int, second: int, joined: Group) -> int:
         """Bytes that a merge saves."""
-        return self._cost(first) + self._cost(second) - self._maker.cost(joined)
+        return self._cost(first) + self._cost(second) - self._prices.cost(joined)
 
     def _cost(self, key: int) -> int:
         """The cost of a group, which is found once: each is tried with all its neighbours."""
         group = self.groups[key]
         known = self._costs.get(key)
         if known is None or known[0] is not group:
-            known = self._costs[key] = group, self._maker.cost(group)
+            known = self._costs[key] = group, self._prices.cost(group)
         return known[1]
 
     def _joined(self, first: int, second: int) -> Group | Refusal:
@@ -307,9 +309,10 @@ class Grouping:
     def _loss(self, saved: int, joined: Group) -> Refusal | None:
         if saved >= 0:
             return None
-        swept_twice = joined.rows.swept_twice if joined.rows is not None else ()
-        again = set(joined.members) & set(map(self.operations.node_of, swept_twice))
-        again = again or joined.repeated(self.operations.atoms, self.machine)
-        if self._maker.has_few_rows(joined) and not again:
-            return Refusal(f"too few rows to keep the processors busy: {-saved} bytes' worth lost")
+        rows = joined.rows
+        if rows is not None and self._prices.has_few_rows(joined):
+            again = set(joined.members) & set(map(self.operations.node_of, rows.swept_twice))
+            if not again and not rows.repeated:
+                words = "too few rows to keep the processors busy"
+                return Refusal(f"{words}: {-saved} bytes' worth lost")
         return Refusal(f"recomputation would cost {-saved} bytes' worth more")

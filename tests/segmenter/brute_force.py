@@ -24,6 +24,7 @@ from fuser.segmenter.bookends import (
 )
 from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
 from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.prices import Prices
 from fuser.segmenter.profit import Machine
 from fuser.segmenter.rows import Refusal
 
@@ -43,6 +44,7 @@ class BruteForce:
         stored = [v for v, lies in placed.items() if lies.base is v]
         self.operations: OperationGraph = build_graph(fusion, free, stored)
         self._maker = GroupMaker(self.operations, stored, machine)
+        self._prices = Prices(self._maker)
         self.count = len(self.operations.nodes)
         self._group = cache(self._legal_group)
 
@@ -79,7 +81,7 @@ class BruteForce:
                 group = self._group(tuple(members)) if ready else None
                 if group is not None:
                     cost, moved, launches = cheapest(done | subset)
-                    own = self._maker.cost(group)
+                    own = self._prices.cost(group)
                     found.append((cost + own, moved + group.moved, launches + 1))
                 subset = (subset - 1) & kernels
             return min(found)

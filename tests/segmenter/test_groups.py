@@ -9,6 +9,7 @@ from fuser.ir.nodes import Fusion
 from fuser.ir.printer import operation_name
 from fuser.segmenter.graph import build_graph
 from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.prices import Prices
 from fuser.segmenter.profit import GPU, PROCESSOR, Limits, Machine, size_in_text
 from fuser.segmenter.rows import Refusal, Rows
 from tests.definitions import defined
@@ -91,7 +92,7 @@ def test_a_softmax_passes_the_guards_and_its_rows_are_swept_again():
     assert checked.rows is not None
     assert checked.rows.swept_again
     assert checked.domain == (8, 6)
-    assert made.cost(checked) >= checked.moved + GPU.launch_bytes
+    assert Prices(made).cost(checked) >= checked.moved + GPU.launch_bytes
 
 
 def test_too_many_of_anything_is_no_kernel():

@@ -1,0 +1,222 @@
+"""Prices: what a group costs as one kernel, in bytes of memory, by what it moves and computes.
+
+    T1 = exp(T0 [64])        T3 = T1 / T2 [8192, 64]     64 exponentials; in one kernel 8192 x 64
+    T1 = exp(T0 [8192, 1])   T3 = T1 / T2 [8192, 64]     8192, once a row; in one kernel no vectors
+
+What it computes more often than there are elements is priced as often as it does so.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fuser.ir.nodes import Statement, Value
+from fuser.segmenter.atoms import AtomSet
+from fuser.segmenter.cuts import joints
+from fuser.segmenter.groups import Group, GroupMaker
+from fuser.segmenter.places import ALL, HERE, Spread
+from fuser.segmenter.profit import MOST_PARTS, Machine, is_costly, repeated_cost
+from fuser.segmenter.rows import Rows
+from fuser.segmenter.work import Arithmetic, arithmetic_of
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """What a kernel of points is done for: how many it stores, in how many rows along the innermost
+    axis, and the atoms that number these; `along_lines` are those that number rows in memory."""
+
+    count: int
+    rows: int
+    along_rows: AtomSet
+    along_lines: AtomSet
+
+    def repeated(self, arithmetic: Arithmetic, machine: Machine) -> int:
+        """Instructions done more often than there are elements.
+
+        What has one element is computed once a thread, and what is the same all along the innermost
+        axis of what is stored, once for a row of it.
+        """
+        found = 0
+        for work, cost in arithmetic.items():
+            done = (self.rows if work.atoms <= self.along_rows else self.count) * work.share // ALL
+            times = machine.functions if work.is_costly else 1
+            found += cost * times * (done - work.elements) if 1 < work.elements < done else 0
+        return found
+
+    def unhidden(self, arithmetic: Arithmetic) -> int:
+        """Instructions of divisions and costly functions that are done again at every point of what
+        is stored: of what is another number for each element that is innermost in memory."""
+        found = 0
+        for work, cost in arithmetic.items():
+            if work.elements > 1 and (work.is_costly or work.is_divided):
+                done = 0 if work.atoms <= self.along_lines else self.count * work.share // ALL
+                found += cost * max(done - work.elements, 0)
+        return found
+
+    def one_by_one(self, arithmetic: Arithmetic, machine: Machine) -> int:
+        """Instructions that costly functions take more for one number after the other: of what is
+        the same all along the innermost axis, there are no vectors, but where that is so short, or
+        cut into pieces so short, that neighbours along another axis are side by side.
+        """
+        found = 0
+        for work, cost in arithmetic.items():
+            if work.is_costly and work.elements > 1 and work.atoms <= self.along_rows:
+                done = self.count * work.share // ALL
+                fills_half_a_vector = 2 * done >= machine.lanes * work.elements
+                found += cost * work.elements if fills_half_a_vector else 0
+        return found * machine.functions * (machine.lanes - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Instructions:
+    """`own` are done once for each element they make, `repeated` more often, and `alone` wait for
+    each other."""
+
+    own: int
+    repeated: int = 0
+    alone: int = 0
+
+
+class Prices:
+    """What groups of one maker cost on its machine."""
+
+    def __init__(self, maker: GroupMaker) -> None:
+        self._maker = maker
+        self._operations = maker.operations
+        self._machine = maker.machine
+        self._at_places: dict[tuple[int, ...], tuple[Mapping[int, int], Arithmetic | None]] = {}
+        """By members: see `_done_at_places`. Each group is priced with all its neighbours."""
+
+    def cost(self, group: Group) -> int:
+        """The cost of a group as one kernel, in bytes."""
+        done, rows = self._instructions(group), self._rows_swept_again(group)
+        return self._machine.kernel_cost(
+            group.moved, done.own, done.repeated, rows, alone=done.alone
+        )
+
+    def hides(self, group: Group) -> int:
+        """Instructions for which a group has time while memory is waited for, beside its own."""
+        meanwhile, done = group.moved * self._machine.operations_per_byte, self._instructions(group)
+        return max(meanwhile - done.own - done.repeated, 0)
+
+    def has_few_rows(self, group: Group) -> bool:
+        """Whether a group has rows that it sweeps more than once, too few to keep all busy."""
+        rows = self._rows_swept_again(group)
+        return rows is not None and self._machine.are_few(rows)
+
+    def _rows_swept_again(self, group: Group) -> int | None:
+        rows = group.rows
+        if rows is None or not rows.swept_again:
+            return None
+        return self._operations.atoms.elements(rows.kept)
+
+    def _instructions(self, group: Group) -> _Instructions:
+        again, at_places = self._done_at_places(group)
+        own = sum(cost * work.elements for work, cost in group.arithmetic.items())
+        own += sum(again.values())
+        if group.rows is not None:
+            own += self._chosen(group, group.rows) * self._machine.chosen_in_rows
+            later = self._in_later_sweeps(group.members, group.rows, again)
+            return _Instructions(own, group.rows.repeated + later)
+        points, arithmetic = self._points(group), at_places or group.arithmetic
+        if points is None:
+            return _Instructions(own)
+        alone = points.one_by_one(arithmetic, self._machine)
+        alone += points.unhidden(arithmetic) if self._machine.unhidden else 0
+        return _Instructions(own, points.repeated(arithmetic, self._machine), alone)
+
+    def _points(self, group: Group) -> Points | None:
+        """What a group stores; None if it is not a kernel of points."""
+        stored = max(group.stores, key=lambda value: value.elements, default=None)
+        if group.scatters or stored is None or not stored.elements:
+            return None
+        atoms = self._operations.atoms
+        dims = [dim for dim in atoms.factors(stored) if dim]
+        if not dims:
+            return None
+        inner = in_memory = dims[-1][-1]
+        if self._machine.unhidden:
+            in_memory = self._innermost_in_memory(group, stored)
+        rows, held = stored.elements // atoms.size(inner), atoms.of(stored)
+        return Points(stored.elements, rows, held - {inner}, held - {in_memory})
+
+    def _innermost_in_memory(self, group: Group, stored: Value) -> int:
+        """The innermost atom of what is stored, in the order of memory if an input has the same
+        dimensions: channels of images may be the last there."""
+        dims = self._operations.atoms.factors(stored)
+        steps: Sequence[int] = range(len(dims), 0, -1)
+        for value in group.loads:
+            memory = self._operations.free.get(value)
+            if memory is not None and self._operations.atoms.factors(value) == dims:
+                steps = [abs(step) for step in memory.strides]
+        _, innermost = min((step, dim) for step, dim in zip(steps, dims, strict=True) if dim)
+        return innermost[-1]
+
+    def _done_at_places(self, group: Group) -> tuple[Mapping[int, int], Arithmetic | None]:
+        """Instructions for what a group computes at more than one place, by member; and its
+        arithmetic, if what it is done for is known of each operation."""
+        places = self._maker.places
+        if not places.are_several(group.members):
+            return {}, None
+        if group.members not in self._at_places:
+            spread = self._maker.spread(group)
+            at_places = spread.computed.items() if isinstance(spread, Spread) else ()
+            again = {
+                member: self._done_again(member, at) for member, at in at_places if len(at) > 1
+            }
+            arithmetic: Arithmetic = Counter()
+            for member, at in at_places if self._machine.cuts else ():
+                share = places.share(at)
+                arithmetic.update(arithmetic_of(self._operations, member, self._machine, share))
+            self._at_places[group.members] = again, arithmetic or None
+        return self._at_places[group.members]
+
+    def _done_again(self, member: int, numbers: set[int]) -> int:
+        statement = self._operations.nodes[member]
+        value = max(statement.outs, key=lambda out: out.elements)
+        again = self._maker.places.elements(numbers, value) - value.elements
+        return max(again, 0) * repeated_cost(statement.op, self._machine)
+
+    def _in_later_sweeps(
+        self, members: Sequence[int], rows: Rows, at_places: Mapping[int, int]
+    ) -> int:
+        """Instructions for what later sweeps make again, at each of its places."""
+        found, inside = 0, frozenset(members)
+        for value, more in rows.swept_twice.items():
+            member = self._operations.node_of(value)
+            if member in inside:
+                op = self._operations.nodes[member].op
+                longer = self._machine.in_strips if rows.in_strips and is_costly(op) else 1
+                found += repeated_cost(op, self._machine) * value.elements * more * longer
+                found += at_places.get(member, 0) * more
+        return found
+
+    def _chosen(self, group: Group, rows: Rows) -> int:
+        """Elements that a group chooses along its rows, by pads and concatenations, at each place
+        where it does, if these are not a few long parts, swept one after the other."""
+        nodes = self._operations.nodes
+        choosing = [m for m in group.members if not self._changing(nodes[m]) <= rows.kept]
+        own = {member: _ends(nodes[member]) for member in choosing}
+        ends = sorted({end for of_node in own.values() for end in of_node})
+        parts = [end - start for start, end in itertools.pairwise(ends)]
+        shortest = min(parts, default=0)
+        swept = len(parts) <= MOST_PARTS and shortest >= self._machine.shortest_part
+        chosen = [member for member in choosing if not (own[member] and swept)]
+        several = bool(chosen) and self._maker.places.are_several(group.members)
+        spread = self._maker.spread(group) if several else None
+        places = spread.computed if isinstance(spread, Spread) else dict[int, set[int]]()
+        return sum(len(places.get(m, {HERE})) * nodes[m].out.elements for m in chosen)
+
+    def _changing(self, statement: Statement) -> AtomSet:
+        """The atoms along which a pad or a concatenation reads now this, now that."""
+        return self._operations.atoms.along(statement.outs[0], joints(statement))
+
+
+def _ends(statement: Statement) -> set[int]:
+    """Where a row begins, ends and reads another operand, or none, if it is padded or concatenated
+    along its last dimension."""
+    found, last = joints(statement), len(statement.out.shape) - 1
+    return {0, *found[last], statement.out.shape[last]} if list(found) == [last] else set()
