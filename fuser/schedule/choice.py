@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 Found = TypeVar("Found")
 

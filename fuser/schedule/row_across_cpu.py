@@ -27,7 +27,7 @@ from fuser.schedule.row_spans import rows_in_spans
 from fuser.schedule.row_strip_cpu import Strip
 from fuser.schedule.row_strip_online import swept_online
 from fuser.schedule.row_sweeps_cpu import Ways
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 def as_across(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:

@@ -24,7 +24,7 @@ from fuser.schedule.row_sweeps_cpu import (
     plain_loop,
     sweep_along,
 )
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 def as_alone(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:

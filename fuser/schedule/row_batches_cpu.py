@@ -27,7 +27,7 @@ from fuser.schedule.row_body import RowBody, Sweep, contents, names_in
 from fuser.schedule.row_memory import cost
 from fuser.schedule.row_statements import Combine, Keep, KeepLanes, Kept, RowArray
 from fuser.schedule.statements import Let, Load, Store
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 Stage = tuple[Sweep, Sequence[Node]]
 """A stage and the nodes that do it for one row."""

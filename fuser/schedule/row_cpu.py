@@ -50,7 +50,7 @@ from fuser.schedule.row_tiles_cpu import as_tiles, as_whole_tiles
 from fuser.schedule.row_trace import trace_rows
 from fuser.schedule.row_whole_cpu import as_whole, whole_rows
 from fuser.segmenter import Segment
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 Fits = Callable[[RowBody, CpuRowParameters], RowBody | Refusal]
 Loops = Callable[[RowBody, Ways], tuple[Node, ...]]

@@ -19,7 +19,7 @@ from fuser.schedule.index import Axis, divide, of_axis
 from fuser.schedule.row_across_cpu import unit_of
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.vectors import step_along
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 def as_alternating(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:

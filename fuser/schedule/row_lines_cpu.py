@@ -36,7 +36,7 @@ from fuser.schedule.row_scans import scans_in_parts
 from fuser.schedule.row_statements import Accumulate, Finish, Keep, Kept, Partial, RowArray
 from fuser.schedule.row_sweeps_cpu import Ways
 from fuser.schedule.statements import Lanes, Let
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 def as_lines(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:

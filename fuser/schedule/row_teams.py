@@ -30,7 +30,7 @@ from fuser.schedule.row_slots import shared_parts_bytes, slots_along
 from fuser.schedule.row_statements import Place
 from fuser.schedule.row_vectors import Vectors
 from fuser.schedule.row_work import RowWork, ToKeep, demand_of
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 _BARRIERS = 15
 """Teams of several warps in a block: each meets at a barrier of its own, and the block at one."""

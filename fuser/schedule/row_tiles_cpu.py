@@ -33,7 +33,7 @@ from fuser.schedule.row_body import Code, RowBody, Sweep
 from fuser.schedule.row_statements import Keep, Kept, RowTile
 from fuser.schedule.statements import Load, Store
 from fuser.schedule.vectors import step_along
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 def as_tiles(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:

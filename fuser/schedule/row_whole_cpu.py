@@ -22,7 +22,7 @@ from fuser.schedule.row_straight import straight_row
 from fuser.schedule.row_sweeps_cpu import Ways, sweep_along
 from fuser.schedule.statements import CheckedIndex, Let, Load, Store
 from fuser.schedule.vectors import step_along
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 def as_whole(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:

@@ -21,7 +21,7 @@ from fuser.segmenter.atoms import Dimension
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.places import HERE, Place, Places, Spread
 from fuser.segmenter.profit import Machine, operation_cost, size_in_text
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 def joints(statement: Statement) -> dict[int, tuple[int, ...]]:

@@ -19,7 +19,7 @@ from fuser.segmenter.neighbours import neighbouring_nodes
 from fuser.segmenter.order import MergeOrder
 from fuser.segmenter.prices import Prices
 from fuser.segmenter.profit import Machine
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 ROUNDS = 3
 """How often all boundaries are looked at, as long as operations move over them."""

@@ -16,7 +16,8 @@ from fuser.segmenter.profit import (
     Machine,
     size_in_text,
 )
-from fuser.segmenter.rows import Refusal, Rows, find_rows
+from fuser.segmenter.refusal import Refusal
+from fuser.segmenter.rows import Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
 from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
 from fuser.segmenter.work import Arithmetic, arithmetic_of

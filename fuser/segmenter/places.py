@@ -19,7 +19,7 @@ from fuser.ir.nodes import Value
 from fuser.segmenter.atoms import Dimension
 from fuser.segmenter.graph import OperationGraph
 from fuser.segmenter.moves import Move, Path
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 MOST_PLACES = 128
 """Loads of a kernel for an element. Of two passes over an image, each of ten reads, there are 100.

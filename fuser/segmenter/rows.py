@@ -19,16 +19,10 @@ from fuser.ir.nodes import Cast, Operation, Pointwise, Reduce, Scan, Statement, 
 from fuser.segmenter.atoms import NONE, AtomSet
 from fuser.segmenter.graph import OperationGraph, Read
 from fuser.segmenter.profit import Machine, repeated_cost
+from fuser.segmenter.refusal import Refusal
 
 MAX_EPILOGUE = 1 << 16
 """Elements that one block may be left to finish after all rows are done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why operations do not share a kernel, or a mapping does not fit one."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

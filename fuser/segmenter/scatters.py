@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fuser.ir.nodes import Fusion, Reduce, Scatter, ScatterForm, Statement, Value
 from fuser.ir.strided import Strided
 from fuser.segmenter.graph import OperationGraph, Read
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 def scattered_into(fusion: Fusion) -> dict[Value, Value]:

@@ -13,7 +13,7 @@ from fuser.schedule.row_axes import arrange_rows
 from fuser.schedule.row_cpu import choose_mapping
 from fuser.schedule.row_sweeps_cpu import Ways
 from fuser.schedule.row_trace import trace_rows
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 from tests.definitions import Define
 from tests.schedule.rows import segment_of, softmax
 

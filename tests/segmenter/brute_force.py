@@ -26,7 +26,7 @@ from fuser.segmenter.graph import OperationGraph, build_graph, is_extern
 from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.prices import Prices
 from fuser.segmenter.profit import Machine
-from fuser.segmenter.rows import Refusal
+from fuser.segmenter.refusal import Refusal
 
 
 class BruteForce:

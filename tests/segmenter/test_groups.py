@@ -11,7 +11,8 @@ from fuser.segmenter.graph import build_graph
 from fuser.segmenter.groups import Group, GroupMaker
 from fuser.segmenter.prices import Prices
 from fuser.segmenter.profit import GPU, PROCESSOR, Limits, Machine, size_in_text
-from fuser.segmenter.rows import Refusal, Rows
+from fuser.segmenter.refusal import Refusal
+from fuser.segmenter.rows import Rows
 from tests.definitions import defined
 from tests.segmented import concrete, memory_of
 
