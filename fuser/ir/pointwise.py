@@ -261,6 +261,20 @@ _NEW_ROWS = (
 KERNEL_TABLE = TABLE | {row.name: row for row in _NEW_ROWS}
 """With what schedules put in place of these rows where they know more of the operands."""
 
+EQUALITIES = ("eq", "ne")
+COMPARISONS = (*EQUALITIES, "lt", "le", "gt", "ge")
+"""Rows that compare numbers."""
+
+FOLDS = {
+    "sum": "add",
+    "prod": "mul",
+    "max": "maximum",
+    "min": "minimum",
+    "any": "logical_or",
+    "all": "logical_and",
+}
+"""For each reduction that is one fold, the row that joins two parts of it."""
+
 EXACT_ROWS = frozenset(
     (
         *("abs", "neg", "sign", "ceil", "floor", "round", "trunc", "relu", "clamp", "threshold"),

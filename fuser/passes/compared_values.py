@@ -32,11 +32,9 @@ from fuser.ir.nodes import (
     Value,
     operands,
 )
-from fuser.ir.pointwise import EXACT_ROWS
+from fuser.ir.pointwise import COMPARISONS, EQUALITIES, EXACT_ROWS
 
 _EXTREMES = ("max", "min", "cummax", "cummin")
-EQUALITIES = ("eq", "ne")
-COMPARISONS = (*EQUALITIES, "lt", "le", "gt", "ge")
 
 _Definitions = Mapping[Value, Statement]
 

@@ -47,7 +47,7 @@ from fuser.ir.nodes import (
     View,
     operands,
 )
-from fuser.passes.compared_values import COMPARISONS
+from fuser.ir.pointwise import COMPARISONS, FOLDS
 from fuser.passes.rewrite import Emitter, rewrite
 
 MOST_APART = 8
@@ -56,7 +56,7 @@ MOST_APART = 8
 MOST_STACKED = 32
 """Those of a reduction of what was put side by side: they are tensors of their own."""
 
-_FOLDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+_OF_NUMBERS = ("sum", "prod", "max", "min")
 
 _MADE_APART = Pointwise | Cast | View | Permute | Broadcast | Expand | Squeeze
 """What makes each element of an operand by itself."""
@@ -83,7 +83,7 @@ def fold_few_elements(fusion: Fusion) -> Fusion:
 
     def rule(statement: Statement, emit: Emitter) -> Operation | Value | None:
         op = statement.op
-        if not isinstance(op, Reduce) or op.op not in _FOLDS:
+        if not isinstance(op, Reduce) or op.op not in _OF_NUMBERS:
             return None
         if op.arg.dtype is not statement.out.dtype or op.arg.dtype.is_complex:
             return None
@@ -142,7 +142,7 @@ def _reads_apart(reader: Statement, fold: Reduce) -> bool:
     """Whether a statement reads one element of what is folded, or folds it too."""
     match reader.op:
         case Reduce(arg=arg, dims=dims, op=name):
-            return arg.shape == fold.arg.shape and dims == fold.dims and name in _FOLDS
+            return arg.shape == fold.arg.shape and dims == fold.dims and name in _OF_NUMBERS
         case Slice(arg=arg) if arg.shape == fold.arg.shape:
             return all(reader.out.shape[dim] == 1 for dim in fold.dims)
         case _:
@@ -203,7 +203,7 @@ def _folded(op: Reduce, emit: Emitter) -> Value:
     total = emit.add(Constant(0, op.arg.dtype)) if op.op == "sum" else None
     for part in _stacked(op.arg, op, emit) or _parts(op, emit):
         one = part if op.keepdim else emit.add(Squeeze(part, op.dims))
-        total = one if total is None else emit.add(Pointwise(_FOLDS[op.op], (total, one)))
+        total = one if total is None else emit.add(Pointwise(FOLDS[op.op], (total, one)))
     assert total is not None
     return total
 

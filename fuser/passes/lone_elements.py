@@ -11,9 +11,8 @@ Gradients over a batch of one are such: they need no kernel of rows.
 from __future__ import annotations
 
 from fuser.ir.nodes import Constant, Fusion, Operation, Pointwise, Reduce, Squeeze, Statement, Value
+from fuser.ir.pointwise import FOLDS
 from fuser.passes.rewrite import Emitter, rewrite
-
-_FOLDS = ("sum", "prod", "max", "min", "any", "all")
 
 
 def take_lone_elements(fusion: Fusion) -> Fusion:
@@ -23,7 +22,7 @@ def take_lone_elements(fusion: Fusion) -> Fusion:
 
 def _element(statement: Statement, emit: Emitter) -> Operation | Value | None:
     op = statement.op
-    if not isinstance(op, Reduce) or op.op not in _FOLDS or op.arg.dtype.is_complex:
+    if not isinstance(op, Reduce) or op.op not in FOLDS or op.arg.dtype.is_complex:
         return None
     if any(op.arg.shape[dim] != 1 for dim in op.dims):
         return None

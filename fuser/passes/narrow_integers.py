@@ -33,8 +33,8 @@ from fuser.ir.nodes import (
     map_operands,
     operands,
 )
+from fuser.ir.pointwise import COMPARISONS, EQUALITIES
 from fuser.passes.bounds import KnownBounds
-from fuser.passes.compared_values import COMPARISONS, EQUALITIES
 from fuser.passes.constants import converted_scalar
 from fuser.passes.ranges import Ranges
 from fuser.passes.rewrite import Emitter, rewrite

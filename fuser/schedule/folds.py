@@ -1,4 +1,4 @@
-"""Folds: reductions that join values two at a time, and what each starts from."""
+"""Folds: what joins values two at a time, and what each starts from."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ import torch
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.expressions import Literal
-
-FOLDS = {
-    "sum": "add",
-    "prod": "mul",
-    "max": "maximum",
-    "min": "minimum",
-    "any": "logical_or",
-    "all": "logical_and",
-}
-"""For each reduction that is one fold, the pointwise operation that joins two parts of it."""
 
 SCANS = {"cumsum": "add", "cumprod": "mul", "cummax": "maximum", "cummin": "minimum"}
 """For each scan, the pointwise operation that joins a point to those before it."""

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType, holds
+from fuser.ir.pointwise import COMPARISONS, EQUALITIES
 from fuser.schedule.body import Body
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Call, Convert, Expression, IndexValue, Literal, Ref
@@ -33,8 +34,6 @@ from fuser.schedule.index import ZERO, Index, variables_of
 from fuser.schedule.row_body import Code, RowBody, Sweep, names_in, nodes_read, without_dead_code
 from fuser.schedule.statements import CheckedIndex, Let, Load
 
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-_EQUALITIES = frozenset({"eq", "ne"})
 _INT32, _INT64 = DataType.Int32, DataType.Int
 _LEAST = -(2**31)
 """In 32 bits, in place of a number that no place equals."""
@@ -161,7 +160,7 @@ class _Comparisons:
             case Let(expression=Convert() as conversion):
                 lets, converted = self._converted(conversion)
                 return [*lets, dataclasses.replace(node, expression=converted)]
-            case Let(name, expression=Call(op, (one, other)) as call) if op in _COMPARISONS:
+            case Let(name, expression=Call(op, (one, other)) as call) if op in COMPARISONS:
                 compared = (
                     self._both(one, other)
                     or self._numbers(name, op, one, other)
@@ -208,7 +207,7 @@ class _Comparisons:
     def _numbers(self, name: str, op: str, one: Expression, other: Expression) -> _Compared | None:
         """The number of a sum, and what it is compared with: how much more the other side is."""
         left, right = self._sum(one), self._sum(other)
-        if op not in _EQUALITIES or left is None or right is None:
+        if op not in EQUALITIES or left is None or right is None:
             return None
         if left.number is None:
             left, right = right, left
@@ -224,7 +223,7 @@ class _Comparisons:
         if isinstance(one, Ref) and one.name in self._numbers_of_row:
             one, other = other, one
         place, narrow = self._sum(one), self._side(one)
-        if op not in _EQUALITIES or place is None or place.number is not None or narrow is None:
+        if op not in EQUALITIES or place is None or place.number is not None or narrow is None:
             return None
         if not (isinstance(other, Ref) and other.name in self._numbers_of_row):
             return None

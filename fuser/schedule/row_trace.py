@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuser.ir.nodes import Reduce, Scan, Statement, Value
+from fuser.ir.pointwise import FOLDS
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates
 from fuser.schedule.emit import convert
 from fuser.schedule.expressions import Ref
-from fuser.schedule.folds import FOLDS
 from fuser.schedule.index import Axis, linear
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 from fuser.ir.nodes import Cat, CheckIndex, Gather, Operation, Pad, Reduce, Scan, Scatter, operands
+from fuser.ir.pointwise import FOLDS
 from fuser.ir.strided import is_metadata
-from fuser.schedule.folds import FOLDS
 from fuser.segmenter import Segment
 from fuser.segmenter.graph import POINT_OPERATIONS
 

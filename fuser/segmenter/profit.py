@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Cast, Gather, Iota, Operation, Pointwise, Random, operands
-from fuser.ir.pointwise import COSTLY, TABLE
+from fuser.ir.pointwise import COMPARISONS, COSTLY, TABLE
 from fuser.ir.random_numbers import COST
 
 _WIDE = 3
@@ -248,7 +248,7 @@ _ROUNDINGS = {
     DataType.Float8_e5m2: 16,
 }
 
-_OF_POSITIONS = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge"})
+_OF_POSITIONS = frozenset(("add", "sub", "mul", "neg", *COMPARISONS))
 """What, of positions, is a coordinate too, or is compared in 32 bits."""
 
 _DIVISIONS = frozenset({"div", "reciprocal", "rsqrt", "sqrt", "truediv"})

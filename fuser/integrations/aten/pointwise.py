@@ -13,7 +13,7 @@ from fuser.frontend.handles import Handle, Operand
 from fuser.integrations.aten.row import Lower, Row, parameters, row, schema
 from fuser.integrations.fx_types import meta_of, tensor_of
 from fuser.integrations.lowering import Lowering
-from fuser.ir.pointwise import TABLE
+from fuser.ir.pointwise import EQUALITIES, TABLE
 
 _aten: Any = torch.ops.aten
 _prims: Any = torch.ops.prims
@@ -37,14 +37,9 @@ _RENAMED: Mapping[str, str] = {
 _OVERLOADS = ("default", "Tensor", "Scalar", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
 
 
-_EQUALITIES = ("eq", "ne")
-"""These show what rounding to 16 bits does: another graph may have rounded an operand, as a largest
-element. So they have tensors in their own types."""
-
-
 def _all_operands(name: str, taken: list[str]) -> Lower:
     """All operands in order to one row of the pointwise table."""
-    read = _in_its_own_type if name in _EQUALITIES else Lowering.operand
+    read = _in_its_own_type if name in EQUALITIES else Lowering.operand
 
     def lower(b: Lowering, **given: object) -> Handle:
         return getattr(b.ops, name)(*(read(b, given[parameter]) for parameter in taken))
@@ -53,6 +48,8 @@ def _all_operands(name: str, taken: list[str]) -> Lower:
 
 
 def _in_its_own_type(b: Lowering, argument: object) -> Operand:
+    """An operand of what shows what rounding to 16 bits does: another graph may have rounded it, as
+    a largest element."""
     is_tensor = isinstance(argument, Node) and isinstance(meta_of(argument), torch.Tensor)
     return b.exact(argument) if is_tensor else b.operand(argument)
 
