@@ -38,6 +38,7 @@ from fuser.ir.nodes import (
     Value,
     View,
 )
+from fuser.passes.rewrite import Emitter
 
 
 def lower_reductions(fusion: Fusion) -> Fusion:
@@ -53,18 +54,17 @@ def lower_reductions(fusion: Fusion) -> Fusion:
         elif isinstance(op, Reduce) and not op.arg.dtype.is_complex:
             lowering.reduce(statement, op)
         else:
-            lowering.statements.append(statement)
-    return dataclasses.replace(fusion, statements=tuple(lowering.statements))
+            lowering.emit.append(statement)
+    return dataclasses.replace(fusion, statements=tuple(lowering.emit.statements))
 
 
 class _Lowering:
     def __init__(self, fusion: Fusion) -> None:
-        self._next_id = fusion.fresh_id
-        self.statements: list[Statement] = []
+        self.emit = Emitter(fusion)
 
     def reduce(self, statement: Statement, op: Reduce) -> None:
         """Add what a reduction is made of; the last statements make its results."""
-        op = dataclasses.replace(op, arg=self._cast(op.arg, _folded_in(op)))
+        op = dataclasses.replace(op, arg=self.emit.cast(op.arg, _folded_in(op)))
         count = math.prod(op.arg.shape[dim] for dim in op.dims)
         outs = statement.outs
         match op.op:
@@ -90,7 +90,7 @@ class _Lowering:
 
     def reduce_parts(self, out: Value, op: Reduce) -> None:
         """Add a sum or mean of complex numbers, as those of their parts."""
-        arg = self._cast(op.arg, _folded_in(op))
+        arg = self.emit.cast(op.arg, _folded_in(op))
         count = math.prod(arg.shape[dim] for dim in op.dims)
         parts: list[Value] = []
         for name in ("real", "imag"):
@@ -139,9 +139,6 @@ class _Lowering:
             return self._add(op, out)
         return self._add(Cast(op.arg, op.arg.dtype if out is None else out.dtype), out)
 
-    def _cast(self, value: Value, dtype: DataType) -> Value:
-        return value if value.dtype is dtype else self._add(Cast(value, dtype))
-
     def _quotient(self, total: Value, count: int, out: Value | None = None) -> Value:
         quotient = Pointwise("truediv", (total, self._size(count)))
         if out is None or infer(quotient) == (out.type,):
@@ -149,12 +146,10 @@ class _Lowering:
         return self._add(Cast(self._add(quotient), out.dtype), out)
 
     def _add(self, op: Operation, out: Value | None = None) -> Value:
-        (type_,) = infer(op)
         if out is None:
-            out = Value(self._next_id, type_)
-            self._next_id += 1
-        assert out.type == type_, f"{out} is {out.type}, not {type_}"
-        self.statements.append(Statement((out,), op))
+            return self.emit.add(op)
+        assert infer(op) == (out.type,), f"{out} is {out.type}, not {infer(op)[0]}"
+        self.emit.append(Statement((out,), op))
         return out
 
 
