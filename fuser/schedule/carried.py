@@ -28,6 +28,7 @@ from fuser.schedule.index import (
     substitute,
     terms_in,
 )
+from fuser.schedule.row_body import indices_in
 from fuser.schedule.statements import Let, Load, Store
 from fuser.schedule.vectors import step_along
 
@@ -56,8 +57,7 @@ def carry(nodes: Sequence[Lane], lane: Axis) -> tuple[list[Let], list[Lane]]:
 def _divisions(nodes: Iterable[Lane], lane: Axis) -> Iterator[Quotient | Remainder]:
     """Divisions of what goes up by one from lane to lane, and wraps at most once."""
     for node in nodes:
-        index = _index_in(node)
-        for term in terms_in(index) if index is not None else ():
+        for term in (term for index in indices_in(node) for term in terms_in(index)):
             if not isinstance(term, Quotient | Remainder) or term.divisor < lane.extent:
                 continue
             if step_along(term.of, lane) == 1:
@@ -129,9 +129,3 @@ class _Division:
                 self._variable("remainder"),
             ),
         ]
-
-
-def _index_in(node: Lane) -> Index | None:
-    if isinstance(node, Load | Store):
-        return node.at
-    return node.expression.index if isinstance(node.expression, IndexValue) else None

@@ -15,8 +15,7 @@ from dataclasses import replace
 
 from fuser.schedule.body import Body
 from fuser.schedule.counts import costly_arithmetic
-from fuser.schedule.expressions import IndexValue, leaves
-from fuser.schedule.row_body import names_in
+from fuser.schedule.row_body import indices_read, names_in
 from fuser.schedule.statements import Let, Load
 
 
@@ -38,7 +37,5 @@ def with_invariants_before(body: Body) -> Body:
 
 def _follows_axes(node: Load | Let) -> bool:
     """Whether a node is another at every point: what it loads or draws, or an index in it."""
-    if isinstance(node, Load):
-        return bool(node.at.terms) or node.drawn is not None
-    indices = (leaf.index for leaf in leaves(node.expression) if isinstance(leaf, IndexValue))
-    return any(index.terms for index in indices)
+    drawn = isinstance(node, Load) and node.drawn is not None
+    return drawn or any(index.terms for index in indices_read(node))

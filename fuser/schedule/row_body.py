@@ -168,15 +168,24 @@ def contents(sweeps: Iterable[Sweep]) -> list[Code | Fold | Store]:
     return [part for sweep in sweeps for part in (*sweep.code, *sweep.folds, *sweep.stores)]
 
 
-def indices_in(node: Code) -> list[Index]:
-    """Where a node loads, or the index that it computes."""
+def indices_in(node: Code | Store) -> list[Index]:
+    """Where a node loads or stores, or the index that it computes."""
     match node:
-        case Load():
+        case Load() | Store():
             return [node.at]
         case Let(expression=IndexValue() as place):
             return [place.index]
         case _:
             return []
+
+
+def indices_read(node: Load | Let | CheckedIndex) -> list[Index]:
+    """Where a node loads, or every index in what it computes."""
+    match node:
+        case Load(at=at):
+            return [at]
+        case Let(expression=made) | CheckedIndex(value=made):
+            return [leaf.index for leaf in leaves(made) if isinstance(leaf, IndexValue)]
 
 
 def names_in(nodes: Iterable[Code | Fold | Store | Accumulate]) -> Iterable[str]:

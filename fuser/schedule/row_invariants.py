@@ -14,10 +14,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from fuser.schedule.bindings import Binding
-from fuser.schedule.expressions import IndexValue, leaves
-from fuser.schedule.index import Axis, Index, terms_in, variables_of
+from fuser.schedule.index import Axis, terms_in, variables_of
 from fuser.schedule.loop_tree import IfPastCache, Loop, Node, Piece, Region, every_node
-from fuser.schedule.row_body import names_in, nodes_read
+from fuser.schedule.row_body import indices_read, names_in, nodes_read
 from fuser.schedule.row_statements import Accumulate, Carry, Finish, Keep, Kept, Running
 from fuser.schedule.statements import (
     CheckedIndex,
@@ -120,17 +119,8 @@ def _changes(node: Movable, axes: set[Axis], changing: set[str]) -> bool:
     """Whether iterations differ in what a node makes."""
     if node.in_lanes or (isinstance(node, Load) and (node.lanes > 1 or node.drawn is not None)):
         return True
-    terms = {term for index in _indices_in(node) for term in terms_in(index)}
+    terms = {term for index in indices_read(node) for term in terms_in(index)}
     return not (axes.isdisjoint(terms) and changing.isdisjoint(names_in((node,))))
-
-
-def _indices_in(node: Movable) -> list[Index]:
-    """Where a node loads, or every index in what it computes."""
-    match node:
-        case Load(at=at):
-            return [at]
-        case Let(expression=made) | CheckedIndex(value=made):
-            return [leaf.index for leaf in leaves(made) if isinstance(leaf, IndexValue)]
 
 
 def _without(nodes: Iterable[Node], found: Sequence[Movable]) -> tuple[Node, ...]:

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 
 from fuser.ir.nodes import Value
 from fuser.schedule.cuda_parameters import CudaRowParameters
-from fuser.schedule.expressions import IndexValue
 from fuser.schedule.index import Axis, Index, affine_parts
 from fuser.schedule.loop_tree import Peel
-from fuser.schedule.row_body import Code, Sweep, names_in
+from fuser.schedule.row_body import Code, Sweep, indices_in, names_in
 from fuser.schedule.row_statements import Keep, Kept, Running
-from fuser.schedule.statements import Let, Load
+from fuser.schedule.statements import Load
 from fuser.schedule.vectors import (
     Access,
     Alignments,
@@ -178,12 +177,5 @@ def divided(
 
 def _follows(node: Code, inner: Axis) -> bool:
     """Whether `node` is another at every point, or an index in it moves with `inner`."""
-    if isinstance(node, Running):
-        return True
-    if isinstance(node, Load):
-        at = node.at
-    elif isinstance(node, Let) and isinstance(node.expression, IndexValue):
-        at = node.expression.index
-    else:
-        return False
-    return any(part.coefficient(inner) for part in affine_parts(at))
+    parts = (part for index in indices_in(node) for part in affine_parts(index))
+    return isinstance(node, Running) or any(part.coefficient(inner) for part in parts)
