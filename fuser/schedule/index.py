@@ -375,11 +375,8 @@ def _rejoin(constant: int, terms: dict[Term, int]) -> Index | None:
     for term, coefficient in terms.items():
         if not isinstance(term, Remainder):
             continue
-        quotient = index_of(Quotient(term.of, term.divisor))
-        if len(quotient.terms) != 1 or quotient.constant:
-            continue
-        ((partner, scale),) = quotient.terms
-        if scale == 1 and terms.get(partner) == coefficient * term.divisor:
+        partner = Quotient(term.of, term.divisor)
+        if terms.get(partner) == coefficient * term.divisor:
             rest = {t: c for t, c in terms.items() if t not in (term, partner)}
             return total(((Index(constant, tuple(rest.items())), 1), (term.of, coefficient)))
     return None
