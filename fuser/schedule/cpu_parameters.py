@@ -105,7 +105,7 @@ class CpuParameters:
     joined: int = 64
     """The most pieces that are one loop, as they read the same."""
 
-    joined_statements: int = 2048
+    joined_statements: int = PROCESSOR.most_in_pieces
     """The most statements of such a loop: as many as the segmenter lets all pieces have."""
 
     stored_in_turn: int = 8
