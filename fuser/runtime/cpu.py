@@ -65,14 +65,14 @@ def flags(source: KernelSource) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class CpuKernel:
+class CpuFunction:
     """A loaded shared library; `launch` takes addresses, scalars and sizes, then `threaded`."""
 
     launch: Launcher
     resources: Resources
 
 
-def compile_cpu(source: KernelSource) -> CpuKernel:
+def compile_cpu(source: KernelSource) -> CpuFunction:
     """Compile and load, or return what was compiled from the same code before.
 
     Raises CompilationError, CompilerError, or TargetError where there is no compiler.
@@ -83,7 +83,7 @@ def compile_cpu(source: KernelSource) -> CpuKernel:
     return _CACHE.get(source.key, lambda: _compile(source, compiler))
 
 
-def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
+def _compile(source: KernelSource, compiler: Compiler) -> CpuFunction:
     machine = (processor(), compiler.name, compiler.version)
     options, linked = flags(source), (*compiler.without_language_libraries(), *LINKED)
     entered = entry_text(source)
@@ -92,11 +92,11 @@ def _compile(source: KernelSource, compiler: Compiler) -> CpuKernel:
     def make() -> bytes:
         return compiler.image_of_text(source.text + entered, source.name, options, linked)
 
-    def use(image: bytes) -> CpuKernel:
+    def use(image: bytes) -> CpuFunction:
         launch = entry(load_library(image, source.name), source.name)
-        return CpuKernel(launch, Resources(binary_size=len(image)))
+        return CpuFunction(launch, Resources(binary_size=len(image)))
 
     return kept_kernel(key, make, use)
 
 
-_CACHE: CompileCache[CpuKernel] = CompileCache()
+_CACHE: CompileCache[CpuFunction] = CompileCache()

@@ -8,7 +8,7 @@ from fuser.codegen import KernelSource, by_residency
 from fuser.runtime import cuda_driver
 from fuser.runtime.compile_cache import CompileCache
 from fuser.runtime.cubin import Cubin, pack_cubin, unpack_cubin
-from fuser.runtime.cuda_driver import CudaKernel
+from fuser.runtime.cuda_driver import CudaFunction
 from fuser.runtime.disk_cache import kept_kernel
 from fuser.runtime.kernel import Launcher, c_types
 from fuser.runtime.nvrtc import compile_cubin, nvrtc_version, options
@@ -66,4 +66,4 @@ def _first_without_spills(cubins: Iterable[Cubin]) -> Cubin:
 
 
 _CUBINS: CompileCache[Cubin] = CompileCache()
-_KERNELS: CompileCache[CudaKernel] = CompileCache()
+_KERNELS: CompileCache[CudaFunction] = CompileCache()

@@ -22,7 +22,7 @@ _DEFAULT_SHARED_BYTES = 47 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class CudaKernel:
+class CudaFunction:
     """A loaded kernel. It belongs to no device or context, and any thread may launch it."""
 
     name: str
@@ -108,7 +108,7 @@ class CudaKernel:
         _check(self.driver, status, self.name, detail)
 
 
-def load_kernel(cubin: Cubin) -> CudaKernel:
+def load_kernel(cubin: Cubin) -> CudaFunction:
     """Load a kernel, for every device of its architecture; nothing ever unloads it.
 
     Raises LaunchError with the driver's error, TargetError where there is no driver.
@@ -120,7 +120,7 @@ def load_kernel(cubin: Cubin) -> CudaKernel:
     _check(driver, status, cubin.kernel)
     function = driver.CUfunction(int(kernel))
     static = cubin.resources.shared_bytes or 0
-    return CudaKernel(cubin.kernel, driver, kernel, function, static, {})
+    return CudaFunction(cubin.kernel, driver, kernel, function, static, {})
 
 
 def device_arch(index: int) -> str:

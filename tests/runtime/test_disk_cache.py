@@ -226,7 +226,7 @@ def counted(work: Callable[[], object]) -> tuple[int, int]:
     return compiled, loaded
 
 
-def compile_anew(source: KernelSource, monkeypatch: pytest.MonkeyPatch) -> cpu.CpuKernel:
+def compile_anew(source: KernelSource, monkeypatch: pytest.MonkeyPatch) -> cpu.CpuFunction:
     monkeypatch.setattr(cpu, "_CACHE", CompileCache())
     return cpu.compile_cpu(source)
 
