@@ -189,7 +189,7 @@ class Prices:
             member = self._operations.node_of(value)
             if member in inside:
                 op = self._operations.nodes[member].op
-                longer = self._machine.in_strips if rows.in_strips and is_costly(op) else 1
+                longer = self._machine.strip_functions if rows.in_strips and is_costly(op) else 1
                 found += repeated_cost(op, self._machine) * value.elements * more * longer
                 found += at_places.get(member, 0) * more
         return found

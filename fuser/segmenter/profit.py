@@ -104,7 +104,7 @@ class Machine:
     """Whether divisions, roots and costly functions that are done more often than there are
     elements are not hidden: what is in the cache is there sooner."""
 
-    in_strips: int = 1
+    strip_functions: int = 1
     """How many times longer costly functions take in strips of columns, which have none for all
     lanes at once, where a later sweep makes them again."""
 
@@ -175,7 +175,7 @@ PROCESSOR = Machine(
     functions=3,
     lanes=16,
     wide=8,
-    in_strips=2,
+    strip_functions=2,
     gathered=20,
     checked=12,
     unhidden=True,

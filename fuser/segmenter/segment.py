@@ -97,7 +97,8 @@ class _Segmenter:
         Groups that are `empty` have nothing left to do.
         """
         first_extern = len(operations.nodes)
-        in_order = grouping.order.execution_order(self._places(operations, grouping).__getitem__)
+        in_definition = self._definition_order(operations, grouping)
+        in_order = grouping.order.execution_order(in_definition.__getitem__)
         order = [key for key in in_order if key not in empty]
         kernels = (key for key in order if key < first_extern)
         names = {key: f"kernel{number}" for number, key in enumerate(kernels)}
@@ -120,18 +121,18 @@ class _Segmenter:
             steps.append(Segment(names[key], sub, memory, reason, operations.atoms, kept))
         return steps, boundaries
 
-    def _places(self, operations: OperationGraph, grouping: Grouping) -> dict[int, int]:
+    def _definition_order(self, operations: OperationGraph, grouping: Grouping) -> dict[int, int]:
         """Where each step is in the definition: where its last operation is.
 
         Whoever wrote it used most values soon after they were made. Running all kernels that are
         ready before any product would hold the operands of all products at once.
         """
-        place = {v: n for n, s in enumerate(self._fusion.statements) for v in s.outs}
-        places: dict[int, int] = {}
+        made_at = {v: n for n, s in enumerate(self._fusion.statements) for v in s.outs}
+        last: dict[int, int] = {}
         for number, statement in enumerate((*operations.nodes, *operations.externs)):
             key = grouping.step_of(number)
-            places[key] = max(places.get(key, 0), place[statement.outs[0]])
-        return places
+            last[key] = max(last.get(key, 0), made_at[statement.outs[0]])
+        return last
 
     def _segment(self, nodes: list[Statement]) -> tuple[Fusion, dict[Value, Strided], list[str]]:
         """The fusion of a segment, where its values lie, and how they leave."""
