@@ -15,7 +15,7 @@ from fuser.runtime.plan import AliasStep, ExternStep, KernelStep, Plan, Step
 from fuser.segmenter import (
     Segment,
     byte_count,
-    bytes_read,
+    bytes_moved,
     colour_of,
     elements_read,
     elements_written,
@@ -96,7 +96,7 @@ _HEAD = ("tensor", "", "dtype and shape", "strides", "bytes")
 def _tensor(segment: Segment, value: Value, way: str, elements: int) -> Markup:
     lies = segment.memory[value]
     base = "" if lies.base is value else f" in {lies.base}"
-    size = byte_count(bytes_read({value: elements}, segment.memory))
+    size = byte_count(bytes_moved({value: elements}, segment.memory))
     cells = (f"{value}{base}", way, f"{value.type}", f"{list(lies.strides)}", size)
     return tag("tr", *(tag("td", cell) for cell in cells))
 

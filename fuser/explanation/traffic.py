@@ -10,7 +10,7 @@ from fuser.ir.strided import is_metadata
 from fuser.runtime.plan import Plan
 from fuser.segmenter import (
     SegmentedFusion,
-    bytes_read,
+    bytes_moved,
     bytes_written,
     elements_of,
     elements_read,
@@ -66,7 +66,7 @@ def _bytes_least(segmented: SegmentedFusion) -> int:
         if output.alias_of is not None or memory[output.value].base not in fusion.inputs
     )
     loads = elements_read(replace(fusion, outputs=stored))
-    return bytes_read(loads, memory) + bytes_written([o.value for o in stored], memory)
+    return bytes_moved(loads, memory) + bytes_written([o.value for o in stored], memory)
 
 
 def _is_free(statement: Statement) -> bool:

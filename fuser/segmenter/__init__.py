@@ -16,7 +16,7 @@ from fuser.segmenter.profit import GPU, PROCESSOR, Machine
 from fuser.segmenter.segment import segment
 from fuser.segmenter.traffic import (
     byte_count,
-    bytes_read,
+    bytes_moved,
     bytes_written,
     elements_of,
     elements_read,
@@ -40,7 +40,7 @@ __all__ = [
     "Step",
     "Update",
     "byte_count",
-    "bytes_read",
+    "bytes_moved",
     "bytes_written",
     "colour_of",
     "draw",

@@ -19,7 +19,7 @@ from fuser.segmenter.profit import (
 from fuser.segmenter.refusal import Refusal
 from fuser.segmenter.rows import Rows, find_rows
 from fuser.segmenter.scatters import scatter_refusal
-from fuser.segmenter.traffic import bytes_read, bytes_written, elements_of
+from fuser.segmenter.traffic import bytes_moved, bytes_written, elements_of
 from fuser.segmenter.work import Arithmetic, arithmetic_of
 
 
@@ -243,7 +243,7 @@ class GroupMaker:
 
     def _moved(self, loads: Mapping[Value, int], stores: Sequence[Value]) -> int:
         free = self.operations.free
-        return bytes_read(loads, free) + bytes_written(stores, free)
+        return bytes_moved(loads, free) + bytes_written(stores, free)
 
 
 def _domains_differ(group: Group, related: bool) -> Refusal | None:

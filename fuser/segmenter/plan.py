@@ -8,7 +8,7 @@ from fuser.ir.nodes import Fusion, Value
 from fuser.ir.strided import Address, Strided, address_of
 from fuser.segmenter.atoms import Atoms, AtomSet
 from fuser.segmenter.profit import Machine
-from fuser.segmenter.traffic import bytes_read, bytes_written, elements_read, elements_written
+from fuser.segmenter.traffic import bytes_moved, bytes_written, elements_read, elements_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class Segment:
     @property
     def bytes_read(self) -> int:
         """Bytes of distinct elements read."""
-        return bytes_read(elements_read(self.fusion), self.memory)
+        return bytes_moved(elements_read(self.fusion), self.memory)
 
     @property
     def bytes_written(self) -> int:
-        return bytes_read(elements_written(self.fusion), self.memory)
+        return bytes_moved(elements_written(self.fusion), self.memory)
 
     def is_scattered_into(self, value: Value) -> bool:
         """Whether a value that it reads lies where a scatter in it stores the result."""
@@ -87,7 +87,7 @@ class ExternStep:
     @property
     def bytes_read(self) -> int:
         """Bytes of its operands, whole, but of a table the rows that are looked up."""
-        return bytes_read(elements_read(self.fusion), self.memory)
+        return bytes_moved(elements_read(self.fusion), self.memory)
 
     @property
     def bytes_written(self) -> int:

@@ -17,7 +17,7 @@ from fuser.ir.nodes import Operation, Pointwise, Value
 from fuser.segmenter.graph import POINT_OPERATIONS
 from fuser.segmenter.grouping import Grouping
 from fuser.segmenter.profit import operation_cost, repeated_cost
-from fuser.segmenter.traffic import bytes_read, bytes_written
+from fuser.segmenter.traffic import bytes_moved, bytes_written
 
 MAX_REPEATED = 8
 """Operations that one value may take to make again."""
@@ -184,4 +184,4 @@ class Recomputation:
         return -1 if node is None else self._grouping.step_of(node)
 
     def _bytes(self, loads: Loads) -> int:
-        return bytes_read(loads, self._operations.free)
+        return bytes_moved(loads, self._operations.free)

@@ -1,4 +1,4 @@
-"""What a kernel reads: elements of each tensor, and bytes of device memory."""
+"""What a kernel reads and stores: elements of each tensor, and bytes of device memory."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ def elements_written(fusion: Fusion) -> dict[Value, int]:
     return written
 
 
-def bytes_read(loads: Mapping[Value, int], memory: Mapping[Value, Strided]) -> int:
-    """Bytes moved to read so many elements of each tensor.
+def bytes_moved(elements: Mapping[Value, int], memory: Mapping[Value, Strided]) -> int:
+    """Bytes moved to read, or to store, so many elements of each tensor.
 
-    Tensors that lie in the same place are read once; other views of one buffer are taken to be
+    Tensors that lie in the same place are moved once; other views of one buffer are taken to be
     disjoint as far as the buffer has room for it. What `memory` does not place has its own buffer.
     """
     by_place: dict[Strided, int] = {}
     touched: dict[Value, int] = {}
-    for value, elements in loads.items():
-        lies, nbytes = memory.get(value), elements * value.dtype.itemsize
+    for value, count in elements.items():
+        lies, nbytes = memory.get(value), count * value.dtype.itemsize
         if lies is None:
             touched[value] = touched.get(value, 0) + nbytes
         else:
@@ -95,7 +95,7 @@ def bytes_read(loads: Mapping[Value, int], memory: Mapping[Value, Strided]) -> i
 
 def bytes_written(stores: Iterable[Value], memory: Mapping[Value, Strided]) -> int:
     """Bytes moved to store tensors whole."""
-    return bytes_read({value: value.elements for value in stores}, memory)
+    return bytes_moved({value: value.elements for value in stores}, memory)
 
 
 def byte_count(count: int) -> str:

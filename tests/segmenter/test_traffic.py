@@ -7,7 +7,7 @@ from fuser import DataType, FusionDefinition
 from fuser.ir.nodes import Value
 from fuser.ir.strided import Strided, row_major
 from fuser.ir.types import TensorType
-from fuser.segmenter.traffic import byte_count, bytes_read, bytes_written, elements_read
+from fuser.segmenter.traffic import byte_count, bytes_moved, bytes_written, elements_read
 
 
 def tensor(id_: int, *shape: int, dtype: DataType = DataType.Float) -> Value:
@@ -53,12 +53,12 @@ def test_stores_are_moved_whole():
 def test_views_of_one_buffer_are_moved_once():
     x, view = tensor(0, 1000), tensor(1, 10, 100)
     memory = {x: row_major(x), view: Strided(x, (10, 100), (100, 1))}
-    assert bytes_read({x: 1000, view: 1000}, memory) == 4000
+    assert bytes_moved({x: 1000, view: 1000}, memory) == 4000
 
 
 def test_an_expanded_operand_moves_what_it_has():
     x = tensor(0, 1000, 10)
-    assert bytes_read({x: 10000}, {x: Strided(tensor(1, 10), (1000, 10), (0, 1))}) == 40
+    assert bytes_moved({x: 10000}, {x: Strided(tensor(1, 10), (1000, 10), (0, 1))}) == 40
 
 
 def test_disjoint_views_of_one_buffer_are_both_moved():
@@ -67,7 +67,7 @@ def test_disjoint_views_of_one_buffer_are_both_moved():
         tensor(1, 1000): Strided(x, (1000,), (1,)),
         tensor(2, 1000): Strided(x, (1000,), (1,), 1000),
     }
-    assert bytes_read(dict.fromkeys(halves, 1000), halves) == 8000
+    assert bytes_moved(dict.fromkeys(halves, 1000), halves) == 8000
 
 
 @pytest.mark.parametrize(
