@@ -71,24 +71,26 @@ def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = 32) ->
     return Room(lanes, 1, Place.REGISTERS, rounds) if fits else None
 
 
-def words_with_slots(demand: Demand, slots: int) -> int:
-    """Registers for a vector and its slots of folds over the rows, which have so many bytes."""
-    return demand.words + ceil_div(slots, 4)
+def words_with_slots(demand: Demand, slot_bytes: int) -> int:
+    """Registers for a vector and its slots of folds over the rows."""
+    return demand.words + ceil_div(slot_bytes, 4)
 
 
-def slot_room(demand: Demand, slots: int, parameters: CudaRowParameters, most: int) -> Room | None:
+def slot_room(
+    demand: Demand, slot_bytes: int, parameters: CudaRowParameters, most: int
+) -> Room | None:
     """Room in up to `most` registers for what a block keeps of a row, and for its slots of folds
-    over the rows, of which a vector has so many bytes. More than `kept_words` only while a few
-    teams fill a multiprocessor."""
+    over the rows, those of each vector. More than `kept_words` only while a few teams fill a
+    multiprocessor."""
     vectors = power_of_two(demand.vectors)
-    words = words_with_slots(demand, slots)
+    words = words_with_slots(demand, slot_bytes)
     most_threads = max(min(vectors, parameters.kept_threads), 32)
 
     def fits(threads: int) -> bool:
         several = threads * 3 <= parameters.crowded_threads
         return vectors // threads * words <= (most if several else parameters.kept_words)
 
-    wanted = vectors * (demand.bytes or slots) // parameters.thread_bytes
+    wanted = vectors * (demand.bytes or slot_bytes) // parameters.thread_bytes
     threads = max(min(power_of_two(wanted), most_threads), 32)
     while threads < most_threads and not fits(threads):
         threads *= 2
@@ -96,10 +98,10 @@ def slot_room(demand: Demand, slots: int, parameters: CudaRowParameters, most: i
     return Room(threads, 1, Place.REGISTERS, demand.rounds(threads)) if fitting else None
 
 
-def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -> Room | None:
-    """Room for 32 neighbouring columns: at least so many threads for each, which exchange less if
-    they are few; many where they share memory."""
-    few, many = least or parameters.column_threads, parameters.kept_threads // 32
+def column_room(demand: Demand, parameters: CudaRowParameters, fewest: int) -> Room | None:
+    """Room for 32 neighbouring columns: the `fewest` threads for each, which exchange less, or more
+    up to `column_threads`; many where they share memory."""
+    few, many = fewest, parameters.kept_threads // 32
     while few < parameters.column_threads and not _fits_column(demand, few, parameters):
         few *= 2
     for threads in (few, many):
@@ -112,10 +114,10 @@ def column_room(demand: Demand, parameters: CudaRowParameters, least: int = 0) -
     return Room(many, 1, Place.SHARED, rounds) if fits else None
 
 
-def column_slot_room(demand: Demand, slots: int, parameters: CudaRowParameters) -> Room | None:
+def column_slot_room(demand: Demand, slot_bytes: int, parameters: CudaRowParameters) -> Room | None:
     """Room in registers for what 32 neighbouring columns keep, and for their slots of folds over
-    the rows, of which a vector has so many bytes."""
-    words = words_with_slots(demand, slots)
+    the rows, those of each vector."""
+    words = words_with_slots(demand, slot_bytes)
     for threads in (parameters.column_threads, parameters.kept_threads // 32):
         rounds = demand.rounds(threads)
         if rounds * words <= parameters.kept_words and rounds <= parameters.column_rounds:

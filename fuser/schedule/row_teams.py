@@ -170,8 +170,8 @@ class TeamChoice:
                 "folds over the rows have places along several axes, or a row is scanned"
             )
         demand = demand_of(axis, kept.vectors[axis], kept.sizes)
-        slots = self._slot_bytes(demand.lanes)
-        room = column_slot_room(demand, slots, given)
+        slot_bytes = self._slot_bytes(demand.lanes)
+        room = column_slot_room(demand, slot_bytes, given)
         if room is None:
             return Refusal("registers do not hold the folds over the rows")
         blocks = min(ceil_div(self._work.rows, 32), given.most_parts)
@@ -256,13 +256,14 @@ class TeamChoice:
         if kept.axis not in (None, axis) or kept.vectors[axis].peel:
             return Refusal("whole vectors are not along the axis of these places")
         demand = demand_of(axis, kept.vectors[axis], kept.sizes)
-        slots = self._slot_bytes(demand.lanes)
+        slot_bytes = self._slot_bytes(demand.lanes)
         # Numbers for all rows are joined over a block, which needs a power of two of warps.
         numbers = any(partial.slots == 1 for partial in self._work.partials)
-        room = slot_room(demand, slots, given, given.kept_words if numbers else given.slot_words)
+        most = given.kept_words if numbers else given.slot_words
+        room = slot_room(demand, slot_bytes, given, most)
         if room is None:
             return Refusal("registers do not hold the folds over the rows")
-        crowded = room.rounds * words_with_slots(demand, slots) > given.kept_words
+        crowded = room.rounds * words_with_slots(demand, slot_bytes) > given.kept_words
         launch = self._slot_launch(room, crowded=crowded)
         return RowTeam(Team.BLOCK, launch, replace(kept, axis=axis), room, has_slots=True)
 

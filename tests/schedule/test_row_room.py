@@ -110,16 +110,17 @@ def test_a_warp_keeps_what_registers_hold():
 
 
 def test_long_columns_have_more_threads():
-    assert column_room(Demand(256, 1, (4,)), NEW) == Room(16, 1, Place.REGISTERS, 16)
-    assert column_room(Demand(512, 1, (4,)), NEW) == Room(32, 1, Place.REGISTERS, 16)
-    assert column_room(Demand(1024, 1, (4,)), NEW) == Room(32, 1, Place.SHARED, 32)
-    assert column_room(Demand(4096, 1, (4,)), NEW) is None
+    fewest = NEW.column_threads
+    assert column_room(Demand(256, 1, (4,)), NEW, fewest) == Room(16, 1, Place.REGISTERS, 16)
+    assert column_room(Demand(512, 1, (4,)), NEW, fewest) == Room(32, 1, Place.REGISTERS, 16)
+    assert column_room(Demand(1024, 1, (4,)), NEW, fewest) == Room(32, 1, Place.SHARED, 32)
+    assert column_room(Demand(4096, 1, (4,)), NEW, fewest) is None
     few = replace(NEW, column_rounds=8)
-    assert column_room(Demand(256, 1, (4,)), few) == Room(32, 1, Place.REGISTERS, 8)
+    assert column_room(Demand(256, 1, (4,)), few, fewest) == Room(32, 1, Place.REGISTERS, 8)
 
 
 @pytest.mark.parametrize(
-    ("demand", "slots", "want"),
+    ("demand", "slot_bytes", "want"),
     [
         (Demand(96, 8, (2, 2)), 64, Room(64, 1, Place.REGISTERS, 2)),  # layernorm of bfloat16
         (Demand(192, 4, (4, 4)), 32, Room(128, 1, Place.REGISTERS, 2)),  # of float32
@@ -132,9 +133,9 @@ def test_long_columns_have_more_threads():
     ids=str,
 )
 def test_threads_have_registers_for_slots_beside_what_they_keep(
-    demand: Demand, slots: int, want: Room | None
+    demand: Demand, slot_bytes: int, want: Room | None
 ):
-    assert slot_room(demand, slots, NEW, 48) == want
+    assert slot_room(demand, slot_bytes, NEW, 48) == want
 
 
 @pytest.mark.parametrize("cluster", [1, 2, 4, 8])
