@@ -13,8 +13,7 @@ from fuser.codegen.cpu_kernel import CpuKernel
 from fuser.codegen.cpu_strips import ROWS
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import ceil_div
-from fuser.schedule.emit import join
-from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
+from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref, join
 from fuser.schedule.folds import lowest_finite
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.names import block_name

@@ -6,8 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from fuser.codegen.cpu_kernel import Chunk, CpuKernel
 from fuser.codegen.cpu_strips import rows_side_by_side
-from fuser.schedule.emit import join
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, join
 from fuser.schedule.index import ZERO, Axis, substitute
 from fuser.schedule.loop_tree import Loop, Share
 from fuser.schedule.row_statements import Carry, ScanLanes

@@ -11,8 +11,7 @@ from fuser.codegen.indices import if_place_exists
 from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
-from fuser.schedule.emit import join
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, join
 from fuser.schedule.loop_tree import Loop, Node, every_node
 from fuser.schedule.row_statements import KeepAt
 from fuser.schedule.scatter_nodes import (

@@ -12,8 +12,7 @@ from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Team
 from fuser.schedule.counts import point_count
-from fuser.schedule.emit import join
-from fuser.schedule.expressions import Expression, Ref
+from fuser.schedule.expressions import Expression, Ref, join
 from fuser.schedule.loop_tree import Region
 from fuser.schedule.row_statements import FinishPowers, Partial
 

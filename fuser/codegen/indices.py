@@ -8,7 +8,7 @@ from typing import Any
 from fuser.codegen.kernel_source import IndexCheck
 from fuser.codegen.printer import KernelPrinter
 from fuser.ir.dtypes import DataType
-from fuser.schedule.emit import convert
+from fuser.schedule.expressions import convert
 from fuser.schedule.index import Index, variables_of
 from fuser.schedule.loop_tree import every_node
 from fuser.schedule.statements import CheckedIndex

@@ -26,8 +26,7 @@ from fuser.codegen.target import Target
 from fuser.codegen.writer import Writer
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Value
-from fuser.schedule.emit import join
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, join
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Node, RowNode, RunNode, every_node

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import torch
-
-from fuser.ir.dtypes import DataType, holds, of_literal
+from fuser.ir.dtypes import DataType, holds
 from fuser.ir.infer import signature
 from fuser.ir.nodes import (
     Broadcast,
@@ -36,12 +34,12 @@ from fuser.schedule.coordinates import Coordinates, cat_parts, pull
 from fuser.schedule.draw import draw
 from fuser.schedule.expressions import (
     Call,
-    Convert,
     Expression,
     IndexValue,
     Literal,
     Ref,
     SizeValue,
+    convert,
 )
 from fuser.schedule.index import Index, linear
 from fuser.schedule.statements import Let, Load, Store
@@ -223,36 +221,3 @@ class Emitter(ABC):
 def scalar_operands(statement: Statement) -> list[Value]:
     """The operands of a statement that are no tensors."""
     return [value for value in operands(statement.op) if not value.is_tensor]
-
-
-def convert(expression: Expression, dtype: DataType) -> Expression:
-    """An expression as a number of `dtype`; a literal is converted right away."""
-    if expression.dtype is dtype:
-        return expression
-    if isinstance(expression, Literal) and not isinstance(expression.value, complex):
-        return Literal(_number_as(expression.value, dtype), dtype)
-    return Convert(expression, dtype)
-
-
-_ADDED = {"exp_nonpositive": "plus_exp", "exp_nonpositive_narrow": "plus_exp_narrow"}
-"""The rows of the table that add what these make."""
-
-
-def join(operation: str, held: Ref, value: Expression) -> Call:
-    """`held` with one more value, by a pointwise operation on numbers of its type.
-
-    Of truth values it is a choice by the one that comes: g++ vectorizes no other form.
-    """
-    more = convert(value, held.dtype)
-    if operation == "add" and isinstance(more, Call) and more.op in _ADDED:
-        return Call(_ADDED[more.op], (held, *more.args), held.dtype)
-    if held.dtype is not DataType.Bool:
-        return Call(operation, (held, more), held.dtype)
-    if operation in ("logical_or", "maximum"):
-        return Call("where", (more, Literal(True, held.dtype), held), held.dtype)
-    return Call("where", (more, held, Literal(False, held.dtype)), held.dtype)
-
-
-def _number_as(value: bool | int | float, dtype: DataType) -> bool | int | float | complex:
-    """A literal in another type, as torch converts it."""
-    return torch.tensor(value, dtype=of_literal(value).torch, device="cpu").to(dtype.torch).item()

@@ -20,8 +20,8 @@ from fuser.ir.nodes import (
     Value,
 )
 from fuser.schedule.coordinates import Coordinates, pull, shrunk
-from fuser.schedule.emit import Emitter, convert, scalar_operands
-from fuser.schedule.expressions import Expression, Ref
+from fuser.schedule.emit import Emitter, scalar_operands
+from fuser.schedule.expressions import Expression, Ref, convert
 from fuser.schedule.folds import SCANS
 from fuser.schedule.index import (
     ZERO,

@@ -13,8 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import REPEATED, Call, Convert, Expression, Literal, Ref
+from fuser.schedule.expressions import (
+    REPEATED,
+    Call,
+    Convert,
+    Expression,
+    Literal,
+    Ref,
+    convert,
+    join,
+)
 from fuser.schedule.folds import is_extreme, kept_dtype, neutral, takes_each_once
 from fuser.schedule.index import ZERO, Axis, Index, substitute
 from fuser.schedule.lane_loads import MOST_FLAGS

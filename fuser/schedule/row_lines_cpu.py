@@ -21,8 +21,7 @@ from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.emit import join
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, join
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis, lanes_of, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Region, nested

@@ -13,8 +13,7 @@ from __future__ import annotations
 import dataclasses
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Call, Expression, Ref
+from fuser.schedule.expressions import Call, Expression, Ref, convert
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.row_body import Fold, RowBody, Sweep, without_dead_code
 from fuser.schedule.statements import Let

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, convert, join
 from fuser.schedule.folds import kept_dtype, neutral
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.row_axes import turned_axes

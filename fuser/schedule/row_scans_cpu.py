@@ -13,8 +13,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from fuser.schedule.bindings import Binding
-from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, convert
 from fuser.schedule.index import ZERO, Axis
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested
 from fuser.schedule.row_body import Sweep

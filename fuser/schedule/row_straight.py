@@ -13,8 +13,7 @@ import itertools
 from collections.abc import Iterator
 
 from fuser.schedule.axes import replace_axes
-from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Call, Expression, Ref
+from fuser.schedule.expressions import Call, Expression, Ref, convert
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Index
 from fuser.schedule.row_body import Code, Fold, RowBody, Sweep

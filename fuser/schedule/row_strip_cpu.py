@@ -17,8 +17,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.emit import convert, join
-from fuser.schedule.expressions import Expression, Literal, Ref
+from fuser.schedule.expressions import Expression, Literal, Ref, convert, join
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Loop, Node, nested

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
-from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Call, Expression, Literal, Ref
+from fuser.schedule.expressions import Call, Expression, Literal, Ref, convert
 from fuser.schedule.folds import lowest_finite, neutral
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import block_name

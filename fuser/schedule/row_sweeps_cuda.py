@@ -18,8 +18,7 @@ from fuser.ir.dtypes import DataType
 from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.emit import join
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, join
 from fuser.schedule.folds import lowest_finite
 from fuser.schedule.index import ZERO, Axis, Index, of_axis
 from fuser.schedule.loop_tree import Loop, Node, Region, Share, nested

@@ -8,8 +8,7 @@ from fuser.ir.nodes import Reduce, Scan, Statement, Value
 from fuser.ir.pointwise import FOLDS
 from fuser.ir.shapes import row_major_strides
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, convert
 from fuser.schedule.index import Axis, linear
 from fuser.schedule.row_axes import turned_axes
 from fuser.schedule.row_body import Fold, RowBody, Sweep, names_in

@@ -12,8 +12,7 @@ from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Scatter, Statement, Value
 from fuser.schedule.axes import merge_axes, replace_axes
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Expression, Ref
+from fuser.schedule.expressions import Expression, Ref, convert
 from fuser.schedule.index import Axis, Index, Variable, index_of
 from fuser.schedule.row_body import Code, Sweep, indices_of
 from fuser.schedule.row_elements import Elements

@@ -10,7 +10,6 @@ import torch
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
 from fuser.schedule.body import Body, trace
-from fuser.schedule.emit import convert, join
 from fuser.schedule.expressions import (
     Call,
     Convert,
@@ -19,6 +18,8 @@ from fuser.schedule.expressions import (
     Literal,
     Ref,
     SizeValue,
+    convert,
+    join,
 )
 from fuser.segmenter import Segment
 from tests.schedule.one_thread import run_body
