@@ -18,7 +18,7 @@ from fuser.ir.random_numbers import LARGEST_UNIT
 from fuser.ir.shapes import row_major_strides
 from fuser.ir.types import TensorType
 from fuser.schedule.coordinates import Coordinates
-from fuser.schedule.expressions import Call, Convert, Expression, Literal, Ref
+from fuser.schedule.expressions import Call, Expression, Literal, Ref, convert
 from fuser.schedule.index import linear
 from fuser.schedule.statements import Drawn, Let, Load
 
@@ -43,8 +43,9 @@ def draw(emitter: Emitter, op: Random, out: Value, at: Coordinates) -> Expressio
     if op.distribution == "uniform":
         scaled = _scaled(emitter, op, name, first, Call("sub", (second, first), _WIDE))
         emitter.add(Let(f"{name}_scaled", op.dtype, scaled), is_tensor=True)
-        ends = (_as(_as(_as(end, compute), op.dtype), compute) for end in (first, second))
-        made = _as(_below(_as(Ref(f"{name}_scaled", op.dtype), compute), *ends), op.dtype)
+        rounded = (convert(convert(end, compute), op.dtype) for end in (first, second))
+        ends = (convert(end, compute) for end in rounded)
+        made = convert(_below(convert(Ref(f"{name}_scaled", op.dtype), compute), *ends), op.dtype)
     else:
         made = _scaled(emitter, op, name, first, second)
     emitter.add(Let(name, op.dtype, made), is_tensor=True)
@@ -57,11 +58,11 @@ def _scaled(
     """`first` + `factor` * what was drawn, in float64, where the product of two float32 is exact;
     then rounded to the type that is computed in, and to the result's."""
     compute, unit = op.dtype.compute, Ref(f"{name}_unit", op.dtype.compute)
-    emitter.add(Let(f"{name}_factor", compute, _as(factor, compute)), is_tensor=False)
+    emitter.add(Let(f"{name}_factor", compute, convert(factor, compute)), is_tensor=False)
     parts = _capped(op, unit), Ref(f"{name}_factor", compute)
-    product = Call("mul", tuple(_as(part, _WIDE) for part in parts), _WIDE)
+    product = Call("mul", tuple(convert(part, _WIDE) for part in parts), _WIDE)
     emitter.add(Let(f"{name}_wide", _WIDE, Call("add", (first, product), _WIDE)), is_tensor=True)
-    return _as(_as(Ref(f"{name}_wide", _WIDE), compute), op.dtype)
+    return convert(convert(Ref(f"{name}_wide", _WIDE), compute), op.dtype)
 
 
 def _capped(op: Random, unit: Expression) -> Expression:
@@ -75,7 +76,3 @@ def _below(value: Expression, low: Expression, high: Expression) -> Expression:
     """A value, or `low` where rounding took it to `high`."""
     inside = Call("lt", (value, high), DataType.Bool)
     return Call("where", (inside, value, low), value.dtype)
-
-
-def _as(expression: Expression, dtype: DataType) -> Expression:
-    return expression if expression.dtype is dtype else Convert(expression, dtype)
