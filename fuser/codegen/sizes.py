@@ -121,10 +121,8 @@ class Sizes:
         return found
 
     def _product(self, term: Term, coefficient: int, owner: str) -> str:
-        if isinstance(term, Clamped):
-            return self._scaled(self._clamped(term, owner), coefficient, owner)
-        if isinstance(term, Quotient | Remainder):
-            return self._scaled(self._division(term, owner), coefficient, owner)
+        if isinstance(term, Quotient | Remainder | Clamped):
+            return self._scaled(self._called(term, owner), coefficient, owner)
         if isinstance(term, Axis):
             name = self._names[term]
         else:
@@ -158,21 +156,20 @@ class Sizes:
         suffix = name.removeprefix("i").removesuffix("[lane]")
         return self.parameter(f"{owner}_stride_{suffix}", coefficient)
 
-    def _division(self, term: Quotient | Remainder, owner: str) -> str:
-        number = self._divisors
+    def _called(self, term: Quotient | Remainder | Clamped, owner: str) -> str:
+        """The call of a function of another index and a number."""
+        match term:
+            case Quotient(divisor=number):
+                function, named = "quotient", "divisor"
+            case Remainder(divisor=number):
+                function, named = "rest", "divisor"
+            case Clamped(extent=number):
+                function, named = "clamped", "within"
+        count = self._divisors
         self._divisors += 1
-        inner = self.index(term.of, f"{owner}_part_{number}")  # `T0_1` is the second load of T0
-        divisor = self.parameter(f"{owner}_divisor_{number}", term.divisor)
-        name = "quotient" if isinstance(term, Quotient) else "rest"
-        self.sections[name] = None
-        return f"{name}({inner}, {divisor})"
-
-    def _clamped(self, term: Clamped, owner: str) -> str:
-        number = self._divisors
-        self._divisors += 1
-        inner = self.index(term.of, f"{owner}_part_{number}")
-        self.sections["clamped"] = None
-        return f"clamped({inner}, {self.parameter(f'{owner}_within_{number}', term.extent)})"
+        inner = self.index(term.of, f"{owner}_part_{count}")  # `T0_1` is the second load of T0
+        self.sections[function] = None
+        return f"{function}({inner}, {self.parameter(f'{owner}_{named}_{count}', number)})"
 
     def _scaled(self, text: str, coefficient: int, owner: str) -> str:
         if coefficient == 1:
