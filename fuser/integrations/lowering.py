@@ -164,6 +164,15 @@ class Lowering:
     def sizes(self, handle: Handle) -> list[int | Handle]:
         return [self.size(handle, dim) for dim in range(handle.ndim)]
 
+    def with_rank(self, handle: Handle, rank: int) -> Handle:
+        """A tensor with as many dimensions; those that it lacks are in front."""
+        new = rank - handle.ndim
+        return self.ops.broadcast(handle, [dim < new for dim in range(rank)]) if new > 0 else handle
+
+    def expanded(self, handle: Handle, sizes: Sequence[int | Handle]) -> Handle:
+        """A tensor under sizes that it is broadcast to."""
+        return self.ops.expand(self.with_rank(handle, len(sizes)), sizes) if sizes else handle
+
     def product(self, sizes: Iterable[int | Handle]) -> int | Handle:
         """Sizes multiplied: a number where all are known."""
         listed = list(sizes)

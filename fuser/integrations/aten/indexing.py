@@ -157,7 +157,7 @@ def _index_put(
     rank, before, others = found.place.ndim, found.before, found.others
     at = b.sizes(found.place)
     whole = [*others[:before], *at, *others[before:]]
-    value = _expanded(b, value, whole)
+    value = b.expanded(value, whole)
     if before:
         order = [*range(before, before + rank), *range(before), *range(before + rank, len(whole))]
         value = b.ops.permute(value, order)
@@ -174,17 +174,7 @@ def _put_along(
     sizes = b.sizes(x)
     place = _counted(b, index, sizes[dim], "index_put", checked=False)
     whole = [*sizes[:dim], *b.sizes(place), *sizes[dim + 1 :]]
-    return _written(b, x, place, _expanded(b, value, whole), accumulate, dim)
-
-
-def _expanded(b: Lowering, value: Handle, sizes: list[int | Handle]) -> Handle:
-    """A value under sizes that it is broadcast to."""
-    if not sizes:
-        return value
-    new = len(sizes) - value.ndim
-    if new:
-        value = b.ops.broadcast(value, [dim < new for dim in range(len(sizes))])
-    return b.ops.expand(value, sizes)
+    return _written(b, x, place, b.expanded(value, whole), accumulate, dim)
 
 
 def _written(

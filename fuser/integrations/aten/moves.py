@@ -36,9 +36,7 @@ def _flip(b: Lowering, self: Any, dims: Sequence[int]) -> Handle:
 
 
 def _repeat(b: Lowering, self: Any, repeats: Sequence[Any]) -> Handle:
-    x, new = b.tensor(self), len(repeats) - b.tensor(self).ndim
-    if new:
-        x = b.ops.broadcast(x, [dim < new for dim in range(len(repeats))])
+    x = b.with_rank(b.tensor(self), len(repeats))
     pairs = list(zip(b.extents(repeats), b.sizes(x), strict=True))
     apart = b.ops.broadcast(x, [at % 2 == 0 for at in range(2 * len(pairs))])
     wide = [part for pair in pairs for part in pair]

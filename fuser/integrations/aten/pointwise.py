@@ -210,8 +210,7 @@ def _copied(b: Lowering, self: Any) -> Handle:
 def _copy(b: Lowering, self: Any, src: Any) -> Handle:
     value = b.ops.cast(b.tensor(src), b.dtype)
     rank = b.tensor(self).ndim
-    if value.ndim < rank:
-        value = b.ops.broadcast(value, [dim < rank - value.ndim for dim in range(rank)])
+    value = b.with_rank(value, rank)
     return b.ops.expand(value, b.sizes(b.tensor(self))) if rank else b.ops.set(value)
 
 

@@ -62,10 +62,7 @@ def _t(b: Lowering, self: Any) -> Handle:
 
 
 def _expand(b: Lowering, self: Any, size: Sequence[Any]) -> Handle:
-    x, new = b.tensor(self), len(size) - b.tensor(self).ndim
-    if new:
-        x = b.ops.broadcast(x, [dim < new for dim in range(len(size))])
-    return b.ops.expand(x, b.extents(size)) if size else x
+    return b.expanded(b.tensor(self), b.extents(size))
 
 
 def _unsqueeze(b: Lowering, self: Any, dim: int) -> Handle:
