@@ -19,6 +19,9 @@ from fuser.ir.dtypes import DataType
 NO_END = 2**63 - 1
 """What ATen writes for "to the end"."""
 
+ELSEWHERE: Any = torch.ops.aten.as_strided.default
+"""A view that may read memory of which its operand has no element."""
+
 
 def meta_of(node: Node) -> object:
     """What tracing says of a node's result: a fake tensor, a number, a list; None if unknown."""

@@ -15,11 +15,8 @@ import torch
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
-from fuser.integrations.fx_types import is_static, is_view, meta_of, tensor_of
+from fuser.integrations.fx_types import ELSEWHERE, is_static, is_view, meta_of, tensor_of
 from fuser.runtime.torch_shortcuts import Reinterpret, reinterpret, strided_view
-
-_ELSEWHERE = torch.ops.aten.as_strided.default
-"""May read memory that its operand has no element of."""
 
 _DETACH, _DETACHED = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 """Where gradients end, and what tracing makes of that, of which torch would not know it."""
@@ -123,7 +120,7 @@ def _is_view_of_several(node: Node) -> bool:
 
 def _is_alias(node: Node, chain: Sequence[Node]) -> bool:
     """Whether sizes, strides and an offset say all about the last view of a chain."""
-    if not chain or any(step.target is _ELSEWHERE for step in chain):
+    if not chain or any(step.target is ELSEWHERE for step in chain):
         return False
     if any(len(step.all_input_nodes) > 1 for step in chain):  # sizes that are known at the call
         return False

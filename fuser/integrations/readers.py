@@ -10,9 +10,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fuser.integrations.aten import TABLE, Kind
-from fuser.integrations.fx_types import is_view, is_write, same_numbers, tensor_of
-
-_ELSEWHERE: Any = torch.ops.aten.as_strided.default
+from fuser.integrations.fx_types import ELSEWHERE, is_view, is_write, same_numbers, tensor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def needs_memory(node: Node, source: Node) -> bool:
     views = views_of(node)
     if any(map(is_write, views)) and _is_written(base_of(source)):
         return True
-    counted = any(view.target is _ELSEWHERE for view in views if view is not node)
+    counted = any(view.target is ELSEWHERE for view in views if view is not node)
     begins = [[tensor_of(each).storage_offset()] for each in (node, source)]
     return counted and not same_numbers(*begins)
 
@@ -89,7 +87,7 @@ def views_if(node: Node, tensor: torch.Tensor) -> dict[Node, Any] | None:
         row = TABLE.get(user.target)
         if not is_view(user) and (row is None or row.kind is not Kind.VIEW):
             continue
-        if user.target is _ELSEWHERE:
+        if user.target is ELSEWHERE:
             return None
         args, kwargs = map_arg((user.args, user.kwargs), lambda n: found.get(n, n.meta.get("val")))
         try:

@@ -25,7 +25,15 @@ from torch.fx.node import map_arg
 from torch.library import Library
 
 from fuser.integrations.aten.row import arguments
-from fuser.integrations.fx_types import all_read_by, hints, is_view, is_write, meta_of, tensor_of
+from fuser.integrations.fx_types import (
+    NO_END,
+    all_read_by,
+    hints,
+    is_view,
+    is_write,
+    meta_of,
+    tensor_of,
+)
 from fuser.integrations.readers import base_of, is_returned
 
 _aten: Any = torch.ops.aten
@@ -45,7 +53,6 @@ _SCATTERS = (
 """What writes to each of these views."""
 
 _ARGUMENTS = (("dim", "start", "end", "step"), ("dim", "index"), ("offset", "dim1", "dim2"))
-_END = 2**63 - 1
 
 _LIBRARY: Any = Library("fuser", "DEF")
 _LIBRARY.define("put(Tensor(a!) x, Tensor[] values, SymInt[] places) -> Tensor(a!)")
@@ -186,7 +193,7 @@ def _place(node: Node) -> Place:
     """Where a view shows its operand, or a scatter writes to it."""
     kind = (_VIEWS if node.target in _VIEWS else _SCATTERS).index(node.target)
     given = {"start": None, "end": None, **arguments(node)}
-    ends = {"start": 0, "end": _END}
+    ends = {"start": 0, "end": NO_END}
     numbers = (given[name] for name in _ARGUMENTS[kind])
     return kind, tuple(
         ends.get(name, 0) if number is None else number
