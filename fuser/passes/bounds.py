@@ -171,7 +171,7 @@ class KnownBounds:
             return Bounds(0, max(count - 1, 0))
         if arg is None or dtype.category is not Category.INTEGER:
             return None
-        if op.op in ("max", "min", "amax", "amin", "cummax", "cummin"):
+        if op.op in ("max", "min", "cummax", "cummin"):
             return arg
         if op.op in ("sum", "cumsum"):
             one = arg if isinstance(op, Scan) else Bounds(0, 0)
