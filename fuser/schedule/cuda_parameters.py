@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_LANE_BYTES = 32
+
 
 @dataclass(frozen=True, slots=True)
 class CudaParameters:
@@ -11,7 +13,7 @@ class CudaParameters:
 
     # -- threads and lanes ---------------------------------------------------------------------
 
-    max_lane_bytes: int = 32
+    max_lane_bytes: int = _LANE_BYTES
     """The most bytes of one tensor that one thread holds, which limits registers."""
 
     threads: int = 128
@@ -55,7 +57,7 @@ class CudaRowParameters:
 
     # -- lanes of a thread ---------------------------------------------------------------------
 
-    max_lane_bytes: int = 32
+    max_lane_bytes: int = _LANE_BYTES
     """The most bytes of one tensor that one thread holds, which limits registers."""
 
     scan_lanes: int = 4
