@@ -84,7 +84,7 @@ class KernelSource:
     """Where there are some, the kernel takes an address of two numbers after its arguments: which
     check failed, counted from 1, and the index. They are 0 before the launch."""
     contracts: bool = True
-    """Whether the compiler may round a product and a sum at once: see `rounding.py`."""
+    """Whether the compiler may round a product and a sum at once: see `compared_values.py`."""
     compares_choices: bool = False
     """Whether something is compared that depends on a choice, here or in a function, or made an
     integer, or truth values are combined one after the other, or a place is read that a choice
