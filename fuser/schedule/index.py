@@ -144,6 +144,11 @@ class Index(_Nested):
         """Whether it is one whatever its terms are: the constant is, and every coefficient."""
         return all(n % number == 0 for n in (self.constant, *(c for _, c in self.terms)))
 
+    @property
+    def is_of_axes(self) -> bool:
+        """Whether it is a sum of axes: nothing is gathered by it, divided or clamped."""
+        return all(isinstance(term, Axis) for term, _ in self.terms)
+
     def bounds(self) -> tuple[int, int]:
         """The smallest and the largest value."""
         low = high = self.constant

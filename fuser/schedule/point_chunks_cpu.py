@@ -152,7 +152,7 @@ def _line_elements(body: Body) -> int:
 
 def _stays_in_cache(load: Load, axes: Sequence[Axis], parameters: CpuParameters) -> bool:
     """Whether a tensor is read over and over, and so small that it is there by itself."""
-    if not all(isinstance(term, Axis) for term, _ in load.at.terms):
+    if not load.at.is_of_axes:
         return False
     walked = [axis for axis in axes if load.at.coefficient(axis)]
     again = point_count(axes) > point_count(walked)

@@ -10,7 +10,7 @@ from fuser.schedule.axes import arrange
 from fuser.schedule.bindings import Binding
 from fuser.schedule.body import Body, rewrite_points, trace
 from fuser.schedule.carried import Lane, carry
-from fuser.schedule.counts import ceil_div
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cuda_blocks import block_shape, grid_shape
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters
 from fuser.schedule.cuda_vectors import shared_by_lanes, vector_load
@@ -23,7 +23,7 @@ from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node
 from fuser.schedule.names import kernel_name
 from fuser.schedule.point_rows_cuda import as_rows
-from fuser.schedule.points import elements, scalar_nodes, with_lanes
+from fuser.schedule.points import scalar_nodes, with_lanes
 from fuser.schedule.row_cuda import map_rows
 from fuser.schedule.row_facts import divide_by_inverses, use_facts
 from fuser.schedule.runs import Runs, are_neighbours, load_run, run_lanes, runs_of, store_run
@@ -143,7 +143,7 @@ def _over_points(
         prologue=body.prologue,
         body=_over_threads(body.axes, inside, lanes),
         launch=Launch(grid, block, threads, numbered=numbered),
-        index_dtype=index_dtype(segment, body.indices(), elements(body)),
+        index_dtype=index_dtype(segment, body.indices(), point_count(body.axes)),
         mapping=f"cuda pointwise, {lanes} lane(s), block {block[0]} x {block[1]}",
         parameters=parameters,
         overwrite_refusal=refusal,
@@ -183,7 +183,7 @@ def _tiled_cuda(
         prologue=body.prologue,
         body=loops_over_tiles(turned, shape, nodes, Binding.BLOCK),
         launch=Launch(grid, (threads, 1, 1), threads, numbered=numbered),
-        index_dtype=index_dtype(segment, body.indices(), elements(body)),
+        index_dtype=index_dtype(segment, body.indices(), point_count(body.axes)),
         mapping=f"cuda pointwise, {described}",
         parameters=parameters,
         overwrite_refusal=points_refusal(segment, body),

@@ -16,7 +16,7 @@ from fuser.schedule.body import Body
 from fuser.schedule.counts import arithmetic, ceil_div, power_of_two
 from fuser.schedule.cuda_blocks import MOST_BLOCKS
 from fuser.schedule.cuda_parameters import CudaRowParameters
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
 from fuser.schedule.row_vectors import Vectors, divided, vectors_for
@@ -60,7 +60,7 @@ def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) 
     if others or len(sweep.axes) != 1 or vectors.peel or not vectors.whole:
         return []
     (axis,) = sweep.axes
-    if not all(_is_plain(n.at) and n.at.coefficient(axis) in (0, 1) for n in sweep.loads):
+    if not all(n.at.is_of_axes and n.at.coefficient(axis) in (0, 1) for n in sweep.loads):
         return []
     loads = loads_to_keep([sweep], body.rows, vectors.lanes, least=1)
     nbytes = vectors.lanes * sum(load.dtype.itemsize for load in loads)
@@ -69,11 +69,6 @@ def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) 
         return []
     of_row = axis.extent // vectors.lanes
     return loads if not body.rows or _fills_threads(of_row, parameters) else []
-
-
-def _is_plain(at: Index) -> bool:
-    """Whether an index is a sum of axes: nothing is gathered by it, divided or clamped."""
-    return all(isinstance(term, Axis) for term, _ in at.terms)
 
 
 def _fills_threads(of_row: int, parameters: CudaRowParameters) -> bool:

@@ -48,11 +48,6 @@ def with_lanes(body: Body, count: int) -> tuple[Axis, Body]:
     return lane, replace_axes(body, replaced)
 
 
-def elements(body: Body) -> int:
-    """Points of the domain."""
-    return point_count(body.axes)
-
-
 def work(body: Body) -> int:
     """Instructions for all points, roughly."""
-    return elements(body) * (len(body.accesses) + arithmetic(body.code))
+    return point_count(body.axes) * (len(body.accesses) + arithmetic(body.code))

@@ -99,7 +99,7 @@ class _Rows:
 
     def _may_lead(self, tensor: Value, at: Index) -> bool:
         """Whether it is in memory, and known before the sweep where the row begins."""
-        return tensor in self.segment.memory and all(isinstance(term, Axis) for term, _ in at.terms)
+        return tensor in self.segment.memory and at.is_of_axes
 
     def _gain(self, leader: Access) -> int:
         """Bytes that are moved by whole accesses. Those of a store count twice: no cache makes a
