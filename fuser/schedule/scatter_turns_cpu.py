@@ -19,8 +19,7 @@ from dataclasses import replace
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import arithmetic
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.emit import convert
-from fuser.schedule.expressions import Ref
+from fuser.schedule.expressions import Ref, convert
 from fuser.schedule.index import Axis, variables_of
 from fuser.schedule.lane_calls import with_lane_calls
 from fuser.schedule.loop_tree import Loop
