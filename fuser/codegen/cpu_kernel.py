@@ -82,6 +82,7 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         """Whether the loop at hand has none in it."""
         self._read_in_loops = frozenset(_read_in_loops(nest.body))
         self._threads_counted = False
+        self._places = frozenset(_places(nest.body))
 
     def signature(self, parameters: str) -> str:
         return f'extern "C" void {self.nest.name}({parameters}, const bool threaded)'
@@ -98,7 +99,9 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
 
     def define(self, name: str, dtype: DataType, source: str) -> None:
         """Print that a name stands for a number: a truth value that loops read is a flag, which
-        each of them compares with 0."""
+        each of them compares with 0. A place that truth values tell is made where g++ sees none."""
+        if name in self._places and name in self.expressions.of_truths:
+            source = f"{self.expressions.use('place_of_truths')}({source})"
         if self._in_innermost or dtype is not DataType.Bool or name not in self._read_in_loops:
             super().define(name, dtype, source)
             return
@@ -271,6 +274,13 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
 def _has_short_rows(nodes: Iterable[Node]) -> bool:
     sweeps = (node for node in every_node(nodes) if isinstance(node, Loop))
     return any(loop.binding in _SWEEPS and loop.axis.extent <= _SHORT_ROW for loop in sweeps)
+
+
+def _places(nodes: Iterable[Node]) -> Iterator[str]:
+    """The numbers that tell where something is read, by name."""
+    for node in every_node(nodes):
+        if isinstance(node, Load):
+            yield from (variable.name for variable in variables_of(node.at))
 
 
 def _is_innermost(loop: Loop) -> bool:

@@ -37,6 +37,10 @@ _FUNCTION = re.compile(r"[a-z]\w*\(\{\d\}(, \{\d\})*\)")
 """How an operation is spelled that is one function of its operands."""
 
 
+_FEW = 1 << 16
+"""Literals below this, and what little follows from them, are numbers of 32 bits."""
+
+
 class ExpressionPrinter:
     """Prints expressions and notes the device functions and types they use.
 
@@ -56,6 +60,8 @@ class ExpressionPrinter:
         """Truth values as they are in memory, by name."""
         self._chosen: set[str] = set()
         """What depends on a choice, by name."""
+        self.of_truths: set[str] = set()
+        """Numbers that follow from truth values and literals, by name."""
         self._combined: set[str] = set()
         """Truth values that are several together, by name."""
         self.compares_choices = False
@@ -134,11 +140,32 @@ class ExpressionPrinter:
             read = self._combined.intersection(refs(expression))
             self.compares_choices |= bool(read)
             self._combined.add(name)
+        if self._is_of_truths(expression):
+            self.of_truths.add(name)
+        else:
+            self.of_truths.discard(name)
         if self._depends_on_choice(expression):
             self._chosen.add(name)
         else:
             self._chosen.discard(name)
         return text
+
+    def _is_of_truths(self, expression: Expression) -> bool:
+        if expression.dtype is DataType.Bool:
+            return True
+        match expression:
+            case Ref():
+                return expression.name in self.of_truths
+            case Convert():
+                return self._is_of_truths(expression.of)
+            case Call():
+                return all(map(self._is_of_truths, expression.args))
+            case Literal():
+                return abs(expression.value) < _FEW
+            case SizeValue() | IndexValue():
+                return False
+            case _:
+                assert_never(expression)
 
     def reads_at(self, names: Iterable[str]) -> None:
         """Note that an element is read at a place that these names tell."""

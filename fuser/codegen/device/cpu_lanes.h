@@ -651,6 +651,15 @@ FUSER_DEVICE float_lanes tan(float_lanes x) {
 // Of a truth value that `read_flags` has read, or `flag_of` made.
 FUSER_DEVICE bool truth(const int& flag) { return flag != 0; }
 
+//@ place_of_truths: FUSER_DEVICE
+// A place that is 0, 1 or another small number by truth values. g++ 12 takes one that is nothing but
+// a comparison for -1 where it is true, if it gathers by it, and sees that through all conversions and
+// choices; not through this sum, which might be rounded.
+template <class T>
+FUSER_DEVICE int place_of_truths(T place) {
+  return int(double(int(place)) + 2.0) - 2;
+}
+
 //@ flag_of: FUSER_DEVICE, truth_of_flag
 // A truth value that is known before a loop, as a number of which g++ does not see where it is from:
 // it makes vectors of choices by comparisons in the loop, and of no others.
