@@ -69,8 +69,9 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
     for load in loads:
         fill += (load, Keep(load.name, load.dtype, (axis,)))
     sweeps = [read(sweep) if needs(sweep) else sweep for sweep in stages]
-    once = _loaded_once(sweeps)
-    before = nodes_read(once, set(names_in(loads)), reporting=False)
+    places = frozenset(names_in(loads))
+    once = _loaded_once(sweeps, places)
+    before = nodes_read(once, set(places), reporting=False)
     after = tuple(node for node in once if node not in before)
     filled = [
         Sweep((), before),
@@ -81,8 +82,9 @@ def keep_loads(stages: Sequence[Sweep], axis: Axis, loads: Collection[Load]) -> 
     return [sweep for sweep in (*filled, *rest) if sweep.code or sweep.folds or sweep.stores]
 
 
-def _loaded_once(stages: Sequence[Sweep]) -> tuple[Code, ...]:
-    """What a row loads once that does not wait for its folds, and what these loads need."""
+def _loaded_once(stages: Sequence[Sweep], places: Collection[str]) -> tuple[Code, ...]:
+    """What a row loads once that does not wait for its folds, and what these loads need; and the
+    `places` of others, which may be known to be in range and so be computed from what it loads."""
     waiting: set[str] = set()
     known: list[Code] = []
     for sweep in stages:
@@ -91,7 +93,7 @@ def _loaded_once(stages: Sequence[Sweep]) -> tuple[Code, ...]:
                 waiting.add(node.name)
             else:
                 known.append(node)
-    return nodes_read(known, {node.name for node in known if isinstance(node, Load)})
+    return nodes_read(known, {node.name for node in known if isinstance(node, Load)} | {*places})
 
 
 def _without(sweep: Sweep, made: Collection[Code]) -> Sweep:
