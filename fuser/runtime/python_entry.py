@@ -34,8 +34,8 @@ PyObject* PyLong_FromLong(long);
 void* PyLong_AsVoidPtr(PyObject*);
 unsigned long long PyLong_AsUnsignedLongLongMask(PyObject*);
 double PyFloat_AsDouble(PyObject*);
-double PyComplex_RealAsDouble(PyObject*);
-double PyComplex_ImagAsDouble(PyObject*);
+struct PyTwo {{ double re, im; }};
+PyTwo PyComplex_AsCComplex(PyObject*);
 int PyObject_IsTrue(PyObject*);
 }}
 
@@ -44,8 +44,7 @@ struct PyAddress {{
   template <class T> operator T*() const {{ return static_cast<T*>(at); }}
 }};
 
-struct PyParts {{
-  double re, im;
+struct PyParts : PyTwo {{
   template <class T> operator T() const {{
     using Part = decltype(T::re);
     return T{{static_cast<Part>(re), static_cast<Part>(im)}};
@@ -80,7 +79,7 @@ _FASTCALL = 0x80  # METH_FASTCALL
 _ADDRESS = "PyAddress{{PyLong_AsVoidPtr({0})}}"
 _INTEGER = "PyLong_AsUnsignedLongLongMask({0})"
 _FLOAT = "PyFloat_AsDouble({0})"
-_PARTS = "PyParts{{PyComplex_RealAsDouble({0}), PyComplex_ImagAsDouble({0})}}"
+_PARTS = "PyParts{{PyComplex_AsCComplex({0})}}"
 _TRUTH = "PyObject_IsTrue({0}) > 0"
 
 _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, *(ctypes.c_void_p,) * 3)(

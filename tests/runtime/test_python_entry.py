@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 
+import numpy
 import pytest
 import torch
 
@@ -30,6 +31,7 @@ PASSED: list[tuple[DataType, complex, complex]] = [
     (DataType.Double, 0.1, 0.1),
     (DataType.ComplexFloat, 1.5 - 2j, 1.5 - 2j),
     (DataType.ComplexDouble, 0.1 + 3j, 0.1 + 3j),
+    (DataType.ComplexDouble, numpy.complex64(1.5 - 2j), 1.5 - 2j),  # no complex of Python's
 ]
 
 
