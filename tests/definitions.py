@@ -48,6 +48,15 @@ def only_kernel(fd: FusionDefinition, inputs: Given, target: str = "cpu") -> Ker
     return kernel.kernel_source
 
 
+def one_kernel(target: str, define: Define, *inputs: torch.Tensor) -> FusionDefinition:
+    """A definition that is one kernel, which agrees with the oracle."""
+    fd = defined(define, *inputs)
+    plan = fd.plan(inputs, target=target)
+    assert len(plan.kernels) == len(plan.steps) == 1, str(plan)
+    fd.validate(inputs, target=target)
+    return fd
+
+
 def agrees(fd: FusionDefinition, inputs: Given, target: str) -> list[torch.Tensor]:
     """The outputs on `target`, which are the oracle's: numbers, dtypes and sizes."""
     return fd.validate(inputs, target=target)

@@ -36,7 +36,6 @@ _SPECIAL_CASES = frozenset({"atan2", "floor_divide", "fmod", "mod", "pow", "rema
 _FUNCTION = re.compile(r"[a-z]\w*\(\{\d\}(, \{\d\})*\)")
 """How an operation is spelled that is one function of its operands."""
 
-
 _FEW = 1 << 16
 """Literals below this, and what little follows from them, are numbers of 32 bits."""
 
@@ -151,6 +150,7 @@ class ExpressionPrinter:
         return text
 
     def _is_of_truths(self, expression: Expression) -> bool:
+        """Whether it follows from truth values and small literals alone."""
         if expression.dtype is DataType.Bool:
             return True
         match expression:

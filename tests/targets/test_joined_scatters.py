@@ -11,7 +11,7 @@ from fuser.frontend.handles import Handle
 from fuser.passes import scatter_forms
 from fuser.runtime.backend import EmulatorBackend
 from fuser.runtime.emulator import Sanitizer, ThreadOrder
-from tests.definitions import Define, defined
+from tests.definitions import Define, defined, one_kernel
 from tests.runtime.sanitized_plan import run_plan_sanitized
 
 SIZES = 3, 18, 24
@@ -22,15 +22,6 @@ on_targets = pytest.mark.parametrize("target", TARGETS)
 @pytest.fixture(autouse=True)
 def _few_rows_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scatter_forms, "LEAST_SHARED", 8)
-
-
-def one_kernel(target: str, define: Define, *inputs: torch.Tensor) -> FusionDefinition:
-    """A definition that is one kernel, which agrees with the oracle."""
-    fd = defined(define, *inputs)
-    plan = fd.plan(inputs, target=target)
-    assert len(plan.kernels) == len(plan.steps) == 1, str(plan)
-    fd.validate(inputs, target=target)
-    return fd
 
 
 def along(dim: int) -> Define:
