@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import operator
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from fuser.ir.nodes import Value
 from fuser.ir.printer import operation_name
@@ -30,6 +31,13 @@ SIDE_BY_SIDE = 8
 SHORT = 128
 """A kernel of groups side by side takes no longer than as many launches. One launch less is under
 1 % of a longer one, and a processor foresees the worse what is read, the more tensors there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Detour(Refusal):
+    """A third step has to run between two: they stay apart until it is in one of them."""
+
+    through: int
 
 
 class Grouping:
@@ -56,8 +64,9 @@ class Grouping:
         """By a node and the key of a neighbour: the groups between which it did not move."""
         self._pairs = neighbouring_nodes(operations)
         self._queue: list[tuple[int, int, int, int, int]] = []
-        self._waiting: dict[int, list[tuple[int, int]]] = {number: [] for number in numbers}
-        """By group: pairs of nodes whose merge was refused, to be tried again when it grows."""
+        self._waiting: dict[int, list[tuple[int, int]]] = {}
+        """By group: pairs of nodes whose merge was refused, to be tried again when it grows, or
+        when it is in one of theirs, as it ran between them."""
         self.boundaries: dict[tuple[int, int], str] = {}
         """By their keys: why neighbouring groups stayed apart, each pair once."""
 
@@ -105,9 +114,10 @@ class Grouping:
                 continue
             if versions != [self._versions[first], self._versions[second]]:
                 self._enqueue(first_node, second_node)
-            elif not self._try(first, second):
-                for key in (first, second):
-                    self._waiting[key].append((first_node, second_node))
+            elif (refusal := self._try(first, second)) is not None:
+                detour = isinstance(refusal, _Detour)
+                for key in (refusal.through,) if detour else (first, second):
+                    self._waiting.setdefault(key, []).append((first_node, second_node))
 
     def _merge_side_by_side(self) -> None:
         """Join groups over one domain that nothing else relates."""
@@ -120,7 +130,7 @@ class Grouping:
             earlier = [other for domain in domains for other in by_domain.get(domain, [])]
             candidates = list(dict.fromkeys(map(self._group_of.__getitem__, earlier)))
             few = [other for other in candidates if self._is_short(other, key)][-SIDE_BY_SIDE:]
-            if not any(self._try(other, key) for other in few):
+            if all(self._try(other, key) is not None for other in few):
                 for domain in domains:
                     by_domain.setdefault(domain, []).append(key)
 
@@ -201,7 +211,7 @@ class Grouping:
         """Give a group another of its nodes as key."""
         self.groups[new] = self.groups.pop(old)
         self.order.position[new] = self.order.position.pop(old)
-        self._waiting[new] = self._waiting.pop(old)
+        self._waiting[new] = self._waiting.pop(old, [])
         for member in self.groups[new].members:
             self._group_of[member] = new
 
@@ -222,18 +232,18 @@ class Grouping:
                 continue
             verdict = self._joined(first, second)
             if not isinstance(verdict, Refusal):
-                return not self._try(first, second)
+                return self._try(first, second) is not None
             found[first, second] = verdict.reason
         self.boundaries = found
         for pair, reason in found.items():
             self.log.append(f"merge refused:    {self._words(*pair)}: {reason}")
         return True
 
-    def _try(self, first: int, second: int) -> bool:
-        """Merge two groups if it is legal and gains."""
+    def _try(self, first: int, second: int) -> Refusal | None:
+        """Merge two groups if it is legal and gains, or tell why not."""
         joined = self._joined(first, second)
         if isinstance(joined, Refusal):
-            return False
+            return joined
         saved = self._profit(first, second, joined)
         self.log.append(f"merge taken:      {self._words(first, second)}: saves {saved} bytes")
         sizes = {key: len(self.groups[key].members) for key in (first, second)}
@@ -243,11 +253,22 @@ class Grouping:
             self._group_of[member] = kept
         self.groups[kept] = joined
         self._versions[kept] += 1
-        again = self._waiting.pop(gone) + self._waiting[kept]
-        self._waiting[kept] = []
-        for pair in dict.fromkeys(again):
-            self._enqueue(*pair)
-        return True
+        self._look_again(kept, gone)
+        return None
+
+    def _look_again(self, kept: int, gone: int) -> None:
+        """Queue what waited for one of two groups, now one, once for each pair of groups; what had
+        a detour through one of them and still has it waits on."""
+        waiting = self._waiting.pop(gone, []) + self._waiting.pop(kept, [])
+        still = self._waiting[kept] = list[tuple[int, int]]()
+        queued = set[frozenset[int]]()
+        for pair in sorted(set(waiting)):
+            between = frozenset(map(self._group_of.__getitem__, pair))
+            if kept not in between:
+                still.append(pair)
+            elif between not in queued:
+                queued.add(between)
+                self._enqueue(*pair)
 
     def _words(self, first: int, second: int) -> str:
         if self.order.graph.has_edge(second, first):
@@ -290,7 +311,7 @@ class Grouping:
             return refusal
         between = self.order.detour(first, second)
         if between is not None:
-            return Refusal(f"{self._step(between)} has to run between them")
+            return _Detour(f"{self._step(between)} has to run between them", between)
         related = self.order.graph.has_edge(first, second)
         joined = self._maker.checked(self._join(first, second), related)
         if isinstance(joined, Refusal):

@@ -135,6 +135,11 @@ class Places:
         would read at too many. Where its domain is `cut` into pieces, each has what is read there
         only."""
         inside, reads = frozenset(members), self._operations.reads
+        if not any(map(self._shifting.__getitem__, members)):
+            at_own = (read.value for member in members for read in reads[member])
+            loaded = {(v, HERE) for v in at_own if self._operations.node_of(v) not in inside}
+            if len(loaded) <= MOST_PLACES:
+                return Spread({member: {HERE} for member in reversed(members)}, loaded)
         at: dict[Value, set[int]] = {}
         found: dict[int, set[int]] = {}
         loads = set[tuple[Value, int]]()

@@ -10,6 +10,7 @@ from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion
 from fuser.passes.lower_reductions import lower_reductions
 from fuser.segmenter import GPU, PROCESSOR, segment
+from fuser.segmenter.order import MergeOrder
 from tests.segmented import concrete, memory_of, run_segmented, segment_for
 from tests.segmenter.definition import Definition, kernels, refusals
 
@@ -316,3 +317,23 @@ def test_what_nothing_but_its_domain_relates_is_side_by_side_where_a_launch_take
     given = [torch.empty(elements)] * 2
     fusion = concrete(fd.fusion, given)
     assert kernels(segment(fusion, memory_of(fusion, given), PROCESSOR)) == together
+
+
+def test_merges_are_tried_about_as_often_as_there_are_operations(monkeypatch):
+    # y = y sin(y), and back from the end with cos(y): until all of them are in its groups, what
+    # goes forward and what goes back stay apart for another reason after each merge
+    tried = []
+    detour = MergeOrder.detour
+    monkeypatch.setattr(
+        MergeOrder, "detour", lambda order, *keys: tried.append(keys) or detour(order, *keys)
+    )
+    d = Definition((64,))
+    y, kept, steps = d.handles[0], [], 40
+    for _ in range(steps):
+        kept.append(d.ops.cos(y))
+        y = d.ops.mul(d.ops.sin(y), y)
+    for each in reversed(kept):
+        y = d.ops.add(d.ops.mul(y, each), each)
+
+    assert len(kernels(d.segment(y))) == 1
+    assert len(tried) < 2 * 5 * steps
