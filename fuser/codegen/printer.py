@@ -195,7 +195,10 @@ class KernelPrinter(ABC, Generic[Around]):
         place, source = f"{store.tensor}_out[{at}]", store.source
         if store.joins is not None:
             source = join(store.joins, Ref(place, store.dtype), source)
-        self.assign(store.dtype, place, self.expressions.print(source, store.tensor.name))
+        number = self.expressions.print(source, store.tensor.name)
+        if store.apart:
+            number = f"{self.expressions.use('apart')}({number})"
+        self.assign(store.dtype, place, number)
 
     def assign(self, dtype: DataType, place: str, source: str) -> None:
         """Print that an element in memory becomes a number."""

@@ -8,7 +8,11 @@ Nothing is kept in memory between sweeps, and what two of them compute is comput
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
+from fuser.ir.dtypes import Category
+from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
@@ -66,6 +70,7 @@ def whole_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     twice."""
     *outer, inner = body.rows
     rows, parameters = straight_row(body), ways.parameters
+    rows = dataclasses.replace(rows, stores=tuple(_along_rows(rows.stores)))
     if not rows.folds:
         loop = Loop(inner, Binding.SIMD, (*rows.code, *rows.stores))
         return nested(outer, Binding.PARALLEL, (loop,))
@@ -73,6 +78,16 @@ def whole_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:
     nodes = (*swept, *widened_blocks(body, parameters.row_block, outer, side_by_side=inner))
     blocks = Loop(inner, Binding.BLOCKS, nodes, parameters.block)
     return nested(outer, Binding.PARALLEL, (blocks,))
+
+
+def _along_rows(stores: Iterable[Store]) -> Iterator[Store]:
+    """Stores of a row, of which compilers make vectors along the rows only: neighbours are not
+    alike. (Of truth values they are, as g++ 12 fails where these are kept apart.)"""
+    stored = Counter[Value]()
+    for store in stores:
+        stored[store.tensor] += 1
+        is_number = store.dtype.category in (Category.FLOAT, Category.INTEGER)
+        yield dataclasses.replace(store, apart=is_number and stored[store.tensor] % 2 == 0)
 
 
 def _is_window(body: RowBody) -> bool:

@@ -64,7 +64,8 @@ class Let:
 class Store:
     """`lanes` consecutive elements of `tensor` from element `at` = source; `piece` as of a load.
 
-    With `joins`, what is there joined to the source by that pointwise operation.
+    With `joins`, what is there joined to the source by that pointwise operation. One that stays
+    `apart` is to no compiler part of a vector of neighbouring stores.
     """
 
     tensor: Value
@@ -73,6 +74,7 @@ class Store:
     lanes: int = 1
     piece: int = 0
     joins: str | None = None
+    apart: bool = False
 
     @property
     def dtype(self) -> DataType:

@@ -660,6 +660,23 @@ FUSER_DEVICE int place_of_truths(T place) {
   return int(double(int(place)) + 2.0) - 2;
 }
 
+//@ apart: FUSER_DEVICE
+// A number that is stored beside others. g++ makes vectors of such a group of stores, and of what is
+// stored, if all of it is made alike, and then none along the loop; with this, it is not alike.
+template <class T>
+FUSER_DEVICE T apart(T x) {
+#ifdef __has_builtin
+#if __has_builtin(__builtin_assoc_barrier)
+  if constexpr (__is_class(T)) {
+    x.bits = __builtin_assoc_barrier(x.bits);
+  } else {
+    x = __builtin_assoc_barrier(x);
+  }
+#endif
+#endif
+  return x;
+}
+
 //@ flag_of: FUSER_DEVICE, truth_of_flag
 // A truth value that is known before a loop, as a number of which g++ does not see where it is from:
 // it makes vectors of choices by comparisons in the loop, and of no others.
