@@ -91,6 +91,8 @@ class KernelSource:
     tells."""
     calls_in_lanes: bool = False
     """Whether functions of all lanes at once are called between loops over lanes."""
+    has_long_loops: bool = False
+    """Whether what a loop repeats is so long that its compiler takes long for each copy of it."""
 
     @property
     def key(self) -> str:

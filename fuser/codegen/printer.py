@@ -45,6 +45,10 @@ class Surroundings:
     """The loops over tiles of which one is at hand: along memory that is read, and across it."""
 
 
+_LONG = 100
+"""Statements of a loop from which it has many."""
+
+
 Around = TypeVar("Around", bound=Surroundings)
 
 
@@ -96,6 +100,7 @@ class KernelPrinter(ABC, Generic[Around]):
             tuple(self.checks),
             compares_choices=self.expressions.compares_choices,
             calls_in_lanes=any(isinstance(n, LaneCall) for n in every_node(self.nest.body)),
+            has_long_loops=any(map(_is_long, every_node(self.nest.body))),
         )
 
     def nodes(self, nodes: Sequence[Node]) -> None:
@@ -259,3 +264,7 @@ class KernelPrinter(ABC, Generic[Around]):
 
     def _scalars(self) -> list[Value]:
         return [value for value in self.segment.fusion.inputs if not value.is_tensor]
+
+
+def _is_long(node: Node) -> bool:
+    return isinstance(node, Loop) and len(node.body) > _LONG

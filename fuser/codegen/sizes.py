@@ -7,11 +7,7 @@ from collections.abc import Collection
 from fuser.codegen.kernel_source import Size
 from fuser.ir.dtypes import DataType, holds
 from fuser.schedule.index import Axis, Clamped, Index, Quotient, Remainder, Term
-
-PERMUTED_STEPS = (2, 3, 4, 8)
-"""Steps of vector lanes through memory that are numbers of the text. g++ 12 permutes no others, and
-makes no vectors at all of a loop that reads or writes neighbours a step of 5 or 6 apart that it
-knows; where it does not know the step, it moves one element at a time."""
+from fuser.schedule.vectors import PERMUTED_STEPS
 
 NEAR = 16
 """Elements between accesses of one tensor, up to which these are a number of the text."""

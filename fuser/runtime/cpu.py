@@ -42,6 +42,11 @@ _WIDEST_COPIES = "-mmove-max=512"
 in the cache. Since g++ 12."""
 
 
+_ENDS_IN_TURN = "--param=vect-epilogues-nomask=0"
+"""Else g++ translates each loop once more, with vectors of half the size, for what is left over
+after whole ones: a loop of 45 statements for each of 15 elements takes 7.9 s, not 2.3."""
+
+
 _GATHERS = "-mtune-ctrl=use_gather"
 """Else g++ gathers nothing for a processor of Intel's that it does not know, and makes no vectors
 of loops that would. Of others it knows what is best."""
@@ -50,7 +55,8 @@ of loops that would. Of others it knows what is best."""
 def flags(source: KernelSource) -> tuple[str, ...]:
     """What a kernel is compiled with."""
     compiler = find_compiler() if _WIDEST_VECTORS else None
-    asked = (_WIDEST_COPIES, *([_GATHERS] if is_intel() else []))
+    ends = (_ENDS_IN_TURN,) if source.has_long_loops else ()
+    asked = (_WIDEST_COPIES, *([_GATHERS] if is_intel() else []), *ends)
     known = [option for option in asked if compiler is not None and compiler.takes(option)]
     separate = () if source.contracts else ("-ffp-contract=off",)
     # Else a comparison of a choice is made where its outcome is known, as are an integer and what

@@ -253,8 +253,16 @@ class CpuRowParameters:
 
     # -- rows that one lane does ---------------------------------------------------------------
 
-    whole_row: int = PROCESSOR.few_columns
-    """The most elements of a row that one lane does in turn: as many as the segmenter counts on."""
+    whole_row: int = 15
+    """The most elements of a row that one lane does in turn: fewer than a vector has lanes."""
+
+    surely_whole_row: int = PROCESSOR.few_columns
+    """The most that one does whatever it takes, also of rows that fold into each other: as many as
+    the segmenter counts on."""
+
+    moved_alone: float = 2.5
+    """Instructions to move an element by itself, to a lane or from it: softmax of 9 elements takes
+    half the time by lanes of its own, its gradient twice the time."""
 
     whole_window: int = 32
     """As `whole_row`, where a row is swept along several short axes: of windows of 3 by 3, lanes

@@ -14,18 +14,19 @@ from collections.abc import Iterable, Iterator
 from fuser.ir.dtypes import Category
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.interleave import SHORTEST_VECTOR
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import Fold, RowBody
 from fuser.schedule.row_folds_cpu import in_own_type, widened_blocks
+from fuser.schedule.row_memory import cost
 from fuser.schedule.row_statements import Running
 from fuser.schedule.row_straight import straight_row
 from fuser.schedule.row_sweeps_cpu import Ways, sweep_along
 from fuser.schedule.statements import CheckedIndex, Let, Load, Store
-from fuser.schedule.vectors import step_along
+from fuser.schedule.vectors import PERMUTED_STEPS, step_along
 from fuser.segmenter.refusal import Refusal
 
 
@@ -49,6 +50,11 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     most = parameters.whole_window if _is_window(body) else parameters.whole_row
     if longest > most:
         return Refusal(f"a row has {longest} elements, more than {most}")
+    if longest > parameters.surely_whole_row and not _is_window(body):
+        if body.folds_over_rows:
+            return Refusal(f"rows of {longest} elements fold into each other")
+        if _work_alone(body, parameters) > _work_along(body, parameters):
+            return Refusal("moving each element by itself takes longer than lanes along the row")
     if inner.extent < parameters.whole_rows:
         return Refusal(f"{inner.extent} rows are neighbours, fewer than {parameters.whole_rows}")
     if not body.swept:
@@ -62,6 +68,30 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     if not all(_is_near(each, inner, parameters.whole_row) for each in touched):
         return Refusal("neighbouring rows are not near each other in memory")
     return None
+
+
+def _work_alone(body: RowBody, parameters: CpuRowParameters) -> float:
+    """Instructions for one of the rows that are side by side in lanes, roughly. What compilers
+    neither find side by side nor permute is moved by itself."""
+    inner, steps = body.rows[-1], (0, 1, *PERMUTED_STEPS)
+    moved = {
+        (access.tensor, access.at): point_count(sweep.axes)
+        for sweep in body.swept
+        for access in sweep.accesses
+        if step_along(access.at, inner) not in steps
+    }
+    swept = sum(cost(sweep) * point_count(sweep.axes) for sweep in body.swept)
+    return sum(moved.values()) * parameters.moved_alone + swept / parameters.processor.vector
+
+
+def _work_along(body: RowBody, parameters: CpuRowParameters) -> float:
+    """Instructions for a row that has lanes along it, in half vectors, roughly: twice as many where
+    narrow numbers are read or stored."""
+    accesses = [access for sweep in body.swept for access in sweep.accesses]
+    rounds = ceil_div(body.longest, SHORTEST_VECTOR)
+    joins = sum(len(sweep.folds_of_row) for sweep in body.swept)
+    work = sum(map(cost, body.swept)) * rounds + parameters.work_of_join * joins
+    return work * (2 if any(access.dtype.itemsize < 4 for access in accesses) else 1)
 
 
 def whole_rows(body: RowBody, ways: Ways) -> tuple[Node, ...]:

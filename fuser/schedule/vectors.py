@@ -21,6 +21,11 @@ Access = tuple[Value, Index]
 SECTOR_BYTES = 32
 """What a GPU moves between its memory and a multiprocessor at least."""
 
+PERMUTED_STEPS = (2, 3, 4, 8)
+"""Steps of vector lanes through memory that are numbers of the text. g++ 12 permutes no others, and
+makes no vectors at all of a loop that reads or writes neighbours a step of 5 or 6 apart that it
+knows; where it does not know the step, it moves one element at a time."""
+
 ACCESS_BYTES = 16
 """The widest that a thread moves at once, and the alignment that it needs for that."""
 

@@ -114,9 +114,9 @@ def test_merges_of_a_kernel_name_its_own_operations_only() -> None:
 def test_a_kernel_says_why_it_is_not_mapped_otherwise() -> None:
     report = fuser.explain(softmaxed, torch.randn(64, 32))
     (kernel,) = report.graphs[0].kernels
-    assert kernel.not_chosen[0] == "not a row a lane: a row has 32 elements, more than 8"
+    assert kernel.not_chosen[0] == "not a row a lane: a row has 32 elements, more than 15"
     assert "not a row a lane: a row has 32 elements" in str(report)
-    assert "a row has 32 elements, more than 8" in report.html
+    assert "a row has 32 elements, more than 15" in report.html
 
 
 def test_a_compiled_model_is_explained_as_the_model_it_was_made_of() -> None:

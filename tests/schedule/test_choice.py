@@ -57,15 +57,23 @@ def scale_gradient(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
     return fd.ops.sum(x * fd.ops.permute(y, [0, 2, 1]), [2])
 
 
+def softmax_gradient(fd: FusionDefinition, x: Handle, y: Handle) -> Handle:
+    product = x * y
+    return product - x * fd.ops.sum(product, [1], keepdim=True)
+
+
 CASES = [
     (softmax, [(1000, 8)], "a row a lane", []),
+    (softmax, [(1000, 12)], "a row a lane", []),
+    (softmax_gradient, [(1000, 8), (1000, 8)], "a row a lane", []),
+    (down, [(12, 1000)], "a row a lane", []),
     (group_norm, [(2, 900, 128)], "columns of rows that alternate", ["more than 32"]),
-    (down, [(2048, 256)], "columns of lines", ["more than 8", "short pieces"]),
+    (down, [(2048, 256)], "columns of lines", ["more than 15", "short pieces"]),
     (
         down,
         [(100, 256)],
         "lanes across rows",
-        [*["more than 8", "short pieces"], "fewer than 1024", "across"],
+        [*["more than 15", "short pieces"], "fewer than 1024", "across"],
     ),
     (
         softmax,
@@ -96,6 +104,16 @@ def test_rows_of_a_processor_get_the_first_mapping_that_fits(
     last = refused[len(refused) - len(reasons) :]
     for found, reason in zip(last, reasons, strict=True):
         assert reason in found.reason
+
+
+def test_rows_of_which_little_is_computed_are_not_done_by_a_lane_if_that_moves_each_element() -> (
+    None
+):
+    given = [torch.empty(1000, 12, device="meta")] * 2
+    body = arrange_rows(trace_rows(segment_of(softmax_gradient, *given), of_store=True))
+    (chosen, _), refused = choose_mapping(body, Ways(CpuRowParameters(), may_repeat=True))
+    assert chosen.words == "lanes along rows"
+    assert "moving each element by itself takes longer" in refused[0].reason
 
 
 def test_what_is_done_twice_elsewhere_is_not_where_an_input_is_updated() -> None:

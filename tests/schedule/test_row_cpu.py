@@ -385,7 +385,7 @@ def test_few_elements_are_folded_at_once_where_each_takes_a_costly_function():
     assert rounds == [12, 3]  # the largest, then the sum
 
 
-@pytest.mark.parametrize("elements", [9, 10, 11, 12, 70])
+@pytest.mark.parametrize("elements", [17, 18, 19, 20, 70])
 def test_costly_elements_that_are_no_whole_rounds_are_folded_too(elements: int):
     x = torch.randn(elements, 300)
     with FusionDefinition() as fd:
