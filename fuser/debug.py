@@ -93,6 +93,8 @@ _NVFUSER_ONLY = frozenset(
 _VARIABLE = "FUSER_DUMP"
 _NVFUSER_VARIABLES = ("NVFUSER_DUMP", "PYTORCH_NVFUSER_DUMP")
 
+SWITCHES = ("FUSER_CACHE", "FUSER_STRICT", "FUSER_VERIFY")
+
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 """What switches a variable of the environment on, and off, in small letters or large."""
 
@@ -118,6 +120,15 @@ def parse_checks(environment: Mapping[str, str]) -> frozenset[str]:
         if name not in CHECKS:
             raise CheckOptionError(name=name, valid=", ".join(sorted(CHECKS)))
     return frozenset(chosen)
+
+
+def check() -> None:
+    """Raises DumpOptionError, CheckOptionError, or SwitchError for a word of the environment that
+    means nothing, also if nothing at hand would read it."""
+    _chosen()
+    _checks()
+    for variable in SWITCHES:
+        switched(variable, default=False)
 
 
 def reload() -> None:

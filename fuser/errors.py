@@ -206,9 +206,14 @@ class ScalarOutputError(FuserError, TypeError):
 
 class HandleTruthError(FuserError, TypeError):
     template = (
-        "{name} has no value while the definition is written: it cannot be tested, looped over or "
-        "indexed; use fd.ops.where, fd.ops.slice or fd.ops.select"
+        "{name} has no value while the definition is written: it cannot be tested, looped over, "
+        "indexed or made a number of Python's; use fd.ops.where, fd.ops.slice or fd.ops.select, "
+        "and define_tensor with the sizes that are known"
     )
+
+
+class HandleOperatorError(FuserError, TypeError):
+    template = "{operator} is no operator on values of a definition; use {instead}"
 
 
 class HandleInTorchError(FuserError, TypeError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fuser import debug
 from fuser.errors import ArgumentError, CompilationError, FuserError, TargetError, VerifyError
 from fuser.ir.binding import check_inputs, check_updates
 from fuser.ir.concretize import concretize_for, size_inputs
@@ -61,6 +62,7 @@ class Executor:
     what is being made by another thread waits for it."""
 
     def __init__(self, fusion: Fusion) -> None:
+        debug.check()
         self._fusion = fusion
         self._sized_by = [fusion.inputs.index(value) for value in size_inputs(fusion)]
         into = [output.alias_of for output in fusion.outputs]
@@ -108,10 +110,10 @@ class Executor:
         prepared = self._prepared.find((target, place, *self._key(inputs)))
         return prepared.apart if prepared is not None and prepared.recognizes(inputs) else None
 
-    def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
+    def plan(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> Plan:
         """What `execute` would run. With a named architecture, inputs may be on any device."""
         check_inputs(self._fusion, inputs)
-        named = resolve_target(target, device_of(inputs, None))
+        named = resolve_target(target, device_of(inputs, device))
         with _repro_note():
             return self._compile(inputs, named).plan
 

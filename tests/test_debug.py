@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from torch._dynamo.exc import BackendCompilerFailed
 
 from fuser import DataType, FusionDefinition, debug
-from fuser.errors import DumpOptionError, SwitchError
+from fuser.errors import DumpOptionError, FuserError, SwitchError
 from fuser.frontend.handles import Handle
 from fuser.runtime.disk_cache import disk_cache
 
@@ -88,6 +89,19 @@ def test_switches_are_set_by_the_same_words(
     monkeypatch.setenv(variable, "maybe")
     with pytest.raises(SwitchError, match=f"{variable} is 'maybe'; .* 1, true, yes, on, .* 0, fa"):
         ask()
+
+
+@pytest.mark.parametrize("variable", ["FUSER_DUMP", "FUSER_CHECK", *debug.SWITCHES])
+def test_a_wrong_word_is_an_error_wherever_it_would_be_read(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "maybe")
+    debug.reload()
+    with pytest.raises(FuserError, match=rf"{variable} .*'maybe'"), FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor(shape=[-1]))
+    doubled = torch.compile(lambda x: x * 2.0, backend="fuser")
+    with pytest.raises(BackendCompilerFailed, match=rf"{variable} .*'maybe'"):
+        doubled(torch.ones(3))
 
 
 def test_a_list_may_be_switched_off() -> None:

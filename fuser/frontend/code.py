@@ -5,7 +5,11 @@ Both generations' methods stand on plans: `fd.plan(inputs).kernels[0].source` is
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from fuser.errors import UnknownMemberError
 from fuser.frontend.calls import explained_calls
+from fuser.frontend.left_out import EXECUTOR_CACHE
 from fuser.frontend.repro import Inputs
 from fuser.frontend.workbench import Workbench
 from fuser.ir.printer import print_fusion
@@ -53,25 +57,47 @@ class ExecutorCache:
     def __init__(self, held: Workbench) -> None:
         self._held = held
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises UnknownMemberError, which is an AttributeError."""
+        hint = f"; {EXECUTOR_CACHE[name]}" if name in EXECUTOR_CACHE else ""
+        raise UnknownMemberError(owner="FusionDefinition.fec", name=name, hint=hint)
+
     def is_compiled(
-        self, inputs: Inputs, *, target: str | None = None, device: Device = None
+        self, inputs: Inputs, device: Device = None, *, target: str | None = None
     ) -> bool:
         """Whether `execute(inputs)` would plan and compile nothing."""
         return self._held.is_compiled(inputs, target=target, device=device)
 
     def get_cuda_kernel(
-        self, inputs: Inputs, intrinsic_code: bool = False, *, target: str | None = None
+        self,
+        inputs: Inputs,
+        intrinsic_code: bool = False,
+        device: Device = None,
+        *,
+        target: str | None = None,
     ) -> str:
-        """The kernels for these inputs, C++ for CPU tensors; `intrinsic_code`: and the library."""
+        """The kernels for these inputs, C++ for CPU tensors; `intrinsic_code`: and the library.
+
+        `device` is where they are planned for without tensor inputs.
+        """
         self._held.finished("fec.get_cuda_kernel")
-        return print_kernels(self._held.plan(inputs, target=target), library=intrinsic_code)
+        plan = self._held.plan(inputs, target=target, device=device)
+        return print_kernels(plan, library=intrinsic_code)
 
     def get_scheduled_ir(
-        self, inputs: Inputs, tensor_transforms: bool = False, *, target: str | None = None
+        self,
+        inputs: Inputs,
+        tensor_transforms: bool = False,
+        device: Device = None,
+        *,
+        target: str | None = None,
     ) -> str:
-        """The loop nests for these inputs; `tensor_transforms`: and what they were chosen by."""
+        """The loop nests for these inputs; `tensor_transforms`: and what they were chosen by.
+
+        `device` is as for `get_cuda_kernel`.
+        """
         self._held.finished("fec.get_scheduled_ir")
-        plan = self._held.plan(inputs, target=target)
+        plan = self._held.plan(inputs, target=target, device=device)
         return print_schedules(plan, parameters=tensor_transforms)
 
     def get_most_recent_scheduled_ir(self, tensor_transforms: bool = False) -> str:

@@ -161,7 +161,8 @@ class Declarations:
         """
         self._recorder.check_open("add_output")
         if not isinstance(output, Handle):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UndefinedOutputError(got=repr(output))
+            is_torchs = isinstance(output, torch.Tensor)
+            raise UndefinedOutputError(got="a torch.Tensor" if is_torchs else repr(output))
         value = self._recorder.operand("add_output", "output", output)
         if not isinstance(output, Tensor):
             raise ScalarOutputError(name=output.name, dtype=repr(output.dtype()))

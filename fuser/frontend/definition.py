@@ -74,6 +74,8 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
     def __getattr__(self, name: str) -> NoReturn:
         """Raises UnknownMemberError, which is an AttributeError; it tells where operations are."""
         hint = f"; {MEMBERS[name]}" if name in MEMBERS else ""
+        if "_slot" not in vars(self):
+            hint = f"; {type(self).__name__}.__init__ has to call super().__init__() first"
         if name in TABLE or hasattr(Operations, name):
             hint = f"; did you mean fd.ops.{name}?"
         raise UnknownMemberError(owner="FusionDefinition", name=name, hint=hint)

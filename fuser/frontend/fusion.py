@@ -28,7 +28,7 @@ from fuser.frontend.handles import Handle
 from fuser.frontend.profiler import PROFILERS
 from fuser.frontend.recorder import Recorder, State
 from fuser.frontend.repro import Inputs
-from fuser.frontend.workbench import Workbench, check_call
+from fuser.frontend.workbench import NO_INPUTS, Workbench, check_call
 from fuser.ir import nodes
 from fuser.ir.printer import print_fusion
 from fuser.pipeline import Executor, Plan
@@ -73,7 +73,7 @@ class Fusion(Workbench):
 
     def execute(
         self,
-        inputs: Inputs,
+        inputs: Inputs = NO_INPUTS,
         *surplus: Never,
         target: str | None = None,
         device: Device = None,
@@ -89,8 +89,8 @@ class Fusion(Workbench):
         EmptyDefinitionError, NoOutputError, and the Input...Errors.
         """
         executor = self._executor
-        if executor is None or options or surplus or PROFILERS:
-            check_call(surplus, options)
+        if executor is None or options or surplus or PROFILERS or inputs is NO_INPUTS:
+            check_call(inputs, surplus, options)
             return self._execute_with(options, inputs, target, device)
         return executor.execute(flattened(inputs), target=target, device=device)
 
@@ -104,10 +104,10 @@ class Fusion(Workbench):
             return separated(self._execute_with({}, inputs, target, device), inputs)
         return executor.execute(inputs, target=target, device=device, apart=True)
 
-    def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
+    def plan(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> Plan:
         """What `execute` would run for these inputs, which may be meta tensors with a `target`."""
         executor = self._executor or self._checked("plan")
-        return executor.plan(flattened(inputs), target=target)
+        return executor.plan(flattened(inputs), target=target, device=device)
 
     def defined(self) -> bool:
         """Whether a definition has filled it."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
-from fuser.errors import HandleInTorchError, HandleTruthError, UnknownMemberError
+from fuser.errors import (
+    HandleInTorchError,
+    HandleOperatorError,
+    HandleTruthError,
+    UnknownMemberError,
+)
 from fuser.frontend.left_out import HANDLES
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Number, Value
@@ -112,6 +117,21 @@ class Handle:
     def __getitem__(self, index: object) -> NoReturn:
         raise HandleTruthError(name=self.name)
 
+    def __len__(self) -> NoReturn:
+        raise HandleTruthError(name=self.name)
+
+    def __int__(self) -> NoReturn:
+        raise HandleTruthError(name=self.name)
+
+    def __index__(self) -> NoReturn:
+        raise HandleTruthError(name=self.name)
+
+    def __float__(self) -> NoReturn:
+        raise HandleTruthError(name=self.name)
+
+    def __complex__(self) -> NoReturn:
+        raise HandleTruthError(name=self.name)
+
     def __hash__(self) -> int:
         return id(self)
 
@@ -124,8 +144,19 @@ class Handle:
     def __neg__(self) -> Handle:
         return self.owner.pointwise("neg", self)
 
+    def __pos__(self) -> Handle:
+        return self
+
+    def __round__(self) -> Handle:
+        return self.owner.pointwise("round", self)
+
     def __abs__(self) -> Handle:
         return self.owner.pointwise("abs", self)
+
+    def __matmul__(self, other: object) -> NoReturn:
+        raise HandleOperatorError(operator="@", instead="fd.ops.matmul(a, b)")
+
+    __rmatmul__ = __matmul__
 
     def __invert__(self) -> Handle:
         return self.owner.pointwise("bitwise_not", self)

@@ -26,6 +26,9 @@ MEMBERS = {
 }
 """Of a definition."""
 
+EXECUTOR_CACHE = {"get_output_shardings": _DEVICES}
+"""Of `fd.fec`."""
+
 HANDLES = dict.fromkeys(
     (
         "axis",

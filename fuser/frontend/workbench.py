@@ -7,6 +7,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, redirect_stdout
+from typing import Any
 
 import torch
 
@@ -45,6 +46,8 @@ _OPTIONS = ("capture_debug_output", "print_repro", "profile", "save_repro_inputs
 _KNOWN = _IGNORED_OPTIONS.union(_OPTIONS)
 _EXECUTE = f"(inputs, *, target=None, device=None, {', '.join(f'{o}=False' for o in _OPTIONS)})"
 """How `execute` is called, as its errors show it."""
+NO_INPUTS: Any = object()
+"""What it is given where it is given nothing."""
 
 
 @explained_calls()
@@ -75,7 +78,7 @@ class Workbench(ABC):
     @abstractmethod
     def execute(
         self,
-        inputs: Inputs,
+        inputs: Inputs = NO_INPUTS,
         *,
         target: str | None = None,
         device: Device = None,
@@ -84,7 +87,7 @@ class Workbench(ABC):
         """The outputs for these inputs."""
 
     @abstractmethod
-    def plan(self, inputs: Inputs, *, target: str | None = None) -> Plan:
+    def plan(self, inputs: Inputs, *, target: str | None = None, device: Device = None) -> Plan:
         """What `execute` would run for these inputs."""
 
     @abstractmethod
@@ -128,9 +131,9 @@ class Workbench(ABC):
         self,
         inputs: Inputs,
         reference_outputs: Sequence[torch.Tensor] | None = None,
+        device: Device = None,
         *,
         target: str | None = None,
-        device: Device = None,
         **options: object,
     ) -> list[torch.Tensor]:
         """The outputs of `execute`, after they were compared with references.
@@ -266,10 +269,12 @@ class Workbench(ABC):
         return dataclasses.replace(profile, fusion_id=self.id())
 
 
-def check_call(surplus: Sequence[object], options: Iterable[str]) -> None:
-    """Raises CallError for what `execute` does not take."""
+def check_call(inputs: Inputs, surplus: Sequence[object], options: Iterable[str]) -> None:
+    """Raises CallError for what `execute` does not take, or is not given."""
     reasons = [f"got an unexpected keyword argument {o!r}" for o in options if o not in _KNOWN]
     if surplus:
         reasons.append("takes its inputs in one list, and all else by name")
+    if inputs is NO_INPUTS:
+        reasons.append("missing a required argument: 'inputs'")
     if reasons:
         raise CallError(operation="execute", reason=reasons[0], signature=_EXECUTE)

@@ -26,6 +26,7 @@ from torch._functorch.partitioners import (
 )
 from torch.fx import GraphModule
 
+from fuser import debug
 from fuser.errors import BackendOptionError
 from fuser.integrations.compared import save_compared
 from fuser.integrations.coverage import Coverage, Reports, coverage
@@ -90,6 +91,7 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -
 
     `options` are as in `Options`; `mode` is accepted and changes nothing.
     """
+    debug.check()
     options = Options.of(kwargs.get("options") or {})
     return compile_module(module, example_inputs, Compilation(options, next(_ids), _reports.add))
 

@@ -11,6 +11,7 @@ from fuser.frontend import fusion as held
 from fuser.ir.binding import check_inputs
 from fuser.ir.interpret import interpret
 from fuser.ir.nodes import Fusion, Number
+from fuser.runtime.call import Device
 
 
 class OracleExecutor:
@@ -31,7 +32,13 @@ class OracleExecutor:
         pairs = zip(results, self.fusion.outputs, strict=True)
         return [result for result, output in pairs if output.alias_of is None]
 
-    def plan(self, inputs: Sequence[torch.Tensor | Number], *, target: str | None = None) -> object:
+    def plan(
+        self,
+        inputs: Sequence[torch.Tensor | Number],
+        *,
+        target: str | None = None,
+        device: Device = None,
+    ) -> object:
         check_inputs(self.fusion, inputs)
         return (self.fusion, target)
 

@@ -86,7 +86,7 @@ def test_methods_that_run_a_definition_show_their_signatures(bench: type[Any]) -
             call()
     for name in ("plan", "validate", "profile", "repro_script_for", "is_compiled"):
         with pytest.raises(CallError, match=rf"^{name}: .* called as {name}\(inputs"):
-            getattr(runs, name)([x], x, x)
+            getattr(runs, name)([x], [x], x, x)
     assert torch.equal(runs.execute([x])[0], x * 2)
 
 

@@ -16,6 +16,15 @@ from fuser import Fusion, FusionDefinition, clone, errors
 from fuser.frontend.handles import Handle
 
 
+def test_a_base_class_that_was_not_initialized_is_named() -> None:
+    class Forgetful(FusionDefinition):
+        def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall]
+            pass
+
+    with pytest.raises(errors.UnknownMemberError, match=r"Forgetful.__init__ has to call super"):
+        Forgetful().execute([torch.ones(2)])
+
+
 class Scaled(FusionDefinition):
     """Multiplies by a number that its constructor takes after the base class's has run."""
 

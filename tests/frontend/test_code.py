@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fuser
-from fuser import FusionDefinition, errors
+from fuser import DataType, FusionDefinition, errors
 
 
 @pytest.fixture(autouse=True)
@@ -123,3 +123,18 @@ def test_errors_name_the_method_that_was_called(
     if "last" in name or "recent" in name:
         with pytest.raises(errors.NothingSavedError, match=f"^{name}: "):
             call(row_sums())
+
+
+def test_a_device_may_be_named_as_nvfuser_has_it() -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.full([4], 2.0, DataType.Float) * fd.define_scalar())
+    assert fd.fec.get_cuda_kernel([2.0], False, "cpu") == fd.fec.get_cuda_kernel([2.0])
+    assert fd.fec.get_scheduled_ir([2.0], device="cpu") == fd.fec.get_scheduled_ir([2.0])
+    assert fd.fec.is_compiled([2.0], "cpu") is False
+    fd.execute([2.0], device="cpu")
+    assert fd.fec.is_compiled([2.0], "cpu")
+    assert fd.plan([2.0], device="cpu").kernels
+    with pytest.raises(errors.ArgumentError, match="the inputs are on cpu"):
+        row_sums().fec.get_cuda_kernel([X], device=0)
+    with pytest.raises(errors.ArgumentError, match="the inputs are on cpu"):
+        row_sums().validate([X], None, 0)

@@ -150,8 +150,29 @@ def test_handles_have_no_truth_value() -> None:
             _ = t in [fd.define_scalar()]
         with pytest.raises(errors.HandleTruthError):
             list(t)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownArgumentType]
-        with pytest.raises(errors.HandleTruthError, match=r"indexed; use .*fd\.ops\.select"):
+        with pytest.raises(errors.HandleTruthError, match=r"indexed .*; use .*fd\.ops\.select"):
             _ = t[0]
+
+
+@pytest.mark.parametrize("convert", [len, int, float, complex, range, operator.index])
+def test_handles_are_no_numbers(convert: Callable[[Any], object]) -> None:
+    with FusionDefinition() as fd:
+        size = fd.define_tensor(shape=[-1]).size(0)
+        with pytest.raises(errors.HandleTruthError, match=r"made a number .* define_tensor"):
+            convert(size)
+
+
+def test_operators_of_one_operand_and_of_matrices() -> None:
+    x = torch.randn(3, 3) * 3
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        assert +t is t
+        fd.add_output(round(t))
+        with pytest.raises(errors.HandleOperatorError, match=r"@ is no .*fd\.ops\.matmul\(a, b\)"):
+            _ = t @ t
+        with pytest.raises(errors.HandleOperatorError):
+            _ = x @ t
+    assert torch.equal(fd.execute([x])[0], x.round())
 
 
 def test_handles_are_hashable_by_identity() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import fuser
 from fuser import DataType, FusionDefinition, errors
-from fuser.frontend.left_out import HANDLES, MEMBERS, NAMES, OPERATIONS
+from fuser.frontend.left_out import EXECUTOR_CACHE, HANDLES, MEMBERS, NAMES, OPERATIONS
 from fuser.ir import fusion as fusions
 from fuser.ir.dtypes import LEFT_OUT
 
@@ -20,6 +20,15 @@ def test_members_of_definitions(name: str) -> None:
         getattr(fd, name)
     assert MEMBERS[name] in str(caught.value)
     assert not hasattr(fd, name)
+
+
+@pytest.mark.parametrize("name", EXECUTOR_CACHE)
+def test_members_of_executor_caches(name: str) -> None:
+    fec = FusionDefinition().fec
+    with pytest.raises(errors.UnknownMemberError) as caught:
+        getattr(fec, name)
+    assert str(caught.value) == f"a FusionDefinition.fec has no '{name}'; {EXECUTOR_CACHE[name]}"
+    assert not hasattr(fec, "anything_else")
 
 
 @pytest.mark.parametrize("name", fusions.LEFT_OUT)

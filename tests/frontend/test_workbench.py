@@ -195,6 +195,12 @@ def test_options_and_mistakes_are_those_of_execute():
 # -- profile -------------------------------------------------------------------------------------
 
 
+def test_a_call_without_inputs_says_how_it_is_called():
+    for bench in layernorm(torch.randn(4, 8)):
+        with pytest.raises(errors.CallError, match=r"missing .* 'inputs'; it is called as execute"):
+            bench.execute()
+
+
 def test_every_step_of_the_plan_is_timed():
     x = torch.randn(64, 256)
     for held in layernorm(x):

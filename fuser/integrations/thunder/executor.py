@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from fuser import debug
 from fuser.integrations.coverage import Reports, coverage
 from fuser.integrations.outer import Unit
 from fuser.integrations.partition import Partition
@@ -89,6 +90,7 @@ class FuserExecutor(_Base):
 
     def fusion_pass(self, trace: Any) -> Any:
         """The trace with its partitions as fusions, and nothing kept that is cheap to repeat."""
+        debug.check()
         started = time.perf_counter_ns()
         fused = traces.from_trace(trace)
         with traces.tracectx(fused):
