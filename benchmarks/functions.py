@@ -34,6 +34,7 @@ from function_cases import FUNCTIONS, Drawn, Function
 from harness import OURS, Call, Measured, alternate, machine, options, report
 from image_cases import IMAGES
 from model_cases import compiled_by, coverage
+from short_cases import SHORT
 from step_cases import STEPS
 
 from fuser.integrations import dynamo
@@ -132,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     facts, rows = machine(), list[Row]()
     # so that inductor's backward may be run more than once
     with torch._functorch.config.patch(donated_buffer=False):  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        for case in (*FUNCTIONS, *STEPS, *IMAGES):
+        for case in (*FUNCTIONS, *STEPS, *IMAGES, *SHORT):
             if given.only in case.name:
                 for row in rows_of(case, given.rounds):
                     rows.append(row)

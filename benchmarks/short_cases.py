@@ -1,0 +1,94 @@
+"""Functions of a few numbers at a time: points, boxes, quaternions, colours, gates, few classes."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+from function_cases import Drawn, Function, normal
+
+COUNT = 1 << 18
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def gates(scores: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Shares of eight experts."""
+    return torch.softmax(F.gelu(scores) + 0.1 * torch.tanh(noise), -1)
+
+
+def ten_classes(scores: torch.Tensor) -> torch.Tensor:
+    return F.log_softmax(scores, -1)
+
+
+def norm_of_few(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(F.gelu(x), x.shape[-1:], weight, bias)
+
+
+def classes_of_pixels(scores: torch.Tensor) -> torch.Tensor:
+    return F.log_softmax(scores, 1)
+
+
+# -- geometry ------------------------------------------------------------------------------------
+
+
+def from_polar(radius: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    return torch.stack([radius * torch.cos(angle), radius * torch.sin(angle)], -1)
+
+
+def quaternion_product(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    a, b, c, d = p.unbind(-1)
+    e, f, g, h = q.unbind(-1)
+    return torch.stack(
+        [
+            a * e - b * f - c * g - d * h,
+            a * f + b * e + c * h - d * g,
+            a * g - b * h + c * e + d * f,
+            a * h + b * g - c * f + d * e,
+        ],
+        -1,
+    )
+
+
+def rotation_of(quaternion: torch.Tensor) -> torch.Tensor:
+    r, i, j, k = F.normalize(quaternion, dim=-1).unbind(-1)
+    rows = [
+        *(1 - 2 * (j * j + k * k), 2 * (i * j - k * r), 2 * (i * k + j * r)),
+        *(2 * (i * j + k * r), 1 - 2 * (i * i + k * k), 2 * (j * k - i * r)),
+        *(2 * (i * k - j * r), 2 * (j * k + i * r), 1 - 2 * (i * i + j * j)),
+    ]
+    return torch.stack(rows, -1).reshape(*quaternion.shape[:-1], 3, 3)
+
+
+def rotated(matrices: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    return (matrices * points[:, None, :]).sum(-1)
+
+
+def shares_of_union(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    first, last = torch.maximum(one[:, :2], other[:, :2]), torch.minimum(one[:, 2:], other[:, 2:])
+    shared = (last - first).clamp(min=0).prod(-1)
+    areas = [(box[:, 2:] - box[:, :2]).prod(-1) for box in (one, other)]
+    return shared / (areas[0] + areas[1] - shared)
+
+
+def boxes() -> Drawn:
+    def drawn() -> torch.Tensor:
+        first = torch.rand(COUNT, 2)
+        return torch.cat([first, first + 0.1 + torch.rand(COUNT, 2)], 1)
+
+    return drawn(), drawn()
+
+
+# -- their list ----------------------------------------------------------------------------------
+
+SHORT = (
+    Function("gates of 8 experts", gates, normal((COUNT, 8), (COUNT, 8))),
+    Function("log softmax of 10", ten_classes, normal((COUNT, 10))),
+    Function("GELU + layer norm of 4", norm_of_few, normal((COUNT, 4), (4,), (4,))),
+    Function("GELU + layer norm of 12", norm_of_few, normal((COUNT, 12), (12,), (12,))),
+    Function("log softmax of pixels, 10", classes_of_pixels, normal((16, 10, 128, 128))),
+    Function("polar coordinates", from_polar, normal((COUNT,), (COUNT,))),
+    Function("quaternion product", quaternion_product, normal((COUNT, 4), (COUNT, 4))),
+    Function("rotation of quaternion", rotation_of, normal((COUNT, 4))),
+    Function("rotated points", rotated, normal((COUNT, 3, 3), (COUNT, 3))),
+    Function("shares of unions", shares_of_union, boxes, trained=False),
+)
