@@ -264,6 +264,11 @@ class CpuRowParameters:
     """Instructions to move an element by itself, to a lane or from it: softmax of 9 elements takes
     half the time by lanes of its own, its gradient twice the time."""
 
+    whole_matrix: int = 16
+    """The most elements of short rows that lie between others, which one lane does together, and
+    how far apart neighbouring ones may be: of matrices of 3 by 3, one row after the other takes two
+    to four times as long."""
+
     whole_window: int = 32
     """As `whole_row`, where a row is swept along several short axes: of windows of 3 by 3, lanes
     along the 3 took 30 times as long."""

@@ -8,15 +8,17 @@ Nothing is kept in memory between sweeps, and what two of them compute is comput
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from fuser.ir.dtypes import Category
 from fuser.ir.nodes import Value
+from fuser.schedule.axes import replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.index import Axis
+from fuser.schedule.index import Axis, Index
 from fuser.schedule.interleave import SHORTEST_VECTOR
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import Fold, RowBody
@@ -32,16 +34,32 @@ from fuser.segmenter.refusal import Refusal
 
 def as_whole(body: RowBody, parameters: CpuRowParameters) -> RowBody | Refusal:
     """Rows in an order in which one lane does each, if they are short, and near each other in
-    memory."""
+    memory; few that lie between them are done by the same lane."""
     refusals: list[Refusal] = []
-    for inner in reversed(body.rows):
-        outer = tuple(axis for axis in body.rows if axis != inner)
-        ordered = dataclasses.replace(body, rows=(*outer, inner))
+    for place in reversed(range(len(body.rows))):
+        ordered = _ordered(body, place, parameters)
         refusal = _refusal(ordered, parameters)
         if refusal is None:
             return ordered
         refusals.append(refusal)
     return refusals[0] if refusals else Refusal("there is one row only")
+
+
+def _ordered(body: RowBody, place: int, parameters: CpuRowParameters) -> RowBody:
+    """A body with the axis of rows at a place innermost. Rows along the axes that were inside it,
+    if they are as few elements as one row may have, are stages of one row:
+
+        for i0 < 3: for i1 < 1000: sum T0[9 i1 + 3 i0], ...
+    ->  for i1 < 1000: sum T0[9 i1], ...; sum T0[9 i1 + 3], ...; sum T0[9 i1 + 6], ...
+    """
+    outer, inner, between = body.rows[:place], body.rows[place], body.rows[place + 1 :]
+    together = point_count(between) * body.longest <= parameters.whole_matrix
+    if not together or body.folds_over_rows:
+        return dataclasses.replace(body, rows=(*outer, *between, inner))
+    places = itertools.product(*(range(axis.extent) for axis in between))
+    at = [dict(zip(between, map(Index, place), strict=True)) for place in places]
+    stages = (replace_axes(stage, row) for row in at for stage in body.stages)
+    return dataclasses.replace(body, rows=(*outer, inner), stages=tuple(stages))
 
 
 def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
@@ -65,7 +83,7 @@ def _refusal(body: RowBody, parameters: CpuRowParameters) -> Refusal | None:
     if not all(isinstance(node, Load | Let | CheckedIndex | Running) for node in body.code):
         return Refusal("a row is more than straight-line code")
     touched = (each for sweep in body.stages for each in (*sweep.accesses, *sweep.folds))
-    if not all(_is_near(each, inner, parameters.whole_row) for each in touched):
+    if not all(_is_near(each, inner, parameters.whole_matrix) for each in touched):
         return Refusal("neighbouring rows are not near each other in memory")
     return None
 
