@@ -92,12 +92,12 @@ class KernelSource:
     calls_in_lanes: bool = False
     """Whether functions of all lanes at once are called between loops over lanes."""
     has_long_loops: bool = False
-    """Whether what a loop repeats is so long that its compiler takes long for each copy of it."""
+    """Whether a loop of many rounds is so long that its compiler takes long for each copy of it."""
 
     @property
     def key(self) -> str:
         """What a compiled kernel depends on, beside the target."""
-        return f"{self.contracts} {self.compares_choices}\n{self.code}"
+        return f"{self.contracts} {self.compares_choices} {self.has_long_loops}\n{self.code}"
 
     @property
     def text(self) -> str:

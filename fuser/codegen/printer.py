@@ -45,8 +45,10 @@ class Surroundings:
     """The loops over tiles of which one is at hand: along memory that is read, and across it."""
 
 
-_LONG = 100
-"""Statements of a loop from which it has many."""
+_MANY_STATEMENTS = 100
+"""Of a loop, from which it is long."""
+_MANY_ROUNDS = 1024
+"""From which what is left over after whole vectors counts for little."""
 
 
 Around = TypeVar("Around", bound=Surroundings)
@@ -267,4 +269,6 @@ class KernelPrinter(ABC, Generic[Around]):
 
 
 def _is_long(node: Node) -> bool:
-    return isinstance(node, Loop) and len(node.body) > _LONG
+    if not isinstance(node, Loop):
+        return False
+    return len(node.body) > _MANY_STATEMENTS and node.axis.extent > _MANY_ROUNDS
