@@ -5,7 +5,7 @@ Where a domain is cut into pieces, threads share out the loops of one after the 
 
 from __future__ import annotations
 
-from fuser.codegen.cpu_kernel import Chunk, CpuKernel
+from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
 from fuser.codegen.cpu_tiles import over_tiles, streams_tiles, tile_columns, tile_lines, tile_node
 from fuser.codegen.tiles import tiled_nest
 from fuser.schedule.bindings import Binding
@@ -63,7 +63,7 @@ class CpuPrinter(CpuKernel):
             super().store(store)
             return
         place, chunk = self.lanes_to_memory(store), self.around.chunk
-        if chunk is not None and chunk.stored == "part":
+        if chunk is not None and chunk.stored is Stored.PART:
             self.out.line(f"{self.chunk_store(store, 'part')}({place}, first, last);")
         else:
             rest = "" if self.nest.launch.past_cache else ", false"
@@ -110,7 +110,7 @@ class CpuPrinter(CpuKernel):
                 self.out.line(f"const {index} first = start < {name} ? 0 : start - {name};")
                 end = f"start + {loop.step} < {extent} ? start + {loop.step} : {extent}"
                 self.out.line(f"const {index} last = ({end}) - {name};")
-            with self.within(chunk=Chunk(loop.axis, "part" if loop.peel else "chunk")):
+            with self.within(chunk=Chunk(loop.axis, Stored.PART if loop.peel else Stored.WHOLE)):
                 self.nodes(loop.body)
 
     def _start_at_line(self, peel: Peel, index: str, extent: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuser.codegen.cpu_checks import side_by_side
-from fuser.codegen.cpu_kernel import Chunk, CpuKernel
+from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.index import ZERO, substitute
 from fuser.schedule.loop_tree import Loop
@@ -16,15 +16,15 @@ def store_lanes(kernel: CpuKernel, store: Store) -> None:
     """A store of the chunk at hand, past the cache or not, by a call's sizes."""
     moved, chunk = kernel.lanes_to_memory(store), kernel.around.chunk
     match chunk and chunk.stored:
-        case "count":
+        case Stored.COUNTED:
             past_cache = kernel.past_cache()
             whole, some = kernel.chunk_store(store), kernel.expressions.use("store_lanes")
             kernel.out.line(f"if (count == {store.lanes}) {whole}({moved}, {past_cache});")
             kernel.out.line(f"else {some}({moved}, count);")
-        case "moved":
+        case Stored.MOVED:
             write, past_cache = kernel.chunk_store(store, "moved"), kernel.past_cache()
             kernel.out.line(f"{write}({moved}, moved, {past_cache});")
-        case "repeats":  # rounds do not begin where lines do
+        case Stored.AGAIN:  # rounds do not begin where lines do
             kernel.out.line(f"{kernel.chunk_store(store)}({moved}, false);")
         case _:
             write, past_cache = kernel.chunk_store(store), kernel.past_cache()
@@ -51,7 +51,7 @@ def over_chunks(kernel: CpuKernel, loop: Loop) -> None:
         kernel.out.line(f"const {index} {name} = {in_range};")
         kernel.out.line(f"const {index} first = {name};")
         kernel.out.line(f"const {index} moved = {name} - {chunk};")
-        with kernel.within(chunk=Chunk(loop.axis, "moved")):
+        with kernel.within(chunk=Chunk(loop.axis, Stored.MOVED)):
             kernel.nodes(loop.body)
 
 
@@ -61,7 +61,7 @@ def over_lanes_of_chunk(kernel: CpuKernel, loop: Loop, chunk: Chunk) -> None:
     lanes = f"for (int lane = 0; lane < {kernel.lanes_used(loop.step)}; ++lane)"
     with side_by_side(kernel, loop, "simd"), kernel.out.block(lanes):
         kernel.out.line(f"const {index} {name} = first {'-' if chunk.turned else '+'} lane;")
-        if chunk.stored == "repeats" and REPEATED.name in _read_in(loop):
+        if chunk.stored is Stored.AGAIN and REPEATED.name in _read_in(loop):
             kernel.out.line(f"const bool {REPEATED.name} = lane < done;")
         kernel.nodes(loop.body)
 

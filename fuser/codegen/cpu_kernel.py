@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from itertools import chain, count
-from typing import Literal
 
 from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CPU
@@ -29,14 +29,27 @@ _SHORT_ROW = 64
 """Elements of a row that is swept in a few rounds of lanes."""
 
 
+class Stored(Enum):
+    """What is stored of a chunk."""
+
+    WHOLE = auto()
+    """All of it."""
+    PART = auto()
+    """What is between `first` and `last`."""
+    MOVED = auto()
+    """Of one that was moved into range, what no other chunk has."""
+    AGAIN = auto()
+    """All of it, also what was done before."""
+    COUNTED = auto()
+    """Its first `count` elements."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Elements along `axis` that are done side by side. `stored` says what is stored of them: the
-    whole "chunk"; a "part" between `first` and `last`; of one that was "moved" into range, what no
-    other chunk has; of one that "repeats" what was done before, all of it; or `count` elements."""
+    """Elements along `axis` that are done side by side, and what is stored of them."""
 
     axis: Axis
-    stored: Literal["chunk", "part", "moved", "repeats", "count"]
+    stored: Stored
     turned: bool = False
     """Whether lanes are from the last point to the first."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from fuser.codegen.cpu_checks import in_own_lanes
-from fuser.codegen.cpu_kernel import Chunk, CpuKernel
+from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import REPEATED
 from fuser.schedule.loop_tree import Loop
@@ -60,7 +60,7 @@ def _phased_rounds(kernel: CpuKernel, loop: Loop) -> None:
     (begin, end), start, body = kernel.range_of(loop.axis), f"start{number}", f"round{number}"
     with kernel.function(body, f"const {index} {name}, const int done"):
         kernel.out.line(f"const {index} first = {name};")
-        with kernel.within(chunk=Chunk(loop.axis, "repeats")):
+        with kernel.within(chunk=Chunk(loop.axis, Stored.AGAIN)):
             kernel.nodes(loop.body)
     kernel.out.line(f"{index} {start} = {begin};")
     whole = f"for (; {start} + {step} <= {end}; {start} += {step})"

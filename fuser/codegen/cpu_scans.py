@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from fuser.codegen.cpu_kernel import Chunk, CpuKernel
+from fuser.codegen.cpu_kernel import Chunk, CpuKernel, Stored
 from fuser.codegen.cpu_strips import rows_side_by_side
 from fuser.schedule.expressions import Ref, join
 from fuser.schedule.index import ZERO, Axis, substitute
@@ -40,7 +40,7 @@ def over_scanned_chunks(kernel: CpuKernel, loop: Loop) -> None:
     first, extent = kernel.range_of(loop.axis)
     known = set(kernel.expressions.lane_arrays)
     given = "begin" if loop.turned else name
-    chunk = Chunk(loop.axis, "count", turned=loop.turned)
+    chunk = Chunk(loop.axis, Stored.COUNTED, turned=loop.turned)
     with (
         kernel.function(f"scan{number}", f"const {index} {given}, const int count"),
         kernel.within(chunk=chunk, lanes_used="count"),
