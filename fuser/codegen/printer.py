@@ -34,6 +34,11 @@ from fuser.schedule.row_statements import Carry, Running
 from fuser.schedule.statements import Drawn, LaneCall, Lanes, Let, Load, Prefetch, Store, TileNode
 from fuser.segmenter import Segment
 
+_MANY_STATEMENTS = 100
+"""Of a loop, from which it is long."""
+_MANY_ROUNDS = 1024
+"""From which what is left over after whole vectors counts for little."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -43,12 +48,6 @@ class Surroundings:
     """Where loops over an axis start and end, where that is not at its ends."""
     tile: tuple[Loop, Loop] | None = None
     """The loops over tiles of which one is at hand: along memory that is read, and across it."""
-
-
-_MANY_STATEMENTS = 100
-"""Of a loop, from which it is long."""
-_MANY_ROUNDS = 1024
-"""From which what is left over after whole vectors counts for little."""
 
 
 Around = TypeVar("Around", bound=Surroundings)

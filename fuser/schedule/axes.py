@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from fuser.schedule.body import Body
@@ -56,6 +57,12 @@ def later(axes: Sequence[Axis], points: float) -> tuple[Axis, int]:
     if outer and points >= axis.extent:
         return later(outer, points / axis.extent)
     return axis, math.ceil(points)
+
+
+def places_along(axes: Sequence[Axis]) -> Iterator[dict[Axis, Index]]:
+    """Each place along some axes, in order; one where there are none."""
+    for place in itertools.product(*(range(axis.extent) for axis in axes)):
+        yield dict(zip(axes, map(Index, place), strict=True))
 
 
 def replace_axes(sweep: AnySweep, replaced: Mapping[Axis, Index]) -> AnySweep:

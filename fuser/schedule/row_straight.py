@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from fuser.schedule.axes import replace_axes
+from fuser.schedule.axes import places_along, replace_axes
 from fuser.schedule.expressions import Call, Expression, Ref, convert
 from fuser.schedule.folds import neutral
 from fuser.schedule.index import Index
@@ -61,5 +61,4 @@ def _joined(fold: Fold, held: Expression) -> Call:
 
 def _points(sweep: Sweep) -> Iterator[Sweep]:
     """A sweep at each of its points, in order; what is done once a row has one."""
-    for place in itertools.product(*(range(axis.extent) for axis in sweep.axes)):
-        yield replace_axes(sweep, dict(zip(sweep.axes, map(Index, place), strict=True)))
+    return (replace_axes(sweep, place) for place in places_along(sweep.axes))

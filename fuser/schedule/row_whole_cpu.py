@@ -8,17 +8,16 @@ Nothing is kept in memory between sweeps, and what two of them compute is comput
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from fuser.ir.dtypes import Category
 from fuser.ir.nodes import Value
-from fuser.schedule.axes import replace_axes
+from fuser.schedule.axes import places_along, replace_axes
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
-from fuser.schedule.index import Axis, Index
+from fuser.schedule.index import Axis
 from fuser.schedule.interleave import SHORTEST_VECTOR
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import Fold, RowBody
@@ -56,9 +55,8 @@ def _ordered(body: RowBody, place: int, parameters: CpuRowParameters) -> RowBody
     together = point_count(between) * body.longest <= parameters.whole_matrix
     if not together or body.folds_over_rows:
         return dataclasses.replace(body, rows=(*outer, *between, inner))
-    places = itertools.product(*(range(axis.extent) for axis in between))
-    at = [dict(zip(between, map(Index, place), strict=True)) for place in places]
-    stages = (replace_axes(stage, row) for row in at for stage in body.stages)
+    rows = places_along(between)
+    stages = (replace_axes(stage, row) for row in rows for stage in body.stages)
     return dataclasses.replace(body, rows=(*outer, inner), stages=tuple(stages))
 
 

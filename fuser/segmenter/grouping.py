@@ -263,11 +263,11 @@ class Grouping:
         still = self._waiting[kept] = list[tuple[int, int]]()
         queued = set[frozenset[int]]()
         for pair in sorted(set(waiting)):
-            between = frozenset(map(self._group_of.__getitem__, pair))
-            if kept not in between:
+            groups = frozenset(map(self._group_of.__getitem__, pair))
+            if kept not in groups:
                 still.append(pair)
-            elif between not in queued:
-                queued.add(between)
+            elif groups not in queued:
+                queued.add(groups)
                 self._enqueue(*pair)
 
     def _words(self, first: int, second: int) -> str:

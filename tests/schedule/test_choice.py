@@ -106,9 +106,7 @@ def test_rows_of_a_processor_get_the_first_mapping_that_fits(
         assert reason in found.reason
 
 
-def test_rows_of_which_little_is_computed_are_not_done_by_a_lane_if_that_moves_each_element() -> (
-    None
-):
+def test_rows_of_little_work_are_not_done_by_a_lane_if_that_moves_each_element() -> None:
     given = [torch.empty(1000, 12, device="meta")] * 2
     body = arrange_rows(trace_rows(segment_of(softmax_gradient, *given), of_store=True))
     (chosen, _), refused = choose_mapping(body, Ways(CpuRowParameters(), may_repeat=True))
