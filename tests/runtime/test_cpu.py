@@ -4,12 +4,15 @@ import platform
 import pytest
 import torch
 
+from fuser import FusionDefinition
 from fuser.codegen import KernelSource
 from fuser.errors import CompilationError, TargetError
+from fuser.frontend.handles import Handle
 from fuser.runtime import cpu
 from fuser.runtime.shared_library import load_library
 from fuser.runtime.toolchain import Compiler, find_compiler
 from fuser.schedule.loop_nest import Launch
+from tests.definitions import one_kernel, only_kernel
 from tests.kernels_made import kernels_made
 
 
@@ -112,3 +115,22 @@ def test_without_a_compiler_compiling_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setattr(cpu, "find_compiler", lambda: None)
     with pytest.raises(TargetError, match=r"install g\+\+"):
         cpu.compile_cpu(kernel("none", 5))
+
+
+@pytest.mark.parametrize(
+    ("count", "columns", "long"), [(5000, 14, True), (500, 14, False), (5000, 4, False)]
+)
+def test_long_loops_are_compiled_for_whole_vectors_only(
+    count: int, columns: int, long: bool
+) -> None:
+    def normalized(fd: FusionDefinition, x: Handle) -> Handle:
+        total = fd.ops.sum(fd.ops.exp(x), [1], keepdim=True)
+        return fd.ops.sin(x) * fd.ops.tanh(x / total) + fd.ops.exp(x) * fd.ops.sigmoid(x)
+
+    x = torch.randn(count, columns)
+    fd = one_kernel("cpu", normalized, x)
+    source = only_kernel(fd, [x])
+    assert source.has_long_loops == long
+    asked = "--param=vect-epilogues-nomask=0"
+    compiler = find_compiler()
+    assert (asked in cpu.flags(source)) == (long and compiler is not None and compiler.takes(asked))

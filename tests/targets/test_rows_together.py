@@ -11,8 +11,6 @@ import torch
 
 from fuser import DataType, FusionDefinition
 from fuser.frontend.handles import Handle
-from fuser.runtime.cpu import flags
-from fuser.runtime.toolchain import find_compiler
 from fuser.schedule import CpuRowParameters
 from tests.definitions import Define, agrees, defined, one_kernel, only_kernel
 from tests.mapped_by import THREADED, mapped_by
@@ -80,22 +78,3 @@ def test_as_many_as_one_row_may_have_are_done_by_one_lane(
     m, p = torch.randn(COUNT, rows, columns), torch.randn(COUNT, columns)
     fd = one_kernel("cpu", _products, m, p)
     assert only_kernel(fd, [m, p]).code.count("for (") == loops
-
-
-@pytest.mark.parametrize(
-    ("count", "columns", "long"), [(5000, 14, True), (500, 14, False), (5000, 4, False)]
-)
-def test_long_loops_are_compiled_for_whole_vectors_only(
-    count: int, columns: int, long: bool
-) -> None:
-    def normalized(fd: FusionDefinition, x: Handle) -> Handle:
-        total = fd.ops.sum(fd.ops.exp(x), [1], keepdim=True)
-        return fd.ops.sin(x) * fd.ops.tanh(x / total) + fd.ops.exp(x) * fd.ops.sigmoid(x)
-
-    x = torch.randn(count, columns)
-    fd = one_kernel("cpu", normalized, x)
-    source = only_kernel(fd, [x])
-    assert source.has_long_loops == long
-    asked = "--param=vect-epilogues-nomask=0"
-    compiler = find_compiler()
-    assert (asked in flags(source)) == (long and compiler is not None and compiler.takes(asked))
