@@ -7,7 +7,8 @@
 
 A block is Philox's four words (`philox.py`). Numbers of [0, 1) and of the standard normal
 distribution are scaled in float64, where a product of two float32 numbers is exact: so it does not
-matter whether a compiler contracts it with the sum.
+matter whether a compiler contracts it with the sum. Uniform numbers that rounding takes to the end
+of their range are the largest number of their type below it.
 """
 
 from __future__ import annotations
@@ -28,9 +29,6 @@ from fuser.ir.philox import Words, blocks
 
 COST = {"uniform": 20, "normal": 45}
 """Instructions for a number of a block that is used up."""
-
-LARGEST_UNIT = {DataType.Half: 1 - 2.0**-11, DataType.BFloat16: 1 - 2.0**-8}
-"""The largest numbers of 16-bit types below 1; what is between them and 1 becomes them."""
 
 State = tuple[int, int]
 """A seed and an offset."""
@@ -104,19 +102,15 @@ def random_numbers(
         return result
     ends = torch.tensor(parameters, dtype=torch.float64, device=device)
     low, high = ends.to(compute).to(op.dtype.torch)
-    return torch.where(result < high, result, low)
+    largest = torch.nextafter(high, high.new_full((), -math.inf))
+    return torch.maximum(torch.minimum(result, largest), low)
 
 
 def _units(op: Random, elements: int, state: State, device: torch.device) -> torch.Tensor:
     """Numbers of [0, 1), or standard normal ones, as float32 or float64."""
     make, together = _MAKERS[op.distribution, op.dtype is DataType.Double]
     words = blocks(*state, -(-elements // together), device)
-    unit = torch.stack(make(words), dim=1).flatten()[:elements]
-    return unit.clamp(max=LARGEST_UNIT[op.dtype]) if _is_capped(op) else unit
-
-
-def _is_capped(op: Random) -> bool:
-    return op.distribution == "uniform" and op.dtype in LARGEST_UNIT
+    return torch.stack(make(words), dim=1).flatten()[:elements]
 
 
 def _uniform_float(words: Words) -> list[torch.Tensor]:

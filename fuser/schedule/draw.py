@@ -2,7 +2,7 @@
 
 T5 = uniform(S0, S1)   ->   T5_unit = draw uniform[number]
                             T5_wide = S0 + Double(T5_unit) * Double(T5_range)
-                            T5      = T5_wide < S1 ? T5_wide : S0, in T5's type
+                            T5      = max(S0, min(T5_wide, what is before S1)), in T5's type
 
 `ir/random_numbers.py` says why in float64. Of [0, 1), and of the standard normal distribution, the
 drawn number is all.
@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import Random, Value
-from fuser.ir.random_numbers import LARGEST_UNIT
 from fuser.ir.shapes import row_major_strides
 from fuser.ir.types import TensorType
 from fuser.schedule.coordinates import Coordinates
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from fuser.schedule.emit import Emitter
 
 _WIDE = DataType.Double
+
+_STEP = 0.575
+"""Of the step above 1, times a number: between 0.575 and 1.15 of the step at that number."""
 
 
 def draw(emitter: Emitter, op: Random, out: Value, at: Coordinates) -> Expression:
@@ -43,9 +47,11 @@ def draw(emitter: Emitter, op: Random, out: Value, at: Coordinates) -> Expressio
     if op.distribution == "uniform":
         scaled = _scaled(emitter, op, name, first, Call("sub", (second, first), _WIDE))
         emitter.add(Let(f"{name}_scaled", op.dtype, scaled), is_tensor=True)
-        rounded = (convert(convert(end, compute), op.dtype) for end in (first, second))
-        ends = (convert(end, compute) for end in rounded)
-        made = convert(_below(convert(Ref(f"{name}_scaled", op.dtype), compute), *ends), op.dtype)
+        low = convert(_rounded(first, op.dtype), compute)
+        emitter.add(Let(f"{name}_most", compute, _before(second, op.dtype)), is_tensor=False)
+        most = Ref(f"{name}_most", compute)
+        inside = Call("minimum", (convert(Ref(f"{name}_scaled", op.dtype), compute), most), compute)
+        made = convert(Call("maximum", (inside, low), compute), op.dtype)
     else:
         made = _scaled(emitter, op, name, first, second)
     emitter.add(Let(name, op.dtype, made), is_tensor=True)
@@ -59,20 +65,25 @@ def _scaled(
     then rounded to the type that is computed in, and to the result's."""
     compute, unit = op.dtype.compute, Ref(f"{name}_unit", op.dtype.compute)
     emitter.add(Let(f"{name}_factor", compute, convert(factor, compute)), is_tensor=False)
-    parts = _capped(op, unit), Ref(f"{name}_factor", compute)
+    parts = unit, Ref(f"{name}_factor", compute)
     product = Call("mul", tuple(convert(part, _WIDE) for part in parts), _WIDE)
     emitter.add(Let(f"{name}_wide", _WIDE, Call("add", (first, product), _WIDE)), is_tensor=True)
     return convert(convert(Ref(f"{name}_wide", _WIDE), compute), op.dtype)
 
 
-def _capped(op: Random, unit: Expression) -> Expression:
-    """A number of [0, 1) that is below 1 in the result's type too."""
-    if op.distribution != "uniform" or op.dtype not in LARGEST_UNIT:
-        return unit
-    return Call("minimum", (unit, Literal(LARGEST_UNIT[op.dtype], unit.dtype)), unit.dtype)
+def _rounded(wide: Expression, dtype: DataType) -> Expression:
+    """A number of float64 in a floating type."""
+    return convert(convert(wide, dtype.compute), dtype)
 
 
-def _below(value: Expression, low: Expression, high: Expression) -> Expression:
-    """A value, or `low` where rounding took it to `high`."""
-    inside = Call("lt", (value, high), DataType.Bool)
-    return Call("where", (inside, value, low), value.dtype)
+def _before(end: Expression, dtype: DataType) -> Expression:
+    """The largest number of a floating type that is less than `end` in it, in the type that is
+    computed in: what is nearest to a number that is between half a step and one and a half below,
+    of a power of two between a quarter and three quarters, whose steps to it are half as long."""
+    rounded = convert(_rounded(end, dtype), _WIDE)
+    step = Call(
+        "mul", (Call("abs", (rounded,), _WIDE), Literal(_STEP * dtype.epsilon, _WIDE)), _WIDE
+    )
+    least = Literal(torch.finfo(dtype.torch).smallest_normal * dtype.epsilon, _WIDE)
+    below = Call("sub", (rounded, Call("maximum", (step, least), _WIDE)), _WIDE)
+    return convert(_rounded(below, dtype), dtype.compute)

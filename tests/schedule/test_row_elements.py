@@ -79,8 +79,9 @@ def test_sweeps_that_draw_the_same_numbers_scale_them_by_one_factor() -> None:
     def define(fd: FusionDefinition, x: Handle) -> Handle:
         return softmax(fd, x * fd.ops.uniform(1.0, 3.0, [8, 6], rng_seed=3, rng_offset=0))
 
-    (factor,) = body_of(define, X).prologue
+    factor, most = body_of(define, X).prologue
     assert factor.name.endswith("_factor")
+    assert most.name.endswith("_most")
 
 
 def test_a_value_that_is_read_elsewhere_too_has_a_name_for_each_place() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -55,6 +56,37 @@ def test_numbers_in_a_row(size: int, dtype: DataType, target: str) -> None:
         return o.uniform(0, 1, [size], **SEED, dtype=dtype), *ends
 
     same(define, target=target)
+
+
+ENDS = (1.0, 0.7, 3.7, 4.0, 1.5, 2.0**-14, 5e-324, 1e-7, 0.0, -0.0, -0.125, -0.3, -2.0, 10.05)
+"""Powers of two, whose steps to the next smaller number are half as long, and numbers without."""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_what_rounds_to_the_upper_end_becomes_the_number_before_it(
+    dtype: DataType, target: str
+) -> None:
+    """Of a range that is one step of the type, half of the numbers round to its upper end."""
+    fd = FusionDefinition()
+    with fd:
+        low, high = fd.define_scalar(None), fd.define_scalar(None)
+        fd.add_output(fd.ops.uniform(low, high, [64], **SEED, dtype=dtype))
+    for end in ENDS:
+        upper = torch.tensor(end, dtype=dtype.torch)
+        before = torch.nextafter(upper, torch.tensor(-math.inf, dtype=dtype.torch))
+        (drawn,) = fd.execute([before.item(), upper.item()], target=target)
+        assert torch.equal(drawn, before.expand(64)), end
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [DataType.Half, DataType.BFloat16])
+def test_narrow_numbers_below_zero_reach_the_largest_of_their_range(
+    dtype: DataType, target: str
+) -> None:
+    (drawn,) = same(lambda o: o.uniform(-1.5, 3.7, [2**15], **SEED, dtype=dtype), target=target)[0]
+    upper = torch.tensor(3.7, dtype=dtype.torch)
+    assert drawn.max() == torch.nextafter(upper, torch.tensor(0.0, dtype=dtype.torch))
 
 
 @pytest.mark.parametrize("target", TARGETS)
