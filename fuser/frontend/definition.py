@@ -7,7 +7,7 @@ from typing import NoReturn, Self
 
 from fuser.errors import UnknownMemberError
 from fuser.frontend.arguments import one_of
-from fuser.frontend.calls import explained_calls
+from fuser.frontend.calls import explained, explained_calls
 from fuser.frontend.class_form import define_later
 from fuser.frontend.code import CodeMembers
 from fuser.frontend.declarations import Declarations
@@ -53,6 +53,8 @@ class FusionDefinition(Declarations, RunMembers, CodeMembers):
         later = define_later(self)
         if later is not None:
             self._slot.define_by(later)
+
+    __init__ = explained("FusionDefinition", __init__)
 
     def __enter__(self) -> Self:
         self._slot.begin(self._recorder, self._kind)

@@ -117,6 +117,9 @@ class Handle:
     def __getitem__(self, index: object) -> NoReturn:
         raise HandleTruthError(name=self.name)
 
+    def __contains__(self, element: object) -> NoReturn:
+        raise HandleTruthError(name=self.name)
+
     def __len__(self) -> NoReturn:
         raise HandleTruthError(name=self.name)
 

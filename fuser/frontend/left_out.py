@@ -18,10 +18,13 @@ MEMBERS = {
     "extents": "fd.inputs() are handles, and their size(dim) is a scalar to compute with",
     "getReproString": "fd.repro_script_for(inputs) is the script",
     "getValTolerances": "fuser.get_val_tolerances(fd.fusion, inputs) tells them",
+    "defined": "fd.validate_definition() tells whether it can be executed, and if not, why",
     "ke": _SCHEDULES,
     "manual_execute": _SCHEDULES,
     "manual_validate": _SCHEDULES,
+    "print": "str(fd) is the definition",
     "sched": _SCHEDULES,
+    "schedule": _SCHEDULES,
     "segment": "fd.plan(inputs) has the kernels, and why there is more than one",
 }
 """Of a definition."""
@@ -83,6 +86,8 @@ NAMES = {
     "MemoryType": _SCHEDULES,
     "ParallelType": _SCHEDULES,
     "SchedulerType": _SCHEDULES,
+    "Vector": "shapes are lists of numbers and scalars, and so is what fd.define_vector returns",
+    "_C": "fuser is in Python: its classes are fuser.Tensor and fuser.Scalar",
     "disable_automatic_serialization": _CACHE,
     "enable_automatic_serialization": _CACHE,
     "execute_with_dtensors": _DEVICES,

@@ -36,16 +36,14 @@ class LRUCache:
         self._kept: OrderedDict[Fusion, FusionDefinition] = OrderedDict()
         self._found = self._missed = 0
 
-    def cache_compile(self, fd: FusionDefinition) -> FusionDefinition:
-        """The definition equal to `fd` that came first, with its plans and kernels; `fd` itself if
-        there was none.
+    def cache_compile(self, definition: FusionDefinition | Fusion) -> FusionDefinition:
+        """The definition equal to this one that came first, with its plans and kernels; itself if
+        there was none. A Fusion is one that `fd.fusion` is.
 
         Raises ArgumentTypeError for what is no definition, and the reason why one cannot be
         executed.
         """
-        if not isinstance(fd, FusionDefinition):  # pyright: ignore[reportUnnecessaryIsInstance]
-            expected = "a FusionDefinition"
-            raise ArgumentTypeError("LRUCache", "what is cached", type(fd).__qualname__, expected)
+        fd = _defined(definition)
         fd.check_finished("LRUCache")
         with self._lock:
             kept = self._kept.get(fd.fusion)
@@ -95,6 +93,18 @@ def LruFusionCache(  # noqa: N802 (nvFuser's name)
         return cast("Cached[P]", cached)
 
     return decorate
+
+
+def _defined(definition: object) -> FusionDefinition:
+    """Raises ArgumentTypeError."""
+    if isinstance(definition, FusionDefinition):
+        return definition
+    if not isinstance(definition, Fusion):
+        got, expected = type(definition).__qualname__, "a FusionDefinition"
+        raise ArgumentTypeError("LRUCache", "what is cached", got, expected)
+    fd = FusionDefinition()
+    fd.fill(definition)
+    return fd
 
 
 def _check_most(operation: str, most: object) -> None:

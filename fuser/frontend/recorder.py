@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from contextlib import suppress
 
+import torch
+
 from fuser.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -163,6 +165,8 @@ def wrong_type(operation: str, argument: str, expected: str, given: object) -> A
     """The error of what is none of what is expected. Whole numbers and values are named."""
     shown = isinstance(given, Handle | int) and not isinstance(given, bool)
     got = repr(given) if shown else type(given).__name__
+    if isinstance(given, torch.Tensor):
+        got = "a torch.Tensor; fd.from_pytorch(tensor) declares an input like it, for execute"
     return ArgumentTypeError(operation, argument, got, expected)
 
 

@@ -44,8 +44,12 @@ class Saved:
 _IGNORED_OPTIONS = frozenset({"_disable_options", "_enable_options", "override_user_schedule"})
 _OPTIONS = ("capture_debug_output", "print_repro", "profile", "save_repro_inputs")
 _KNOWN = _IGNORED_OPTIONS.union(_OPTIONS)
-_EXECUTE = f"(inputs, *, target=None, device=None, {', '.join(f'{o}=False' for o in _OPTIONS)})"
-"""How `execute` is called, as its errors show it."""
+_SWITCHES = ", ".join(f"{option}=False" for option in _OPTIONS)
+_SIGNATURES = {
+    "execute": f"(inputs, *, target=None, device=None, {_SWITCHES})",
+    "validate": f"(inputs, reference_outputs=None, device=None, *, target=None, {_SWITCHES})",
+}
+"""How methods that take options of an execution are called, as their errors show it."""
 NO_INPUTS: Any = object()
 """What it is given where it is given nothing."""
 
@@ -146,6 +150,7 @@ class Workbench(ABC):
         OutputDifferenceError, ReferenceOutputError, ReferenceRefusedError, and what `execute`
         raises.
         """
+        check_call(inputs, (), options, operation="validate")
         if reference_outputs is not None:
             sequence("validate", "reference_outputs", reference_outputs)
         fusion = with_updates_shown(self.finished("validate"))
@@ -269,12 +274,14 @@ class Workbench(ABC):
         return dataclasses.replace(profile, fusion_id=self.id())
 
 
-def check_call(inputs: Inputs, surplus: Sequence[object], options: Iterable[str]) -> None:
-    """Raises CallError for what `execute` does not take, or is not given."""
+def check_call(
+    inputs: Inputs, surplus: Sequence[object], options: Iterable[str], operation: str = "execute"
+) -> None:
+    """Raises CallError for what `execute` does not take, or is not given, to `operation`."""
     reasons = [f"got an unexpected keyword argument {o!r}" for o in options if o not in _KNOWN]
     if surplus:
         reasons.append("takes its inputs in one list, and all else by name")
     if inputs is NO_INPUTS:
         reasons.append("missing a required argument: 'inputs'")
     if reasons:
-        raise CallError(operation="execute", reason=reasons[0], signature=_EXECUTE)
+        raise CallError(operation=operation, reason=reasons[0], signature=_SIGNATURES[operation])

@@ -105,13 +105,19 @@ def _linear_types(arg1: Value, arg2: Value, bias: Value | None) -> Types:
     dtype = products.product_dtype("linear", given)
     left, right = arg1.shape, arg2.shape
     agree = left and len(right) in (1, 2) and same_size(left[-1], right[-1])
-    if not agree or (bias is not None and not _is_bias(bias.shape, right[:-1])):
+    if not agree:
         raise products.product_error("linear", given)
+    _check_bias(bias, (*right[:-1], 1)[0])
     return (TensorType(dtype, left[:-1] + right[:-1]),)
 
 
-def _is_bias(bias: tuple[int, ...], rows: tuple[int, ...]) -> bool:
-    return not bias or (len(bias) == 1 and same_size(bias[0], (*rows, 1)[0]))
+def _check_bias(bias: Value | None, columns: int) -> None:
+    """Raises ArgumentError unless it is a number, or one for each column of the result."""
+    if bias is not None and bias.shape:
+        (first, *further) = bias.shape
+        if further or not same_size(first, columns):
+            expected = f"it is added to rows, so its sizes must be [{columns}], or none"
+            raise ArgumentError("linear", "bias", list(bias.shape), expected)
 
 
 def _matmul(arg1: torch.Tensor, arg2: torch.Tensor) -> Results:

@@ -38,7 +38,9 @@ class Output:
 
 
 LEFT_OUT = {
+    "id": "fd.id() is its number",
     "exprs": "its statements are in order",
+    "print": "str(fd) is the definition",
     "print_kernel": "fd.cuda_code_for(inputs) is the code of its kernels",
     "print_math": "str(fd) is the definition, fd.scheduled_fusion_ir_for(inputs) its loop nests",
     "vals": "values are its inputs, and the outs of its statements",

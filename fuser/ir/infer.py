@@ -149,7 +149,7 @@ def _signature(op: str, operand_types: tuple[Operand, ...]) -> Signature | str:
         return "8-bit floats are not promoted; cast the operands to one dtype"
     tested = common_dtype(promoted)
     if letter(tested) not in row.accepts:
-        return with_float8(f"takes {category_words(row.accepts)} operands, as torch does", tested)
+        return with_float8(f"takes {category_words(row.accepts)} operands", tested)
     if op == "where" and operand_types[0].dtype is not DataType.Bool:
         return "the condition must be Bool"
     return row.rule(operand_types)

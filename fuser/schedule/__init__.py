@@ -1,5 +1,8 @@
 """Segment -> loop tree: axes, then a mapping to threads and lanes."""
 
+from typing import NoReturn
+
+from fuser.errors import UnknownNameError
 from fuser.schedule.cpu_parameters import CpuParameters, CpuRowParameters, ProcessorParameters
 from fuser.schedule.cuda_parameters import CudaParameters, CudaRowParameters, arch_number
 from fuser.schedule.loop_nest import LoopNest
@@ -12,6 +15,13 @@ from fuser.schedule.scatter_cpu import schedule_scatter_cpu
 from fuser.schedule.scatter_cuda import schedule_scatter_cuda
 from fuser.schedule.schedulers import Scheduler, scheduler_of
 from fuser.schedule.vectors import ACCESS_BYTES, Alignments
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raises UnknownNameError, which is an AttributeError."""
+    hint = "; schedules are fuser's own; fd.plan(inputs) shows what is run"
+    raise UnknownNameError(name=f"schedule.{name}", hint=hint)
+
 
 __all__ = [
     "ACCESS_BYTES",

@@ -84,10 +84,17 @@ def test_methods_that_run_a_definition_show_their_signatures(bench: type[Any]) -
     for call in (lambda: runs.execute([x], wibble=1), lambda: runs.execute(x, x)):
         with pytest.raises(CallError, match=r"called as execute\(inputs, \*, target=None, dev"):
             call()
+    with pytest.raises(CallError, match=r"^validate: .*'rtol'; .* validate\(inputs, reference_"):
+        runs.validate([x], rtol=1e-3)
     for name in ("plan", "validate", "profile", "repro_script_for", "is_compiled"):
         with pytest.raises(CallError, match=rf"^{name}: .* called as {name}\(inputs"):
             getattr(runs, name)([x], [x], x, x)
     assert torch.equal(runs.execute([x])[0], x * 2)
+
+
+def test_a_definition_is_made_as_its_signature_says() -> None:
+    with pytest.raises(CallError, match=r"FusionDefinition\(fusion=None, max_length=None, \*, id"):
+        FusionDefinition(backend_type=3)  # pyright: ignore[reportCallIssue]
 
 
 def test_code_members_show_their_signatures() -> None:

@@ -152,6 +152,16 @@ def test_handles_have_no_truth_value() -> None:
             list(t)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownArgumentType]
         with pytest.raises(errors.HandleTruthError, match=r"indexed .*; use .*fd\.ops\.select"):
             _ = t[0]
+        with pytest.raises(errors.HandleTruthError):
+            _ = 1 in t  # pyright: ignore[reportOperatorIssue]
+
+
+def test_tensors_of_torch_are_not_operands() -> None:
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[-1])
+        for call in (lambda: t + torch.ones(3), lambda: fd.ops.sum(torch.ones(3), [0])):  # pyright: ignore[reportArgumentType, reportOperatorIssue]
+            with pytest.raises(errors.ArgumentTypeError, match=r"torch\.Tensor; fd\.from_pytorch"):
+                call()
 
 
 @pytest.mark.parametrize("convert", [len, int, float, complex, range, operator.index])

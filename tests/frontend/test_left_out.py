@@ -53,6 +53,13 @@ def test_members_of_handles(name: str) -> None:
     assert not hasattr(handle, name)
 
 
+def test_schedules_are_no_module_of_users() -> None:
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'schedule\.can_schedule'; schedules are"
+    ):
+        _ = fuser.schedule.can_schedule  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def test_operations_that_are_looked_for_on_handles() -> None:
     with FusionDefinition() as fd:
         number = fd.define_scalar(2.0)

@@ -23,6 +23,15 @@ def test_equal_definitions_become_one():
     assert make.stats() == {"num_fusions": 3, "max_fusions": 8, "hits": 1, "misses": 3}
 
 
+def test_what_a_definition_holds_is_found_as_the_definition_is() -> None:
+    cache, first = LRUCache(4), scaled(2.0)
+    held = cache.cache_compile(first.fusion)
+    assert held.execute([torch.ones(3)])[0].tolist() == [2.0, 2.0, 2.0]
+    assert cache.cache_compile(first) is held
+    with pytest.raises(errors.ArgumentTypeError, match="must be a FusionDefinition, got int"):
+        cache.cache_compile(3)  # pyright: ignore[reportArgumentType]
+
+
 def test_nans_are_equal_and_signed_zeros_are_not():
     cache = LRUCache(4)
     assert cache.cache_compile(scaled(float("nan"))) is cache.cache_compile(scaled(float("nan")))
