@@ -91,7 +91,8 @@ def moved(node: Moved, replacements: Mapping[Axis, Index]) -> Moved:
 def with_index(node: Moved, change: Callable[[Index], Index]) -> Moved:
     """A node with its index changed, if it has one."""
     if isinstance(node, Load | Store | Prefetch):
-        return dataclasses.replace(node, at=change(node.at))
+        at = change(node.at)
+        return node if at == node.at else dataclasses.replace(node, at=at)
     if isinstance(node, Let) and isinstance(node.expression, IndexValue):
         index = change(node.expression.index)
         expression = dataclasses.replace(node.expression, index=index)

@@ -297,13 +297,20 @@ def substitute(index: Index, replacements: Mapping[Axis, Index]) -> Index:
 
 
 def substitution(replacements: Mapping[Axis, Index]) -> Callable[[Index], Index]:
-    """Replaces axes in every index it is given, of which many have terms in common."""
+    """Replaces axes in every index it is given, of which many are the same, or have terms in
+    common."""
     known: dict[Term, Index] = {}
+    found: dict[Index, Index] = {}
 
     def change(term: Term) -> Index | None:
         return replacements.get(term) if isinstance(term, Axis) else None
 
-    return lambda index: rewrite(index, change, known)
+    def replaced(index: Index) -> Index:
+        if index not in found:
+            found[index] = rewrite(index, change, known)
+        return found[index]
+
+    return replaced
 
 
 def rewrite(

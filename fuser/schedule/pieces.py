@@ -69,7 +69,7 @@ def refined(piece: Body) -> Body:
     """A piece whose axes are merged and split anew, now that fewer indices are in the way."""
     piece = coalesce(resolve(piece))
     whole = piece
-    while found := next(filter(None, map(clean_cut, piece.indices())), None):
+    while found := next(filter(None, map(clean_cut, dict.fromkeys(piece.indices()))), None):
         axis, inner = found
         halves = axis.split(inner)
         position = piece.axes.index(axis)
@@ -80,14 +80,15 @@ def refined(piece: Body) -> Body:
 
 def _cut(piece: Body) -> list[Body]:
     """The parts of a piece, along the outermost axis that decides something; none if none does."""
-    found = list(thresholds(piece.lets, piece.indices()))
+    indices = dict.fromkeys(piece.indices())
+    found = dict.fromkeys(thresholds(piece.lets, indices))
     for axis in piece.axes:
         cuts = filter(None, (deciding(index, threshold, axis) for index, threshold in found))
         if points := next(cuts, None):
             if len(found) > _FEW and len(every := [points, *cuts]) > _FEW:
                 points = [_middle(every)]
             return _parts(piece, axis, points)
-    ragged = next(filter(None, map(ragged_cut, piece.indices())), None)
+    ragged = next(filter(None, map(ragged_cut, indices)), None)
     return [] if ragged is None else _parts(piece, *ragged)
 
 
@@ -97,7 +98,7 @@ def _parts(piece: Body, axis: Axis, points: Sequence[int]) -> list[Body]:
     return [refined(part_of(piece, axis, *part)) for part in enumerate(spans)]
 
 
-_FEW = 64
+_FEW = 16
 """Places at which something is decided, from which halves are cut: each cut looks at all that is
 left, of which a stack of a hundred tensors has as many parts. Elsewhere what decides first is cut
 first: of what is outside of it, nothing else is decided."""
@@ -134,7 +135,7 @@ def deciding(index: Index, threshold: int, axis: Axis) -> list[int]:
     factor = index.coefficient(axis)
     if factor == 0:
         return []
-    low, high = (index + of_axis(axis) * -factor).bounds()
+    low, high = index.without(axis).bounds()
     if factor > 0:
         first, last = -((high - threshold) // factor), -((low - threshold) // factor)
     else:
