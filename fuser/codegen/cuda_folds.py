@@ -12,6 +12,7 @@ from fuser.codegen.kernel_source import Workspace
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Team
 from fuser.schedule.counts import point_count
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.expressions import Expression, Ref, join
 from fuser.schedule.loop_tree import Region
 from fuser.schedule.row_statements import FinishPowers, Partial
@@ -81,17 +82,18 @@ def over_team(kernel: CudaKernel, partial: Partial) -> str:
     if facts.team is Team.WARP:
         if facts.threads == 1:
             return partial.part
-        join, count = ("join_warp", ()) if facts.threads == 32 else ("join_lanes", (facts.threads,))
-        return _joined_by(kernel, partial, join, *count)
+        if facts.threads == WARP:
+            return _joined_by(kernel, partial, "join_warp")
+        return _joined_by(kernel, partial, "join_lanes", facts.threads)
     if facts.team is Team.COLUMN:
-        shape = (facts.threads, *([facts.columns] if facts.columns < 32 else []))
+        shape = (facts.threads, *([facts.columns] if facts.columns < WARP else []))
         return _joined_by(kernel, partial, "join_column", *shape, places="shared")
     if facts.has_several:
         # The joins of a row have a room each, but for one that is done again before teams meet.
         again, place = "true", "shared"
         if facts.joins != 1:
             again, place = "false", f"shared + {next(kernel.rooms) * facts.exchanged_bytes}"
-        return _joined_by(kernel, partial, "join_team", facts.threads // 32, again, places=place)
+        return _joined_by(kernel, partial, "join_team", facts.threads // WARP, again, places=place)
     if facts.in_cluster:
         counts = kernel.nest.launch.cluster, facts.warps
         return _joined_by(kernel, partial, "join_cluster", *counts, places="mail, joined")

@@ -12,6 +12,7 @@ from fuser.codegen.launch_bounds import launch_bounds
 from fuser.codegen.printer import KernelPrinter, Surroundings
 from fuser.codegen.target import CUDA
 from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.index import Axis, Index, Variable, terms_in
 from fuser.schedule.loop_nest import LoopNest
 from fuser.schedule.loop_tree import Loop, Region, every_node
@@ -74,7 +75,7 @@ class Facts:
     @property
     def warps(self) -> int:
         """Of a block."""
-        return self.block_threads // 32
+        return self.block_threads // WARP
 
     @property
     def exchanged_bytes(self) -> int:
@@ -96,7 +97,7 @@ def facts_of(nest: LoopNest) -> Facts:
         block_threads=math.prod(nest.launch.block),
         is_split=nest.launch.grid[1] > 1,
         in_cluster=nest.launch.cluster > 1,
-        may_idle=team is Team.COLUMN or (team is Team.WARP and 1 < x < 32),
+        may_idle=team is Team.COLUMN or (team is Team.WARP and 1 < x < WARP),
         has_several=team is Team.BLOCK and y > 1,
         joins=_joins_of_row(rows),
         folds=frozenset(partial.name for partial in rows.partials),

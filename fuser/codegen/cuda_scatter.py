@@ -15,6 +15,7 @@ from fuser.codegen.cuda_teams import unravel
 from fuser.codegen.indices import place_exists
 from fuser.schedule.bindings import Binding
 from fuser.schedule.counts import ceil_div, point_count
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Loop
 from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
@@ -65,7 +66,7 @@ def warp_points(kernel: CudaKernel, node: WarpPoints) -> None:
     type_ = kernel.expressions.type(node.store.dtype)
     column, extent = kernel.sizes.axis(loop.axis), kernel.sizes.extent(loop.axis)
     points = kernel.sizes.parameter(f"{name}_points", point_count(node.axes))
-    warps = kernel.sizes.parameter("column_warps", ceil_div(loop.axis.extent, 32 * loop.step))
+    warps = kernel.sizes.parameter("column_warps", ceil_div(loop.axis.extent, WARP * loop.step))
     kernel.out.line(f"const {index} tile = warp / {warps} * 32;")
     lane = f"(warp % {warps} * 32 + {index}(threadIdx.x)) * {loop.step}"
     kernel.out.line(f"const {index} own = {lane.removesuffix(' * 1')};")

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from fuser.codegen.cuda_kernel import CudaKernel
 from fuser.codegen.indices import index_in_range, reported_index
 from fuser.schedule.bindings import Binding, Team
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.loop_tree import Loop, every_node
 from fuser.schedule.statements import CheckedIndex
 
@@ -113,7 +114,7 @@ def over_rows(kernel: CudaKernel, loop: Loop) -> None:
     if kernel.facts.team is Team.COLUMN:
         first, step = f"{block} * {x}", f" * {x}"
     elif kernel.facts.may_idle:
-        of_warp = 32 // kernel.facts.threads
+        of_warp = WARP // kernel.facts.threads
         place = f"tile + {kernel.index}(threadIdx.y % {of_warp})"
         first, step = f"{block} * {y} + threadIdx.y / {of_warp} * {of_warp}", f" * {y}"
     elif kernel.facts.has_several:  # what is left after whole rounds is for all blocks

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from fuser.runtime.resources import Resources
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.loop_nest import Launch
 
 _PARTITIONS = 4
@@ -54,12 +55,12 @@ def filling_grid(launch: Launch, taken: Resources, gpu: Capacity) -> tuple[int, 
 def resident_blocks(launch: Launch, taken: Resources, gpu: Capacity) -> int:
     """Blocks that run at once, as far as registers, threads and shared memory decide; whole
     clusters of them."""
-    warps = -(-math.prod(launch.block) // 32)
-    registers = -(-(taken.registers or 1) // 8) * 8 * 32
+    warps = -(-math.prod(launch.block) // WARP)
+    registers = -(-(taken.registers or 1) // 8) * 8 * WARP
     shared = (taken.shared_bytes or 0) + launch.shared_bytes + _RESERVED_BYTES
     each = min(
         _REGISTERS // registers * _PARTITIONS // warps,
-        gpu.threads // (32 * warps),
+        gpu.threads // (WARP * warps),
         gpu.threads // 64,
         gpu.shared_bytes // shared,
     )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+WARP = 32
+"""Threads of a warp, on every architecture."""
+
 _LANE_BYTES = 32
 
 
@@ -225,7 +228,7 @@ class CudaRowParameters:
         """Threads for a row of that many elements: whole warps, a power of two of them."""
         threads = self.threads
         each = self.slot_elements if has_slots else self.elements
-        while threads > 32 and (threads // 2) * each >= extent:
+        while threads > WARP and (threads // 2) * each >= extent:
             threads //= 2
         return threads
 

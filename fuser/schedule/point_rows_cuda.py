@@ -15,7 +15,7 @@ from __future__ import annotations
 from fuser.schedule.body import Body
 from fuser.schedule.counts import arithmetic, ceil_div, power_of_two
 from fuser.schedule.cuda_blocks import MOST_BLOCKS
-from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody, Sweep
 from fuser.schedule.row_kept import loads_to_keep
@@ -74,7 +74,7 @@ def loads_ahead(body: RowBody, vectors: Vectors, parameters: CudaRowParameters) 
 def _fills_threads(of_row: int, parameters: CudaRowParameters) -> bool:
     """Whether so many vectors, each row's for threads of its own, are two for most threads."""
     most = parameters.grid_threads * parameters.ahead_rounds
-    places = min(max(power_of_two(of_row), 32 * parameters.ahead_rounds), most)
+    places = min(max(power_of_two(of_row), WARP * parameters.ahead_rounds), most)
     places *= ceil_div(of_row, places)
     return 3 * of_row >= 2 * places
 
@@ -96,4 +96,4 @@ def may_stream(body: RowBody, parameters: CudaRowParameters) -> bool:
 
 def _is_long(axis: Axis, lanes: int, parameters: CudaRowParameters) -> bool:
     """Whether a warp finds something to do in a row, and a grid has blocks enough for its parts."""
-    return 32 <= ceil_div(axis.extent, lanes) <= MOST_BLOCKS * parameters.grid_threads
+    return WARP <= ceil_div(axis.extent, lanes) <= MOST_BLOCKS * parameters.grid_threads

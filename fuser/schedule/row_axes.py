@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from fuser.schedule.axes import coalesce, merge_axes, replace_axes
 from fuser.schedule.counts import ceil_div, point_count
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.index import Axis, Index, Variable, of_axis
 from fuser.schedule.row_body import RowBody, Sweep, indices_in, indices_of, names_in
 
-_MOST_LANES = 32
+_MOST_LANES = WARP
 """Of a warp; vectors have fewer."""
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 
 from fuser.schedule.counts import ceil_div, power_of_two
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.loop_nest import Launch
 from fuser.schedule.row_room import Demand, Room
 from fuser.schedule.row_scans import independent
 from fuser.schedule.row_statements import Place
 from fuser.schedule.row_work import RowWork
 from fuser.schedule.vectors import SECTOR_BYTES
-
-_WARP = 32
 
 _MOST_THREADS = 32
 """Of a column that is scanned: each joins what all before it have come to."""
@@ -91,12 +90,12 @@ def scanned_columns(work: RowWork) -> tuple[int, int]:
         threads *= 2
     accesses = (access for sweep in work.body.swept for access in sweep.accesses)
     narrowest = min((access.dtype.itemsize for access in accesses), default=1)
-    width = 32
+    width = WARP
     while width * threads > given.threads or work.rows < 2 * width * given.multiprocessors:
         fewer = width // 2
         if fewer * narrowest < SECTOR_BYTES or work.body.rows[-1].extent % fewer:
             break
-        if work.partials and fewer * threads < _WARP:  # a warp joins what its lanes fold
+        if work.partials and fewer * threads < WARP:  # a warp joins what its lanes fold
             break
         width = fewer
     return width, threads

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.schedule.counts import ceil_div, power_of_two
-from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.row_statements import Place
 
 _STATIC_BYTES = (1 << 10) + 128
@@ -64,7 +64,7 @@ class Room:
     rounds: int
 
 
-def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = 32) -> Room | None:
+def warp_room(demand: Demand, parameters: CudaRowParameters, lanes: int = WARP) -> Room | None:
     """Room in the registers of a warp, or of some of its lanes."""
     rounds = demand.rounds(lanes)
     fits = fits_registers(rounds * demand.words, lanes, parameters)
@@ -84,14 +84,14 @@ def slot_room(
     multiprocessor."""
     vectors = power_of_two(demand.vectors)
     words = words_with_slots(demand, slot_bytes)
-    most_threads = max(min(vectors, parameters.kept_threads), 32)
+    most_threads = max(min(vectors, parameters.kept_threads), WARP)
 
     def fits(threads: int) -> bool:
         several = threads * 3 <= parameters.crowded_threads
         return vectors // threads * words <= (most if several else parameters.kept_words)
 
     wanted = vectors * (demand.bytes or slot_bytes) // parameters.thread_bytes
-    threads = max(min(power_of_two(wanted), most_threads), 32)
+    threads = max(min(power_of_two(wanted), most_threads), WARP)
     while threads < most_threads and not fits(threads):
         threads *= 2
     fitting = words <= parameters.kept_words and fits(threads)
@@ -101,16 +101,16 @@ def slot_room(
 def column_room(demand: Demand, parameters: CudaRowParameters, fewest: int) -> Room | None:
     """Room for 32 neighbouring columns: the `fewest` threads for each, which exchange less, or more
     up to `column_threads`; many where they share memory."""
-    few, many = fewest, parameters.kept_threads // 32
+    few, many = fewest, parameters.kept_threads // WARP
     while few < parameters.column_threads and not _fits_column(demand, few, parameters):
         few *= 2
     for threads in (few, many):
         if _fits_column(demand, threads, parameters):
             return Room(threads, 1, Place.REGISTERS, demand.rounds(threads))
     rounds = ceil_div(demand.vectors, many)
-    exchanged = _EXCHANGED_BYTES * 32 * many
+    exchanged = _EXCHANGED_BYTES * WARP * many
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged
-    fits = rounds * many * 32 * demand.bytes <= room
+    fits = rounds * many * WARP * demand.bytes <= room
     return Room(many, 1, Place.SHARED, rounds) if fits else None
 
 
@@ -118,7 +118,7 @@ def column_slot_room(demand: Demand, slot_bytes: int, parameters: CudaRowParamet
     """Room in registers for what 32 neighbouring columns keep, and for their slots of folds over
     the rows, those of each vector."""
     words = words_with_slots(demand, slot_bytes)
-    for threads in (parameters.column_threads, parameters.kept_threads // 32):
+    for threads in (parameters.column_threads, parameters.kept_threads // WARP):
         rounds = demand.rounds(threads)
         if rounds * words <= parameters.kept_words and rounds <= parameters.column_rounds:
             return Room(threads, 1, Place.REGISTERS, rounds)
@@ -128,7 +128,7 @@ def column_slot_room(demand: Demand, slot_bytes: int, parameters: CudaRowParamet
 def _fits_column(demand: Demand, threads: int, parameters: CudaRowParameters) -> bool:
     """Whether so many threads keep a column in their registers."""
     rounds = demand.rounds(threads)
-    fits = fits_registers(rounds * demand.words, threads * 32, parameters)
+    fits = fits_registers(rounds * demand.words, threads * WARP, parameters)
     return fits and rounds <= parameters.column_rounds
 
 
@@ -150,13 +150,13 @@ def block_room(
     most, words = min(share, parameters.kept_threads), parameters.kept_words
     while demand.drawn and threads < most and share // threads * demand.words > words:
         threads *= 2  # what is drawn takes registers, too
-    threads = max(min(threads, parameters.kept_threads), 32)
+    threads = max(min(threads, parameters.kept_threads), WARP)
     threads = _at_once(threads, share, demand, parameters) if dense else threads
     rounds = max(share // threads, 1)
     if fits_registers(rounds * demand.words, threads, parameters):
         return Room(threads, cluster, Place.REGISTERS, rounds)
     rounds = ceil_div(demand.vectors, threads * cluster)
-    exchanged = _EXCHANGED_BYTES * (2 * cluster + 1) * threads // 32
+    exchanged = _EXCHANGED_BYTES * (2 * cluster + 1) * threads // WARP
     room = parameters.shared_bytes - _STATIC_BYTES - exchanged - reserved
     fits = rounds * threads * demand.bytes <= room
     return Room(threads, cluster, Place.SHARED, rounds) if fits else None
@@ -165,7 +165,7 @@ def block_room(
 def _at_once(threads: int, share: int, demand: Demand, parameters: CudaRowParameters) -> int:
     """Half as many threads, if they keep so many vectors, where a block would else be alone on a
     multiprocessor: two load while the threads of another wait for each other."""
-    few = max(threads // 2, 32)
+    few = max(threads // 2, WARP)
     alone = threads > parameters.resident_threads // 2
     fits = alone and fits_registers(share // few * demand.words, few, parameters)
     return few if fits else threads

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.index import Axis
 from fuser.schedule.row_body import RowBody
 from fuser.schedule.row_vectors import Vectors
@@ -33,7 +33,7 @@ def lanes_along(
         for axis, each in vectors.items()
     )
     lanes = max(power_of_two(max(accesses, default=1)) // parameters.lane_accesses, 1)
-    return lanes if lanes < 32 else 0
+    return lanes if lanes < WARP else 0
 
 
 def lanes_across(body: RowBody, parameters: CudaRowParameters, *, keeps: bool) -> int:

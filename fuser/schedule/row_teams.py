@@ -9,6 +9,7 @@ from functools import cached_property
 from fuser.schedule.bindings import Team
 from fuser.schedule.choice import NotChosen, first_that_fits
 from fuser.schedule.counts import ceil_div, power_of_two
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_nest import Launch
 from fuser.schedule.point_rows_cuda import loads_ahead
@@ -56,7 +57,7 @@ class RowTeam:
     @property
     def is_short(self) -> bool:
         """Whether less than a warp does a row, so that few rounds do all of its points."""
-        return self.team is Team.WARP and self.threads < 32
+        return self.team is Team.WARP and self.threads < WARP
 
 
 class TeamChoice:
@@ -118,10 +119,10 @@ class TeamChoice:
         ahead = bool(loads_ahead(self._body, vectors, given))
         shared = max(given.lane_accesses // power_of_two(max(len(kept), 1)), 1)
         rounds = given.ahead_rounds if ahead else shared
-        threads = max(min(power_of_two(count) // rounds, given.grid_threads), 32)
+        threads = max(min(power_of_two(count) // rounds, given.grid_threads), WARP)
         room = Room(threads, 1, Place.REGISTERS, rounds)
-        team, teams = Team.BLOCK, max(32 * given.warps // threads, 1)
-        team = Team.WARP if threads == 32 else team
+        team, teams = Team.BLOCK, max(WARP * given.warps // threads, 1)
+        team = Team.WARP if threads == WARP else team
         parts = ceil_div(count, threads * rounds)
         launch = launched(self._work, ceil_div(self._work.rows, teams), parts, (threads, teams, 1))
         resident = given.ahead_threads // launch.max_threads if ahead else launch.resident
@@ -132,7 +133,7 @@ class TeamChoice:
     @cached_property
     def _is_across(self) -> bool:
         """Whether a warp's lanes go across rows: of many, they have vectors of what lies along."""
-        many = self._work.rows >= 32 * self._parameters.multiprocessors
+        many = self._work.rows >= WARP * self._parameters.multiprocessors
         vectors = self._of_columns.values() if many else ()
         return lanes_across_rows(self._body, max((each.lanes for each in vectors), default=1))
 
@@ -153,7 +154,7 @@ class TeamChoice:
             fewest = threads_of_column(self._body, given)
         room = column_room(demand, given, fewest) if demand else None
         threads = room.threads if room else fewest
-        width = 32
+        width = WARP
         if self._work.scans:
             width, threads = scanned_columns(self._work)
         teams = ceil_div(self._work.rows, width)
@@ -174,8 +175,8 @@ class TeamChoice:
         room = column_slot_room(demand, slot_bytes, given)
         if room is None:
             return Refusal("registers do not hold the folds over the rows")
-        blocks = min(ceil_div(self._work.rows, 32), given.most_parts)
-        launch = launched(self._work, blocks, 1, (32, room.threads, 1), room)
+        blocks = min(ceil_div(self._work.rows, WARP), given.most_parts)
+        launch = launched(self._work, blocks, 1, (WARP, room.threads, 1), room)
         return RowTeam(Team.COLUMN, launch, replace(kept, axis=axis), room, has_slots=True)
 
     def _slot_bytes(self, lanes: int) -> int:
@@ -208,7 +209,7 @@ class TeamChoice:
             return Refusal(f"a row of {self._work.longest} elements is enough for more threads")
         if demand and not room:
             return Refusal("registers do not hold what is kept of a row")
-        rows = 32 * given.warps // lanes
+        rows = WARP * given.warps // lanes
         launch = launched(self._work, ceil_div(self._work.rows, rows), 1, (lanes, rows, 1))
         return RowTeam(Team.WARP, launch, kept, room)
 
@@ -222,7 +223,7 @@ class TeamChoice:
         most, longest = given.warp_elements, work.longest
         if longest > most:
             return Refusal(f"a row has {longest} elements, more than {most}")
-        if longest > most // 8 and work.rows * 32 < given.resident:
+        if longest > most // 8 and work.rows * WARP < given.resident:
             return Refusal(f"{work.rows} warps are fewer than run at once")
         if work.has_arrays:
             return Refusal("folds over the rows have several places")
@@ -231,7 +232,7 @@ class TeamChoice:
         if demand and not room:
             return Refusal("registers of a warp do not hold what is kept of a row")
         warps = given.warps if self._body.rows else 1
-        launch = launched(work, ceil_div(work.rows, warps), 1, (32, warps, 1))
+        launch = launched(work, ceil_div(work.rows, warps), 1, (WARP, warps, 1))
         return RowTeam(Team.WARP, launch, self._along, room)
 
     def _block(self) -> RowTeam:
@@ -272,7 +273,7 @@ class TeamChoice:
         a part. Threads that are `crowded` have more registers than usual, so that fewer run."""
         given = self._parameters
         teams = max((given.crowded_threads if crowded else given.slot_threads) // room.threads, 1)
-        teams = min(teams, _BARRIERS) if room.threads > 32 else teams
+        teams = min(teams, _BARRIERS) if room.threads > WARP else teams
         while teams > 1 and self._work.rows <= teams // 2 * given.most_parts:
             teams //= 2
         threads = room.threads * teams

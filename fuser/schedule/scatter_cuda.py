@@ -18,7 +18,7 @@ from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import ScatterForm
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count
-from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.expressions import Literal
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index import Axis, Index
@@ -81,7 +81,7 @@ def _grid(
 def _elements(segment: Segment, body: PointBody, parameters: CudaRowParameters) -> LoopNest:
     axes = (*body.outside, *body.points, *body.sweep.axes)
     code = (*body.code, *body.sweep.code)
-    warps = ceil_div(point_count(axes), 32)
+    warps = ceil_div(point_count(axes), WARP)
     node, words = WarpElements(axes, code, body.store), "cuda scatter, warps of 32 elements"
     return _nest(segment, body, axes, node, warps, words, parameters)
 
@@ -98,8 +98,8 @@ def _warps(
     if step_along(body.store.at, inner) == 1:
         lanes = lanes_of_warp(segment, [body.sweep], alignments, parameters)
     points = point_count(axes)
-    chunks = ceil_div(inner.extent, 32 * lanes)
-    warps = ceil_div(points, 32) * chunks
+    chunks = ceil_div(inner.extent, WARP * lanes)
+    warps = ceil_div(points, WARP) * chunks
     node = _warp_points(body, axes, inner, lanes)
     words = f"cuda scatter, warps of 32 points, {lanes} column(s) a thread"
     return _nest(segment, body, (*axes, inner), node, warps, words, parameters)
@@ -121,8 +121,8 @@ def _nest(
         axes=axes,
         prologue=body.prologue,
         body=(node,),
-        launch=Launch((ceil_div(warps, WARPS), 1, 1), (32, WARPS, 1), 32 * WARPS),
-        index_dtype=index_dtype(segment, indices, warps * 32),
+        launch=Launch((ceil_div(warps, WARPS), 1, 1), (WARP, WARPS, 1), WARP * WARPS),
+        index_dtype=index_dtype(segment, indices, warps * WARP),
         mapping=words,
         parameters=parameters,
         overwrite_refusal=scatter_refusal(segment),

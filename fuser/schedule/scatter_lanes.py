@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fuser.ir.nodes import Value
-from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.index import index_of
 from fuser.schedule.loop_tree import Node
 from fuser.schedule.row_body import Fold, Sweep
@@ -40,7 +40,7 @@ def lanes_of_warp(
 ) -> int:
     """The same, as long as all threads of a warp have some."""
     lanes, extent = whole_lanes(segment, sweeps, alignments, parameters), sweeps[0].axes[-1].extent
-    while lanes > 1 and lanes * 32 > extent:
+    while lanes > 1 and lanes * WARP > extent:
         lanes //= 2
     return lanes
 

@@ -14,7 +14,7 @@ from fuser.ir.neutral import zero_to_add
 from fuser.ir.nodes import Value
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.expressions import Literal
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index_width import index_dtype
@@ -52,7 +52,7 @@ def schedule_lists_cuda(
     lists = PointLists(name, listed.rows, listed.points, nested(listed.axes, Binding.TEAM, place))
     rows = _rows(body, statement.out, lanes, parameters)
     warps = rows.cut_by + ceil_div(point_count(rows.axes), rows.tile) * rows.chunks
-    blocks = 2 * ceil_div(listed.points, 32 * WARPS) + ceil_div(listed.rows, 32 * WARPS)
+    blocks = 2 * ceil_div(listed.points, WARP * WARPS) + ceil_div(listed.rows, WARP * WARPS)
     blocks += ceil_div(warps, WARPS)
     once = (Sweep((), code) for code in (listed.code, body.of_row, body.of_point))
     sweeps = (body.begun, body.given, body.last, *once)
@@ -62,9 +62,9 @@ def schedule_lists_cuda(
         axes=tuple(dict.fromkeys((*listed.axes, *rows.axes, inner))),
         prologue=body.prologue,
         body=(ByLists(lists, rows),),
-        launch=Launch((blocks, 1, 1), (32, WARPS, 1), 32 * WARPS),
+        launch=Launch((blocks, 1, 1), (WARP, WARPS, 1), WARP * WARPS),
         index_dtype=index_dtype(
-            segment, indices, blocks * 32 * WARPS, rows.pieces * rows.copies * rows.chunks
+            segment, indices, blocks * WARP * WARPS, rows.pieces * rows.copies * rows.chunks
         ),
         mapping=f"cuda scatter, by lists of points, {lanes} column(s) a thread",
         parameters=parameters,
@@ -80,7 +80,7 @@ def _rows(body: ListBody, out: Value, lanes: int, parameters: CudaRowParameters)
     added, base = (lanes_kept(sweep, out, lanes) for sweep in (body.given, body.begun))
     finish = sweep_in_lanes(body.last, lanes)
     finish = tuple(node for node in finish if node not in (kept, replace(kept, lanes=lanes)))
-    copies, chunks = point_count((*others, *body.outside)), ceil_div(inner.extent, 32 * lanes)
+    copies, chunks = point_count((*others, *body.outside)), ceil_div(inner.extent, WARP * lanes)
     longest = _longest(body, copies * chunks, parameters)
     pieces = max(2 * points // longest, 1)
     return WarpRows(
@@ -114,7 +114,7 @@ def _of_row(body: ListBody, nodes: Iterable[Code | Store]) -> tuple[Code, ...]:
 def _tile(warps: int, parameters: CudaRowParameters) -> int:
     """Rows of a warp, of which there would be so many if each had one: fewer, where that leaves
     the GPU without anything to do."""
-    tile, wanted = MOST_ROWS, 2 * parameters.resident // 32
+    tile, wanted = MOST_ROWS, 2 * parameters.resident // WARP
     while tile > LEAST_ROWS and warps < tile * wanted:
         tile //= 2
     return tile
@@ -124,6 +124,6 @@ def _longest(body: ListBody, warps: int, parameters: CudaRowParameters) -> int:
     """Points of a row that a warp adds up, where so many have each point: more than most rows have,
     whose sums are stored once; but fewer, where that leaves the GPU without anything to do."""
     points, rows = body.listed.points, body.listed.rows
-    wanted = max(parameters.resident // 32, 1)
+    wanted = max(parameters.resident // WARP, 1)
     each = min(power_of_two(ceil_div(points, rows)), ceil_div(points * warps, 8 * wanted))
     return max(parameters.listed_points, 8 * each)

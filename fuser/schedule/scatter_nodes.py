@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuser.ir.dtypes import DataType
 from fuser.schedule.counts import ceil_div
+from fuser.schedule.cuda_parameters import WARP
 from fuser.schedule.expressions import Expression, Literal
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.statements import Store
@@ -149,7 +150,7 @@ class WarpRows:
     @property
     def chunks(self) -> int:
         """How many warps share the columns of a row."""
-        return ceil_div(self.columns.axis.extent, 32 * self.columns.step)
+        return ceil_div(self.columns.axis.extent, WARP * self.columns.step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from fuser.ir.nodes import Value
 from fuser.ir.scatter import sum_type
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import ceil_div, point_count, power_of_two
-from fuser.schedule.cuda_parameters import CudaRowParameters
+from fuser.schedule.cuda_parameters import WARP, CudaRowParameters
 from fuser.schedule.in_place import scatter_refusal
 from fuser.schedule.index_width import index_dtype
 from fuser.schedule.loop_nest import Launch, LoopNest
@@ -113,6 +113,6 @@ def _team(body: ScatteredRows, parameters: CudaRowParameters) -> tuple[Team, int
     """Who does a row: a warp where it is short, else a block; its threads, and how many a block."""
     longest = max(point_count(body.begun.axes), point_count(body.added.axes))
     if longest <= parameters.warp_elements:
-        return Team.WARP, 32, parameters.warps
+        return Team.WARP, WARP, parameters.warps
     threads = power_of_two(ceil_div(longest, parameters.elements))
-    return Team.BLOCK, min(max(threads, 32), parameters.threads), 1
+    return Team.BLOCK, min(max(threads, WARP), parameters.threads), 1
