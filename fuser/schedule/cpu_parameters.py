@@ -311,6 +311,20 @@ class CpuRowParameters:
     indexed_in_lanes: int = 2
     """Instructions from which their places are, too."""
 
+    most_numbered: int = 8
+    """The most parts of a row's points that differ in what they read: each is a branch with a loop
+    of its own."""
+
+    columns_in_turn: int = 256
+    """Columns that a thread takes at a time, where it walks all points for them."""
+
+    points_ahead_bytes: int = 1 << 13
+    """Bytes ahead at which the elements of points are asked for; at least one point."""
+
+    asked_columns: int = 64
+    """The most columns of a later point that are asked for at once. All of a row at once would fill
+    the queue to memory, and what is needed now would wait behind it."""
+
     # -- parts of rows -------------------------------------------------------------------------
 
     shortest_part: int = PROCESSOR.shortest_part

@@ -171,6 +171,17 @@ class CudaRowParameters:
 
     # -- scatters ------------------------------------------------------------------------------
 
+    scatter_warps: int = 8
+    """Warps of a block that each have points, or elements, of their own."""
+
+    shared_columns: int = WARP // 2
+    """Columns from which a warp shares out those of its points: at least half of its threads have
+    something to do. Of fewer, each thread takes an element."""
+
+    fewest_listed_rows: int = 8
+    """Rows of a warp, at least: of fewer, to ask where their lists begin takes longer than to walk
+    them."""
+
     listed_points: int = 64
     """Points of a row that one warp adds up, at least, before others take pieces of them."""
 

@@ -20,9 +20,6 @@ from fuser.schedule.resolve import resolve
 from fuser.schedule.row_body import Code, Sweep
 from fuser.segmenter.profit import MOST_PARTS
 
-MOST_NUMBERED = 8
-"""Parts by a number: each is a branch with a loop of its own."""
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -67,14 +64,14 @@ def parts_of(sweep: Sweep, shortest: int) -> list[Part]:
     return [_part(sweep, inner, number, span) for number, span in enumerate(spans)]
 
 
-def parts_by(number: Variable, once: Sequence[Code], sweep: Sweep) -> list[PartByNumber]:
-    """What is done `once` and in a sweep, by a number that both read, such as that of a point; for
-    any number, if nothing depends on where it lies, or too much."""
+def parts_by(number: Variable, once: Sequence[Code], sweep: Sweep, most: int) -> list[PartByNumber]:
+    """What is done `once` and in a sweep, by a number that both read, such as that of a point, in
+    up to `most` parts; for any number, if nothing depends on where it lies, or too much."""
     axis = Axis((-1,), number.extent)
     whole = replace(sweep, code=(*once, *sweep.code))
     whole = with_indices(whole, lambda index: _renumbered(index, number, axis))
     spans = spans_along(axis, whole.lets, whole.indices())
-    if not 1 < len(spans) <= MOST_NUMBERED:
+    if not 1 < len(spans) <= most:
         return [PartByNumber(number.extent, tuple(once), sweep)]
     names = {node.name for node in once}
     parts: list[PartByNumber] = []

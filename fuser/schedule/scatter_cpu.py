@@ -46,16 +46,6 @@ from fuser.schedule.scatter_turns_cpu import placed_in_turn
 from fuser.schedule.statements import CheckedIndex, Prefetch
 from fuser.segmenter import Segment
 
-BLOCK = 256
-"""Columns that a thread takes at a time, and walks all points for."""
-
-AHEAD_BYTES = 1 << 13
-"""How far ahead the elements of points are asked for, at least one point."""
-
-ASKED = 64
-"""The most columns of a later point that are asked for at once. All of a row at once would fill the
-queue to memory, and what is needed now would wait behind it."""
-
 
 def schedule_scatter_cpu(segment: Segment, parameters: CpuRowParameters) -> LoopNest:
     """The loop nest of a segment with a scatter."""
@@ -75,7 +65,8 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
     sweep = body.sweep
     inside: tuple[Node, ...] = (*map(_at_first, sweep.code), *sweep.stores)
     shared = point_count(body.outside) > 1
-    in_blocks = not shared and bool(sweep.axes) and sweep.axes[-1].extent > BLOCK
+    block = parameters.columns_in_turn
+    in_blocks = not shared and bool(sweep.axes) and sweep.axes[-1].extent > block
     if sweep.axes:
         *outer, inner = sweep.axes
         # One thread's own loop, else threads would meet for each point.
@@ -90,7 +81,7 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
     if shared:
         nodes = nested(body.outside, Binding.PARALLEL, nodes)
     elif in_blocks:
-        nodes = (Loop(sweep.axes[-1], Binding.BLOCKS, nodes, BLOCK),)
+        nodes = (Loop(sweep.axes[-1], Binding.BLOCKS, nodes, block),)
     axes = (*body.outside, *body.points, *sweep.axes)
     work = point_count(axes) * cost(sweep)
     return LoopNest(
@@ -240,12 +231,12 @@ class _ListedRows:
     def listed(self, which: WhichPoints, sweep: Sweep) -> ListLoop:
         """A sweep for points of a row, which may come from several tensors. They lie anywhere:
         those that come later are asked for."""
-        point, inner = self.body.point, sweep.axes[-1]
-        lanes = 1 << min(ASKED, inner.extent).bit_length() - 1
+        point, inner, given = self.body.point, sweep.axes[-1], self.parameters
+        lanes = 1 << min(given.asked_columns, inner.extent).bit_length() - 1
         later = Variable(f"{point.name}_later", point.extent)
         read = [load for load in consecutive(sweep) if load.at.coefficient(point)]
         if not read or which is WhichPoints.LAST or lanes == 1:
-            parts = parts_by(point, self.body.of_point, sweep)
+            parts = parts_by(point, self.body.of_point, sweep, given.most_numbered)
             return ListLoop(self.name, point.name, which, self._by_point(parts))
         asked: list[Prefetch] = []
         for load in read:
@@ -253,8 +244,9 @@ class _ListedRows:
             at = Index(load.at.constant, tuple(terms))
             asked.append(Prefetch(load.name, load.tensor, at, lanes, there=True))
         run = inner.extent * max(load.dtype.itemsize for load in read)
-        swept = (*self.body.of_point, *_swept(replace(sweep, ahead=tuple(asked)), self.parameters))
-        return ListLoop(self.name, point.name, which, swept, later.name, ceil_div(AHEAD_BYTES, run))
+        swept = (*self.body.of_point, *_swept(replace(sweep, ahead=tuple(asked)), given))
+        ahead = ceil_div(given.points_ahead_bytes, run)
+        return ListLoop(self.name, point.name, which, swept, later.name, ahead)
 
 
 def _swept(sweep: Sweep, parameters: CpuRowParameters) -> tuple[Loop, ...]:

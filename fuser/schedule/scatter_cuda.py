@@ -30,16 +30,13 @@ from fuser.schedule.row_body import RowBody, Sweep, indices_of, names_in
 from fuser.schedule.row_cuda import map_rows
 from fuser.schedule.scatter_elements import scatter_of
 from fuser.schedule.scatter_lanes import lanes_of_warp, sweep_in_lanes
-from fuser.schedule.scatter_lists_cuda import WARPS, schedule_lists_cuda
+from fuser.schedule.scatter_lists_cuda import schedule_lists_cuda
 from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.scatter_rows_cuda import schedule_scattered_rows_cuda
 from fuser.schedule.scatter_trace import PointBody, trace_points
 from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments, step_along
 from fuser.segmenter import Segment
-
-LEAST_COLUMNS = 16
-"""Columns that at least half of a warp's threads have something to do for."""
 
 
 def schedule_scatter_cuda(
@@ -53,7 +50,7 @@ def schedule_scatter_cuda(
         return schedule_scattered_rows_cuda(segment, alignments, parameters)
     body = trace_points(segment)
     columns = body.sweep.axes[-1].extent if body.sweep.axes else 1
-    if body.store.joins and columns < LEAST_COLUMNS:
+    if body.store.joins and columns < parameters.shared_columns:
         return _elements(segment, body, parameters)
     if body.store.joins and body.shares_index:
         return _warps(segment, body, alignments, parameters)
@@ -115,13 +112,13 @@ def _nest(
     parameters: CudaRowParameters,
 ) -> LoopNest:
     sweeps = Sweep((), body.code), body.sweep
-    indices = indices_of(sweeps)
+    indices, each = indices_of(sweeps), parameters.scatter_warps
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=axes,
         prologue=body.prologue,
         body=(node,),
-        launch=Launch((ceil_div(warps, WARPS), 1, 1), (WARP, WARPS, 1), WARP * WARPS),
+        launch=Launch((ceil_div(warps, each), 1, 1), (WARP, each, 1), WARP * each),
         index_dtype=index_dtype(segment, indices, warps * WARP),
         mapping=words,
         parameters=parameters,

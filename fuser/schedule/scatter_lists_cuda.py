@@ -31,13 +31,6 @@ from fuser.schedule.statements import Store
 from fuser.schedule.vectors import Alignments
 from fuser.segmenter import Segment
 
-WARPS = 8
-"""Warps a block."""
-
-MOST_ROWS, LEAST_ROWS = 32, 8
-"""Rows of a warp: no more than it has lanes, which each know of one; and not so few that to ask
-where their lists begin takes longer than to walk them."""
-
 
 def schedule_lists_cuda(
     segment: Segment, alignments: Alignments, parameters: CudaRowParameters
@@ -52,8 +45,9 @@ def schedule_lists_cuda(
     lists = PointLists(name, listed.rows, listed.points, nested(listed.axes, Binding.TEAM, place))
     rows = _rows(body, statement.out, lanes, parameters)
     warps = rows.cut_by + ceil_div(point_count(rows.axes), rows.tile) * rows.chunks
-    blocks = 2 * ceil_div(listed.points, WARP * WARPS) + ceil_div(listed.rows, WARP * WARPS)
-    blocks += ceil_div(warps, WARPS)
+    threads = WARP * parameters.scatter_warps
+    blocks = 2 * ceil_div(listed.points, threads) + ceil_div(listed.rows, threads)
+    blocks += ceil_div(warps, parameters.scatter_warps)
     once = (Sweep((), code) for code in (listed.code, body.of_row, body.of_point))
     sweeps = (body.begun, body.given, body.last, *once)
     indices = [listed.number, *indices_of(sweeps)]
@@ -62,9 +56,9 @@ def schedule_lists_cuda(
         axes=tuple(dict.fromkeys((*listed.axes, *rows.axes, inner))),
         prologue=body.prologue,
         body=(ByLists(lists, rows),),
-        launch=Launch((blocks, 1, 1), (WARP, WARPS, 1), WARP * WARPS),
+        launch=Launch((blocks, 1, 1), (WARP, parameters.scatter_warps, 1), threads),
         index_dtype=index_dtype(
-            segment, indices, blocks * WARP * WARPS, rows.pieces * rows.copies * rows.chunks
+            segment, indices, blocks * threads, rows.pieces * rows.copies * rows.chunks
         ),
         mapping=f"cuda scatter, by lists of points, {lanes} column(s) a thread",
         parameters=parameters,
@@ -99,7 +93,7 @@ def _rows(body: ListBody, out: Value, lanes: int, parameters: CudaRowParameters)
         tile=_tile(point_count(axes) * chunks, parameters),
         longest=longest,
         pieces=pieces,
-        cut_by=min(pieces * copies * chunks, WARPS * parameters.multiprocessors),
+        cut_by=min(pieces * copies * chunks, parameters.scatter_warps * parameters.multiprocessors),
     )
 
 
@@ -112,10 +106,10 @@ def _of_row(body: ListBody, nodes: Iterable[Code | Store]) -> tuple[Code, ...]:
 
 
 def _tile(warps: int, parameters: CudaRowParameters) -> int:
-    """Rows of a warp, of which there would be so many if each had one: fewer, where that leaves
-    the GPU without anything to do."""
-    tile, wanted = MOST_ROWS, 2 * parameters.resident // WARP
-    while tile > LEAST_ROWS and warps < tile * wanted:
+    """Rows of a warp, of which there would be so many if each had one: as many as it has lanes,
+    which each know of one; fewer, where that leaves the GPU without anything to do."""
+    tile, wanted = WARP, 2 * parameters.resident // WARP
+    while tile > parameters.fewest_listed_rows and warps < tile * wanted:
         tile //= 2
     return tile
 

@@ -11,7 +11,7 @@ from fuser.schedule.counts import ceil_div
 from fuser.schedule.expressions import Literal
 from fuser.schedule.index import Axis
 from fuser.schedule.loop_tree import Loop, every_node
-from fuser.schedule.scatter_cuda import LEAST_COLUMNS, WARPS, schedule_scatter_cuda
+from fuser.schedule.scatter_cuda import schedule_scatter_cuda
 from fuser.schedule.scatter_nodes import WarpElements, WarpPoints
 from fuser.schedule.statements import CheckedIndex, Load, Store
 from tests.definitions import Define
@@ -26,12 +26,14 @@ from tests.schedule.scatters import (
 )
 
 ALIGNED = 64
+GIVEN = CudaRowParameters()
+WARPS = GIVEN.scatter_warps
 
 
 def nest(define: Define, inputs: tuple[torch.Tensor, ...]) -> LoopNest:
     segment = scatter_segment(define, *inputs)
     alignments = {lies.base: ALIGNED for lies in segment.memory.values()}
-    return schedule_scatter_cuda(segment, alignments, CudaRowParameters())
+    return schedule_scatter_cuda(segment, alignments, GIVEN)
 
 
 def warp_points(columns: int) -> tuple[LoopNest, WarpPoints]:
@@ -86,7 +88,7 @@ def test_sums_of_a_place_begin_with_what_adds_nothing() -> None:
         assert torch.signbit(kept + number) == torch.signbit(kept)
 
 
-@pytest.mark.parametrize("columns", [2, LEAST_COLUMNS - 1])
+@pytest.mark.parametrize("columns", [2, GIVEN.shared_columns - 1])
 def test_of_few_columns_a_warp_takes_elements(columns: int) -> None:
     made = nest(added, rows(columns))
     (node,) = made.body

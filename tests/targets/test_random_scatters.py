@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fuser.passes import scatter_forms
+from fuser.schedule import CudaRowParameters
+from tests.mapped_by import map_by
 from tests.strategies import (
     FACTORIES,
     GATHERS,
@@ -33,7 +35,7 @@ def test_scatters_and_what_surrounds_them(
     target: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scatter_forms, "LEAST_COLUMNS", least)
-    monkeypatch.setattr("fuser.schedule.scatter_cuda.LEAST_COLUMNS", least)
+    map_by(monkeypatch, CudaRowParameters(shared_columns=least))
     monkeypatch.setattr(scatter_forms, "LEAST_SHARED", least)
     examples = (40 if target == "cpu" else 20) * MORE
 
