@@ -44,10 +44,11 @@ class Machine:
     """Arithmetic done while one byte is moved, less what address arithmetic takes."""
 
     hidden: int
-    """How many times less arithmetic counts that is repeated while the memory is waited for."""
+    """How many times less arithmetic counts that is repeated while the memory is waited for.
+    Chosen, not measured: it is to decide only where about as many bytes are moved."""
 
     busy_processors: int
-    """Processors that together move what the memory can."""
+    """Processors that together move what the memory can. Chosen, not measured."""
 
     processors_of_a_row: int
     """Those that can share a row which is swept more than once."""
@@ -155,7 +156,10 @@ GPU = Machine(
     busy_processors=64,
     processors_of_a_row=16,
 )
-"""An H200: 132 processors, 4.3 TB/s, 60 Tflop/s; a launch takes 2 us, a row a cluster."""
+"""An H200: 132 processors, of which about half are counted on to keep its memory busy; 4.3 TB/s, 60
+Tflop/s; a launch takes 2 us. A row has the largest cluster of published kernels for Hopper: 16
+blocks, of a processor each. Clusters of the mappings are half as large, since those run everywhere
+(`CudaRowParameters.max_cluster`): so 4 to 7 rows are priced as if they kept the memory busy."""
 
 PROCESSOR = Machine(
     launch_bytes=256 << 10,
