@@ -24,7 +24,6 @@ from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.index import Axis, Index
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import RowBody, Sweep, contents, names_in
-from fuser.schedule.row_memory import cost
 from fuser.schedule.row_statements import Combine, Keep, KeepLanes, Kept, RowArray
 from fuser.schedule.statements import Let, Load, Store
 from fuser.segmenter.refusal import Refusal
@@ -69,12 +68,12 @@ def _is_short(sweep: Sweep, parameters: CpuRowParameters) -> bool:
 
 def _work_once(body: RowBody) -> int:
     """Instructions that are done once a row, roughly."""
-    return sum(cost(sweep) for sweep in body.stages if not sweep.axes)
+    return sum(sweep.cost for sweep in body.stages if not sweep.axes)
 
 
 def _work(body: RowBody, parameters: CpuRowParameters) -> float:
     """Instructions for a row, done one at a time, roughly."""
-    swept = sum(cost(sweep) * point_count(sweep.axes) for sweep in body.swept)
+    swept = sum(sweep.cost * point_count(sweep.axes) for sweep in body.swept)
     joins = sum(len(sweep.folds_of_row) for sweep in body.stages)
     return swept / parameters.batch + parameters.work_of_join * joins + _work_once(body)
 

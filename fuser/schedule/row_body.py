@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from fuser.ir.dtypes import DataType
-from fuser.schedule.counts import point_count
+from fuser.schedule.counts import arithmetic, point_count
 from fuser.schedule.expressions import Expression, IndexValue, Literal, Ref, SizeValue, leaves
 from fuser.schedule.index import ZERO, Axis, Index, variables_of
 from fuser.schedule.row_statements import Accumulate, Keep, KeepAt, Kept, RowTile, Running
@@ -104,6 +104,11 @@ class Sweep:
     def scans(self) -> tuple[Running, ...]:
         """What is known at a point only after all earlier ones."""
         return tuple(node for node in self.code if isinstance(node, Running))
+
+    @property
+    def cost(self) -> int:
+        """Instructions at one point, roughly."""
+        return arithmetic(self.code) + len(self.code) + len(self.folds) + len(self.stores)
 
 
 @dataclass(frozen=True, slots=True)

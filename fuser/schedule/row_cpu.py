@@ -39,7 +39,6 @@ from fuser.schedule.row_folds_cpu import thread_partial, widened_blocks
 from fuser.schedule.row_groups_cpu import as_alternating
 from fuser.schedule.row_invariants import indices_before_loops
 from fuser.schedule.row_lines_cpu import as_lines, lines
-from fuser.schedule.row_memory import cost
 from fuser.schedule.row_nan import drop_repeated_nan
 from fuser.schedule.row_online import online_pair
 from fuser.schedule.row_pieces import row_pieces
@@ -191,5 +190,5 @@ def _epilogue(body: RowBody) -> tuple[Node, ...]:
 def _work(body: RowBody) -> int:
     """Instructions for all rows, roughly."""
     return point_count(body.rows) * sum(
-        point_count(sweep.axes) * cost(sweep) for sweep in body.stages
+        point_count(sweep.axes) * sweep.cost for sweep in body.stages
     )

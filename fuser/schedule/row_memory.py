@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fuser.schedule.axes import later
 from fuser.schedule.bindings import Binding
-from fuser.schedule.counts import arithmetic, point_count
+from fuser.schedule.counts import point_count
 from fuser.schedule.cpu_parameters import CpuRowParameters
 from fuser.schedule.folds import is_extreme
 from fuser.schedule.index import Axis, Index, substitute, variables_of
@@ -61,8 +61,8 @@ def ask_ahead(body: RowBody, parameters: CpuRowParameters, rows_at_once: int = 1
     again = [sweep for sweep in sweeps[1:] if sweep.axes == sweeps[0].axes]
     if not again or not body.rows:
         return ask_soon(body, parameters)
-    first, costly = sweeps[0], max(again, key=cost)
-    if first.folds_over_rows and cost(costly) <= 2 * cost(first):
+    first, costly = sweeps[0], max(again, key=lambda sweep: sweep.cost)
+    if first.folds_over_rows and costly.cost <= 2 * first.cost:
         soon = _of_a_later_row(first, body.rows, parameters, rows_at_once, soon=True)
         body = _asking(body, first, soon)
         if _longest_read(first) < 2 * parameters.ahead_bytes:
@@ -189,8 +189,3 @@ def lanes_stored(sweep: Sweep, count: int, alike: Alike) -> list[Node]:
     """`count` neighbours of a sweep that folds nothing, stored at once."""
     lanes = Loop(sweep.axes[-1], Binding.SIMD, (), count)
     return stored_at_once(sweep, count, lanes, alike=alike)
-
-
-def cost(sweep: Sweep) -> int:
-    """Instructions at one point of a sweep, roughly."""
-    return arithmetic(sweep.code) + len(sweep.code) + len(sweep.folds) + len(sweep.stores)

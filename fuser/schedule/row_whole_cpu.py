@@ -22,7 +22,6 @@ from fuser.schedule.interleave import SHORTEST_VECTOR
 from fuser.schedule.loop_tree import Loop, Node, nested
 from fuser.schedule.row_body import Fold, RowBody
 from fuser.schedule.row_folds_cpu import in_own_type, widened_blocks
-from fuser.schedule.row_memory import cost
 from fuser.schedule.row_statements import Running
 from fuser.schedule.row_straight import straight_row
 from fuser.schedule.row_sweeps_cpu import Ways, sweep_along
@@ -96,7 +95,7 @@ def _work_alone(body: RowBody, parameters: CpuRowParameters) -> float:
         for access in sweep.accesses
         if step_along(access.at, inner) not in steps
     }
-    swept = sum(cost(sweep) * point_count(sweep.axes) for sweep in body.swept)
+    swept = sum(sweep.cost * point_count(sweep.axes) for sweep in body.swept)
     return sum(moved.values()) * parameters.moved_alone + swept / parameters.processor.vector
 
 
@@ -106,7 +105,7 @@ def _work_along(body: RowBody, parameters: CpuRowParameters) -> float:
     accesses = [access for sweep in body.swept for access in sweep.accesses]
     rounds = ceil_div(body.longest, SHORTEST_VECTOR)
     joins = sum(len(sweep.folds_of_row) for sweep in body.swept)
-    work = sum(map(cost, body.swept)) * rounds + parameters.work_of_join * joins
+    work = sum(sweep.cost for sweep in body.swept) * rounds + parameters.work_of_join * joins
     return work * (2 if any(access.dtype.itemsize < 4 for access in accesses) else 1)
 
 

@@ -26,7 +26,7 @@ from fuser.schedule.loop_nest import Launch, LoopNest
 from fuser.schedule.loop_tree import Loop, Node, Region, every_node, nested
 from fuser.schedule.names import kernel_name
 from fuser.schedule.row_body import Code, Sweep
-from fuser.schedule.row_memory import chunks, consecutive, cost, in_chunks
+from fuser.schedule.row_memory import chunks, consecutive, in_chunks
 from fuser.schedule.row_parts import PartByNumber, parts_by, parts_of
 from fuser.schedule.row_statements import KeepAt, Kept, RowArray
 from fuser.schedule.scatter_elements import at_once, held_type, scatter_of
@@ -83,7 +83,7 @@ def _points(segment: Segment, body: PointBody, parameters: CpuRowParameters) -> 
     elif in_blocks:
         nodes = (Loop(sweep.axes[-1], Binding.BLOCKS, nodes, block),)
     axes = (*body.outside, *body.points, *sweep.axes)
-    work = point_count(axes) * cost(sweep)
+    work = point_count(axes) * sweep.cost
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=axes,
@@ -117,8 +117,8 @@ def _rows(segment: Segment, body: ScatteredRows, parameters: CpuRowParameters) -
         *nested(outer, Binding.SERIAL, _swept(body.last, parameters)),
     )
     axes = dict.fromkeys((*body.rows, *body.begun.axes, *body.added.axes))
-    each = point_count(body.begun.axes) * (cost(body.begun) + cost(body.last))
-    each += point_count(body.added.axes) * cost(body.added)
+    each = point_count(body.begun.axes) * (body.begun.cost + body.last.cost)
+    each += point_count(body.added.axes) * body.added.cost
     return LoopNest(
         name=kernel_name("scatter", segment),
         axes=tuple(axes),
