@@ -56,7 +56,11 @@ class CpuPrinter(CpuKernel):
             return
         simd = " simd" if loop.binding is Binding.SIMD else ""
         with self.shared_out(f"{simd}{_collapse(loop)}", streams=_streams(loop)):
-            self._for(loop) if simd else self._inner(loop)
+            if simd:
+                self.sizes.in_lanes(loop.axis)
+                self.in_turn(loop)
+            else:
+                self._inner(loop)
 
     def store(self, store: Store) -> None:
         if store.lanes == 1:
@@ -78,16 +82,9 @@ class CpuPrinter(CpuKernel):
             self._lanes(loop)
         else:
             if loop.binding is Binding.SIMD:
+                self.sizes.in_lanes(loop.axis)
                 self.out.line("#pragma omp simd")
-            self._for(loop)
-
-    def _for(self, loop: Loop) -> None:
-        if loop.binding is Binding.SIMD:
-            self.sizes.in_lanes(loop.axis)
-        name, extent = self.sizes.axis(loop.axis), self.sizes.extent(loop.axis)
-        index = self.index
-        with self.out.block(f"for ({index} {name} = 0; {name} < {extent}; ++{name})"):
-            self.nodes(loop.body)
+            self.in_turn(loop)
 
     def _chunks(self, loop: Loop) -> None:
         """Whole chunks only: the last one starts early enough to end in range."""

@@ -267,6 +267,12 @@ class CpuKernel(KernelPrinter[CpuSurroundings]):
         """Whether stores bypass the cache, of which a call's sizes decide."""
         return self.sizes.parameter("past_cache", int(self.nest.launch.past_cache))
 
+    def in_turn(self, loop: Loop) -> None:
+        """Print a loop over an axis, or the part of it at hand, one element after the other."""
+        name, (first, end) = self.sizes.axis(loop.axis), self.range_of(loop.axis)
+        with self.out.block(f"for ({self.index} {name} = {first}; {name} < {end}; ++{name})"):
+            self.nodes(loop.body)
+
     def fence(self) -> None:
         """Wait for stores that bypass the cache."""
         self.out.line(f"{self.expressions.use('stream_fence')}();")

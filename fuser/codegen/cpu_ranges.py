@@ -47,7 +47,7 @@ def _over_range(kernel: CpuKernel, loop: Loop) -> None:
         case Binding.SIMD:
             _in_lanes(kernel, loop)
         case Binding.SERIAL:
-            _in_turn(kernel, loop)
+            kernel.in_turn(loop)
         case Binding.CHUNKS:
             over_chunks(kernel, loop)
         case Binding.CHUNK_IN_TURN:
@@ -97,7 +97,7 @@ def _over_threads(kernel: CpuKernel, loop: Loop) -> None:
             case Binding.BATCHES:
                 over_batches(kernel, loop)
             case _:
-                _in_turn(kernel, loop)
+                kernel.in_turn(loop)
 
 
 def _holds_over_threads(loop: Loop) -> bool:
@@ -116,14 +116,7 @@ def _in_lanes(kernel: CpuKernel, loop: Loop) -> None:
     alone = not around.divided and not around.threads_started
     threads = "parallel for simd if (parallel : threaded)" if alone else "simd"
     with side_by_side(kernel, loop, threads, kernel.has_points(loop)):
-        _in_turn(kernel, loop)
-
-
-def _in_turn(kernel: CpuKernel, loop: Loop) -> None:
-    name, index = kernel.sizes.axis(loop.axis), kernel.index
-    first, end = kernel.range_of(loop.axis)
-    with kernel.out.block(f"for ({index} {name} = {first}; {name} < {end}; ++{name})"):
-        kernel.nodes(loop.body)
+        kernel.in_turn(loop)
 
 
 def _choose_block(kernel: CpuKernel, loop: Loop) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fuser.codegen.cuda_kernel import CudaKernel
+from fuser.codegen.cuda_lanes import times
 from fuser.codegen.tiles import side, tiles_along
 from fuser.ir.dtypes import DataType
 from fuser.schedule.bindings import Binding
@@ -33,8 +34,7 @@ def _place_along_one_axis(kernel: CudaKernel, loop: Loop) -> None:
     name, index = kernel.sizes.axis(loop.axis), kernel.index
     wide = kernel.nest.index_dtype is DataType.Int
     block = f"{index}(blockIdx.x)" if wide else "blockIdx.x"
-    thread = f"{block} * blockDim.x + threadIdx.x"
-    thread = f"({thread}) * {loop.step}" if loop.step > 1 else thread
+    thread = times(f"{block} * blockDim.x + threadIdx.x", loop.step)
     kernel.out.line(f"const {index} {name} = {thread};")
     kernel.out.line(f"if ({name} >= {kernel.sizes.extent(loop.axis)}) return;")
 
@@ -49,8 +49,8 @@ def place_block(kernel: CudaKernel, nest: Sequence[Loop]) -> list[str]:
             name = side(kernel.sizes, loop).first
             place = f"{kernel.index}({number}) * {loop.step}"
         elif letter is not None:
-            place = f"{kernel.index}({number}) * blockDim.{letter} + threadIdx.{letter}"
-            place = f"({place}) * {loop.step}" if loop.step > 1 else place
+            thread = f"{kernel.index}({number}) * blockDim.{letter} + threadIdx.{letter}"
+            place = times(thread, loop.step)
             outside.insert(0, f"{name} >= {kernel.sizes.extent(loop.axis)}")
         kernel.out.line(f"const {kernel.index} {name} = {place};{rest}")
     return outside

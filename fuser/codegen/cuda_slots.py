@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 
 from fuser.codegen.cuda_folds import fill_of, joined_to
 from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import move, on_lanes, valid
+from fuser.codegen.cuda_lanes import move, on_lanes, times, valid
 from fuser.schedule.bindings import Binding, Team
 from fuser.schedule.counts import power_of_two
 from fuser.schedule.expressions import Ref
@@ -103,8 +103,7 @@ def _join_own(kernel: CudaKernel, own: OwnSlots, place: str) -> None:
 def _each_own(kernel: CudaKernel, own: OwnSlots) -> Generator[str]:
     """A loop over a thread's slots, in rounds; the number of the first of each."""
     name, count = kernel.sizes.axis(own.axis), kernel.sizes.extent(own.axis)
-    number = f"round * {kernel.facts.threads} + thread"
-    first = number if own.lanes == 1 else f"({number}) * {own.lanes}"
+    first = times(f"round * {kernel.facts.threads} + thread", own.lanes)
     with kernel.unrolled("round", own.rounds):
         kernel.out.line(f"const {kernel.index} {name} = {first};")
         kernel.out.line(f"if ({name} >= {count}) continue;")

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from fuser.codegen.cuda_blocks import place_block
 from fuser.codegen.cuda_kernel import CudaKernel
-from fuser.codegen.cuda_lanes import declare_lanes
+from fuser.codegen.cuda_lanes import declare_lanes, on_lanes
 from fuser.codegen.tiles import column_of, sides, tiled_nest
 from fuser.schedule.bindings import Binding
 from fuser.schedule.expressions import Ref
@@ -124,9 +124,8 @@ def _keep_column(kernel: CudaKernel, keep: ColumnKeep) -> None:
     if keep.lanes == 1:
         kernel.out.line(f"{keep.tile}_tile[column][line] = {keep.source.name};")
         return
-    each = f"for (int lane = 0; lane < {keep.lanes}; ++lane)"
-    kernel.out.line("#pragma unroll")
-    kernel.out.line(f"{each} {keep.tile}_tile[column][line + lane] = {keep.source.name}[lane];")
+    kept = f"{keep.tile}_tile[column][line + lane] = {keep.source.name}[lane];"
+    on_lanes(kernel, keep.lanes, kept)
 
 
 def _crosses_threads(before: Node | None, node: Node) -> bool:
