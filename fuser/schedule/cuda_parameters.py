@@ -236,6 +236,10 @@ class CudaRowParameters:
         """Blocks that leave a part of each fold over the rows, which one block joins at last."""
         return 2 * self.multiprocessors
 
+    def blocks_at_once(self, threads: int, of_block: int) -> int:
+        """Blocks of a multiprocessor that is to run so many threads: one at least."""
+        return max(min(threads // of_block, self.resident_blocks), 1)
+
     def threads_for(self, extent: int, *, has_slots: bool) -> int:
         """Threads for a row of that many elements: whole warps, a power of two of them."""
         threads = self.threads

@@ -39,7 +39,7 @@ def launched(
     if room and demand and room.place is Place.SHARED:
         shared = room.rounds * threads * demand.bytes
     grid = (min(teams, most or given.most_blocks), parts, 1)
-    resident = max(min(given.resident_threads // threads, given.resident_blocks), 1)
+    resident = given.blocks_at_once(given.resident_threads, threads)
     split = 1 if parts > cluster and not work.scans else None
     return Launch(
         grid,

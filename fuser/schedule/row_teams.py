@@ -101,7 +101,7 @@ class TeamChoice:
             if kept := loads_ahead(self._body, found, given):
                 room = Room(threads, 1, Place.REGISTERS, rounds)
                 grid = (ceil_div(axis.extent, found.lanes * threads * rounds), 1, 1)
-                resident = given.ahead_threads // threads
+                resident = given.blocks_at_once(given.ahead_threads, threads)
                 launch = Launch(grid, (threads, 1, 1), threads, resident=resident)
                 return RowTeam(Team.GRID, launch, ToKeep(vectors, axis, tuple(kept)), room)
         return None
@@ -125,9 +125,10 @@ class TeamChoice:
         team = Team.WARP if threads == WARP else team
         parts = ceil_div(count, threads * rounds)
         launch = launched(self._work, ceil_div(self._work.rows, teams), parts, (threads, teams, 1))
-        resident = given.ahead_threads // launch.max_threads if ahead else launch.resident
-        # A block has no rounds but those of its part.
-        launch = replace(launch, elastic=None, resident=resident)
+        if ahead:
+            resident = given.blocks_at_once(given.ahead_threads, launch.max_threads)
+            launch = replace(launch, resident=resident)
+        launch = replace(launch, elastic=None)  # a block has no rounds but those of its part
         return RowTeam(team, launch, ToKeep({axis: vectors}, axis, tuple(kept)), room)
 
     @cached_property
@@ -277,8 +278,8 @@ class TeamChoice:
         while teams > 1 and self._work.rows <= teams // 2 * given.most_parts:
             teams //= 2
         threads = room.threads * teams
-        at_once = (given.crowded_threads if crowded else given.resident_threads) // threads
-        resident = max(min(at_once, given.resident_blocks), 1)
+        at_once = given.crowded_threads if crowded else given.resident_threads
+        resident = given.blocks_at_once(at_once, threads)
         blocks = min(
             ceil_div(self._work.rows, teams), given.most_parts, resident * given.multiprocessors
         )
