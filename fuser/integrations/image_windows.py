@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from fuser.ir.shapes import places
+
 _aten: Any = torch.ops.aten
 
 MOST_ELEMENTS = 25
@@ -142,7 +144,7 @@ def window_elements(
     x: torch.Tensor, axes: Sequence[WindowAxis]
 ) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
     """The places of the elements of a window, and each of them for all windows."""
-    for numbers in itertools.product(*(range(axis.kernel) for axis in axes)):
+    for numbers in places([axis.kernel for axis in axes]):
         taken = x
         for axis, number in zip(axes, numbers, strict=True):
             taken = axis.taken(taken, number)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fuser.errors import (
     ArgumentError,
@@ -19,6 +20,11 @@ def wrap_dim(operation: str, operand: str, dim: int, rank: int) -> int:
     if not -max(rank, 1) <= dim < max(rank, 1):
         raise DimensionError(operation=operation, dim=dim, operand=operand, rank=rank)
     return dim % max(rank, 1)
+
+
+def places(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Each place of a static shape, in row-major order; one where there are no dimensions."""
+    return itertools.product(*map(range, shape))
 
 
 def check_permutation(operation: str, argument: str, dims: Sequence[int], rank: int) -> None:

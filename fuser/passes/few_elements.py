@@ -19,7 +19,6 @@ of them, a kernel of rows reads them once.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +47,7 @@ from fuser.ir.nodes import (
     operands,
 )
 from fuser.ir.pointwise import COMPARISONS, FOLDS
+from fuser.ir.shapes import places
 from fuser.passes.rewrite import Emitter, rewrite
 
 MOST_APART = 8
@@ -211,7 +211,7 @@ def _folded(op: Reduce, emit: Emitter) -> Value:
 def _parts(op: Reduce, emit: Emitter) -> Iterator[Value]:
     """The elements at each place of the dimensions that are folded, one after the other."""
     shape = op.arg.shape
-    for place in itertools.product(*(range(shape[dim]) for dim in op.dims)):
+    for place in places([shape[dim] for dim in op.dims]):
         at = dict(zip(op.dims, place, strict=True))
         starts = tuple(at.get(dim, 0) for dim in range(len(shape)))
         ends = tuple(at[dim] + 1 if dim in at else size for dim, size in enumerate(shape))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from fuser.ir.shapes import places
 from fuser.schedule.body import Body
 from fuser.schedule.expressions import IndexValue
 from fuser.schedule.index import Axis, Index, affine_parts, index_of, substitute, substitution
@@ -61,7 +61,7 @@ def later(axes: Sequence[Axis], points: float) -> tuple[Axis, int]:
 
 def places_along(axes: Sequence[Axis]) -> Iterator[dict[Axis, Index]]:
     """Each place along some axes, in order; one where there are none."""
-    for place in itertools.product(*(range(axis.extent) for axis in axes)):
+    for place in places([axis.extent for axis in axes]):
         yield dict(zip(axes, map(Index, place), strict=True))
 
 
