@@ -9,6 +9,7 @@ and how C spells it. In `code`, `{0}`, `{1}`, ... are the operands, already conv
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -64,7 +65,8 @@ def letter(dtype: DataType) -> str:
     return "e" if dtype.is_float8 else _LETTERS[dtype.category]
 
 
-def _unary(
+def _row(
+    arity: int,
     name: str,
     accepts: str,
     rule: Rule,
@@ -73,22 +75,14 @@ def _unary(
     cost: int = 1,
     **variants: str,
 ) -> PointwiseOp:
-    code = code or f"{name}({{0}})"
-    return PointwiseOp(name, 1, accepts, rule, reference, code, tuple(variants.items()), cost)
+    """A row of the table; without `code`, it calls a function of that name."""
+    operands = ", ".join(f"{{{number}}}" for number in range(arity))
+    code = code or f"{name}({operands})"
+    return PointwiseOp(name, arity, accepts, rule, reference, code, tuple(variants.items()), cost)
 
 
-def _binary(
-    name: str,
-    accepts: str,
-    rule: Rule,
-    reference: Reference,
-    code: str = "",
-    cost: int = 1,
-    **variants: str,
-) -> PointwiseOp:
-    code = code or f"{name}({{0}}, {{1}})"
-    return PointwiseOp(name, 2, accepts, rule, reference, code, tuple(variants.items()), cost)
-
+_unary = partial(_row, 1)
+_binary = partial(_row, 2)
 
 _UNARY = (
     _unary("abs", "ifc", magnitude, torch.abs),
