@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from fuser.integrations.fx_types import example, hints
 from fuser.ir.concretize import concretize, size_inputs
 from fuser.ir.nodes import Fusion, Number, Value
-from fuser.ir.strided import Strided
+from fuser.ir.strided import Strided, ranks
+from fuser.ir.types import dense_strides
 from fuser.segmenter.bookends import eager_memories, stride_orders
 
 
@@ -46,25 +47,30 @@ def wanted_orders(
     orders = stride_orders(held)
     made = [by_id[value.id] for value, _ in results]
     return [
-        _differing(tensor, orders[value], held[value].strides)
+        _differing(tensor, _stored(value, held[value], orders[value]))
         for (_, tensor), value in zip(results, made, strict=True)
     ]
 
 
-def _differing(tensor: torch.Tensor, made: Sequence[int], lies: Sequence[int]) -> list[int] | None:
-    """The stride order of `tensor`, unless the order `made` puts its elements in the same places,
-    and all of them in places of their own, as strides `lies` may not."""
+def _stored(value: Value, lies: Strided, order: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a result: of memory of its own in that order, or of another tensor's."""
+    return dense_strides(lies.shape, order) if lies.base is value else lies.strides
+
+
+def _differing(tensor: torch.Tensor, made: Sequence[int]) -> list[int] | None:
+    """The stride order of `tensor`, unless strides `made` put its elements in the same places, and
+    all of them in places of their own.
+
+    Dimensions of one element have places too, where the tensor is dense: torch tells by their
+    strides whether one image has its channels last.
+    """
     sizes, strides = hints(tensor.shape), hints(tensor.stride())
     long = [dim for dim, size in enumerate(sizes) if size > 1]
     if any(strides[dim] == 0 for dim in long):
         return None
-    wanted = sorted(long, key=lambda dim: -strides[dim])
-    is_expanded = any(lies[dim] == 0 for dim in long)
-    if wanted == sorted(long, key=lambda dim: -made[dim]) and not is_expanded:
-        return None
-    # Dimensions of one element lie anywhere: they go last.
-    slowest_first = [*wanted, *(dim for dim in range(len(sizes)) if dim not in long)]
-    order = [0] * len(sizes)
-    for place, dim in enumerate(slowest_first):
-        order[dim] = len(sizes) - 1 - place
-    return order
+    by_stride = sorted(long, key=lambda dim: -strides[dim])
+    in_places = by_stride == sorted(long, key=lambda dim: -made[dim])
+    is_expanded = any(made[dim] == 0 for dim in long)
+    wanted = ranks(sizes, strides)
+    is_known = tuple(made) == strides or dense_strides(sizes, wanted) != strides
+    return None if in_places and not is_expanded and is_known else list(wanted)

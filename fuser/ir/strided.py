@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -84,12 +84,20 @@ def stride_order(memory: Strided) -> tuple[int, ...]:
     Dimensions of one element do not count against row-major memory; elsewhere they are the faster
     of equal strides. Other equal strides keep their order.
     """
-    rank = len(memory.shape)
-    spans = list(zip(memory.shape, memory.strides, strict=True))
+    spans = zip(memory.shape, memory.strides, strict=True)
     long = [span for span in spans if span[0] != 1]
     if [stride for _, stride in long] == list(row_major_strides([size for size, _ in long])):
-        return row_major_order(rank)
-    slowest_first = sorted(range(rank), key=lambda dim: (-spans[dim][1], spans[dim][0] == 1, dim))
+        return row_major_order(len(memory.shape))
+    return ranks(memory.shape, memory.strides)
+
+
+def ranks(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The rank of each dimension by stride, 0 for the fastest.
+
+    Of equal strides, those of dimensions of one element are the faster; others keep their order.
+    """
+    rank = len(shape)
+    slowest_first = sorted(range(rank), key=lambda dim: (-strides[dim], shape[dim] == 1, dim))
     return tuple(rank - 1 - slowest_first.index(dim) for dim in range(rank))
 
 

@@ -21,6 +21,7 @@ from fuser.ir.strided import (
     eager_memory,
     is_metadata,
     order_of,
+    ranks,
 )
 from fuser.ir.types import row_major_order
 
@@ -76,10 +77,14 @@ def eager_memories(fusion: Fusion, memory: Mapping[Value, Strided]) -> dict[Valu
 
 
 def stride_orders(held: Mapping[Value, Strided]) -> dict[Value, Order]:
-    """The stride order of each tensor."""
-    return {
-        value: order_of(lies) or row_major_order(len(value.shape)) for value, lies in held.items()
-    }
+    """The stride order of each tensor, which repeats the strides of one that is dense."""
+    orders: dict[Value, Order] = {}
+    for value, lies in held.items():
+        order, exact = order_of(lies), ranks(lies.shape, lies.strides)
+        if order is not None and dense(value, exact).strides == lies.strides:
+            order = exact
+        orders[value] = order or row_major_order(len(value.shape))
+    return orders
 
 
 def output_chains(

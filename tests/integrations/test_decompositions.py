@@ -397,6 +397,30 @@ def test_gradients_lie_as_images_where_their_own_do_not(
     assert strides[0] == strides[1] == image.stride()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.cat([x, x * 2], 1),
+        lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
+        lambda x: F.interpolate(x, scale_factor=2.0),
+        lambda x: F.group_norm(x, 2),
+        lambda x: x.roll(1, 2),
+    ],
+)
+def test_one_image_keeps_its_channels_last_on_the_way_to_a_convolution(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    image = torch.randn(1, 4, 8, 6).contiguous(memory_format=torch.channels_last)
+    weight = torch.randn(3, function(image).shape[1], 3, 3)
+
+    def convolved(x: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(function(x), weight)
+
+    found, expected = torch.compile(convolved, backend="fuser")(image), convolved(image)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert found.stride() == expected.stride()
+
+
 @pytest.mark.parametrize("name", ["_batch_norm_with_update", "_batch_norm_no_update"])
 def test_statistics_are_saved_in_the_type_of_their_weights(name: str) -> None:
     def normalized(x: torch.Tensor) -> Any:

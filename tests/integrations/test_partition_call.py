@@ -24,6 +24,8 @@ aten: Any = torch.ops.aten
 CONTIGUOUS = torch.contiguous_format
 TURNED = torch.randn(3, 4, 5).permute(2, 0, 1)
 IMAGE = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+ONE = torch.randn(1, 3, 4, 5).to(memory_format=torch.channels_last)
+ONE_PLACE = torch.randn(1, 3, 1, 1).to(memory_format=torch.channels_last)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,15 @@ IMAGE = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
         (aten.flip.default, [TURNED, [0]], {}),
         (aten.full_like.default, [TURNED, 2.0], {}),
         (aten.cumsum.default, [TURNED, 0], {}),
+        # Where dimensions of one element lie is how torch knows that channels are last.
+        (aten.cat.default, [[ONE, ONE], 1], {}),
+        (aten.cat.default, [[ONE_PLACE, ONE_PLACE], 1], {}),
+        (aten.constant_pad_nd.default, [ONE, [1, 1, 0, 2]], {}),
+        (aten.flip.default, [ONE, [2]], {}),
+        (aten.full_like.default, [ONE, 2.0], {}),
+        (aten.full_like.default, [torch.randn(1, 2, 6, 4).permute(1, 3, 0, 2), 2.0], {}),
+        (aten.clone.default, [torch.randn(1, 3, 4, 4)], {"memory_format": torch.channels_last}),
+        (aten.clone.default, [ONE], {"memory_format": CONTIGUOUS}),
         # Nothing is expanded that the caller may write to.
         (aten.repeat.default, [torch.randn(3, 1), [1, 4]], {}),
         (aten.copy.default, [TURNED, torch.randn(5, 1, 1)], {}),
