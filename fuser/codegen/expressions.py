@@ -260,6 +260,8 @@ class ExpressionPrinter:
     def _integer(self, value: int, dtype: DataType) -> str:
         if dtype is DataType.Int:
             return f"{value}LL" if value > -(2**63) else "(-9223372036854775807LL - 1)"
+        if dtype is DataType.UInt64:
+            return f"{value}ULL"
         if dtype is DataType.Int32:
             return str(value) if value > -(2**31) else "(-2147483647 - 1)"
         return f"{self.type(dtype)}({value})"

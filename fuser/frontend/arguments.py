@@ -188,7 +188,7 @@ def extent(
             raise wrong_type(operation, argument, expected, given)
         number = recorder.number(value)
         if number is None:
-            is_count = value.dtype.is_integral
+            is_count = value.dtype.is_integral and not value.dtype.is_only_kept
             return value if is_count else recorder.add(operation, Cast(value, DataType.Int)).value
         given = _cut(number)
     size = integer(operation, argument, given)

@@ -195,7 +195,10 @@ class ExternOps(OperationGroup):
         philox_offset: Handle,
         scale: float | Handle | None = None,
     ) -> tuple[Handle, Handle, Handle]:
-        """The gradients of query, key and value, of an `sdpfa_fwd` without bias and mask."""
+        """The gradients of query, key and value, of an `sdpfa_fwd` without bias and mask.
+
+        philox_seed and philox_offset are Int, as `sdpfa_fwd` returns them, or UInt64.
+        """
         name = "sdpfa_bwd"
         args = {"grad_output": grad_output, "query": query, "key": key, "value": value}
         args |= {"output": output, "logsumexp": logsumexp}

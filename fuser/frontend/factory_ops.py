@@ -9,7 +9,7 @@ from fuser.frontend.arguments import Shape, data_type, extent, extents, one_of
 from fuser.frontend.handles import Handle, Operand
 from fuser.frontend.operation_group import OperationGroup
 from fuser.ir.dtypes import Category, DataType, takes
-from fuser.ir.nodes import Full, Iota, Value, python_number
+from fuser.ir.nodes import Full, Iota, Value, python_int, python_number
 
 
 class FactoryOps(OperationGroup):
@@ -31,9 +31,12 @@ class FactoryOps(OperationGroup):
         given = one_of("full", shape=shape, size=size)
         sizes = extents(self._recorder, "full", "shape", given, lowest=0)
         fill = one_of("full", fill_value=fill_value, arg=arg)
-        value = self._recorder.scalar("full", "fill_value", fill)
         element = data_type("full", dtype)
         _check_fits("full", "fill_value", fill, element)
+        whole = python_int(fill)
+        if element is DataType.UInt64 and whole is not None and whole >= 0:
+            fill = self._recorder.constant("full", whole, element)  # it may be too large for Int
+        value = self._recorder.scalar("full", "fill_value", fill)
         return self._recorder.add("full", Full(sizes, value, element))
 
     def iota(

@@ -126,7 +126,8 @@ def _tensor_form(tensor: torch.Tensor) -> TensorForm:
     lowest, highest, ignored = 0, 1, None
     is_integer = not (tensor.is_floating_point() or tensor.is_complex())
     if is_integer and tensor.dtype is not torch.bool and tensor.numel() and holds_numbers(tensor):
-        numbers = tensor.detach()
+        is_ordered = tensor.dtype is not torch.uint64  # torch finds no extremes of these
+        numbers = tensor.detach() if is_ordered else tensor.detach().double()
         lowest, highest = (int(bound) for bound in numbers.aminmax())
         if lowest < 0 <= highest and not ((lowest < numbers) & (numbers < 0)).any():
             ignored = lowest

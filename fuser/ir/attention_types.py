@@ -63,12 +63,14 @@ def backward_types(
     is_causal: bool | Value | None,
     scale: float | Value | None,
 ) -> Types:
-    """The gradients of query, key and value."""
+    """The gradients of query, key and value. torch has the state of the random numbers, which
+    `forward_types` makes Int, in UInt64 too."""
     scores, width = _score_sizes("sdpfa_bwd", query, key, value)
     check_same_dtype("sdpfa_bwd", (query, grad_output, output))
     kept = query.dtype.compute
-    if logsumexp.dtype is not kept or {philox_seed.dtype, philox_offset.dtype} != {DataType.Int}:
-        reason = f"logsumexp must be {kept.name}, and philox_seed and philox_offset Int"
+    state = {philox_seed.dtype, philox_offset.dtype}
+    if logsumexp.dtype is not kept or not state <= {DataType.Int, DataType.UInt64}:
+        reason = f"logsumexp must be {kept.name}, and philox_seed and philox_offset Int or UInt64"
         raise refused("sdpfa_bwd", reason, [logsumexp, philox_seed, philox_offset])
     _check_sizes("grad_output", grad_output, (*scores[:-1], width))
     _check_sizes("output", output, (*scores[:-1], width))

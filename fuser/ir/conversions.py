@@ -21,6 +21,11 @@ def converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def movable(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor`, or the bits of 8-bit floats, which `flip`, `gather` and `scatter` do not take."""
+    """`tensor`, or the bits of 8-bit floats and of unsigned integers of 64 bits.
+
+    torch does not `flip`, `gather` and `scatter` these, nor, on CUDA, choose between the latter.
+    """
+    if tensor.dtype is torch.uint64:
+        return tensor.view(torch.int64)
     float8 = tensor.is_floating_point() and tensor.itemsize == 1
     return tensor.view(torch.uint8) if float8 else tensor

@@ -15,6 +15,7 @@ _CATEGORY_WORDS = {
     "f": "floating",
     "c": "complex",
     "e": "8-bit floating",
+    "u": "UInt64",
 }
 
 _ACCEPTED = {
@@ -55,18 +56,30 @@ def check_dtype(operation: str, dtype: DataType, args: Sequence[Value]) -> None:
     accepted = _ACCEPTED[operation]
     if letter(dtype) not in accepted:
         reason = f"computes in {category_words(accepted)} types"
-        raise refused(operation, with_float8(reason, dtype), args or [dtype])
+        raise refused(operation, with_cast(reason, dtype), args or [dtype])
 
 
-def with_float8(reason: str, dtype: DataType) -> str:
-    """Why an operation does not take `dtype`, and what to do about an 8-bit float."""
+_TO_INT = "; cast UInt64 to Int first"
+
+
+def with_cast(reason: str, dtype: DataType) -> str:
+    """Why an operation does not take `dtype`, and the cast of what is only kept."""
+    if dtype is DataType.UInt64:
+        return f"{reason}{_TO_INT}"
     return f"{reason}; cast 8-bit floats to Float first" if dtype.is_float8 else reason
+
+
+def not_promoted(dtype: DataType) -> str:
+    """Why an operation does not take what is only kept in `dtype` beside another type."""
+    if dtype is DataType.UInt64:
+        return with_cast("UInt64 is not promoted", dtype)
+    return "8-bit floats are not promoted; cast the operands to one dtype"
 
 
 def check_adds(operation: str, dtype: DataType, args: Sequence[Value]) -> None:
     """Raises OperandDtypeError unless elements of `dtype` can be added."""
-    if dtype.is_float8:
-        raise refused(operation, with_float8("it adds", dtype), args)
+    if dtype.is_only_kept:
+        raise refused(operation, with_cast("it adds", dtype), args)
 
 
 def check_same_dtype(operation: str, args: Sequence[Value]) -> None:
@@ -78,7 +91,7 @@ def check_same_dtype(operation: str, args: Sequence[Value]) -> None:
 def check_index(operation: str, index: Value) -> None:
     """Raises OperandDtypeError unless the index is Int or Int32."""
     if index.dtype not in (DataType.Int, DataType.Int32):
-        raise refused(operation, "the index must be Int or Int32", [index])
+        raise refused(operation, _integer_reason("the index must be Int or Int32", index), [index])
 
 
 def check_drawn(op: Random) -> None:
@@ -88,7 +101,13 @@ def check_drawn(op: Random) -> None:
         raise refused(op.distribution, "its parameters must be real", op.parameters)
     if any(word.dtype not in (DataType.Int, DataType.Int32) for word in (op.seed, op.offset)):
         reason = "rng_seed and rng_offset must be Int or Int32"
+        reason = _integer_reason(reason, op.seed, op.offset)
         raise refused(op.distribution, reason, (op.seed, op.offset))
+
+
+def _integer_reason(reason: str, *operands: Value) -> str:
+    """Why operands that must be integers are refused, and the cast of UInt64."""
+    return f"{reason}{_TO_INT}" if any(o.dtype is DataType.UInt64 for o in operands) else reason
 
 
 def check_fill(operation: str, fill: Value, dtype: DataType) -> None:

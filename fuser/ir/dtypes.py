@@ -14,8 +14,6 @@ _FOUR_BITS = "4-bit floats are not there; Float8_e4m3fn is the narrowest float w
 LEFT_OUT = {
     "Float4_e2m1fn": _FOUR_BITS,
     "Float4_e2m1fn_x2": _FOUR_BITS,
-    "UInt64": "torch neither adds nor compares its numbers; Int has the same bits and, in sums, "
-    "differences, products and shifts to the left, the same results",
 }
 """DataTypes of nvFuser's that are not there, and what to do instead."""
 
@@ -61,6 +59,7 @@ class DataType(Enum, metaclass=_Names):
     Int32 = (torch.int32, "int32")
     Int16 = (torch.int16, "int16")
     Int8 = (torch.int8, "int8")
+    UInt64 = (torch.uint64, "uint64")
     UInt8 = (torch.uint8, "uint8")
     Bool = (torch.bool, "bool")
     ComplexFloat = (torch.complex64, "complex64")
@@ -98,8 +97,16 @@ class DataType(Enum, metaclass=_Names):
 
     @property
     def is_float8(self) -> bool:
-        """An 8-bit float: kept, moved and converted, but nothing is computed in it, as in torch."""
+        """An 8-bit float."""
         return self.is_floating and self.itemsize == 1
+
+    @property
+    def is_only_kept(self) -> bool:
+        """8-bit floats and UInt64: kept, moved and converted, but nothing is computed in them.
+
+        torch computes little in them: of UInt64 it neither adds numbers nor orders them.
+        """
+        return self.is_float8 or self is DataType.UInt64
 
     @property
     def is_complex(self) -> bool:

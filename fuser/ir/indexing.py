@@ -32,7 +32,7 @@ def gather(op: Gather, data: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
             return torch.select(data, op.dim, at)
         case "index_select":
             check_range(op.mode, index, size)
-            return torch.index_select(data, op.dim, index)
+            return torch.index_select(movable(data), op.dim, index).view(data.dtype)
         case "gather":
             check_range(op.mode, index, size)
             return _gathered(data, index.long(), op.dim)

@@ -14,8 +14,9 @@ from fuser.ir.dtype_rules import (
     check_fill,
     check_index,
     check_same_dtype,
+    not_promoted,
     refused,
-    with_float8,
+    with_cast,
 )
 from fuser.ir.dtypes import DataType
 from fuser.ir.nodes import (
@@ -145,25 +146,31 @@ def _signature(op: str, operand_types: tuple[Operand, ...]) -> Signature | str:
     """The signature of an operation for these operands, or why it does not take them."""
     row = TABLE[op]
     promoted = operand_types[1:] if op == "where" else operand_types
-    if _mixes_float8(promoted):
-        return "8-bit floats are not promoted; cast the operands to one dtype"
+    kept = _promoted_kept(promoted)
+    if kept is not None:
+        return not_promoted(kept)
     tested = common_dtype(promoted)
     if letter(tested) not in row.accepts:
-        return with_float8(f"takes {category_words(row.accepts)} operands", tested)
+        return with_cast(f"takes {category_words(row.accepts)} operands", tested)
     if op == "where" and operand_types[0].dtype is not DataType.Bool:
         return "the condition must be Bool"
     return row.rule(operand_types)
 
 
-def _mixes_float8(operands: tuple[Operand, ...]) -> bool:
-    """Whether an 8-bit float is beside another type; scalars beside a tensor take its type."""
-    eights = [operand for operand in operands if operand.dtype.is_float8]
-    return any(
-        operand.dtype is not eight.dtype
-        for eight in eights
-        for operand in operands
-        if operand.rank is not None or eight.rank is None
-    )
+def _promoted_kept(operands: tuple[Operand, ...]) -> DataType | None:
+    """The dtype that is only kept and would be promoted with another, if there is one."""
+    only_kept = (operand for operand in operands if operand.dtype.is_only_kept)
+    mixed = (kept.dtype for kept in only_kept if not all(_fits(one, kept) for one in operands))
+    return next(mixed, None)
+
+
+def _fits(operand: Operand, kept: Operand) -> bool:
+    """Whether an operand is of a dtype that is only kept, or a scalar that takes it from a tensor:
+    of no higher category."""
+    if operand.dtype is kept.dtype:
+        return True
+    is_scalar = operand.rank is None and kept.rank is not None and not operand.dtype.is_only_kept
+    return is_scalar and operand.dtype.category.value <= kept.dtype.category.value
 
 
 def _like(operation: str, args: tuple[Value, ...], dtype: DataType) -> ValueType:

@@ -137,7 +137,9 @@ def _evaluate(
             widths = [(size(before), size(after)) for before, after in op.widths]
             return (_pad(widths, get(op.arg), get(op.fill)),)
         case Cat():
-            return (torch.cat([get(arg) for arg in op.args], op.dim),)
+            parts = [get(arg) for arg in op.args]
+            joined = torch.cat([movable(part) for part in parts], op.dim)
+            return (joined.view(parts[0].dtype),)
         case Gather():
             return (indexing.gather(op, get(op.arg), get(op.index)),)
         case Scatter():

@@ -35,8 +35,9 @@ class PointwiseOp:
     """A row of the table.
 
     `accepts` holds the letters of the categories the common operand type may have: b(ool),
-    i(nteger), f(loat), c(omplex), e(ight bits of a float). `code` is the C spelling; `variants`
-    replaces it by letter. `cost` is a rough count of instructions, for the segmenter's profit.
+    i(nteger), f(loat), c(omplex), e(ight bits of a float), u(nsigned, of 64 bits). `code` is the C
+    spelling; `variants` replaces it by letter. `cost` is a rough count of instructions, for the
+    segmenter's profit.
     """
 
     name: str
@@ -62,7 +63,9 @@ _LETTERS = {Category.BOOL: "b", Category.INTEGER: "i", Category.FLOAT: "f", Cate
 
 def letter(dtype: DataType) -> str:
     """The category letter used by `PointwiseOp.accepts`."""
-    return "e" if dtype.is_float8 else _LETTERS[dtype.category]
+    if dtype.is_only_kept:
+        return "e" if dtype.is_float8 else "u"
+    return _LETTERS[dtype.category]
 
 
 def _row(
@@ -128,8 +131,8 @@ _UNARY = (
     _unary("relu", "if", arithmetic, torch.relu, "{0} < 0 ? 0 : {0}"),
     _unary("round", "if", arithmetic, torch.round, "rint({0})", i="{0}"),
     _unary("rsqrt", "bifc", floating, torch.rsqrt, cost=5),
-    _unary("segment_set", "bifce", identity, references.copy, "{0}"),
-    _unary("set", "bifce", identity, references.copy, "{0}"),
+    _unary("segment_set", "bifceu", identity, references.copy, "{0}"),
+    _unary("set", "bifceu", identity, references.copy, "{0}"),
     _unary("sigmoid", "bifc", floating, torch.sigmoid, cost=12),
     _unary("sign", "bif", arithmetic, torch.sign),
     _unary("signbit", "bif", predicate, torch.signbit, i="{0} < 0", b="false"),
@@ -216,7 +219,7 @@ _MORE = (
     PointwiseOp(
         "threshold", 3, "if", arithmetic, references.threshold, "where({0} <= {1}, {2}, {0})"
     ),
-    PointwiseOp("where", 3, "bifce", selection, torch.where, "where({0}, {1}, {2})"),
+    PointwiseOp("where", 3, "bifceu", selection, references.where, "where({0}, {1}, {2})"),
 )
 
 TABLE: dict[str, PointwiseOp] = {row.name: row for row in (*_UNARY, *_BINARY, *_MORE)}

@@ -10,6 +10,8 @@ from typing import cast
 
 import torch
 
+from fuser.ir.conversions import movable
+
 Reference = Callable[..., torch.Tensor]
 
 _normal_quantile = cast("Reference", torch.special.ndtri)  # pyright: ignore[reportUnknownMemberType]
@@ -47,6 +49,10 @@ def real(x: torch.Tensor) -> torch.Tensor:
 
 def imag(x: torch.Tensor) -> torch.Tensor:
     return torch.imag(x).clone()
+
+
+def where(condition: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.where(condition, movable(x), movable(y)).view(x.dtype)
 
 
 def threshold(x: torch.Tensor, limit: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

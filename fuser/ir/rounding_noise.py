@@ -62,7 +62,8 @@ def _run(fusion: Fusion, inputs: Inputs, number: int) -> Environment:
     generator = torch.Generator(_CPU).manual_seed(number)
     environment: Environment = {}
     for value, given in zip(fusion.inputs, inputs, strict=True):
-        held = given if isinstance(given, torch.Tensor) else torch.tensor(given, device=_CPU)
+        is_tensor = isinstance(given, torch.Tensor)
+        held = given if is_tensor else torch.tensor(given, dtype=value.dtype.torch, device=_CPU)
         environment[value] = held.detach().to(_CPU, value.dtype.torch)
     for statement in in_drawing_order(fusion.statements):
         results = evaluate(statement.op, environment, _CPU)

@@ -28,7 +28,8 @@ _FROM_INT8 = _FROM_INT16 | {DataType.Half, DataType.BFloat16, DataType.Int16}
 
 PRESERVED_BY: dict[DataType, frozenset[DataType]] = {
     DataType.Bool: frozenset(DataType) - {DataType.Float8_e8m0fnu},
-    DataType.UInt8: _FROM_INT8,
+    DataType.UInt64: frozenset(),
+    DataType.UInt8: _FROM_INT8 | {DataType.UInt64},
     DataType.Int8: _FROM_INT8,
     DataType.Int16: _FROM_INT16,
     DataType.Int32: frozenset({DataType.Int, DataType.Double, DataType.ComplexDouble}),

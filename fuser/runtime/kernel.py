@@ -41,6 +41,7 @@ _C_TYPES: dict[DataType, type] = {
     DataType.Int32: ctypes.c_int32,
     DataType.Int16: ctypes.c_int16,
     DataType.Int8: ctypes.c_int8,
+    DataType.UInt64: ctypes.c_uint64,
     DataType.UInt8: ctypes.c_uint8,
     DataType.Bool: ctypes.c_bool,
     DataType.ComplexFloat: Complex64,

@@ -109,7 +109,7 @@ def convert(expression: Expression, dtype: DataType) -> Expression:
     if expression.dtype is dtype:
         return expression
     if isinstance(expression, Literal) and not isinstance(expression.value, complex):
-        return Literal(_number_as(expression.value, dtype), dtype)
+        return Literal(_number_as(expression, dtype), dtype)
     return Convert(expression, dtype)
 
 
@@ -132,6 +132,7 @@ def join(operation: str, held: Ref, value: Expression) -> Call:
     return Call("where", (more, held, Literal(False, held.dtype)), held.dtype)
 
 
-def _number_as(value: bool | int | float, dtype: DataType) -> bool | int | float | complex:
+def _number_as(literal: Literal, dtype: DataType) -> bool | int | float | complex:
     """A literal in another type, as torch converts it."""
-    return torch.tensor(value, dtype=of_literal(value).torch, device="cpu").to(dtype.torch).item()
+    given = literal.dtype if literal.dtype is DataType.UInt64 else of_literal(literal.value)
+    return torch.tensor(literal.value, dtype=given.torch, device="cpu").to(dtype.torch).item()

@@ -538,7 +538,7 @@ def values(dtype: DataType, generator: torch.Generator) -> torch.Tensor:
         randoms = torch.randint(
             max(info.min, -1000), min(info.max, 1000), (16,), generator=generator
         )
-        return torch.cat([torch.tensor(special), randoms]).to(dtype.torch)
+        return torch.cat([torch.tensor(special, dtype=dtype.torch), randoms.to(dtype.torch)])
     if dtype.is_complex:
         parts = torch.cat(
             [torch.tensor(COMPLEX_PARTS), torch.randn(8, generator=generator) * 2]
@@ -612,9 +612,8 @@ def test_conversions_are_torchs(
 ) -> None:
     numbers = [0.0, 1.0, 0.25, 2.5, 3.999, 100.0, 127.0]
     wide = [-1.0, -100.7, 300.5, 1e-6, -0.0]
-    if not any(
-        dtype in (DataType.Bool, DataType.UInt8, DataType.Int8) for dtype in (source, target)
-    ):
+    short = (DataType.Bool, DataType.UInt8, DataType.UInt64, DataType.Int8)
+    if not any(dtype in short for dtype in (source, target)):
         numbers += wide
     if not source.is_integral and (not target.is_integral or target is DataType.Bool):
         numbers += [*wide, 1e30, math.inf, -math.inf, math.nan]

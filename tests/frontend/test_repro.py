@@ -102,6 +102,17 @@ def test_a_tensor_keeps_its_numbers_where_asked_for(kind: str):
     assert torch.equal(made, x)
 
 
+@pytest.mark.parametrize("highest", [7, 2**53, 2**63 - 1, 2**64 - 1])
+def test_unsigned_integers_of_64_bits_are_as_large_as_they_were(highest: int):
+    x = torch.tensor([3, highest, 5], dtype=torch.uint64)
+    fd = defined(lambda fd, t: fd.ops.set(t), x)
+    (random,) = repeated(fd, [x])["inputs"]  # pyright: ignore[reportGeneralTypeIssues]
+    assert same_form(random, x)
+    assert all(3 <= number <= highest for number in random.tolist())
+    (same,) = repeated(fd, [x], numbers=True)["inputs"]  # pyright: ignore[reportGeneralTypeIssues]
+    assert torch.equal(same, x)
+
+
 def test_numbers_that_are_not_finite_are_kept():
     x = torch.tensor([math.nan, -math.inf, -0.0])
     (made,) = repeated(defined(lambda fd, t: fd.ops.exp(t), x), [x], numbers=True)["inputs"]  # pyright: ignore[reportGeneralTypeIssues]

@@ -55,6 +55,8 @@ def test_random_definition_round_trips(definition: Definition) -> None:
 def _gradients(o: Operations, x: Handle, scale: float | None) -> None:
     output, logsumexp, seed, offset = o.sdpfa_fwd(x, x, x)
     o.sdpfa_bwd(output, x, x, x, output, logsumexp, 0.25, True, seed, offset, scale)
+    state = o.cast(seed, DataType.UInt64), o.full([], 2**64 - 1, DataType.UInt64)
+    o.sdpfa_bwd(output, x, x, x, output, logsumexp, 0.25, True, *state, scale)
 
 
 EXTERNS: list[Callable[[Operations, Handle, Handle], object]] = [

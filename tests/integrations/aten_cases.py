@@ -318,6 +318,7 @@ REFUSED = [
         "no DataType of torch.float8",
     ),
     (case(aten.abs.default, f(3).to(torch.float8_e5m2)), "cast 8-bit floats to Float first"),
+    (case(aten.eq.Tensor, *(i(3).to(torch.uint64),) * 2), "cast UInt64 to Int first"),
     (case(aten.mul.Tensor, f(3).to(torch.complex64).conj(), 2.0), "a lazy conjugate"),
     (case(aten._to_copy.default, f(3), device=torch.device("meta")), "a tensor is on meta"),
     (case(aten.index.Tensor, f(3, 4), [b(3)]), "an index is torch.bool"),

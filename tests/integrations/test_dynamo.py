@@ -41,6 +41,20 @@ def test_the_function_itself_is_a_backend() -> None:
     assert [report.percent for report in dynamo.reports()] == [100.0]
 
 
+def test_unsigned_integers_of_64_bits_are_moved_and_left_to_torch() -> None:
+    def function(u: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        moved = torch.cat([u.t(), u.t()], 1)
+        return moved, u.to(torch.float32) * 2 + x, u & moved[:2, :2], u == u.t(), u.sum() + 1
+
+    given = torch.tensor([[0, 2**63 + 5], [2**64 - 1, 7]], dtype=torch.uint64)
+    x = torch.randn(2, 2)
+    for ours, theirs in zip(compiled(function)(given, x), function(given, x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    (report,) = dynamo.reports()
+    assert 0 < report.percent < 100
+    assert "cast UInt64 to Int first" in str(report)
+
+
 def test_inputs_are_updated() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         old = x.sum()

@@ -43,7 +43,7 @@ from fuser.ir.pointwise import TABLE, letter
 from fuser.ir.types import ScalarType, TensorType
 
 DTYPES = list(DataType)
-PROMOTED = [dtype for dtype in DTYPES if not dtype.is_float8]
+PROMOTED = [dtype for dtype in DTYPES if not dtype.is_only_kept]
 PAIRS = list(itertools.product(PROMOTED, repeat=2))
 
 

@@ -79,6 +79,7 @@ NUMBERS = [
     (DataType.Int16, -(2**15)),
     (DataType.Int8, -128),
     (DataType.UInt8, 255),
+    (DataType.UInt64, 2**64 - 1),
     (DataType.Bool, True),
     (DataType.ComplexFloat, 1.5 - 2j),
     (DataType.ComplexDouble, 0.1 + 0.3j),

@@ -20,6 +20,7 @@ from fuser.schedule.loop_nest import Launch
 PASSED: list[tuple[DataType, complex, complex]] = [
     (DataType.Bool, True, True),
     (DataType.UInt8, 200, 200),
+    (DataType.UInt64, (1 << 63) + 5, (1 << 63) + 5),
     (DataType.Int8, -3, -3),
     (DataType.Int16, -300, -300),
     (DataType.Int32, -70_000, -70_000),
@@ -44,6 +45,7 @@ def writes(dtype: DataType, argument: Argument) -> Launcher:
     type_ = {
         DataType.Bool: "bool",
         DataType.UInt8: "unsigned char",
+        DataType.UInt64: "unsigned long long",
         DataType.Int8: "signed char",
         DataType.Int16: "short",
         DataType.Int32: "int",

@@ -23,6 +23,9 @@ typedef short int16;
 //@ int8
 typedef signed char int8;
 
+//@ uint64
+typedef unsigned long long uint64;
+
 //@ uint8
 typedef unsigned char uint8;
 
