@@ -224,9 +224,10 @@ def _different(
 
 
 def _strides(x: torch.Tensor) -> list[int]:
-    """Those of dimensions of several elements, if no two elements lie at one place."""
+    """Those of all dimensions, if no two elements lie at one place: torch looks at the strides of
+    dimensions of one element, too."""
     strides = [stride for size, stride in zip(x.shape, x.stride(), strict=True) if size > 1]
-    return strides if x.is_contiguous() or all(strides) else []
+    return list(x.stride()) if x.is_contiguous() or all(strides) else []
 
 
 # -- smaller programs ----------------------------------------------------------------------------

@@ -243,8 +243,9 @@ INDEXED = (
     "{x}.index_put((torch.tensor({l}) % len({z}),), torch.tensor(2, dtype={z}.dtype), "
     "accumulate=True)",
     "{x}.masked_scatter({s} > 0, {x}.flip(0))",
-    "{x}.slice_scatter({z}[1:] * 2, 0, 0, -1)",
-    "{x}.select_scatter({z}[0] * 2, 0, {k})",
+    # Of clones: where elements overlap, eager changes all that lie where it writes.
+    "{x}.clone().slice_scatter({z}[1:] * 2, 0, 0, -1)",
+    "{x}.clone().select_scatter({z}[0] * 2, 0, {k})",
     "{x}.diagonal_scatter({z}.diagonal() * 2)",
     "{x}.sort({d})[0]",
     "{x}.topk({u}, {d})[0]",
