@@ -75,7 +75,7 @@ def start_backends() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = options(__doc__, rounds=1)
+    parser = options(__doc__, rounds=None)
     parser.add_argument("--only", default="", help="functions whose name has this text; not saved")
     given = parser.parse_args(arguments)
     facts, rows = machine(), list[Sequence[str]]()

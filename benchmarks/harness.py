@@ -170,11 +170,12 @@ def write(path: Path, text: str) -> None:
     unfinished.replace(path)
 
 
-def options(document: str | None, rounds: int) -> argparse.ArgumentParser:
-    """What scripts that print a table are told: `rounds` if nothing else is asked for, and whether
-    to keep it. `document` is the script's."""
+def options(document: str | None, rounds: int | None) -> argparse.ArgumentParser:
+    """What scripts that print a table are told: `rounds` if nothing else is asked for, unless what
+    they measure is there once only, and whether to keep it. `document` is the script's."""
     parser = argparse.ArgumentParser(description=(document or "").partition("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=rounds)
+    if rounds is not None:
+        parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--no-save", action="store_true", help="print only")
     return parser
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import compile_times
 import cpu
 import dims
 import elementwise
@@ -50,6 +51,18 @@ def test_kernels_of_models_come_by_the_time_that_no_copy_would_take(
     beyond = [float(row[4]) for row in rows]
     assert beyond == sorted(beyond, reverse=True)
     assert int(whole[3]) == sum(int(row[2]) for row in rows) > 0
+
+
+def test_compiling_a_function_takes_time_by_every_backend(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    traced, ours, _ = compile_times.BACKENDS
+    monkeypatch.setattr(compile_times, "BACKENDS", (traced, ours, traced))  # inductor takes long
+    compile_times.main(["--only", "unit vectors", "--no-save"])
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("unit vec")]
+    seconds = [float(cell) for cell in row.removeprefix("unit vectors").split()]
+    assert len(seconds) == len(compile_times.HEAD) - 1
+    assert all(taken > 0 for taken in seconds)
 
 
 def test_small_and_odd_shapes_have_a_row_for_each_kind_and_type(
