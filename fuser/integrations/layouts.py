@@ -18,7 +18,7 @@ from fuser.ir.concretize import concretize, size_inputs
 from fuser.ir.nodes import Fusion, Number, Value
 from fuser.ir.strided import Strided, ranks
 from fuser.ir.types import dense_strides
-from fuser.segmenter.bookends import eager_memories, stride_orders
+from fuser.segmenter.bookends import eager_memories
 
 
 def wanted_orders(
@@ -44,17 +44,11 @@ def wanted_orders(
         by_id[v.id]: Strided(by_id[v.id], shapes[v], hints(t.stride())) for v, t in tensors.items()
     }
     held = eager_memories(static, memory)
-    orders = stride_orders(held)
     made = [by_id[value.id] for value, _ in results]
     return [
-        _differing(tensor, _stored(value, held[value], orders[value]))
+        _differing(tensor, held[value].strides)
         for (_, tensor), value in zip(results, made, strict=True)
     ]
-
-
-def _stored(value: Value, lies: Strided, order: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a result: of memory of its own in that order, or of another tensor's."""
-    return dense_strides(lies.shape, order) if lies.base is value else lies.strides
 
 
 def _differing(tensor: torch.Tensor, made: Sequence[int]) -> list[int] | None:
