@@ -3,7 +3,6 @@ what the code says."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -20,13 +19,10 @@ PRINTED = {
 }
 """What the examples of a document show, among more."""
 
-HAS_THUNDER = importlib.util.find_spec("thunder") is not None
-
 
 def code_blocks(document: Path) -> list[str]:
-    """Its examples in Python; Thunder's where it is installed."""
-    found = re.findall(r"```python\n(.*?)```", document.read_text(), flags=re.DOTALL)
-    return [block for block in found if HAS_THUNDER or "import thunder" not in block]
+    """Its examples in Python."""
+    return re.findall(r"```python\n(.*?)```", document.read_text(), flags=re.DOTALL)
 
 
 def anchors(document: Path) -> set[str]:
@@ -53,7 +49,11 @@ def test_the_examples_run(
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
     for block in code_blocks(document):
-        exec(block, scope)
+        try:
+            exec(block, scope)
+        except ImportError as error:  # it is not installed, or too old for this torch
+            if error.name != "thunder":
+                raise
     assert PRINTED.get(document.stem, "") in capsys.readouterr().out
     pages = [path.read_text() for path in tmp_path.glob("*.html")]
     assert len(pages) == document.read_text().count("html=")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
+import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -16,11 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-if importlib.util.find_spec("thunder") is None:
-    pytest.skip("Lightning Thunder is not installed", allow_module_level=True)
+try:
+    from fuser.integrations import thunder as integration
+except ImportError as error:
+    if error.name != "thunder":
+        raise
+    pytest.skip(str(error), allow_module_level=True)
 
 from fuser.errors import LaunchError, PartitionError, TargetError
-from fuser.integrations import thunder as integration
 from fuser.integrations.partition_call import PartitionCall, examples
 from fuser.integrations.thunder import executor, fuser_ex
 from fuser.integrations.thunder.library import extend, ltorch, named_tensors, prims
@@ -464,6 +468,20 @@ def test_thunder_is_imported_when_it_is_asked_for_and_missed_by_name() -> None:
     )
     assert shown.startswith("False")
     assert shown.strip().endswith("pip install 'fuser[thunder]'")
+
+
+@pytest.mark.parametrize("error", [AttributeError, ImportError])
+def test_a_torch_that_thunder_cannot_be_imported_beside_is_named(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise error(f"{name} lacks it")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    beside = re.escape(f"beside torch {torch.__version__}: thunder lacks it")
+    with pytest.raises(ImportError, match=beside) as at:
+        load_thunder("thunder")
+    assert at.value.name == "thunder"
 
 
 def test_torch_is_left_as_it_was() -> None:

@@ -60,9 +60,12 @@ def added(left: Value, right: Value) -> DataType:
     return type_.dtype
 
 
+SHORT_COMPLEX = {torch.complex32, getattr(torch, "bcomplex32", None)}  # the second since torch 2.14
+
+
 def torch_result(left: object, right: object) -> DataType:
     promoted = torch.result_type(left, right)  # pyright: ignore
-    dtype = from_torch(torch.complex64 if promoted is torch.complex32 else promoted)
+    dtype = from_torch(torch.complex64 if promoted in SHORT_COMPLEX else promoted)
     assert dtype is not None
     return dtype.compute
 

@@ -187,6 +187,7 @@ def uses_before_last_load(text: str) -> list[str]:
         registers = [int(number) for number in re.findall(r"\bR(\d+)", line)]
         if not loaded.isdisjoint(registers[1:]):
             found.append(line)
+        loaded.difference_update(registers[:1])  # another path's, where fewer elements are left
         if "LDG.E.128" in line:
             loaded |= set(range(registers[0], registers[0] + 4))
     return found

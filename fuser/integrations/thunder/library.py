@@ -38,7 +38,8 @@ def named_tensors() -> Generator[None]:
 
 
 def load(name: str) -> Any:
-    """A module of Thunder. Raises ImportError, which says what to install."""
+    """A module of Thunder. Raises ImportError, which says what to install, or that Thunder does not
+    go with this torch."""
     try:
         with named_tensors():
             return importlib.import_module(name)
@@ -47,6 +48,9 @@ def load(name: str) -> Any:
             raise
         install = "Lightning Thunder is not installed: pip install 'fuser[thunder]'"
         raise ImportError(install, name="thunder") from error
+    except (AttributeError, ImportError) as error:  # what it looks for in torch, and is not there
+        beside = f"Lightning Thunder cannot be imported beside torch {torch.__version__}: {error}"
+        raise ImportError(beside, name="thunder") from error
 
 
 load("thunder")
