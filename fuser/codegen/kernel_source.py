@@ -93,11 +93,14 @@ class KernelSource:
     """Whether functions of all lanes at once are called between loops over lanes."""
     has_long_loops: bool = False
     """Whether a loop of many rounds is so long that its compiler takes long for each copy of it."""
+    has_long_bodies: bool = False
+    """Whether a loop, of however many rounds, is so long."""
 
     @property
     def key(self) -> str:
         """What a compiled kernel depends on, beside the target."""
-        return f"{self.contracts} {self.compares_choices} {self.has_long_loops}\n{self.code}"
+        compiled_for = (self.contracts, self.compares_choices, self.has_long_loops)
+        return f"{compiled_for} {self.has_long_bodies}\n{self.code}"
 
     @property
     def text(self) -> str:

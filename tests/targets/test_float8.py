@@ -265,6 +265,8 @@ def test_products_of_scaled_numbers(to: DataType, right: DataType) -> None:
 @pytest.mark.parametrize("rowwise", [True, False])
 def test_torchs_product_of_8_bit_floats_is_ours(rowwise: bool) -> None:
     """What is called on a GPU, on the processor."""
+    if rowwise and torch.__version__ < (2, 13):
+        pytest.skip("on processors, torch 2.11 has no scale for each row")
     a, b = torch.randn(32, 64).to(torch.float8_e4m3fn), torch.randn(48, 64).to(torch.float8_e4m3fn)
     scales = (torch.rand(32, 1), torch.rand(1, 48)) if rowwise else (torch.rand(()), torch.rand(1))
     given = (a, b.t(), *scales, DataType.BFloat16)
